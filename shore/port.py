@@ -1,5 +1,5 @@
-"""The process of a node ashore: log and sync for all; a port takes its quay's sensors in and watches over them; headquarters tells its
-ships.
+"""The process of a node ashore: log, sync and what ships answered for all; a port takes its quay's sensors in and watches over them;
+headquarters tells its ships.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PortNode:
             ships = ShipsDesk([known.peer() for known in settings.node.known])
             self._forwarding = Forwarding(self.node.report, self._patience, _customers_desk(settings.node), ships)
             self.node.add_background("forwarding", self._forward)
-            self.node.add_background("answers", Taking(self.node, self._patience).run)
+        self.node.add_background("answers", Taking(self.node, self._patience).run)
 
     async def start(self) -> None:
         """Open the log, the door, the links and the quay. Raises Misuse or RetryLater when it can not."""

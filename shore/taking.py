@@ -1,5 +1,6 @@
-"""Headquarters takes what ships answered into its log: the very records, at the offsets they have for good, ahead of what lies before them.
+"""A node ashore takes what ships answered into its log: the very records, at their own offsets, ahead of what lies before them.
 
+Each takes them from `answers` itself: passed on one by one, as they lie apart, thousands of rows are thousands of blocks.
 A named consumer of `answers`. Admitting is idempotent, so a record that is taken again after a crash, or comes in port later, changes
 nothing. What does not read, is not the ship's own to bring, or was not asked for, is told in `exceptions` and gone past.
 """
@@ -34,7 +35,7 @@ PROBLEM_CHARS_MAX = 2_000
 
 
 class Taking:
-    """`run` it as background work of headquarters' node."""
+    """`run` it as background work of a port's or headquarters' node."""
 
     def __init__(self, node: Node, patience: Callable[[str], Patience | None]) -> None:
         """`patience` of the consumer of a stream: how long it waits at a hole."""

@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streams.derived import HEADS
+from streams.policy import Peer
 from streams.proof.trust import pinned_in
 from streams.ranges import Range, RangeSet
 from streams.session.terms import Key
 
 DISTRUSTED_S = 120.0
 """So long who brought what its origin did not sign may not bring these offsets again, in whatever session: others have their turn."""
-RANGES_MAX = 10_000
+RANGES_MAX = 50_000
 """Separate ranges that are remembered of one peer and (stream, origin), as brought by it and as not to be brought."""
 SCATTERED_MAX = 1_000
-"""So many separate ranges of one (stream, origin) one peer may bring; then only such as lie beside what is held: each costs every commit"""
+"""So many separate ranges of one (stream, origin) a peer may bring; then only such as lie beside what is held: each costs every commit."""
+PASSED_ON_MAX = 50_000
+"""So many those may who pass on what ships answered: rows of one box, which lie apart."""
 
 
 class Bringers:
@@ -37,10 +40,11 @@ class Bringers:
             brought = brought.without(earlier)
         by_node[node] = _bounded(by_node.get(node) or RangeSet(), brought)
 
-    def scatters(self, node: str, key: Key, first: int, end: int, held: RangeSet) -> bool:
-        """Whether these would be one more piece, apart from all that is `held`, than `node` may make of it."""
-        pieces = len(self._brought.get(key, {}).get(node) or ())
-        return pieces >= SCATTERED_MAX and not held.within(max(0, first - 1), end + 1)
+    def scatters(self, peer: Peer, key: Key, first: int, end: int, held: RangeSet) -> bool:
+        """Whether these would be one more piece, apart from all that is `held`, than `peer` may make of it."""
+        pieces = len(self._brought.get(key, {}).get(peer.node) or ())
+        most = PASSED_ON_MAX if peer.role == "hq" else SCATTERED_MAX
+        return pieces >= most and not held.within(max(0, first - 1), end + 1)
 
     def lost(self, key: Key, ranges: RangeSet) -> None:
         """These are wanted again, whoever brought them."""

@@ -308,7 +308,7 @@ class Exchange:
 
     def scatters(self, member: Member, key: Key, first: int, end: int) -> bool:
         """Whether `member` brings of `key` more separate pieces than it may: see `Bringers.scatters`."""
-        return self._bringers.scatters(member.peer.node, key, first, end, self.held(key))
+        return self._bringers.scatters(member.peer, key, first, end, self.held(key))
 
     def _others(self, member: Member) -> list[Member]:
         return [each for each in self._members if each is not member]

@@ -26,6 +26,8 @@ itself.
 """
 OWN_HOLD_S = 10.0
 """So long is what the peer itself wrote: it hears that it is here, and says that it has it, unless it is an old copy of itself."""
+TAKEN_HOLD_S = 3.0
+"""So long are readings that came otherwise than in a session, as in a ship's answers: the peer takes them from there itself."""
 _RELAYS = ("port", "hq")
 
 
@@ -82,6 +84,8 @@ class News:
     def _hold_s(self, key: Key, lane: Lane, via: str | None) -> float:
         if key[1].node == self.peer.node:
             return OWN_HOLD_S
+        if via is None and key[1].node != self.exchange.me.node and lane >= Lane.READINGS:
+            return TAKEN_HOLD_S
         if via in self.neighbours and lane != Lane.ALERTS:
             return min(RELAY_HOLD_MIN_S + 2 * (self.liveness.rtt_s or 0), RELAY_HOLD_MAX_S)
         return 0.0

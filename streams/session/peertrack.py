@@ -9,8 +9,8 @@ from streams.errors import Corrupt
 from streams.ranges import Range, RangeSet
 from streams.session.claims import Claims
 
-PEER_RANGES_MAX = 10_000
-"""Ranges a peer can make us remember of one (stream, origin)."""
+PEER_RANGES_MAX = 50_000
+"""Ranges a peer can make us remember of one (stream, origin): two ships' answers of 20,000 rows that lie apart, and then some."""
 
 APART_RECORDS = 32
 """A range of fewer records is not shared among those that could bring it."""

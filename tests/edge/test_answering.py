@@ -60,15 +60,15 @@ def asking(ask_id: str, spend: str = "budget", since_min: int = 0, until_min: in
 
 
 @asynccontextmanager
-async def ashore(folder: Path) -> AsyncIterator[Node]:
-    """Headquarters, which takes answers."""
-    hq = Node(settings("hq", folder))
-    hq.add_background("answers", Taking(hq, lambda stream: None).run)
-    await hq.start()
+async def ashore(folder: Path, name: str = "hq") -> AsyncIterator[Node]:
+    """Headquarters, or a port, which takes answers."""
+    node = Node(settings(name, folder))
+    node.add_background("answers", Taking(node, lambda stream: None).run)
+    await node.start()
     try:
-        yield hq
+        yield node
     finally:
-        await hq.stop()
+        await node.stop()
 
 
 @asynccontextmanager
@@ -111,6 +111,22 @@ async def asked(hq: Node, ask: Append, ask_id: str) -> Mapping[str, Any]:
         if (said := answers(hq).get(ask_id)) is not None:
             return said
         await until(lambda: hq.log.position(CARRIER) != reached)  # noqa: B023
+
+
+async def test_ports_take_the_answer_themselves_and_nothing_of_it_is_passed_on_row_by_row(tmp_path: Path) -> None:
+    """Rows of one box lie apart: each would be a block of its own."""
+    async with ashore(tmp_path) as hq, ashore(tmp_path, "tokyo") as tokyo, at_sea(tmp_path, StillClock()) as ship:
+        await ship.append([aboard(0, ROUNDS)])
+        tokyo.link([address("tokyo", "hq", hq.url)])
+        ship.link([address("ship-a", "hq", hq.url, "satellite")])
+        said = await asked(hq, asking("all"), "all")
+        assert said["records"] == ROUNDS
+        await until(lambda: held(hq) == held(tokyo) == ROUNDS)
+        assert digests(tokyo, ASKED) == digests(ship, ASKED)
+        sent = {
+            node.settings.node: node.links._live[other].drive.session.sender.sent_up_to() for node, other in ((hq, "tokyo"), (tokyo, "hq"))
+        }
+        assert not any("containers:" in streams for streams in sent.values()), sent
 
 
 async def test_the_very_records_come_now_and_in_port_they_are_known(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from tests.node.test_companions import alert, has, settings, started
 Links = Mapping[LinkClass, LinkSettings]
 BUDGET, RESERVE = 3_000_000, 600_000
 CARRIED = ("alerts", "containers")
-FRUGAL: Links = {"satellite": LinkSettings(streams=CARRIED, rate_bit_s=4_000_000, budget_bytes_per_day=BUDGET, alerts_reserve_bytes=RESERVE)}
+SATELLITE = LinkSettings(streams=CARRIED, rate_bit_s=4_000_000, budget_bytes_per_day=BUDGET, alerts_reserve_bytes=RESERVE)
+FRUGAL: Links = {"satellite": SATELLITE}
 NO_LINKS: Links = {}
 
 
@@ -98,7 +99,7 @@ def budget(node: Node) -> dict[str, Any]:
 
 
 async def test_the_day_s_budget_is_the_ship_s_whichever_node_spends_it(tmp_path: Path) -> None:
-    """The one spends its part and what the other gives it, and is killed: an alert's bytes are left of the day, and no link's for readings."""
+    """The one spends its part and what the other gives it, and is killed: what is left of the day is for alerts."""
     ashore = settings("hq", tmp_path).model_copy(update={"links": {"satellite": LinkSettings(streams=CARRIED)}})
     async with up(Node(ashore)) as hq, pair(tmp_path, hq, hq.url, FRUGAL) as (bridge, engine):
         await until(lambda: set(hq.links.status()) == {"bridge"})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import ClassVar
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams import ranges
 from streams.ranges import Range, RangeSet
 
 SPAN = 40
@@ -19,12 +21,14 @@ def offsets(ranges: RangeSet | list[Range]) -> set[int]:
     return {offset for first, end in ranges for offset in range(first, end)}
 
 
-@given(RANGES, RANGES, st.tuples(st.integers(0, SPAN), st.integers(0, SPAN)))
-def test_every_operation_is_that_of_the_offsets(one: list[Range], other: list[Range], between: Range) -> None:
-    """`other` as a set, and as what may be in any order and overlap; the two given are as they were."""
+@given(RANGES, RANGES, st.tuples(st.integers(0, SPAN), st.integers(0, SPAN)), st.sampled_from([1, ranges.SWEPT]))
+def test_every_operation_is_that_of_the_offsets(one: list[Range], other: list[Range], between: Range, swept: int) -> None:
+    """`other` as a set, and as what may be in any order and overlap; the two given are as they were. `swept`: from so many parts on."""
     these, those, (first, end) = RangeSet(one), RangeSet(other), sorted(between)
     for given_ in (those, other):
-        assert these.without(given_) == RangeSet(sorted((at, at + 1) for at in offsets(one) - offsets(other)))
+        with patch.object(ranges, "SWEPT", swept):
+            left = these.without(given_)
+        assert left == RangeSet(sorted((at, at + 1) for at in offsets(one) - offsets(other)))
         assert these.common(given_) == RangeSet(sorted((at, at + 1) for at in offsets(one) & offsets(other)))
     assert offsets(these.within(first, end)) == offsets(one) & set(range(first, end))
     assert list(these.within(first, end)) == list(RangeSet(these.within(first, end))), "in order, and none touches the next"

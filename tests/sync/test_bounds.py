@@ -26,6 +26,7 @@ from streams.session.sending import Sender
 from streams.words import Origin, Position
 from tests.sync.world import World
 
+TOKYO = Peer("tokyo", "port", "JPTYO")
 KEY: Key = ("containers", Origin("ship-a", 1))
 EVERY_SECOND = RangeSet((2 * at, 2 * at + 1) for at in range(100))
 
@@ -51,12 +52,15 @@ def test_pieces_are_counted_for_who_brought_them_and_not_those_beside_what_is_he
     for first, end in list(EVERY_SECOND)[:5]:
         known.brought("tokyo", KEY, first, end)
     held = RangeSet([(0, 1), (8, 9)])
-    assert known.scatters("tokyo", KEY, 100, 101, held)
+    assert known.scatters(TOKYO, KEY, 100, 101, held)
     for first, end in ((1, 2), (7, 8), (9, 10), (3, 50)):
-        assert not known.scatters("tokyo", KEY, first, end, held)
-    assert not known.scatters("sydney", KEY, 100, 101, held)
+        assert not known.scatters(TOKYO, KEY, first, end, held)
+    assert not known.scatters(Peer("sydney", "port", "AUSYD"), KEY, 100, 101, held)
+    for first, end in list(EVERY_SECOND)[:5]:
+        known.brought("hq", KEY, first + 1_000, end + 1_000)
+    assert not known.scatters(Peer("hq", "hq"), KEY, 2_000, 2_001, held), "it passes on what ships answered"
     known.lost(KEY, RangeSet([(0, 3)]))
-    assert not known.scatters("tokyo", KEY, 100, 101, held)
+    assert not known.scatters(TOKYO, KEY, 100, 101, held)
 
 
 @pytest.mark.parametrize("forged", [True, False])

@@ -362,3 +362,21 @@ def test_what_was_read_and_lost_before_it_went_is_wanted_back_of_whom_it_goes_to
     assert [type(message) for message in said] == [Want, Begin, Want]
     assert isinstance(said[2], Want)
     assert said[2].ranges == [(4, 7)]
+
+
+def test_readings_that_came_otherwise_than_in_a_session_wait_for_the_peer_to_take_them_itself() -> None:
+    """As rows of a ship's answer, which each node ashore takes from there, all at once; alerts do not wait."""
+    world, chance = World(16), random.Random(16)
+    hq, tokyo = world.station("hq", "hq"), world.station("tokyo")
+    world.connect("hq", "tokyo")
+    world.run(1.0)
+    ship = Origin("ship-a", 1)
+    hq.exchange.roles[ship.node] = tokyo.exchange.roles[ship.node] = "ship"
+    for stream in ("containers", "alerts"):
+        hq.log.write((stream, ship), 7, rows(chance, 1))
+        world.truth[stream, ship] = [b""] * 7 + list(hq.log.rows[stream, ship].values())
+    hq.exchange.changed(["containers", "alerts"])
+    world.run(2.0)
+    assert list(tokyo.log.rows) == [("alerts", ship)]
+    world.run(2.0)
+    assert tokyo.log.rows["containers", ship] == hq.log.rows["containers", ship]
