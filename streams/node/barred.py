@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from streams.session import BROKE_RULES
+from streams.session import BROKE_RULES, OTHER_VERSION
 
 FIRST_S, MOST_S = 1.0, 60.0
 """Who breaks the rules is turned away for FIRST_S, then for twice as long each time, up to MOST_S."""
@@ -41,7 +41,7 @@ class Barred:
 
     def heard(self, peer: str, reason: str, outcome: str, details: dict[str, Any]) -> None:
         """What a session with `peer`, a known one, tells of it: in `exceptions`, or counted until the next word that is (`not_told`)."""
-        if reason == BROKE_RULES:
+        if reason in (BROKE_RULES, OTHER_VERSION):
             self.broke(peer)
         now_s, said = self._now_s(), self._said.setdefault((peer, reason), _Said())
         if now_s - said.last_s > SELDOM_S:

@@ -7,6 +7,7 @@ one that drives it, `messages` what goes over the wire.
 
 from streams.session.effects import (
     BROKE_RULES,
+    OTHER_VERSION,
     PLAYED_BACK,
     Admit,
     Closed,
@@ -26,6 +27,7 @@ from streams.session.withheld import Withheld
 
 __all__ = [
     "BROKE_RULES",
+    "OTHER_VERSION",
     "PLAYED_BACK",
     "Admit",
     "Closed",

@@ -64,6 +64,7 @@ class DeclareGone:
 
 
 BROKE_RULES = "a peer broke the rules of the sync session"
+OTHER_VERSION = "a peer speaks no version of the protocol that is spoken here"
 PLAYED_BACK = "an old session is played back in a peer's name"
 
 

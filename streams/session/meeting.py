@@ -16,8 +16,8 @@ from streams.session.terms import Key, Terms
 
 STREAMS_MAX = 100_000
 """Streams a peer can make us remember."""
-AHEAD_ORIGINS_MAX = 16
-"""A stream of more origins is not told of before the peer's digests are in: most often the two are equal, and it was for nothing."""
+AHEAD_MAX = 2
+"""A stream of more summaries is not told of before the peer's digests are in: most often the two are equal, and it was for nothing."""
 
 
 class Meeting:
@@ -43,7 +43,8 @@ class Meeting:
 
     def _ahead(self, stream: str, terms: Terms) -> list[Summary]:
         ledger = self._exchange.ledger(stream, terms.shared) if stream in self._mine else {}
-        return summaries(stream, ledger) if 0 < len(ledger) <= AHEAD_ORIGINS_MAX else []
+        told = summaries(stream, ledger) if ledger else []
+        return told if len(told) <= AHEAD_MAX else []
 
     def known(self, stream: str) -> bool:
         """Whether it is known what the peer has of this stream."""

@@ -255,6 +255,16 @@ def protocol_of(data: bytes) -> tuple[int, int] | None:
         return None
 
 
+def unspoken(data: bytes, me: str, peer: str) -> str | None:
+    """One sentence on why a session can not begin with this first message of `peer`: it speaks other versions. None when it does not."""
+    offered = protocol_of(data)
+    if offered is None or offered[1] <= PROTOCOL <= offered[0]:
+        return None
+    newest, oldest = offered
+    spoken = f"version {newest}" if newest == oldest else f"versions {oldest} to {newest}"
+    return f"'{peer}' speaks {spoken} of the protocol, '{me}' version {PROTOCOL}; bring both to releases that share a version"
+
+
 def origin_of(named: Track | OriginSummary | PartialBlock) -> Origin:
     """The origin a message names. Raises Corrupt when it can not be one."""
     try:

@@ -11,6 +11,7 @@ from math import inf
 from streams.ranges import RangeSet
 from streams.session.effects import Report
 from streams.session.messages import RANGES_MAX, OriginSummary
+from streams.session.summaries import settled_by
 from streams.session.terms import Key
 
 HAS_NOT = "a peer has not what it said it has: it has lost it, or never had it"
@@ -33,16 +34,19 @@ class Promises:
         known = {**self._said.get(node, {}), **{key: ranges for key, ranges in said.items() if ranges}}
         self._said[node] = known if sum(map(len, known.values())) <= RANGES_KEPT_MAX else said
 
-    def broken(self, node: str, key: Key, summary: OriginSummary, settled: RangeSet, held: RangeSet, now_s: float) -> list[Report]:
-        """`node` now says of `key` that it has `settled`: what it has said before of what is `held` here, and has not now, is told.
+    def broken(self, node: str, key: Key, summary: OriginSummary, held: RangeSet, goes_on: bool, now_s: float) -> list[Report]:
+        """`node` now says of `key` what it has settled: what it has said before of what is `held` here, and has not now, is told.
+        `goes_on`: this goes on where the summary before it ended, after RANGES_MAX ranges.
 
         Of what it wrote itself it may lose what it likes: it is brought back.
         """
         said = self._said.get(node, {}).get(key)
         if said is None or node == key[1].node or now_s - self._told_s.get(node, -inf) < TOLD_EVERY_S:
             return []
-        told_up_to = summary.beyond[-1][1] if len(summary.beyond) >= RANGES_MAX else max(said.end(), 1)
-        lacking = said.within(0, told_up_to).common(held).without(settled)
+        beyond = summary.beyond
+        told_up_to = beyond[-1][1] if len(beyond) >= RANGES_MAX else max(said.end(), 1)
+        told_from = (beyond[0][0] if beyond else told_up_to) if goes_on else 0
+        lacking = said.within(told_from, max(told_from, told_up_to)).common(held).without(settled_by(summary))
         if not lacking:
             return []
         self._told_s[node] = now_s

@@ -19,7 +19,7 @@ from streams.policy import Peer
 from streams.ranges import RangeSet
 from streams.session import messages as m
 from streams.session.announcing import Announcer
-from streams.session.effects import BROKE_RULES, PLAYED_BACK, Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
+from streams.session.effects import BROKE_RULES, OTHER_VERSION, PLAYED_BACK, Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
 from streams.session.exchange import Exchange
 from streams.session.hearsay import Hearsay
 from streams.session.liveness import Liveness
@@ -61,6 +61,7 @@ class Session:
         self._opened_at_s = now_s()
         self._their_tracks: list[Key] = []
         self._told_of = 0
+        self._summarised: set[Key] = set()
         self._next: m.Message | None = None
         self.greeted = False
         self._told_old_copy = False
@@ -111,8 +112,8 @@ class Session:
             return
         self._liveness.heard(self._now_s())
         try:
-            if not self.greeted:
-                self._check_protocol(data)
+            if not self.greeted and (unspoken := m.unspoken(data, self._terms.me.node, self.peer.node)):
+                return self.violated(unspoken, OTHER_VERSION)
             self._heard(m.decode(data))
             self._announcer.check()
         except (Corrupt, NotAllowed) as problem:
@@ -195,16 +196,6 @@ class Session:
         self._announcer.say(hello, *self._meeting.digests(), *self._meeting.ahead, self._liveness.ping_now(self._now_s()))
         exchange.join(self._news)
         self._news.neighbours_changed()
-
-    def _check_protocol(self, data: bytes) -> None:
-        offered = m.protocol_of(data)
-        if offered is not None and not offered[1] <= m.PROTOCOL <= offered[0]:
-            newest, oldest = offered
-            spoken = f"version {newest}" if newest == oldest else f"versions {oldest} to {newest}"
-            raise NotAllowed(
-                f"'{self.peer.node}' speaks {spoken} of the protocol, '{self._terms.me.node}' version {m.PROTOCOL}",
-                hint="bring both to releases that share a version",
-            )
 
     def _heard(self, message: m.Message) -> None:
         if not self.greeted and not isinstance(message, m.Hello | m.Refuse):
@@ -322,7 +313,9 @@ class Session:
                 self._gone_unheard.add(key)
             return
         settled, held = settled_by(summary), self._exchange.held(key)
-        self._effects += self._exchange.promises.broken(self.peer.node, key, summary, settled, held, self._now_s())
+        goes_on = key in self._summarised
+        self._summarised.add(key)
+        self._effects += self._exchange.promises.broken(self.peer.node, key, summary, held, goes_on, self._now_s())
         for _, ranges in gone:
             settled = settled.without(self._disputed(key, ranges.without([(0, summary.floor)])))
         self._peer_has(key, settled)

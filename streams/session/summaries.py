@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 
 import msgspec
 
@@ -79,10 +80,11 @@ def chunked(ranges: RangeSet) -> Iterator[list[Range]]:
 
 
 def _summary(origin: Origin, one: OriginLedger) -> Iterator[OriginSummary]:
-    """One, and as many more as it takes to tell all that is gone."""
+    """One, and as many more as it takes to tell all that is held beyond a hole, and all that is gone."""
     settled = one.settled()
     next_offset = settled.run_from(0)
-    beyond = [(first, end) for first, end in settled if first >= next_offset]
+    beyond = settled.without([(0, next_offset)])
     gone = [(str(reason), chunk) for reason, ranges in sorted(one.gone.items()) for chunk in chunked(ranges)]
-    for told in [[part] for part in gone] if len(gone) > len(GONE_REASONS) else [gone]:
-        yield OriginSummary(origin.node, origin.generation, next_offset, one.floor, beyond[:RANGES_MAX], told)
+    told = [[part] for part in gone] if len(gone) > len(GONE_REASONS) else [gone]
+    for held, lost in zip_longest(chunked(beyond), told, fillvalue=()):
+        yield OriginSummary(origin.node, origin.generation, next_offset, one.floor, list(held), list(lost))

@@ -148,7 +148,7 @@ def _gone_of_ranges(hq: Node) -> list[m.Message]:
 
 
 def _have_of_ranges(hq: Node) -> list[m.Message]:
-    chunks = [[(2 * at, 2 * at + 1) for at in range(64 * n, 64 * n + 64)] for n in range(200)]
+    chunks = [[(2 * at, 2 * at + 1) for at in range(64 * n, 64 * n + 64)] for n in range(800)]
     return [m.Track(0, "containers", "singapore", 1), *(m.Have(0, chunk) for chunk in chunks)]
 
 

@@ -380,3 +380,24 @@ def test_readings_that_came_otherwise_than_in_a_session_wait_for_the_peer_to_tak
     assert list(tokyo.log.rows) == [("alerts", ship)]
     world.run(2.0)
     assert tokyo.log.rows["containers", ship] == hq.log.rows["containers", ship]
+
+
+def test_a_peer_that_has_many_pieces_is_sent_none_of_them_again() -> None:
+    """As after `landfall ask`: headquarters has every third row of a ship's, in more pieces than one summary has room for."""
+    world, chance = World(17), random.Random(17)
+    tokyo, hq, ship = world.station("tokyo"), world.station("hq", "hq"), Origin("ship-a", 1)
+    hq.exchange.roles[ship.node] = tokyo.exchange.roles[ship.node] = "ship"
+    key = ("containers", ship)
+    written = rows(chance, 600)
+    world.truth[key] = written
+    tokyo.log.write(key, 0, written)
+    for offset in range(1, 600, 3):
+        hq.log.write(key, offset, [written[offset]])
+    for station in (tokyo, hq):
+        station.exchange.changed(["containers"])
+    sent = RangeSet()
+    world.trace = lambda source, target, data: sent.update([(at.first, at.end)] if isinstance(at := decode(data), Begin) else [])
+    world.connect("tokyo", "hq")
+    world.run_until(lambda: world.complete("hq"))
+    assert sent == RangeSet((offset, offset + 1) for offset in range(600) if offset % 3 != 1)
+    assert hq.log.twice == 0

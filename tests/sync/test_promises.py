@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from streams.ledger import OriginLedger
 from streams.policy import LAN, Peer
 from streams.ranges import Range, RangeSet
 from streams.session import Key, Report, Session, Terms, promises
 from streams.session import messages as m
 from streams.session.promises import HAS_NOT, Promises
+from streams.session.summaries import summaries
 from streams.words import Origin
 from tests.sync.world import World, rows
 
@@ -85,14 +87,26 @@ def test_beyond_the_pieces_that_a_summary_has_room_for_nothing_is_concluded() ->
     assert port.meets(0, beyond=[(at + 2, end + 2) for at, end in pieces]) == []
 
 
+def test_what_several_summaries_tell_of_one_origin_goes_on_where_the_one_before_ended() -> None:
+    known, pieces = Promises(), RangeSet((2 * at, 2 * at + 1) for at in range(1, 101))
+    known.remember("tokyo", {SHIP: pieces})
+    one = OriginLedger(held=pieces.without([(150, 151)]))
+    (told,) = summaries("containers", {SHIP[1]: one})
+    assert [len(part.beyond) for part in told.origins] == [m.RANGES_MAX, 99 - m.RANGES_MAX]
+    reports = [
+        report for at, part in enumerate(told.origins) for report in known.broken("tokyo", SHIP, part, RangeSet([(0, 300)]), at > 0, 0.0)
+    ]
+    assert [(report.details["first"], report.details["records"]) for report in reports] == [(150, 1)]
+
+
 def test_what_it_wrote_itself_a_peer_may_lose() -> None:
     """A log restored from a backup fetches it back."""
     known = Promises()
     known.remember("ship-a", {SHIP: RangeSet([(0, 50)])})
     nothing = m.OriginSummary("ship-a", 1, 0, 0, [], [])
-    assert known.broken("ship-a", SHIP, nothing, RangeSet(), RangeSet([(0, 50)]), 0.0) == []
+    assert known.broken("ship-a", SHIP, nothing, RangeSet([(0, 50)]), False, 0.0) == []
     known.remember("tokyo", {SHIP: RangeSet([(0, 50)])})
-    assert known.broken("tokyo", SHIP, nothing, RangeSet(), RangeSet([(0, 50)]), 0.0)
+    assert known.broken("tokyo", SHIP, nothing, RangeSet([(0, 50)]), False, 0.0)
 
 
 def test_of_many_pieces_the_last_sessions_alone_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
