@@ -17,6 +17,7 @@ from cargo.geo import distance_nm
 from edge.seeking import POSITION_COUNTS_MS, Seeking
 from edge.settings import PORT_PATIENCE_S, TAKEOVER_S, PortOfCall, ShoreNode
 from edge.turns import Turn
+from edge.wished import Wished
 from streams.log import LogReader
 from streams.node.node import Node
 from streams.node.settings import PeerAddress
@@ -84,7 +85,9 @@ class LinkChoice:
         self._node, self._ports, self._headquarters, self._port_patience_s = node, ports, headquarters, port_patience_s
         self._imo = node.settings.identity
         self._moved = asyncio.Event()
-        self.wish = AUTO
+        self._wished = Wished(node.settings.folder)
+        self._known = {AUTO, NONE, *_TO_HEADQUARTERS, *(port.locode for port in ports)}
+        self.wish = self._wished.read(self._known, AUTO)
         self.where: Whereabouts | None = None
         self.port: str | None = None
         self._kept: list[PeerAddress] | None = None
@@ -94,10 +97,11 @@ class LinkChoice:
 
     def choose(self, wish: str) -> None:
         """`auto`, `none`, `satellite`, `lan` (headquarters over a network that is not dear, as in a yard), or a port's LOCODE: until the
-        node ends. Raises ValueError for anything else.
+        next word, whatever becomes of the node meanwhile. Raises ValueError for anything else.
         """
-        if wish not in (AUTO, NONE, *_TO_HEADQUARTERS) and wish not in {port.locode for port in self._ports}:
+        if wish not in self._known:
             raise ValueError(f"a link is auto, none, satellite, lan or one of {sorted(port.locode for port in self._ports)}, not {wish!r}")
+        self._wished.keep(wish)
         self.wish = wish
         self._moved.set()
 

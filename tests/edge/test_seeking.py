@@ -107,3 +107,32 @@ async def test_her_crew_has_headquarters_over_a_network_that_is_not_dear(tmp_pat
         with pytest.raises(ValueError, match="auto, none, satellite, lan or one of"):
             choice.choose("wifi")
     await hq.stop()
+
+
+async def test_what_the_crew_wishes_for_holds_over_the_end_of_the_node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    hq = await started("hq", tmp_path)
+    async with at_sea(tmp_path, hq, free_port(), NEW_MS) as (ship, choice):
+        await until(lambda: over(ship) == {"hq": "satellite"})
+        choice.choose("none")
+        await until(lambda: over(ship) == {})
+    async with at_sea(tmp_path, hq, free_port(), NEW_MS) as (ship, choice):
+        assert choice.wish == "none"
+        assert over(ship) == {}
+        choice.choose("satellite")
+        await until(lambda: over(ship) == {"hq": "satellite"})
+    (ship.settings.folder / "link.wish").write_text("AUSYD")
+    async with at_sea(tmp_path, hq, free_port(), NEW_MS) as (ship, choice):
+        assert choice.wish == "auto"
+        assert "asks for the link 'AUSYD'" in caplog.text
+        await until(lambda: over(ship) == {"hq": "satellite"})
+    await hq.stop()
+
+
+async def test_on_a_disk_that_takes_nothing_the_wish_holds_until_the_node_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    hq = await started("hq", tmp_path)
+    async with at_sea(tmp_path, hq, free_port(), NEW_MS) as (ship, choice):
+        (ship.settings.folder / "link.draft").mkdir()
+        choice.choose("none")
+        await until(lambda: over(ship) == {})
+        assert "until the node ends" in caplog.text
+    await hq.stop()

@@ -1,0 +1,46 @@
+"""The link that the crew wishes for, kept over the end of the node: who asked for silence has it after a power cut too."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+FILE_NAME = "link.wish"
+_log = logging.getLogger(__name__)
+
+
+class Wished:
+    """The crew's word in a file of the node's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / FILE_NAME
+
+    def read(self, known: Collection[str], otherwise: str) -> str:
+        """What was kept last, if it is one of `known`; else `otherwise`, and the log says what it was."""
+        try:
+            wish = self._file.read_text("utf-8", "replace").strip()
+        except FileNotFoundError:
+            return otherwise
+        if wish not in known:
+            _log.warning("%s asks for the link %r, which is none of %s: it is %r now", self._file, wish[:40], sorted(known), otherwise)
+            return otherwise
+        return wish
+
+    def keep(self, wish: str) -> None:
+        """Durable when it returns, or the log says that it is not: on a full disk the wish holds until the node ends."""
+        draft = self._file.with_suffix(".draft")
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(f"{wish}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, self._file)
+            folder = os.open(self._file.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as problem:
+            _log.warning("the link is %r until the node ends, for %s can not be written: %s", wish, self._file, problem)
