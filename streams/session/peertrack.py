@@ -123,6 +123,18 @@ class PeerTrack:
             return first, end
         return (first + end) // 2, end
 
+    def bridged(self, wanted: RangeSet, held: RangeSet, offsets: Range) -> Range:
+        """These offsets, and those of `wanted` behind them with no more than APART_RECORDS of the peer's own between, as far as they are
+        `held` here: to send what it has of a ship's answer once more costs less than a block for each row beside it.
+        """
+        first, end = offsets
+        for at, stop in wanted.within(end, wanted.end()):
+            between = self.settled.covers(end, at) and held.covers(end, at) and not self.waited(end, at)
+            if at - end > APART_RECORDS or not between:
+                break
+            end = stop
+        return first, end
+
     def beside(self, wanted: RangeSet, first: int, at: int) -> bool:
         """Whether who goes on from `first` would run side by side with another: that one brings what is right before it, for nothing
         between is wanted, and we have brought nothing of that either. `at`: one past what was read last of the backlog.

@@ -296,8 +296,8 @@ class Sender:
                 slot.todo.add(key)  # at the end: each takes its turn
                 if slot.live:
                     track.depart(now_s)
-                    return self._load(key, mine, next(iter(mine)))
-                return self._load(key, mine, track.next_of(mine, whole=self._goes_whole(key)))
+                chosen = next(iter(mine)) if slot.live else track.next_of(mine, whole=self._goes_whole(key))
+                return self._load(key, mine, track.bridged(mine, held, chosen))
             if track.held_back():
                 self._sleep(key, now_s)
         return None

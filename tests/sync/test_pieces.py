@@ -1,0 +1,60 @@
+"""Goal: rows that lie apart among others, as those of a ship's answer, cost no block each, neither to pass on nor to fill up around."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from streams.ranges import RangeSet
+from streams.session.messages import Begin, decode
+from streams.words import Origin
+from tests.sync.world import World, rows
+
+
+def test_readings_that_came_otherwise_than_in_a_session_wait_for_the_peer_to_take_them_itself() -> None:
+    """As rows of a ship's answer, which each node ashore takes from there, all at once; alerts do not wait."""
+    world, chance = World(16), random.Random(16)
+    hq, tokyo = world.station("hq", "hq"), world.station("tokyo")
+    world.connect("hq", "tokyo")
+    world.run(1.0)
+    ship = Origin("ship-a", 1)
+    hq.exchange.roles[ship.node] = tokyo.exchange.roles[ship.node] = "ship"
+    for stream in ("containers", "alerts"):
+        hq.log.write((stream, ship), 7, rows(chance, 1))
+        world.truth[stream, ship] = [b""] * 7 + list(hq.log.rows[stream, ship].values())
+    hq.exchange.changed(["containers", "alerts"])
+    world.run(2.0)
+    assert list(tokyo.log.rows) == [("alerts", ship)]
+    world.run(2.0)
+    assert tokyo.log.rows["containers", ship] == hq.log.rows["containers", ship]
+
+
+@pytest.mark.parametrize(("apart", "blocks"), [(3, 8), (80, 2 * 300)], ids=["rows-among-others", "far-apart"])
+def test_what_a_peer_has_in_many_pieces_is_sent_again_only_where_it_lies_between(apart: int, blocks: int) -> None:
+    """Headquarters has rows of one box, in more pieces than one summary has room for. Where few lie between they go in one block with them,
+    not in one each; where many do, nothing goes twice.
+    """
+    world, chance = World(17), random.Random(17)
+    tokyo, hq, ship = world.station("tokyo"), world.station("hq", "hq"), Origin("ship-a", 1)
+    hq.exchange.roles[ship.node] = tokyo.exchange.roles[ship.node] = "ship"
+    key, count = ("containers", ship), 300 * apart
+    world.truth[key] = written = rows(chance, count, 8)
+    tokyo.log.write(key, 0, written)
+    had = RangeSet((first, first + max(1, apart // 2)) for first in range(1, count, apart))
+    for first, end in had:
+        hq.log.write(key, first, written[first:end])
+    for station in (tokyo, hq):
+        station.exchange.changed(["containers"])
+    begun: list[RangeSet] = []
+
+    def heard(source: str, target: str, data: bytes) -> None:
+        if isinstance(message := decode(data), Begin):
+            begun.append(RangeSet([(message.first, message.end)]))
+
+    world.trace = heard
+    world.connect("tokyo", "hq")
+    world.run_until(lambda: world.complete("hq"))
+    assert len(begun) <= blocks
+    if apart > 32:
+        assert not any(sent.common(had) for sent in begun)
