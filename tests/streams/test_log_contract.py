@@ -285,21 +285,6 @@ def test_spans_are_what_the_ledger_holds(make: Maker) -> None:
     assert list(log.spans("unheard/of", log.origin)) == []
 
 
-def test_a_block_around_rows_that_came_before_it_counts_once(make: Maker) -> None:
-    """As after `landfall ask`: every tenth row came alone, the others in one block later. Retention goes by these bytes."""
-    source, target = make("ship-a"), make("tokyo")
-    append_rows(source, rows(200))
-    (whole,) = source.blocks("containers", source.origin, 0, 200)
-    for at in range(5, 200, 10):
-        target.admit(list(source.blocks("containers", source.origin, at, at + 1)))
-    alone = sum(span.stored_bytes for span in target.spans("containers", source.origin))
-    assert alone > 0
-    target.admit([whole])
-    assert RangeSet((span.first, span.end) for span in target.spans("containers", source.origin)) == RangeSet([(0, 200)])
-    stored = sum(span.stored_bytes for span in target.spans("containers", source.origin))
-    assert stored < alone + 2 * sum(span.stored_bytes for span in source.spans("containers", source.origin))
-
-
 def test_reading_some_topics(make: Maker) -> None:
     log = make("ship-a")
     append_rows(log, rows(30, topics=3))

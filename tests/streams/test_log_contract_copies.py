@@ -207,3 +207,18 @@ def test_blocks_may_come_in_any_order_cut_anyhow_and_again(cuts: list[tuple[Orig
     assert found[0] == found[1] == found[2]
     held = {origin: RangeSet((first, first + count) for one, first, count in cuts if one == origin) for origin, _, _ in cuts}
     assert {origin: one.held for origin, one in found[0][0].items()} == held
+
+
+def test_a_block_around_rows_that_came_before_it_counts_once(make: Maker) -> None:
+    """As after `landfall ask`: every tenth row came alone, the others in one block later. Retention goes by these bytes."""
+    source, target = make("ship-a"), make("tokyo")
+    append_rows(source, rows(200))
+    (whole,) = source.blocks("containers", source.origin, 0, 200)
+    for at in range(5, 200, 10):
+        target.admit(list(source.blocks("containers", source.origin, at, at + 1)))
+    alone = sum(span.stored_bytes for span in target.spans("containers", source.origin))
+    assert alone > 0
+    target.admit([whole])
+    assert RangeSet((span.first, span.end) for span in target.spans("containers", source.origin)) == RangeSet([(0, 200)])
+    stored = sum(span.stored_bytes for span in target.spans("containers", source.origin))
+    assert stored < alone + 2 * sum(span.stored_bytes for span in source.spans("containers", source.origin))
