@@ -26,8 +26,6 @@ itself.
 """
 OWN_HOLD_S = 10.0
 """So long is what the peer itself wrote: it hears that it is here, and says that it has it, unless it is an old copy of itself."""
-TAKEN_HOLD_S = 3.0
-"""So long are readings that came ahead of what lies before them and not in a session, as a ship's answer: the peer takes it itself."""
 _RELAYS = ("port", "hq")
 
 
@@ -73,7 +71,7 @@ class News:
             lane = self.terms.lane(key[0])
             if lane >= Lane.READINGS and not companions(self.terms.me, self.peer):
                 track.linger(self.now_s(), LINGER_S, LINGER_APART_S)
-            if hold_s := self._hold_s(key, lane, via) or self._taken_hold_s(key, lane, via, ranges):
+            if hold_s := self._hold_s(key, lane, via):
                 for first, end in ranges:
                     track.wait(first, end, self.now_s() + hold_s)
             if self.meeting.known(key[0]):
@@ -87,10 +85,6 @@ class News:
         if via in self.neighbours and lane != Lane.ALERTS:
             return min(RELAY_HOLD_MIN_S + 2 * (self.liveness.rtt_s or 0), RELAY_HOLD_MAX_S)
         return 0.0
-
-    def _taken_hold_s(self, key: Key, lane: Lane, via: str | None, ranges: RangeSet) -> float:
-        ahead = self.exchange.settled(key).run_from(0) < ranges.first()
-        return TAKEN_HOLD_S if ahead and via is None and key[1].node != self.exchange.me.node and lane >= Lane.READINGS else 0.0
 
     def overtaken(self, key: Key, first: int, end: int, bytes_s: float) -> None:
         """What the peer brings comes slower than any link is, and another may bring it too."""

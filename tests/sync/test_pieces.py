@@ -1,4 +1,4 @@
-"""Goal: rows that lie apart among others, as those of a ship's answer, cost no block each, neither to pass on nor to fill up around."""
+"""Goal: rows that lie apart among others, as those of a ship's answer, cost no block for each row that is to be filled in beside them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,6 @@ from streams.ranges import RangeSet
 from streams.session.messages import Begin, decode
 from streams.words import Origin
 from tests.sync.world import World, rows
-
-
-def test_readings_that_came_otherwise_than_in_a_session_wait_for_the_peer_to_take_them_itself() -> None:
-    """As rows of a ship's answer, which each node ashore takes from there, all at once; alerts do not wait."""
-    world, chance = World(16), random.Random(16)
-    hq, tokyo = world.station("hq", "hq"), world.station("tokyo")
-    world.connect("hq", "tokyo")
-    world.run(1.0)
-    ship = Origin("ship-a", 1)
-    hq.exchange.roles[ship.node] = tokyo.exchange.roles[ship.node] = "ship"
-    for stream in ("containers", "alerts"):
-        hq.log.write((stream, ship), 7, rows(chance, 1))
-        world.truth[stream, ship] = [b""] * 7 + list(hq.log.rows[stream, ship].values())
-    hq.exchange.changed(["containers", "alerts"])
-    world.run(2.0)
-    assert list(tokyo.log.rows) == [("alerts", ship)]
-    world.run(2.0)
-    assert tokyo.log.rows["containers", ship] == hq.log.rows["containers", ship]
 
 
 @pytest.mark.parametrize(("apart", "blocks"), [(3, 8), (80, 2 * 300)], ids=["rows-among-others", "far-apart"])
