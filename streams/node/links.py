@@ -98,6 +98,7 @@ class Links:
         self._companion_spoke = asyncio.Event()
         self._closing = False
         self._running: set[asyncio.Task[Any]] = set()
+        metrics.gauges("budget.", purses.gauges())  # before the first word of this node: who tells of no budget has no part in it
 
     def keep(self, peers: Collection[PeerAddress]) -> None:
         """Dial exactly these from now on: sessions with others that were dialled end, back-off is forgotten."""

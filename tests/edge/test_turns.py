@@ -114,3 +114,13 @@ async def test_the_day_s_budget_is_the_ship_s_whichever_node_spends_it(tmp_path:
         await until(lambda: has(hq, "alerts") == 1)
         assert before < budget(engine)["spent_bytes"] <= BUDGET
         assert has(hq, "containers") < 300_000
+
+
+async def test_a_node_says_what_it_spends_of_from_its_first_word_on(tmp_path: Path) -> None:
+    """Else the other takes it for one that has no such link, and its part for its own."""
+    node = Node(settings("bridge", tmp_path).model_copy(update={"links": FRUGAL}), process="ship")
+    await node.start()
+    try:
+        assert "budget.satellite.day" in node.metrics.body(0, 0)["gauges"]
+    finally:
+        await node.stop()
