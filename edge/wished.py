@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Collection
 from pathlib import Path
+
+from streams.replacing import replace_file
 
 FILE_NAME = "link.wish"
 _log = logging.getLogger(__name__)
@@ -30,17 +31,7 @@ class Wished:
 
     def keep(self, wish: str) -> None:
         """Durable when it returns, or the log says that it is not: on a full disk the wish holds until the node ends."""
-        draft = self._file.with_suffix(".draft")
         try:
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(f"{wish}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, self._file)
-            folder = os.open(self._file.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            replace_file(self._file, f"{wish}\n".encode())
         except OSError as problem:
             _log.warning("the link is %r until the node ends, for %s can not be written: %s", wish, self._file, problem)

@@ -6,13 +6,13 @@ it forget these messages. So sessions outlive a restart: in a file, written soon
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from intake.subscriptions import Subscription
+from streams.replacing import replace_file
 
 SESSION_S_MAX = 7 * 86_400
 """So long a session is kept at most after its client has left; 3.1.1 knows no limit of its own."""
@@ -73,19 +73,9 @@ class Sessions:
         self.changed = False
         if self._file is None:
             return
-        draft = self._file.with_suffix(".draft")
         try:
             every = [one for of_login in self._kept.copy().values() for one in of_login.copy().values()]
-            with draft.open("wb") as file:
-                file.write(msgspec.msgpack.encode([one for one in every if not self._is_over(one)]))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, self._file)
-            folder = os.open(self._file.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            replace_file(self._file, msgspec.msgpack.encode([one for one in every if not self._is_over(one)]))
         except OSError:
             self.changed = True
             raise
