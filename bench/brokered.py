@@ -31,9 +31,10 @@ from pathlib import Path
 
 from bench.endless import NOBODY
 from bench.machine import machine
-from bench.mqtt import free_port, packet_end, percentiles, receiver
+from bench.mqtt import packet_end, percentiles, receiver
 from bench.mqttload import messages
 from bench.mqttservers import BEST, mosquitto, versions
+from bench.ports import free_port
 from tests.edge.aboard import TOKEN
 from tests.edge.test_two_nodes import ShipNode
 from tests.node.process import DEADLINE_S, wait

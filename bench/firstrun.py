@@ -20,7 +20,8 @@ import httpx
 
 from bench.fleet import PASSWORD
 from bench.machine import machine
-from bench.peers import free_ports
+from bench.ports import free_ports
+from landfall.demo import ports
 from landfall.demo.fleet import Doors
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,7 +41,7 @@ def has_a_ship(http: httpx.Client) -> bool:
 def first_run(folder: Path) -> dict[str, Any]:
     """Seconds from the word to the demo's first words, and to the ship."""
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder / "landfall")], check=True)
-    first = free_ports(1)[0] // 2 + 10_000  # so many in a row are rarely taken there
+    first = free_ports(len(ports.ALL))[0]  # these are in a row, where none between them is taken
     doors, words = Doors.beginning_at(first), folder / "words.txt"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VIRTUAL_ENV")}
     with words.open("wb") as told, httpx.Client(base_url=f"http://127.0.0.1:{doors.api}", trust_env=False, timeout=10) as http:

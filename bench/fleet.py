@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from bench.ports import free_ports
 from landfall.demo.fleet import Doors, Fleet, Story
 from landfall.demo.run import run_demo
 from streams.codec import BlockCodec
@@ -112,12 +112,7 @@ def until(what: str, condition: Callable[[], bool], deadline_s: float, every_s: 
 def free_doors() -> Doors:
     """Ports of this machine that nobody listens on now."""
     default = Doors()
-    sockets = [socket.socket() for _ in range(len(default.node) + len(default.mqtt) + 5)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    free = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    free = free_ports(len(default.node) + len(default.mqtt) + 5)
     return Doors({name: free.pop() for name in default.node}, {name: free.pop() for name in default.mqtt}, *free)
 
 

@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import platform
-import socket
 import statistics
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import pyarrow as pa
 import zstandard
 from pydantic import SecretStr
 
+from bench.ports import free_port
 from bench.proc import cpu_s
 from bench.readings import as_json, fleet_readings
 from streams.clock import WallClock
@@ -69,7 +69,7 @@ async def here(containers: int, hours: int, folder: Path) -> dict[str, object]:
     """The ship: everything that is measured."""
     readings = fleet_readings(containers, hours)
     backlog = readings.slice(0, readings.num_rows - LIVE_READINGS)
-    address = PeerAddress(node="there", url=f"http://127.0.0.1:{_free_port()}", token=TOKEN)
+    address = PeerAddress(node="there", url=f"http://127.0.0.1:{free_port()}", token=TOKEN)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.link", "there", str(folder), address.url.rpartition(":")[2], stdout=asyncio.subprocess.PIPE
     )
@@ -216,13 +216,6 @@ def _machine() -> dict[str, object]:
         "python": platform.python_version(),
         "system": platform.platform(),
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def main(containers: int = 2_000, hours: int = 400) -> None:

@@ -29,6 +29,7 @@ from pathlib import Path
 from bench.mqttload import PACED_PER_S, PACED_S, connect, messages, paced, publish
 from bench.mqttpair import local_and_two_nodes, pinned
 from bench.nats import nats_client, nats_server
+from bench.ports import free_port
 from bench.proc import cpu_s, memory_mib
 from bench.readings import START_AT_MS
 from cargo.outcome import Place
@@ -244,14 +245,6 @@ def beside_idle(folder: Path, packets: Sequence[bytes], idle: int) -> dict[str, 
         took, used = time.perf_counter() - began, cpu_s(one.processes[0]) - used
         waits = percentiles(paced(one.port, packets[: PACED_PER_S * PACED_S]))
     return {"memory_mib": memory, "readings_s": round(len(packets) / took), "cpu_us": round(used / len(packets) * 1e6, 2), **waits}
-
-
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def main(readings: int = 400_000) -> None:

@@ -17,9 +17,10 @@ import orjson
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from bench.mqtt import free_port, mosquitto_binary
+from bench.mqtt import mosquitto_binary
 from bench.nats import nats_binary, nats_client
 from bench.nursery import Forked
+from bench.ports import free_port
 from streams.errors import LandfallError
 from streams.link.door import ReadDoor
 from streams.words import Position

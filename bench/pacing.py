@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from bench.machine import machine
+from bench.ports import free_port
 from bench.proc import cpu_s
 from streams.log import Append
 from streams.logs.files import FileLog
@@ -49,9 +49,7 @@ async def there(folder: Path, port: int) -> None:
 
 async def share(rate_bit_s: int, seconds: float, folder: Path) -> dict[str, object]:
     """One rate: a backlog that takes a quarter longer than is measured, as rows that do not compress."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    port = free_port()
     node = Node(_settings("here", folder, rate_bit_s=rate_bit_s))
     await node.start()
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "bench.pacing", "there", str(folder), str(port))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pydantic import SecretStr
 
 from bench.nats import READY_S_MAX, NatsClient, nats_client, nats_server
+from bench.ports import free_ports
 from bench.proc import memory_mib, open_files
 from bench.readings import as_json, fleet_readings
 from streams.logs.kafka.client import answers, client_settings
@@ -52,15 +52,6 @@ def until(true: Callable[[], bool], what: str) -> float:
             raise TimeoutError(what)
         time.sleep(0.02)
     return time.perf_counter() - began_s
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def _all_files() -> None:

@@ -17,11 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
+from bench.ports import free_port
 from sim.fleets import PRESETS, PresetName, build_fleet
 from sim.publish import Publisher
 from sim.sensors import Sensors
@@ -72,13 +72,6 @@ def published(sensors: Sensors, folder: Path, port: int) -> dict[str, float]:
     seconds, cpu = time.perf_counter() - began_s, time.process_time() - cpu_s
     publisher.close()
     return {"published_per_s": round(tape.acknowledged / seconds), "publisher_cpu_us": round(cpu / tape.acknowledged * 1e6, 1)}
-
-
-def free_port() -> int:
-    """A port nobody listens on."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def answered(port: int) -> None:

@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.duel.mirrorjars import MODULES, locked
 from bench.duel.side import Compared, Given, Listener, compare, folder_of
-from bench.peers import PASSWORD, Broker, free_ports
+from bench.peers import PASSWORD, Broker
+from bench.ports import free_ports
 from bench.proxy import Proxy
 from hq.java import java_home
 from streams.logs.kafka.client import client_settings

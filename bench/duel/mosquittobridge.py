@@ -14,7 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from bench.duel.side import Compared, Given, compare, folder_of, wait_until
 from bench.mqtt import mosquitto_binary
 from bench.mqttload import Sender, publish
-from bench.peers import free_ports
+from bench.ports import free_ports
 from bench.proxy import Proxy
 from intake.packets import packet
 

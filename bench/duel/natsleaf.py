@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.duel.side import Compared, Given, Listener, compare, folder_of, wait_until
 from bench.nats import NatsClient, nats_binary, nats_client, nats_server
-from bench.peers import free_ports
+from bench.ports import free_ports
 from bench.proxy import Proxy
 
 AT_ONCE = 5_000

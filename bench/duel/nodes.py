@@ -14,7 +14,7 @@ import pyarrow as pa
 import tomli_w
 
 from bench.duel.side import wait_until
-from bench.peers import free_ports
+from bench.ports import free_ports
 from bench.proc import cpu_s
 from streams.clock import WallClock
 from streams.codec import BlockCodec

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ import uvicorn
 from aiohttp import web
 from pydantic import SecretStr
 
+from bench.ports import free_port
 from dashboards.client import wall_ms
 from hq.api.accounts import Account, Accounts
 from hq.api.app import create_app
@@ -176,7 +176,7 @@ def on_stage(folder: Path, voyage: Voyage, speed: float) -> Iterator[Stage]:
     """All of it over the voyage's logs until the block ends: the simulator's clock goes on from their end, its clerk writes what is due."""
     times, papers = voyage.world.timeline, paperwork(voyage.world)
     clock = StoryClock(times.ends_at_ms, chapters(times), voyage.until_at_ms, Setting(speed, paused=False), WallClock())
-    api = ApiDoor(url=f"http://127.0.0.1:{unused_port()}", username="cleo", password=SecretStr(PASSWORD))
+    api = ApiDoor(url=f"http://127.0.0.1:{free_port()}", username="cleo", password=SecretStr(PASSWORD))
     clerk = Clerk(papers, api, sum(paper.due_at_ms < voyage.until_at_ms for paper in papers))
     with ExitStack() as stack:
         clock_url = stack.enter_context(_clock_door(clock, clerk))
@@ -282,7 +282,7 @@ def _api_settings(folder: Path, voyage: Voyage, door: str, clock_url: str, port:
 @contextmanager
 def _pages(folder: Path, api_url: str) -> Iterator[str]:
     """`landfall dashboards`, as its own process; ended as an operator ends it."""
-    port = unused_port()
+    port = free_port()
     config = folder / "dashboards.toml"
     config.write_text(tomli_w.dumps({"api_url": api_url, "port": port, "refresh_s": 4.0}))
     process = subprocess.Popen([sys.executable, "-m", "landfall", "dashboards", "--config", str(config)])
@@ -301,13 +301,6 @@ def is_healthy(port: int) -> bool:
         return httpx.get(f"http://127.0.0.1:{port}/_stcore/health", trust_env=False).text == "ok"
     except httpx.TransportError:
         return False
-
-
-def unused_port() -> int:
-    """A port of this machine that nothing listens on now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def until(true: Callable[[], bool], what: str) -> None:

@@ -16,9 +16,10 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
+from bench.ports import free_port
 from cargo.heard import Heard
 from tests.cargo.sea import SHIP
-from tests.node.process import NodeProcess, free_port, wait
+from tests.node.process import NodeProcess, wait
 
 NODE = f"ship-{SHIP}"
 TOKEN = "of-the-ship"

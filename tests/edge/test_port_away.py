@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from bench.ports import free_port
 from edge.linking import LinkChoice
 from edge.settings import PortOfCall, ShoreNode
 from streams.clock import WallClock
@@ -18,7 +19,7 @@ from streams.log import Append
 from streams.node.node import Node
 from streams.node.settings import LinkSettings
 from streams.records import Record, to_batch
-from tests.node.fleet import SINCE_AT_MS, free_port, readings, settings, started, until
+from tests.node.fleet import SINCE_AT_MS, readings, settings, started, until
 
 IMO = "9321483"
 TOKYO = (35.6, 139.8)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from bench.ports import free_port
 from edge.linking import LinkChoice
 from edge.seeking import POSITION_COUNTS_MS
 from edge.settings import PortOfCall, ShoreNode
@@ -19,7 +20,7 @@ from streams.log import Append
 from streams.node.node import Node
 from streams.records import Record, to_batch
 from tests.landfall.answering import answering
-from tests.node.fleet import free_port, readings, settings, started, until
+from tests.node.fleet import readings, settings, started, until
 
 IMO = "9321483"
 TOKEN = SecretStr("token-of-ship-a")

@@ -25,10 +25,11 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
+from bench.ports import free_port
 from intake.arrivals import Outcome
 from tests.cargo.sea import SHIP
 from tests.edge.aboard import TOKEN, Message
-from tests.node.process import NodeProcess, free_port, wait
+from tests.node.process import NodeProcess, wait
 
 pytestmark = pytest.mark.timeout(600)
 TOPIC = "landfall/containers/MSKU1234565/reading"

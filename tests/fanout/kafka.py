@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ import tomli_w
 from confluent_kafka import Consumer, KafkaError
 from pydantic import SecretStr
 
+from bench.ports import free_ports
 from streams.crash import CRASH_VARIABLE
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.client import answers
@@ -26,17 +26,6 @@ from tests.node.forked import Forked
 WITHIN_S = 90.0
 PASSWORD = "quack quack quack"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def until(true: Callable[[], bool], what: str) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from bench.ports import free_ports
 from hq.fanout import broker
 from hq.fanout.settings import KafkaBrokerSettings
 from streams.errors import Misuse
-from tests.fanout.kafka import PASSWORD, free_ports, until
+from tests.fanout.kafka import PASSWORD, until
 from tests.node.forked import FORKED
 
 

@@ -17,6 +17,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 from typer.testing import CliRunner
 
+from bench.ports import free_ports
 from cargo.stormmode import REQUEST_TOPIC
 from deploy.containers.compose import health_checks, services
 from intake.routes import SUBSCRIPTIONS
@@ -26,7 +27,7 @@ from landfall.demo.containers import PROCESSES as CONTAINERS
 from landfall.demo.fleet import Secrets
 from landfall.processes import PROCESSES, found
 from sim.settings import SimSettings
-from tests.fanout.kafka import free_ports, until
+from tests.fanout.kafka import until
 from tests.node.forked import ROOT
 
 COMPOSE = (ROOT / "docker-compose.yml").read_text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
+from bench.ports import free_port
 from hq.serving.database import DatabaseGone
 from streams.crash import CRASH_VARIABLE
 from tests.hq_serving.conftest import STARTED_S_MAX, api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, until
@@ -89,13 +88,14 @@ def test_the_database_deleted_while_all_runs(fleet: Fleet, tmp_path: Path) -> No
     assert process.wait(STARTED_S_MAX) == 0
 
 
-def test_health_and_new_records(fleet: Fleet, tmp_path: Path, unused_port: int) -> None:
+def test_health_and_new_records(fleet: Fleet, tmp_path: Path) -> None:
     """/healthz answers 200 once the store is whole; what is appended later is there a moment after."""
-    process = start(fleet, tmp_path, port=unused_port)
+    port = free_port()
+    process = start(fleet, tmp_path, port=port)
 
     def healthy() -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/healthz", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as answer:
                 return bool(json.load(answer)["ready"])
         except OSError:
             return False
@@ -107,19 +107,11 @@ def test_health_and_new_records(fleet: Fleet, tmp_path: Path, unused_port: int) 
     assert process.wait(STARTED_S_MAX) == 0
 
 
-@pytest.fixture
-def unused_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
-def test_the_api_as_a_process(fleet: Fleet, tmp_path: Path, unused_port: int) -> None:
+def test_the_api_as_a_process(fleet: Fleet, tmp_path: Path) -> None:
     """`landfall api` is healthy, answers, and ends with code 0 on SIGTERM."""
-    settings = settings_for(fleet.hq_dir, tmp_path)
+    settings, port = settings_for(fleet.hq_dir, tmp_path), free_port()
     lines = [f'{name} = "{getattr(settings, name)}"' for name in ("database_url", "accounts", "log", "door")]
-    lines += ['token = "door"', f'jwt_secret = "{settings.jwt_secret.get_secret_value()}"', f"port = {unused_port}"]
+    lines += ['token = "door"', f'jwt_secret = "{settings.jwt_secret.get_secret_value()}"', f"port = {port}"]
     (tmp_path / "api.toml").write_text("\n".join(lines))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
     with (tmp_path / "api.log").open("ab") as log:
@@ -128,7 +120,7 @@ def test_the_api_as_a_process(fleet: Fleet, tmp_path: Path, unused_port: int) ->
 
     def healthy() -> bool:
         try:
-            return bool(httpx.get(f"http://127.0.0.1:{unused_port}/healthz", trust_env=False).status_code == 200)
+            return bool(httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).status_code == 200)
         except httpx.TransportError:
             return False
 

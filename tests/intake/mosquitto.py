@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.ports import free_port
+
 STARTED_WITHIN_S = 10.0
 MESSAGE_BYTES_MAX = 1 << 20
 """As in `deploy/mosquitto/mosquitto.conf`."""
@@ -19,9 +21,7 @@ class Mosquitto:
     """The broker with the settings `intake.broker` asks for: it keeps whatever its subscribers have not acknowledged."""
 
     def __init__(self, folder: Path, more: str = "", anonymous: bool = True) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self._config = folder / "mosquitto.conf"
         self._config.write_text(
             f"listener {self.port} 127.0.0.1\nallow_anonymous {str(anonymous).lower()}\nmax_queued_messages 0\nmax_inflight_messages 0\n"

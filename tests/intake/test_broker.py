@@ -6,7 +6,6 @@ import asyncio
 import base64
 import hashlib
 import os
-import socket
 import ssl
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.ports import free_port
 from intake.packets import Kind, packet
 from intake.routes import SUBSCRIPTIONS
 from intake.serving import Intake
@@ -136,9 +136,7 @@ async def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """What TLS has read ahead of us comes too, though the socket says nothing more."""
     certificate, key = self_signed(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with mosquitto(tmp_path, f"listener {port} 127.0.0.1\ncertfile {certificate}\nkeyfile {key}\n") as broker:
         settings = BrokerSettings(host="localhost", port=port, client_id="ship-a", tls=True)
         async with fed(tmp_path, port, settings=settings) as (log, _, intake):

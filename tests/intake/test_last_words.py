@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import intake.lastwords
+from bench.ports import free_port
 from intake.connect import Will
 from intake.endpoint import WILLS_FILE
 from intake.lastwords import LastWill, LastWords
@@ -25,7 +26,7 @@ from tests.intake.stand import OPEN, eventually, stand
 from tests.intake.test_clean_stop import LEAVES, connect, numbers
 from tests.intake.test_endpoint import ask
 from tests.node.points import WILLED
-from tests.node.process import NodeProcess, free_port, wait
+from tests.node.process import NodeProcess, wait
 from tests.streams.cutdisk import CutDisk
 
 COMES_BACK = packet(0x10, b"\0\4MQTT\5\0\0\x3c\5\x11\0\0\x0e\x10\0\2" + b"04")

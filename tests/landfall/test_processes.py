@@ -11,13 +11,14 @@ import paho.mqtt.publish
 import pytest
 from playwright.sync_api import sync_playwright
 
+from bench.ports import free_ports
 from landfall.demo.accounts import PEOPLE
 from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, REPLAY, accounts_file
 from landfall.demo.processes import Program
 from landfall.processes import PROCESSES
 from streams.log import Append
 from streams.records import Record, to_batch
-from tests.fanout.kafka import PASSWORD, Kafka, free_ports
+from tests.fanout.kafka import PASSWORD, Kafka
 from tests.landfall.answering import answering
 from tests.landfall.house import House, is_free, until
 from tests.node.process import NodeProcess, wait

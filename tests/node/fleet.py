@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from bench.ports import free_port
 from streams.clock import Clock, StillClock, WallClock
 from streams.crash import CRASH_VARIABLE
 from streams.errors import LandfallError
@@ -102,13 +102,6 @@ def unreadable(path: Path) -> Callable[[], None]:
         aside.replace(path)
 
     return give
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 class Station:

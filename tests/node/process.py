@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from bench.ports import free_port
 from streams.clock import WallClock
 from streams.crash import CRASH_VARIABLE
 from streams.errors import LandfallError
@@ -95,14 +95,6 @@ class NodeProcess:
     def tail(self) -> str:
         """The end of its log, for a test that fails."""
         return self._words.read_text()[-3_000:]
-
-
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def wait(true: Callable[[], bool], told: Callable[[], str] = str, deadline_s: float = DEADLINE_S) -> None:

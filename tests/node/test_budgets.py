@@ -14,6 +14,7 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
+from bench.ports import free_port
 from bench.proxy import Proxy
 from streams.budget import FAREWELL_BYTES, LEASE_BYTES, Budget, Purse
 from streams.clock import StillClock, WallClock
@@ -26,7 +27,7 @@ from streams.node.settings import LinkSettings, NodeSettings
 from streams.policy import Peer
 from streams.ranges import RangeSet
 from streams.records import Record, to_batch
-from tests.node.fleet import address, free_port, readings, settings, until
+from tests.node.fleet import address, readings, settings, until
 from tests.node.points import LEASED
 from tests.node.process import NodeProcess
 

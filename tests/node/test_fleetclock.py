@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from bench.ports import free_port
 from streams.clock import WallClock
 from streams.errors import RetryLater
 from streams.node.fleetclock import clock_of, first_word
 from streams.node.node import Node
-from tests.node.fleet import free_port, settings, until
+from tests.node.fleet import settings, until
 
 LONG_AGO_MS = 1_600_000_000_000
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from bench.ports import free_port
 from cargo.identifiers import make_container
 from cargo.registry import BookedContainer, Booking, Entry, LoadList, Port, Stowed, entry_body
 from streams.errors import RetryLater
@@ -14,7 +15,7 @@ from streams.log import Append
 from streams.records import Record, to_batch
 from tests.cargo.sea import SHIP, START_MS
 from tests.edge.aboard import NODE, Gateway, Message, ShipProcess, fleet_clock
-from tests.node.process import NodeProcess, free_port
+from tests.node.process import NodeProcess
 
 TOKYO = (35.6, 139.8)
 MINUTE_MS = 60_000

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.ports import free_port
 from cargo.heard import Heard
 from cargo.outcome import Place
 from cargo.registry import Entry, entry_body
@@ -22,7 +23,7 @@ from streams.records import Record, to_batch
 from tests.cargo.sea import MINUTE_MS, SHIP
 from tests.edge.aboard import fleet_clock
 from tests.edge.test_two_nodes import Sensors
-from tests.node.process import NodeProcess, free_port, wait
+from tests.node.process import NodeProcess, wait
 from tests.shore.fleet import ShoreProcess
 
 LATENESS_MS = 4 * MINUTE_MS

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from bench.ports import free_port
 from bench.proxy import Proxy
 from shore.aboard import ShipsDesk
 from tests.cargo.sea import SHIP
 from tests.node.points import NODES
-from tests.node.process import free_port, wait
+from tests.node.process import wait
 from tests.shore.fleet import Fleet, fleet
 
 LIVES = {"ship": NODES["ship"], "tokyo": NODES["port"], "hq": NODES["headquarters"]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -18,6 +17,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 
+from bench.ports import free_port
 from sim.clock import JUMP_BEFORE_MS
 from sim.paperwork import paperwork
 from sim.progress import load_progress
@@ -37,12 +37,6 @@ TIMES = timeline(BEGINS_AT_MS)
 CHAPTERS = {chapter.id: chapter for chapter in chapters(TIMES)}
 DEADLINE_S = 60.0
 LOOK_EVERY_S = 0.1
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def settings_for(folder: Path, node: Stand, **others: Any) -> SimSettings:

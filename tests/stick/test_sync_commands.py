@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import tomli_w
 
+from bench.ports import free_port
 from landfall.cli import main
 from streams.block import Block
 from streams.errors import Misuse
@@ -23,7 +24,7 @@ from streams.records import Record, to_batch
 from streams.stick.frames import Signed, read_frames
 from streams.stick.messages import Carried
 from streams.stick.planning import position_file, read_position_file
-from tests.node.fleet import ROLES, free_port, readings, settings
+from tests.node.fleet import ROLES, readings, settings
 
 
 class Place:

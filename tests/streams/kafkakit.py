@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from confluent_kafka import Producer
 
+from bench.ports import free_ports
 from hq.java import java_home
 from streams.clock import Clock, StillClock
 from streams.codec import BlockCodec
@@ -22,7 +23,7 @@ from streams.logs.kafka.lease import Lease
 from streams.logs.kafka.log import KafkaLog
 from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.kafka.transactions import Transactions
-from tests.fanout.kafka import Kafka, free_ports
+from tests.fanout.kafka import Kafka
 from tests.streams.logkit import NOW_MS
 
 TURN_S = 60.0

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
+from bench.ports import free_ports
 from streams.errors import RetryLater
 from streams.logs.book import Book
 from streams.logs.indexing import IndexWriter
@@ -22,7 +23,7 @@ from streams.logs.kafka.client import Fenced
 from streams.logs.kafka.following import Follower
 from streams.logs.kafka.keeper import FOLLOW_EVERY_S, KafkaLogOptions, instance
 from streams.logs.kafka.transactions import Outgoing, Transactions
-from tests.fanout.kafka import Kafka, free_ports
+from tests.fanout.kafka import Kafka
 from tests.node.process import wait
 from tests.streams.kafkakit import TURN_S, open_kafka_log, place
 from tests.streams.logkit import append_rows, numbers, rows

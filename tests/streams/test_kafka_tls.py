@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from bench.ports import free_ports
 from hq.fanout.fanning import Fanout
 from hq.fanout.settings import FanoutSettings
 from hq.opening import opened_log
@@ -21,7 +22,7 @@ from streams.logs.kafka.client import LOOK_S, check_lets_in
 from streams.logs.kafka.settings import KafkaAccess
 from streams.metrics import Metrics
 from streams.records import Record, to_batch
-from tests.fanout.kafka import PASSWORD, Kafka, free_ports
+from tests.fanout.kafka import PASSWORD, Kafka
 from tests.streams.kafkakit import open_kafka_log, place, producers
 from tests.streams.logkit import append_rows, numbers, open_log, rows
 
