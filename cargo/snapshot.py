@@ -10,19 +10,32 @@ import msgspec
 from cargo.boxes import Box
 from cargo.errors import Unreadable
 from cargo.event_time import DeviceClock
+from cargo.registry import LoadList, Stowed
 from cargo.state import Memory, WatchSettings, WatchState
 
-VERSION = 8
+VERSION = 9
 PART_ENTRIES = 512
-"""So many boxes, or devices, are written down or taken up at a time: half a MiB, of 30 for a large ship."""
+"""So many boxes, devices, or places of a load list are written down or taken up at a time: half a MiB, of 30 for a large ship."""
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """A load list but for what is aboard."""
+
+    ship: str
+    port: str
+    call: int
+    load: tuple[str, ...]
+    discharge: tuple[str, ...]
+    departs_at_ms: int
 
 
 class _Head(msgspec.Struct):
-    """What a snapshot begins with; `memory` is without its boxes, and without the devices of its clock."""
+    """What a snapshot begins with; `memory` is without its boxes, its load lists (`calls`), and the devices of its clock."""
 
     version: int
     place: str
     memory: Memory
+    calls: list[_Call]
 
 
 class _Part(msgspec.Struct, omit_defaults=True):
@@ -30,14 +43,20 @@ class _Part(msgspec.Struct, omit_defaults=True):
 
     boxes: dict[str, Box] = {}
     devices: dict[str, DeviceClock] = {}
+    aboard: dict[str, tuple[Stowed, ...]] = {}
 
 
 def snapshot_of(state: WatchState) -> Iterator[bytes]:
     """The snapshot, as JSON in parts without a line break: `from_snapshot` gives a watch that goes on exactly as this one would. It must
     not step meanwhile."""
     clock = msgspec.structs.replace(state.memory.clock, devices={})
-    rest = msgspec.structs.replace(state.memory, clock=clock, boxes={})
-    yield msgspec.json.encode(_Head(VERSION, state.settings.place.log_topic, rest))
+    rest = msgspec.structs.replace(state.memory, clock=clock, boxes={}, lists={})
+    lists = state.memory.lists
+    calls = [_Call(one.ship, one.port, one.call, one.load, one.discharge, one.departs_at_ms) for one in lists.values()]
+    yield msgspec.json.encode(_Head(VERSION, state.settings.place.log_topic, rest, calls))
+    for id_, listed in lists.items():
+        for at in range(0, len(listed.aboard), PART_ENTRIES):
+            yield msgspec.json.encode(_Part(aboard={id_: listed.aboard[at : at + PART_ENTRIES]}))
     boxes, devices = iter(state.memory.boxes.items()), iter(state.memory.clock.devices.items())
     while some := dict(islice(boxes, PART_ENTRIES)):
         yield msgspec.json.encode(_Part(boxes=some))
@@ -55,10 +74,17 @@ def from_snapshot(parts: Iterable[bytes], settings: WatchSettings) -> WatchState
             found, wanted = f"version {head.version} of {head.place}", f"{VERSION} of {settings.place.log_topic}"
             raise Unreadable(f"this snapshot is {found}, not {wanted}", hint="rebuild the watch from the log")
         memory, part = head.memory, msgspec.json.Decoder(_Part)
+        aboard: dict[str, list[Stowed]] = {}
         for data in given:
             more = part.decode(data)
             memory.boxes.update(more.boxes)
             memory.clock.devices.update(more.devices)
+            for id_, stowed in more.aboard.items():
+                aboard.setdefault(id_, []).extend(stowed)
+        for one in head.calls:
+            boxes = aboard.pop(f"{one.ship}/{one.call}", [])
+            listed = msgspec.convert({**msgspec.structs.asdict(one), "aboard": boxes}, type=LoadList)
+            memory.lists[listed.id] = listed
     except msgspec.MsgspecError as problem:
         raise Unreadable(f"this snapshot does not read: {problem}", hint="rebuild the watch from the log") from problem
     return WatchState(settings, memory)

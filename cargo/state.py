@@ -151,7 +151,7 @@ class WatchState:
         self._loads = {id_: frozenset(listed.load) for id_, listed in self.memory.lists.items()}
         self._discharges = {id_: frozenset(listed.discharge) for id_, listed in self.memory.lists.items()}
         aboard_of_all = (box.container for listed in self.memory.lists.values() for box in listed.aboard)
-        self._listed = frozenset(chain(aboard_of_all, *self._loads.values(), *self._discharges.values()))
+        self._listed = frozenset({*chain(aboard_of_all, *self._loads.values(), *self._discharges.values())})  # as a copy half as large
         for id_ in (self.memory.listed, self.memory.call):
             if id_ in self.memory.lists:
                 aboard.update({box.container: box for box in self.memory.lists[id_].aboard})
@@ -161,7 +161,7 @@ class WatchState:
         if self.memory.size_types:
             everybody = (box for listed in self.memory.lists.values() for box in listed.aboard)
             self._size_type_of = {box.container: box.size_type for box in everybody if box.size_type in self.memory.size_types}
-        self._reefers = frozenset(number for number, box in aboard.items() if box.is_reefer)
+        self._reefers = frozenset({number for number, box in aboard.items() if box.is_reefer})
 
     def book(self, id_: str, boxes: tuple[BookedContainer, ...], terms: Terms | None = None) -> None:
         """The booking is now of these boxes and spans, on these terms."""

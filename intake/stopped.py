@@ -25,6 +25,9 @@ Said = tuple[bytes, float]
 Voice = tuple[int | None, int, float, tuple[Said, ...], bool]
 """The time that a device said last (UTC ms; None: none), how often it spoke with it, when that counted last, what it said then, and whether
 it has said another time before."""
+Word = tuple[int | None, float, bytes, bool]
+"""A voice that has spoken with its time once, as nearly all have: that time, when that was (monotone s), what it said then, and whether it
+has said another time before. Of 24,000 devices that is 3 MiB less."""
 
 
 class LastSaid:
@@ -33,8 +36,8 @@ class LastSaid:
 
     def __init__(self, devices_max: int) -> None:
         self._devices_max = devices_max
-        self._recent: dict[int, Voice] = {}
-        self._older: dict[int, Voice] = {}
+        self._recent: dict[int, Voice | Word] = {}
+        self._older: dict[int, Voice | Word] = {}
 
     def note(
         self,
@@ -54,10 +57,11 @@ class LastSaid:
         for row, (one, at_ms, identity, now_s) in enumerate(zip(whose, times_ms, identities, came_s, strict=False)):
             before = recent.get(one) or older.get(one)
             if before is None or before[0] != at_ms:
-                recent[one] = at_ms, 1, now_s, ((identity, now_s),), before is not None
+                recent[one] = at_ms, now_s, identity, before is not None
             else:
-                after = recent[one] = _goes_on(before, identity, now_s)
-                if _is_believed(before, after, identity, now_s, true_from_ms):
+                voice = before if len(before) == 5 else _voice(*before)
+                after = recent[one] = _goes_on(voice, identity, now_s)
+                if _is_believed(voice, after, identity, now_s, true_from_ms):
                     again.append(row)
         self._age()
         return again
@@ -65,6 +69,10 @@ class LastSaid:
     def _age(self) -> None:
         if len(self._recent) >= self._devices_max:
             self._older, self._recent = self._recent, {}
+
+
+def _voice(at_ms: int | None, came_s: float, identity: bytes, moved: bool) -> Voice:
+    return at_ms, 1, came_s, ((identity, came_s),), moved
 
 
 def _is_believed(before: Voice, after: Voice, identity: bytes, now_s: float, true_from_ms: int | None) -> bool:

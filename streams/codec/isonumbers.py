@@ -18,15 +18,20 @@ OWNERS = 26**4
 NUMBERS = OWNERS * SERIALS
 """Packed container numbers are 0 to this less one: owner's four letters to base 26, times SERIALS, plus the serial number."""
 _LETTERS, _DIGITS, _CHARS = 4, 6, 11
+_AT_ONCE = 1 << 15
+"""So many texts are taken apart at a time: what each takes meanwhile is five times what its number does."""
 _ONE = re.compile("[A-Z]{4}[0-9]{7}")
-_LETTER_VALUES = np.array(
-    [10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 34, 35, 36, 37, 38], np.uint16
-)
-_LETTER_VALUES_OF = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", _LETTER_VALUES.tolist(), strict=True))
+_LETTER_VALUES_OF = {letter: 10 + at + (at + 9) // 10 for at, letter in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZ")}
+"""ISO 6346 annex A: from 10 on, without the multiples of 11."""
 
 
 def packed(texts: pa.StringArray) -> tuple[Ints, Bools]:
     """The container numbers among `texts` whose check digit is right, as whole numbers, and which of the texts they are."""
+    parts = [_packed(texts.slice(at, _AT_ONCE)) for at in range(0, max(len(texts), 1), _AT_ONCE)]
+    return np.concatenate([numbers for numbers, _ in parts]), np.concatenate([numbered for _, numbered in parts])
+
+
+def _packed(texts: pa.StringArray) -> tuple[Ints, Bools]:
     starts, chars = text_chars(texts)
     numbered = np.diff(starts) == _CHARS
     alike = chars[starts[0] : starts[-1]] if numbered.all() else chars[starts[:-1][numbered][:, None] + np.arange(_CHARS)]
@@ -68,10 +73,13 @@ def unpacked(numbers: Ints) -> pa.StringArray:
 
 
 def _check_digits(letters: Digits, digits: Digits) -> npt.NDArray[np.uint8]:
-    """ISO 6346 annex A: letters' values and digits, weighted by powers of two, modulo 11, modulo 10. No sum reaches 2^14."""
+    """ISO 6346 annex A: letters' values (`_LETTER_VALUES_OF`) and digits, weighted by powers of two, modulo 11, modulo 10. No sum reaches
+    2^14."""
     total = np.zeros(letters.shape[1], np.uint16)
-    for place, values in enumerate((*_LETTER_VALUES.take(letters), *digits.astype(np.uint16))):
-        total += values << place
+    for place, values in enumerate((*letters, *digits)):
+        if place < _LETTERS:
+            values = values + (values + np.uint8(9)) // np.uint8(10) + np.uint8(10)
+        total += values.astype(np.uint16) << place
     return (total % 11 % 10).astype(np.uint8)
 
 

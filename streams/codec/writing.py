@@ -224,6 +224,7 @@ def _write_columns(directory: Writer, bodies: list[Writer], rows: _Rows, codes: 
         write_name(directory, name)
         directory.varint(kind + HAS_NULLS * (name in said) + DECIMALS * decimals.get(name, 0))
     directory.raw(numbers.directory.to_bytes())
+    del numbers  # and the columns that others were told from
     _write_texts(bodies, rows, [name for name in kinds if kinds[name] == TEXT], masks, codes)
 
 
