@@ -134,9 +134,9 @@ async def publish(port: int, packets: Sequence[bytes], per_s: int) -> list[float
 
 def behind_broker(folder: Path, disks: int, port: int, kind: type[ShipNode] = ShipNode) -> list[ShipNode]:
     """One `landfall ship` that subscribes at the broker at `port`, or two that share a subscription; not started."""
-    names = ("bridge", "engine")
+    names = ("bridge", "engine")[:disks]
     doors = {name: free_port() for name in names}
-    nodes = [kind(folder, name, doors) for name in names[:disks]]
+    nodes = [kind(folder, name, doors) for name in names]
     for node in nodes:
         filters = f'filters = {json.dumps(SHARED)}\nstands_in_for = ["{names[node.node == names[0]]}"]\n' if disks > 1 else ""
         usual = node.config.read_text().partition("[intake.endpoint]")[0]

@@ -1,5 +1,5 @@
 """Two nodes of one ship, `ack = two_nodes`, that share a subscription at a Mosquitto, struck again and again: one or both killed or without
-power, now and then a disk gone, and with `broker_too` the broker killed with them, before them or alone."""
+power, now and then a disk gone, and with `broker_too` the broker, and its disk, struck with them, before them or alone."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def struck_pair_behind(folder: Path, strikes: int, chance: random.Random, *, cut
     loses what it will, by the nodes to the broker."""
     with ExitStack() as stack:
         disks = [stack.enter_context(CutDisk(folder / name, DISK_MIB)) for name in ("bridge", "engine")] if cutting else []
-        (folder / "broker").mkdir(parents=True)
+        its_disk = stack.enter_context(CutDisk(folder / "broker", DISK_MIB)) if cutting and broker_too else None
+        (folder / "broker").mkdir(parents=True, exist_ok=True)
         broker, publisher = mosquitto(folder / "broker", BEST), Publisher()
         broker.start()
         stack.callback(broker.kill)
@@ -84,11 +85,15 @@ def struck_pair_behind(folder: Path, strikes: int, chance: random.Random, *, cut
                 promised.wait_for_more(1 + chance.randrange(PER_STRIKE // 4))
             struck = chance.choice(("broker", "nodes", "both")) if broker_too else "nodes"
             if struck != "nodes":
+                if its_disk is not None:
+                    its_disk.cut()
                 broker.kill()
                 alone += struck == "broker"
             if struck != "broker":
                 on_nodes.fall()
             if struck != "nodes":
+                if its_disk is not None:
+                    its_disk.back()
                 broker.start()
 
         while on_nodes.fallen + alone < strikes:

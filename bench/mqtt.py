@@ -137,7 +137,9 @@ async def serve(way: str, folder: Path, port: int) -> None:
         running.create_task(intake.run(committer, log, "ship-a"))
         if way == "watched":
             settings = WatchSettings(Place("ship-a", ship=SHIP))
-            running.create_task(Watching(settings, folder, clock, metrics, print).run(log, committer))
+            watching = Watching(settings, folder, clock, metrics, print)
+            watching.gives_way = intake.is_at_work
+            running.create_task(watching.run(log, committer))
         while True:
             if intake.port or intake.broker_connected:
                 print(metrics.body(0, 0)["counts"].get("watch_readings" if way == "watched" else "intake_accepted", 0), flush=True)

@@ -341,8 +341,9 @@ class Before(Behind):
         started(self._process, self._is_ready, self._words)
 
     def start(self) -> None:
-        """See Server: the ship has found it again then."""
+        """See Server: the ship has missed it and found it again then. Before she has a session there, what comes is nobody's."""
         self._broker.kill()
+        until(lambda: not self._is_ready(), self._process, self._words)
         self._broker.start()
         until(self._is_ready, self._process, self._words)
 

@@ -45,6 +45,7 @@ async def run_ship(settings: ShipSettings) -> None:
         companions=companions,
     )
     intake.strangers = watching.strangers
+    watching.gives_way = intake.is_at_work
     intake.sessions_file = settings.node.folder / "mqtt.sessions"
     watching.lacked = lambda: lacked(node, STREAMS)
     watching.patience_s = lambda stream: node.definitions.of(stream).patience_s

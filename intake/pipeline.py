@@ -106,20 +106,21 @@ class Pipeline:
         self._said = {stream: LastSaid(settings.repeats_readings_max) for stream in STREAMS}
         self._by_others, self._windows = self._known(self._said)
         self._losses = self._losses_known = 0
-        self._news = asyncio.Event()
         self._waiting = Waiting(settings, self._account_held)
         self._refusals = Refusals(self._process, settings.exceptions_bytes_per_h)
         self._elsewhere = elsewhere
         self._unsettled: asyncio.Queue[_Unsettled] = asyncio.Queue()
         self._in_work_messages = self._unsettled_messages = self._unsettled_bytes = 0
-        self._arrived = asyncio.Event()
-        self._durable = asyncio.Event()
+        self._arrived, self._durable, self._moved, self._news = (asyncio.Event() for _ in range(4))
         self._durable.set()
-        self._moved = asyncio.Event()
         self._listeners: list[Callable[[bool], None]] = []
         self._of_accounts: list[Callable[[str, bool], None]] = []
         self._stuck_since_s: float | None = None
         self.full = False
+
+    def is_at_work(self) -> bool:
+        """Whether messages wait, or are on their way to this disk. Any thread."""
+        return bool(self._waiting.messages or self._in_work_messages)
 
     def stuck_s(self) -> float:
         """For how long nothing could be stored, or what was stored is not given again where that is waited for, monotone s; 0 while it can

@@ -44,6 +44,7 @@ class Intake:
         self.sessions_file: Path | None = None
         self._others, self._companions = others, companions
         self._settings, self._clock, self._metrics = settings, clock, metrics
+        self._pipeline: Pipeline | None = None
         self._endpoint: Endpoint | None = None
         self._broker: BrokerIntake | None = None
         self._asked: bytes | None = None
@@ -63,6 +64,10 @@ class Intake:
         """Whether the broker's subscription stands; None without one."""
         return None if self._broker is None else self._broker.connected
 
+    def is_at_work(self) -> bool:
+        """Whether sensors wait for what they brought to be stored. Any thread."""
+        return self._pipeline is not None and self._pipeline.is_at_work()
+
     def ask(self, request: bytes) -> None:
         """Say this to devices that listen, by whichever way in they have, now and whenever one comes: `cargo.stormmode.Request`."""
         self._asked = request
@@ -78,7 +83,7 @@ class Intake:
         settings = self._settings
         if self._others is not None:
             self._others.watch_over((*STREAMS, EXCEPTIONS), settings.pipeline.repeats_readings_max)
-        pipeline = await asyncio.to_thread(self._pipeline, sink, log, node)
+        pipeline = self._pipeline = await asyncio.to_thread(self._make_pipeline, sink, log, node)
         async with AsyncExitStack() as stack:
             if settings.endpoint is not None:
                 endpoint = Endpoint(settings.endpoint, pipeline, self._clock, self._metrics, self.sessions_file)
@@ -95,7 +100,7 @@ class Intake:
                 async with stack.pop_all():  # the endpoint ends before the pipeline, which takes what it brings last
                     await asyncio.wait([taking])
 
-    def _pipeline(self, sink: Sink, log: Log, node: str) -> Pipeline:
+    def _make_pipeline(self, sink: Sink, log: Log, node: str) -> Pipeline:
         pa.array([], pa.int64())  # the first list given to pyarrow makes it look for pandas, half a second long: not while a sensor waits
         given = self._settings.pipeline
         pipeline = Pipeline(sink, log, node, self._clock, self._metrics, given, self._others, self._companions, self.strangers)

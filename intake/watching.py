@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ GATHER_S = 0.25
 """So long rests the watch after a step that was not full: a busy log is judged some times a second, not at each of its commits."""
 LOOK_S = 0.5
 """So often it looks at the time while something falls due though nothing comes."""
+GIVES_WAY_ROWS = 64
+"""So many readings are judged in one go while sensors wait for their answers."""
 SNAPSHOT_EVERY_S = 10.0
 RETRY_S = 1.0
 Positions = dict[str, Position]
@@ -76,7 +79,8 @@ class Watching:
     `told_by`: streams with the registry entries this watch hears of (a ship's `aboard/<imo>`, a port's `registry`). `known`: entries it
     knows without being told, such as the ports of the settings. `decided_in`: the stream of what people aboard say of boxes, or None.
     `companions`: the other nodes of the same ship or port, whose readings are watched too. `lacked`: how many of their readings are not
-    here yet, as far as is known; None while none of them says. After a start these come first (`intake.catchingup`).
+    here yet, as far as is known; None while none of them says. After a start these come first (`intake.catchingup`). `gives_way`: whether
+    sensors wait for their answers: then it rests as long as it works, in small parts, for only one thread of a process is at work at once.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class Watching:
         self._clock, self._metrics, self._report = clock, metrics, report
         self.patience_s: Callable[[str], float | None] = _for_ever
         self.lacked: Callable[[], int | None] = _nothing
+        self.gives_way: Callable[[], bool] = _never
         self._consumers: dict[str, Consumer] = {}
         self._nodes = (settings.place.node, *companions)
         self._taken_in: list[OwnReadings] = []
@@ -258,13 +263,20 @@ class Watching:
         heard.sort(key=lambda row: row.order_at_ms)
         if (resumed_at_ms := times.get(RESUMED_AT_MS)) is not None:
             self._state.memory.clock.resume(resumed_at_ms)
-        outcome.add(step(self._state, heard))
+        outcome.add(step(self._state, self._unhurried(heard)))
         outcome.add(arrived(self._state, times.get(AT_MS)))
         for stream in self._decided_in:
             for batch in batches.get(stream, ()):
                 for body in batch.records.column(BODY).to_pylist():
                     outcome.add(self._decided(body))
         return outcome
+
+    def _unhurried(self, heard: Sequence[Heard]) -> Iterator[Heard]:
+        for first in range(0, len(heard), GIVES_WAY_ROWS):
+            began_s = self._clock.monotonic_s()
+            yield from heard[first : first + GIVES_WAY_ROWS]
+            if self.gives_way():
+                time.sleep(self._clock.monotonic_s() - began_s)
 
     def _decided(self, body: str | None) -> Outcome:
         try:
@@ -345,6 +357,11 @@ class Watching:
 def _for_ever(stream: str) -> float | None:
     """The patience of streams of which nothing else is said."""
     return None
+
+
+def _never() -> bool:
+    """Where nobody waits."""
+    return False
 
 
 def _nothing() -> int:

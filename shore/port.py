@@ -43,6 +43,7 @@ class PortNode:
                 companions=companions,
             )
             self.intake.strangers = self._watching.strangers
+            self._watching.gives_way = self.intake.is_at_work
             self.intake.sessions_file = settings.node.folder / "mqtt.sessions"
             self._watching.lacked = lambda: lacked(self.node, STREAMS)
             self._watching.patience_s = lambda stream: self.node.definitions.of(stream).patience_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -85,6 +86,10 @@ def publish_one_by_one(port: int, count: int) -> None:
             publisher.wait(partial(all_acknowledged, number + 1))
 
 
+def waits(here: Stand, messages: int) -> bool:
+    return here.pipeline._waiting.messages == messages
+
+
 async def offered(here: Stand, gateway: Gateway, messages: list[Publish]) -> None:
     wanted = gateway.told + len(messages)
     here.pipeline.offer(gateway, messages)
@@ -122,6 +127,27 @@ async def test_a_few_are_written_at_once(tmp_path: Path, monkeypatch: pytest.Mon
         await offered(here, gateway, readings(0, 1))
         await offered(here, gateway, readings(1, FLOOD_MESSAGES - 1))
         assert not waits
+
+
+async def test_it_is_at_work_from_what_comes_until_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What gives way to it, such as the watch, may go on then."""
+    written, append = threading.Event(), FileLog.append
+
+    def held_up(log: FileLog, appends: Sequence[Append]) -> list[Appended]:
+        written.wait()
+        return append(log, appends)
+
+    monkeypatch.setattr(FileLog, "append", held_up)
+    async with stand(tmp_path) as here:
+        gateway = Gateway("one")
+        for number in range(2):  # the second waits for its turn
+            assert here.pipeline.is_at_work() is bool(number)
+            here.pipeline.offer(gateway, readings(number, 1))
+            await eventually(partial(waits, here, number))
+        assert here.pipeline.is_at_work()
+        written.set()
+        await eventually(lambda: gateway.told == 2)
+        assert not here.pipeline.is_at_work()
 
 
 async def test_what_fills_a_commit_by_its_bytes_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

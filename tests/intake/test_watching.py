@@ -6,7 +6,9 @@ import asyncio
 import json
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from cargo.registry import entry_body
 from cargo.snapshot import snapshot_of
 from cargo.state import WatchSettings
 from intake.musters import Musters
-from intake.watching import LOOK_S, Watching
+from intake.watching import GIVES_WAY_ROWS, LOOK_S, Watching
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
@@ -59,7 +61,7 @@ class Aboard:
     def told(self) -> None:
         self.log.append([Append(f"aboard/{SHIP}", to_batch([Record(one.topic, body=entry_body(one)) for one in Sea(boxes=24).entries()]))])
 
-    async def watch(self, break_off: bool = False) -> None:
+    async def watch(self, break_off: bool = False, gives_way: Callable[[], bool] | None = None) -> None:
         """Watch until all is judged; with `break_off`, end in the middle of whatever the watch is at."""
         committer = GroupCommitter(self.log)
         settings = WatchSettings(Place("ship-a", ship=SHIP))
@@ -68,6 +70,7 @@ class Aboard:
             self.reports.append(reason)
 
         watching = Watching(settings, self.folder, self.clock, Metrics("ship"), report, (f"aboard/{SHIP}",))
+        watching.gives_way = gives_way or watching.gives_way
         self.clock.advance(60)
         running = asyncio.create_task(watching.run(self.log, committer))
         if break_off:
@@ -278,4 +281,26 @@ async def test_a_fall_in_calm_water_is_told_though_nothing_more_is_heard(tmp_pat
     assert again._state.memory.incidents
     assert list(snapshot_of(again._state)) == list(snapshot_of(watching._state))
     assert sorted_made(aboard) == made
+    aboard.log.close()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_while_sensors_wait_it_rests_as_long_as_it_works_in_small_parts(
+    tmp_path: Path, whole: list[str], monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    """Of the threads of a process one is at work: while it judges, no sensor is answered."""
+    aboard, rests, parts = Aboard(tmp_path), list[float](), list[int]()
+
+    def sensors_wait() -> bool:
+        aboard.clock.advance(0.5)  # so long this part took
+        parts.append(len(rests))
+        return waits
+
+    monkeypatch.setattr(intake.watching, "time", SimpleNamespace(sleep=rests.append))
+    aboard.told()
+    aboard.append(voyage())
+    await aboard.watch(gives_way=sensors_wait)
+    assert sorted_made(aboard) == whole
+    assert len(parts) >= len(voyage()) / GIVES_WAY_ROWS > 10
+    assert rests == ([0.5] * len(parts) if waits else [])
     aboard.log.close()
