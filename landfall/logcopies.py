@@ -11,9 +11,9 @@ import typer
 
 from landfall.loglists import Column, List
 from landfall.lognumbers import many
-from landfall.logopening import no_index
+from landfall.logopening import DAMAGED
 from landfall.logtools import Folder, How, Output, log_app
-from landfall.writingout import Format, Row, check_output, say, tell, write
+from landfall.writingout import Format, Row, check_output, tell, write
 from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.backup import backup as copy
@@ -21,11 +21,9 @@ from streams.logs.backup import check_backup
 from streams.logs.backup import restore as put_back
 from streams.logs.checking import Tally
 from streams.logs.checking import check as find_damage
-from streams.logs.index import INDEX_NAME
 from streams.logs.kinds import in_kafka
 from streams.logs.segments import SEGMENTS
 
-DAMAGED = 1
 Target = Annotated[Path, typer.Argument(help="A folder to make: the backup.")]
 
 DAMAGE = List((Column.text("where"), Column.text("what")))
@@ -47,12 +45,10 @@ def check(folder: Folder, format_: How = Format.TEXT, output: Output = None) -> 
     In JSON, CSV and Parquet each damage is a row; how much was looked at is told on standard error.
     """
     log, tally = _log_in(folder, kafka_too=True), Tally()
-    damaged = write(lambda: _found(log, tally), DAMAGE.in_words(_damaged, "red"), format_, output)
-    looked_at = _looked_at(log, damaged, tally)
-    if format_ is Format.TEXT and output is None:
-        say(looked_at)
-    else:
-        tell([looked_at])
+    words = DAMAGE.in_words(_damaged, "red", lambda damaged: _looked_at(log, damaged, tally))
+    damaged = write(lambda: _found(log, tally), words, format_, output)
+    if format_ is not Format.TEXT:
+        tell([_looked_at(log, damaged, tally)])
     raise typer.Exit(DAMAGED if damaged else 0)
 
 
@@ -61,8 +57,6 @@ def backup(target: Target, folder: Folder, format_: How = Format.TEXT, output: O
     """Copy a node's log while it runs, as one commit left it. Without marker and key: nobody can go on as this node with it alone."""
     check_output(format_, output)
     log = _log_in(folder)
-    if not (log / INDEX_NAME).exists():
-        raise no_index(log)
     made = copy(log, target)
     row = {"backup": str(target), "node": made.node, "commit": made.commit, "files": made.files, "stored_bytes": made.bytes}
     write(lambda: BACKUP.tables([row]), BACKUP.in_words(_backed_up), format_, output)
@@ -70,7 +64,13 @@ def backup(target: Target, folder: Folder, format_: How = Format.TEXT, output: O
 
 @log_app.command("restore")
 def restore(
-    source: Annotated[Path, typer.Argument(help="A backup.")], folder: Folder, format_: How = Format.TEXT, output: Output = None
+    source: Annotated[Path, typer.Argument(help="A backup.")],
+    folder: Folder,
+    damaged_too: Annotated[
+        bool, typer.Option("--damaged-too", help="Also one that is damaged: what does not verify is wanted again from peers.")
+    ] = False,
+    format_: How = Format.TEXT,
+    output: Output = None,
 ) -> None:
     """Put a backup back as the log of a node that does not run. It then opens a new generation; what is missing comes from peers."""
     check_output(format_, output)
@@ -80,8 +80,9 @@ def restore(
     tally = Tally()
     damaged = [line for table in _found(source, tally) for row in table.to_pylist() for line in _damaged(row)]
     tell([*damaged, _looked_at(source, len(damaged), tally)])
-    if damaged:
-        raise Misuse(f"{source} is damaged", hint="take another backup, or fetch everything from a peer: an empty folder will do")
+    if damaged and not damaged_too:
+        hint = "take another backup; or give --damaged-too, and what does not verify is wanted again from peers"
+        raise Misuse(f"{source} is damaged", hint=hint)
     aside = put_back(source, home)
     row = {"log": str(home / "log"), "replaced": None if aside is None else str(aside)}
     write(lambda: RESTORED.tables([row]), RESTORED.in_words(_restored), format_, output)
@@ -102,6 +103,8 @@ def _looked_at(log: Path, damaged: int, tally: Tally) -> str:
     looked_at = f"{frames}{many(tally.blocks, 'block')}, {many(tally.records, 'record')}"
     if tally.unread:
         looked_at += f" and {tally.unread:,} of a newer version, kept and passed on, that this one does not read"
+    if tally.let_go:
+        looked_at += f"; of {many(tally.let_go, 'block')} damaged before nothing is held any more (`landfall log gaps`: what is missing)"
     return f"{damaged:,} damaged; {looked_at}" if damaged else f"all is well: {looked_at}"
 
 

@@ -72,14 +72,18 @@ class List:
         """How the rows are told: as a table with headings."""
         return Telling(self._table, self._json_line, self._schema())
 
-    def in_words(self, lines: Callable[[Row], Iterable[str]], style: str = "") -> Telling:
-        """How the rows are told, where people read a line or more for each, on a terminal in `style`."""
+    def in_words(self, lines: Callable[[Row], Iterable[str]], style: str = "", last: Callable[[int], str] | None = None) -> Telling:
+        """How the rows are told, where people read a line or more for each, on a terminal in `style`; and `last` of so many rows."""
 
         def told(tables: Iterator[pa.Table], sink: TextIO) -> None:
             console = Console(file=sink, highlight=False, soft_wrap=True, emoji=False)
+            rows = 0
             for row in self._rows(tables):
+                rows += 1
                 for line in lines(row):
                     console.print(printable(line), style=style, markup=False)
+            if last is not None:
+                console.print(last(rows), markup=False)
 
         return Telling(told, self._json_line, self._schema())
 

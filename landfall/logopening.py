@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import typer
+
+from landfall.writingout import tell
 from streams.codec import BlockCodec
 from streams.errors import Misuse
-from streams.logs.index import REBUILT
-from streams.logs.kinds import AnyReader, open_reader
+from streams.logs.kinds import AnyReader, in_kafka, open_reader
+from streams.logs.recovering import index_problem, recovered
 from streams.logs.segments import SEGMENTS
+from streams.logs.viewing import PassedOver
 from streams.words import check_stream
 
-
-def opened(folder: Path) -> AnyReader:
-    """The log in `folder` or `folder/log`, for reading. Raises Misuse when there is none."""
-    for place in (folder, folder / "log"):
-        try:
-            return open_reader(place, BlockCodec())
-        except FileNotFoundError:
-            if (place / SEGMENTS).exists():
-                raise no_index(place) from None
-    raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder, as in its settings")
+DAMAGED = 1
+"""How a command ends that passed over what does not verify."""
 
 
-def no_index(log: Path) -> Misuse:
-    """What is to be done where a log's files are there, and its index is not."""
-    return Misuse(f"the index of the log in {log} is missing", hint=f"{REBUILT}; `landfall log check` looks at the files without it")
+@contextmanager
+def opened(folder: Path, *, whole: bool = False) -> Iterator[AnyReader]:
+    """The log in `folder` or `folder/log`, for reading until the block ends; where its index lacks what files have, by one made for that.
+
+    What does not verify is told on standard error and passed over, and the command ends with DAMAGED; with `whole` it raises Corrupt.
+    Raises Misuse when there is no log.
+    """
+    log = next((place for place in (folder, folder / "log") if in_kafka(place) or (place / SEGMENTS).exists()), None)
+    if log is None:
+        raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder, as in its settings")
+    damaged = 0
+
+    def passed_over(what: str) -> None:
+        nonlocal damaged
+        damaged += 1
+        tell([f"{what}: passed over, as if it were not here"])
+
+    with _reader(log, None if whole else passed_over) as reader:
+        yield reader
+    if damaged:
+        raise typer.Exit(DAMAGED)
+
+
+@contextmanager
+def _reader(log: Path, passed_over: PassedOver | None) -> Iterator[AnyReader]:
+    why = None if in_kafka(log) else index_problem(log)
+    if why is not None:
+        tell([f"its index lacks what this log's files have ({why}); read by one made for this. The node mends its own when it starts"])
+        with recovered(log, BlockCodec(), lambda damage: tell([str(damage)]), passed_over) as reader:
+            yield reader
+        return
+    try:
+        with closing(open_reader(log, BlockCodec(), passed_over)) as found:
+            yield found
+    except FileNotFoundError:
+        raise Misuse(f"the log in {log} has no index yet", hint="start its node: it makes one from what its brokers have") from None
 
 
 def known_stream(log: AnyReader, stream: str) -> str:

@@ -73,9 +73,9 @@ def list_origins(folder: Folder, stream: OptionalStream = None, format_: How = F
     """What this copy knows of a stream, per origin: what is held, gone and wanted, its floor, what it takes, its times, what is not proven
     yet and when it was signed last. Of all, if none is named.
     """
-    log = opened(folder)
-    names = log.streams() if stream is None else [known_stream(log, stream)]
-    write(lambda: ORIGINS.tables(_origins(log, names)), ORIGINS.telling(), format_, output)
+    with opened(folder) as log:
+        names = log.streams() if stream is None else [known_stream(log, stream)]
+        write(lambda: ORIGINS.tables(_origins(log, names)), ORIGINS.telling(), format_, output)
 
 
 @log_app.command("cat")
@@ -89,13 +89,13 @@ def cat(
 ) -> None:
     """The records of a stream, in offset order within each origin, from the first this copy holds up to the first hole.
 
-    Ends with 1 when records were left out, behind a hole or of a version that this one does not read; it says which.
+    Ends with 1 when records were left out, behind a hole, damaged, or of a version that this one does not read; it says which.
     """
-    log = opened(folder)
-    held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
-    whole = write(lambda: limited(held.rows(), limit), RECORDS, format_, output) < limit
-    _tell_more(limit, held.count())
-    _tell_left_out(held, holes=whole)
+    with opened(folder) as log:
+        held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
+        whole = write(lambda: limited(held.rows(), limit), RECORDS, format_, output) < limit
+        _tell_more(limit, held.count())
+        _tell_left_out(held, holes=whole)
 
 
 @log_app.command("tail")
@@ -119,19 +119,19 @@ def tail(
         raise Misuse("what is followed is written as text or JSON, to standard output", hint="`landfall log export` writes files")
     if past_holes and not follow:
         raise Misuse("without --follow tail shows the last that is held, behind holes too", hint="leave --past-holes out")
-    log = opened(folder)
-    following = Following(log, known_stream(log, stream), WallClock(), past_holes=past_holes)
-    last, unread = _last(log, stream, following.ledger, limit)
-    write(lambda: iter([last]), RECORDS, format_, output)
-    if not follow:
-        end_of_unread(unread)
-    tell([*unread, *([NEWER] if unread else [])])
-    while follow:
-        news = following.look()
-        tell(news.ended)
-        write(news.tables, RECORDS, format_, None)
-        tell(news.found)
-        time.sleep(FOLLOW_EVERY_S)
+    with opened(folder) as log:
+        following = Following(log, known_stream(log, stream), WallClock(), past_holes=past_holes)
+        last, unread = _last(log, stream, following.ledger, limit)
+        write(lambda: iter([last]), RECORDS, format_, output)
+        if not follow:
+            end_of_unread(unread)
+        tell([*unread, *([NEWER] if unread else [])])
+        while follow:
+            news = following.look()
+            tell(news.ended)
+            write(news.tables, RECORDS, format_, None)
+            tell(news.found)
+            time.sleep(FOLLOW_EVERY_S)
 
 
 @log_app.command("history")
@@ -150,15 +150,15 @@ def history(
     of that time that this version does not read, and says which: it may hold more of the topic.
     """
     span = span_ms(since, until)
-    log = opened(folder)
-    found = log.history(topic, *span)
-    shown = with_proven(found.rows.slice(0, limit), _signed(log))
-    write(lambda: iter([shown]), RECORDS, format_, output)
-    _tell_more(limit, found.rows.num_rows)
-    if not found.rows.num_rows:
-        then = "" if since is None and until is None else " in that time"
-        tell([f"nothing is known of {topic!r} in this log{then}"])
-    end_of_unread(unread_of_topic(log, log.streams(), *span))
+    with opened(folder) as log:
+        found = log.history(topic, *span)
+        shown = with_proven(found.rows.slice(0, limit), _signed(log))
+        write(lambda: iter([shown]), RECORDS, format_, output)
+        _tell_more(limit, found.rows.num_rows)
+        if not found.rows.num_rows:
+            then = "" if since is None and until is None else " in that time"
+            tell([f"nothing is known of {topic!r} in this log{then}"])
+        end_of_unread(unread_of_topic(log, log.streams(), *span))
 
 
 @log_app.command("export")
@@ -176,17 +176,18 @@ def export(
 ) -> None:
     """Write a stream's records to a file, all that this copy holds up to the first hole, with every column as it is stored.
 
-    Ends with 1 when records were left out, behind a hole or of a version that this one does not read; it says which.
+    Ends with 1 when records were left out, behind a hole, damaged, or of a version that this one does not read; it says which. Without
+    --past-holes nothing is written when any is damaged.
     """
     span = span_ms(since, until)
-    log = opened(folder)
-    held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
-    chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
-    if chosen is None:
-        raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
-    rows = write(lambda: (_within(table, *span) for table in held.rows(topics)), RECORDS, chosen, output)
-    say(f"{output}: {many(rows, 'record')}")
-    _tell_left_out(held, holes=True)
+    with opened(folder, whole=not past_holes) as log:
+        held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
+        chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
+        if chosen is None:
+            raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
+        rows = write(lambda: (_within(table, *span) for table in held.rows(topics)), RECORDS, chosen, output)
+        say(f"{output}: {many(rows, 'record')}")
+        _tell_left_out(held, holes=True)
 
 
 def span_ms(since: str | None, until: str | None) -> tuple[int | None, int | None]:

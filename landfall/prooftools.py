@@ -96,24 +96,24 @@ def verify_log(
     if until is not None and not strict:
         raise Misuse("--until says of which records a proof is demanded", hint="give --strict too")
     until_at_ms = None if until is None else read_at_ms(until)
-    log = opened(folder)
-    chosen = [known_stream(log, one) for one in stream] if stream else [one for one in log.streams() if is_signed(one)]
-    lines = [(one, origin) for one in chosen for origin in sorted(log.ledger(one))]
-    trust = trust_among(key or [], {origin.node for _, origin in lines}).before(registry_trust(log))
-    copy = Copy(log, BlockCodec())
-    verdicts: list[Verdict] = []
+    with opened(folder, whole=True) as log:
+        chosen = [known_stream(log, one) for one in stream] if stream else [one for one in log.streams() if is_signed(one)]
+        lines = [(one, origin) for one in chosen for origin in sorted(log.ledger(one))]
+        trust = trust_among(key or [], {origin.node for _, origin in lines}).before(registry_trust(log))
+        copy = Copy(log, BlockCodec())
+        verdicts: list[Verdict] = []
 
-    def found() -> Iterator[pa.Table]:
-        for one, origin in lines:
-            verdict = verify(copy, one, origin, trust)
-            if strict:
-                demand(copy, verdict, until_at_ms)
-            verdicts.append(verdict)
-            yield from VERDICTS.tables([verdict_row(verdict)])
+        def found() -> Iterator[pa.Table]:
+            for one, origin in lines:
+                verdict = verify(copy, one, origin, trust)
+                if strict:
+                    demand(copy, verdict, until_at_ms)
+                verdicts.append(verdict)
+                yield from VERDICTS.tables([verdict_row(verdict)])
 
-    write(found, VERDICTS.in_words(verdict_words), format_, output)
-    if not all(verdict.holds for verdict in verdicts):
-        raise typer.Exit(1)
+        write(found, VERDICTS.in_words(verdict_words), format_, output)
+        if not all(verdict.holds for verdict in verdicts):
+            raise typer.Exit(1)
 
 
 @log_app.command("proof")
@@ -129,27 +129,27 @@ def write_proof(
 ) -> None:
     """Write one file that shows a container's records over a span of time, and that none is left out, to whoever has the key."""
     check_output(Format.JSON, out)
-    log = opened(folder)
-    copy = Copy(log, BlockCodec())
-    claim = Claim(topic, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min))
-    streams = stream or [one for one in READINGS if one in log.streams()]
-    named = [(one, _origin(text)) for text in origin or () for one in streams]
-    sections = named or signed_by_origins(copy, topic, streams, claim.since_at_ms, claim.until_at_ms)
-    if not sections:
-        raise Misuse(
-            f"nothing of {topic!r} is held here in that time",
-            hint="to show that there was nothing, name whose log with --origin; see `landfall log ls`",
-        )
-    proof = make(copy, claim, sections, registry_trust(log))
-    data = proof.to_bytes()
-    with whole_file(out) as place:
-        place.write_bytes(data)
-    for one in proof.sections:
-        if (signed_at_ms := one.end["at_ms"]) < claim.until_at_ms:
-            say(f"{one.stream} of {one.origin} is signed only until {utc(signed_at_ms)}: what it recorded later is not shown")
-    keys = sorted({f"{one.node}={text}" for stream_, one in sections for text in _keys_of(log, stream_, one)})
-    told = f"{out}: {len(data):,} bytes; to be checked with {' '.join(f'--key {key}' for key in keys)}"
-    say(told)
+    with opened(folder, whole=True) as log:
+        copy = Copy(log, BlockCodec())
+        claim = Claim(topic, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min))
+        streams = stream or [one for one in READINGS if one in log.streams()]
+        named = [(one, _origin(text)) for text in origin or () for one in streams]
+        sections = named or signed_by_origins(copy, topic, streams, claim.since_at_ms, claim.until_at_ms)
+        if not sections:
+            raise Misuse(
+                f"nothing of {topic!r} is held here in that time",
+                hint="to show that there was nothing, name whose log with --origin; see `landfall log ls`",
+            )
+        proof = make(copy, claim, sections, registry_trust(log))
+        data = proof.to_bytes()
+        with whole_file(out) as place:
+            place.write_bytes(data)
+        for one in proof.sections:
+            if (signed_at_ms := one.end["at_ms"]) < claim.until_at_ms:
+                say(f"{one.stream} of {one.origin} is signed only until {utc(signed_at_ms)}: what it recorded later is not shown")
+        keys = sorted({f"{one.node}={text}" for stream_, one in sections for text in _keys_of(log, stream_, one)})
+        told = f"{out}: {len(data):,} bytes; to be checked with {' '.join(f'--key {key}' for key in keys)}"
+        say(told)
 
 
 GAPS = List(
@@ -171,9 +171,9 @@ GAPS = List(
 @log_app.command("gaps")
 def list_gaps(stream: Stream, folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
     """What this copy lacks of a stream: wanted, gone and why, below the floor; and when its origin received it."""
-    log = opened(folder)
-    known_stream(log, stream)
-    write(lambda: GAPS.tables(_gap_row(stream, gap) for gap in gaps(log, stream)), GAPS.telling(), format_, output)
+    with opened(folder) as log:
+        known_stream(log, stream)
+        write(lambda: GAPS.tables(_gap_row(stream, gap) for gap in gaps(log, stream)), GAPS.telling(), format_, output)
 
 
 @log_app.command("completeness")
@@ -190,17 +190,17 @@ def tell_completeness(
 
     Ends with 1 when there is anything of that time that this version does not read, and says which: it counts as missing.
     """
-    log = opened(folder)
-    streams = [one for one in READINGS if one in log.streams() and one != "events"]
-    rows = log.history(topic, read_at_ms(since), read_at_ms(until), streams).rows
-    try:
-        readings, thinned = reported(_readings(rows))
-        found = completeness(readings, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min), thinned)
-    except ValueError as problem:
-        raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
-    row = completeness_row(topic, found)
-    write(lambda: COMPLETENESS.tables([row]), COMPLETENESS.in_words(completeness_words), format_, output)
-    end_of_unread(unread_of_topic(log, streams, read_at_ms(since), read_at_ms(until)))
+    with opened(folder) as log:
+        streams = [one for one in READINGS if one in log.streams() and one != "events"]
+        rows = log.history(topic, read_at_ms(since), read_at_ms(until), streams).rows
+        try:
+            readings, thinned = reported(_readings(rows))
+            found = completeness(readings, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min), thinned)
+        except ValueError as problem:
+            raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
+        row = completeness_row(topic, found)
+        write(lambda: COMPLETENESS.tables([row]), COMPLETENESS.in_words(completeness_words), format_, output)
+        end_of_unread(unread_of_topic(log, streams, read_at_ms(since), read_at_ms(until)))
 
 
 @proof_app.command("check")
@@ -221,13 +221,13 @@ def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE", help="What 
 @proof_app.command("key")
 def show_keys(folder: Folder) -> None:
     """The public keys of the nodes this copy knows, to pass on by a way that is trusted, and who vouches for them."""
-    log = opened(folder)
-    trust = registry_trust(log)
-    own = {(node, text) for node, texts in signed_keys(log).items() for text in texts}
-    pinned = {(node, key_text(one)) for node, keys in trust.keys.items() for one in keys}
-    with writing(None):
-        for node, text in sorted(own | pinned):
-            sys.stdout.write(f"{node}={text}  # {trust.of(node) if (node, text) in pinned else OWN_WORD}\n")
+    with opened(folder, whole=True) as log:
+        trust = registry_trust(log)
+        own = {(node, text) for node, texts in signed_keys(log).items() for text in texts}
+        pinned = {(node, key_text(one)) for node, keys in trust.keys.items() for one in keys}
+        with writing(None):
+            for node, text in sorted(own | pinned):
+                sys.stdout.write(f"{node}={text}  # {trust.of(node) if (node, text) in pinned else OWN_WORD}\n")
 
 
 def _gap_row(stream: str, gap: Gap) -> Row:

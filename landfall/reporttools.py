@@ -101,12 +101,9 @@ def show_notices(
     policy: ToldFrom | None = next((name for name in TOLD_FROM if name == told_from), None)
     if told_from is not None and policy is None:
         raise Misuse(f"owners are told from {' or '.join(TOLD_FROM)}, not {told_from!r}", hint="`landfall report notices --help`")
-    log = opened(folder)
-    try:
+    with opened(folder) as log:
         registry = _registry(log)
         made = notices(_read(log).reports(), registry, policy or registry.owners_told_from)
-    finally:
-        log.close()
     for notice in made:
         say(json.dumps(notice.to_json(), ensure_ascii=False) if as_json else notice.to_json()["text"])
 
@@ -228,11 +225,8 @@ def _one(folder: Path, which: str) -> Report:
 
 
 def _book(folder: Path) -> ReportBook:
-    log = opened(folder)
-    try:
+    with opened(folder) as log:
         return _read(log)
-    finally:
-        log.close()
 
 
 def _read(log: LogReader) -> ReportBook:

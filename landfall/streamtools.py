@@ -173,11 +173,8 @@ def _check(name: str) -> None:
 
 
 def _held(folder: Path) -> dict[str, tuple[int, int, int, int]]:
-    log = opened(folder)
-    try:
+    with opened(folder) as log:
         return {stream: counts(log.ledger(stream).values()) for stream in log.streams()}
-    finally:
-        log.close()
 
 
 def _definitions(folder: Path | None, api: str | None, username: str, password: str) -> Definitions:
@@ -189,13 +186,10 @@ def _definitions(folder: Path | None, api: str | None, username: str, password: 
             for name, one in _standing(client).items():
                 definitions.take(name, one["version"], read_fields(name, one["value"]))
         return definitions
-    log = opened(folder or Path())
-    try:
+    with opened(folder or Path()) as log:
         for stream in _teaching(log):
             for batch in log.read(stream, Position()):
                 learn(definitions, batch.records)
-    finally:
-        log.close()
     return definitions
 
 
@@ -208,8 +202,8 @@ def _teaching(log: LogReader) -> list[str]:
 
 def _versions(folder: Path, name: str) -> dict[int, dict[str, Any]]:
     """The registry's entries for the stream or pattern `name`, by version, as far as this node has heard of them."""
-    log, found = opened(folder), {}
-    try:
+    found = {}
+    with opened(folder) as log:
         for stream in _teaching(log):
             for batch in log.read(stream, Position(), [f"{TYPE}/{name}"]):
                 for text in batch.records.column(BODY).to_pylist():
@@ -217,8 +211,6 @@ def _versions(folder: Path, name: str) -> dict[int, dict[str, Any]]:
                         found[read_definition(text)[1]] = read_body(text)
                     except ValueError:
                         continue  # whoever manages streams by it passes it over, too
-    finally:
-        log.close()
     return found
 
 

@@ -54,8 +54,8 @@ console = Console(highlight=False, soft_wrap=True)
 def position(output: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")], config: Config) -> None:
     """Write down what this node has already, so that the other side carries only the rest. No secret is in it."""
     settings = node_settings(config)
-    with whole_file(output) as place:
-        place.write_bytes(position_file(opened(settings.folder), settings.node))
+    with opened(settings.folder, whole=True) as log, whole_file(output) as place:
+        place.write_bytes(position_file(log, settings.node))
     console.print(f"{output}: what '{settings.node}' has", markup=False)
 
 
@@ -78,30 +78,30 @@ def export(
     """Write what a node may have of this log and lacks into a file, signed by this node. The node may run meanwhile."""
     check_output(Format.JSON, file)
     settings = node_settings(config)
-    log = opened(settings.folder)
-    terms = _terms(settings, log, to)
-    settled = read_position_file(_bytes(has), to) if has else {}
-    receiver = opening_key_from_text(seal) if seal else None
-    plan = list(wanted(log, terms, settled))
-    if not plan:
-        raise Misuse(f"'{to}' may have nothing of this log that it lacks", hint="`landfall stream show` tells who may have a stream")
+    with opened(settings.folder, whole=True) as log:
+        terms = _terms(settings, log, to)
+        settled = read_position_file(_bytes(has), to) if has else {}
+        receiver = opening_key_from_text(seal) if seal else None
+        plan = list(wanted(log, terms, settled))
+        if not plan:
+            raise Misuse(f"'{to}' may have nothing of this log that it lacks", hint="`landfall stream show` tells who may have a stream")
 
-    def load(stream: str, origin: Origin, first: int, end: int) -> Loaded | None:
-        return read_past(log, BlockCodec(), Load(0, stream, origin, first, end))
+        def load(stream: str, origin: Origin, first: int, end: int) -> Loaded | None:
+            return read_past(log, BlockCodec(), Load(0, stream, origin, first, end))
 
-    about = Contents(settings.node, to, time.time_ns() // 1_000_000, [], last=True)
-    signing = load_or_make_key(settings.folder / KEY_NAME)
-    part = file.with_name(f"{file.name}.part")
-    try:
-        with part.open("wb") as sink:
-            written = write(FrameWriter(sink, signing, receiver), about, plan, load)
-            sink.flush()
-            os.fsync(sink.fileno())
-        part.replace(file)
-    except OSError as problem:
-        part.unlink(missing_ok=True)
-        raise RetryLater(f"{file} can not be written: {problem.strerror}", hint="make room, or take another stick") from problem
-    _tell_written(file, written, key_text(signing.public))
+        about = Contents(settings.node, to, time.time_ns() // 1_000_000, [], last=True)
+        signing = load_or_make_key(settings.folder / KEY_NAME)
+        part = file.with_name(f"{file.name}.part")
+        try:
+            with part.open("wb") as sink:
+                written = write(FrameWriter(sink, signing, receiver), about, plan, load)
+                sink.flush()
+                os.fsync(sink.fileno())
+            part.replace(file)
+        except OSError as problem:
+            part.unlink(missing_ok=True)
+            raise RetryLater(f"{file} can not be written: {problem.strerror}", hint="make room, or take another stick") from problem
+        _tell_written(file, written, key_text(signing.public))
 
 
 @sync_app.command("import")
@@ -117,17 +117,17 @@ def import_(
 ) -> None:
     """Take a file into the log of this node, which runs. Again, or in another order, it is the same. Ends with 1 when it is not whole."""
     settings = node_settings(config)
-    log = opened(settings.folder)
-    opening = _opening_key(settings) if (settings.folder / OPENING_KEY_NAME).exists() else None
-    taking = Taking(_Door(settings, log), _signers(settings, log, known or ()), key_text)
-    try:
-        with file.open("rb") as source:
-            taken = taking.take(read_frames(source, opening))
-    except OSError as problem:
-        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name the file on the stick") from problem
-    _tell_taken(file, taken)
-    if taken.problems or taken.missing:
-        raise typer.Exit(NOT_WHOLE)
+    with opened(settings.folder, whole=True) as log:
+        opening = _opening_key(settings) if (settings.folder / OPENING_KEY_NAME).exists() else None
+        taking = Taking(_Door(settings, log), _signers(settings, log, known or ()), key_text)
+        try:
+            with file.open("rb") as source:
+                taken = taking.take(read_frames(source, opening))
+        except OSError as problem:
+            raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name the file on the stick") from problem
+        _tell_taken(file, taken)
+        if taken.problems or taken.missing:
+            raise typer.Exit(NOT_WHOLE)
 
 
 class _Door:

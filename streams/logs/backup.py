@@ -14,9 +14,10 @@ from streams.crash import commit_point
 from streams.errors import Misuse, RetryLater, Unreadable
 from streams.logs.disk import Disk
 from streams.logs.disowned import DISOWNED_NAME
-from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader, uri_to_read
+from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader, is_refusal, uri_to_read
 from streams.logs.marker import marked_node
 from streams.logs.opening import lock_folder, restored_beside
+from streams.logs.recovering import index_problem
 from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
 
 ATTEMPTS_MAX = 20
@@ -41,12 +42,14 @@ def backup(log: Path, target: Path) -> Copied:
     The node may run: it is neither held up nor stopped. Raises Misuse when `target` exists or is inside a log, RetryLater when the log
     changes too fast or the disk refuses it, IndexDamaged; then there is no `target`.
     """
+    if target.exists() and not target.resolve().is_relative_to(log.resolve()):
+        raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one")
     if target.resolve().is_relative_to(log.resolve()) or log_around(target):
         raise Misuse(f"{target} is in a log's own folder", hint="name a folder on another disk: this one is lost with the log")
-    if target.exists():
-        raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one")
     made = None
     try:
+        if (why := index_problem(log)) is not None:
+            raise IndexDamaged(f"the index of the log in {log} does not have all that is in its files: {why}", hint=REBUILT)
         _make_folder(target)
         made = _copied(log, target)
     except (OSError, sqlite3.OperationalError, Unreadable) as problem:
@@ -165,7 +168,12 @@ def _node_of(log: Path) -> str | None:
 
 def _copy_folder(source: Path, target: Path) -> None:
     _make_folder(target)
-    _copy_index(source / INDEX_NAME, target / INDEX_NAME)
+    try:
+        _copy_index(source / INDEX_NAME, target / INDEX_NAME)
+    except UNREADABLE as problem:
+        if is_refusal(problem):
+            raise
+        (target / INDEX_NAME).unlink(missing_ok=True)  # the node builds it from the files
     for number in _numbers(source):
         with file_path(source, number).open("rb", buffering=0) as file:
             _copy(file.fileno(), file_path(target, number), None)
@@ -210,9 +218,10 @@ def _copy_disowned(source: Path, target: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Index and names in `folder` are on the disk."""
-    with (folder / INDEX_NAME).open("rb") as index:
-        os.fsync(index.fileno())
+    """Index, if there is one, and names in `folder` are on the disk."""
+    if (folder / INDEX_NAME).exists():
+        with (folder / INDEX_NAME).open("rb") as index:
+            os.fsync(index.fileno())
     for one in (*(entry for entry in folder.iterdir() if entry.is_dir()), folder, folder.parent):
         _sync_folder(one)
 

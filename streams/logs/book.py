@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from streams.block import Block
 from streams.ledger import OriginLedger
@@ -59,6 +59,12 @@ class Piece:
     order_first_ms: int
     order_last_ms: int
     topics: bytes | None
+
+    def clipped(self, first: int, end: int) -> Piece:
+        """What of the piece lies in `first .. end - 1`."""
+        if first <= self.first and self.end <= end:
+            return self
+        return replace(self, first=max(first, self.first), end=min(end, self.end))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from streams.block import Codec, UnknownCodec
 from streams.errors import Corrupt, LandfallError, RetryLater, Unreadable
@@ -16,14 +17,18 @@ from streams.logs.frames import FoundFrame, Hole, find_frames
 from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.indexbytes import sum_problem, wal_problem
 from streams.logs.kinds import AnyReader, in_kafka, open_reader
+from streams.logs.recovering import INDEXED_S, index_problem
 from streams.logs.segments import file_path, mapped, merged_numbers, segment_numbers, unreadable
 from streams.ranges import RangeSet
 
-WRITTEN_S = 5.0
-"""A write-ahead log that is younger may be being written: what is half written there is no finding."""
 
-Wrong = tuple[int, int, str]
-"""First byte and last byte + 1 in a file, and what is wrong with them."""
+class Wrong(NamedTuple):
+    """First byte and last byte + 1 in a file, and what is wrong with them; whether they are a block."""
+
+    at: int
+    end: int
+    why: str
+    is_block: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +41,15 @@ class Finding:
 
 @dataclass(slots=True)
 class Tally:
-    """How much was looked at. `unread`: records in blocks of a codec that this version does not read, whose checksums were verified."""
+    """How much was looked at. `unread`: records in blocks of a codec that this version does not read, whose checksums were verified.
+    `let_go`: blocks that do not verify and that the index does not name any more: what they held was fetched again, or is wanted.
+    """
 
     frames: int = 0
     blocks: int = 0
     records: int = 0
     unread: int = 0
+    let_go: int = 0
 
 
 def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
@@ -57,6 +65,8 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
         if not (log / INDEX_NAME).exists():
             raise IndexDamaged("it is missing", hint=REBUILT)
         damaged = list(_check_bytes(log / INDEX_NAME))
+        if not (damaged or in_kafka(log)) and (why := index_problem(log)) is not None:
+            damaged.append(Finding("the index", why))
         yield from damaged
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
             mark, ends = index.mark(), index.file_ends()
@@ -74,9 +84,12 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
             wrong = list(_check_file(log, number, codec, seen, ends.get(number, 0), tally))
         except FileNotFoundError:
             continue  # freed meanwhile: what it held is elsewhere now
-        held = _held(log, number) if wrong and mark is not None else {}
-        for at, end, why in wrong:
-            lost = held.get((at, end), [])
+        held = _held(log, number) if wrong and mark is not None else None
+        for at, end, why, is_block in wrong:
+            lost = [] if held is None else held.get((at, end), [])
+            if is_block and held is not None and not lost:
+                tally.let_go += 1
+                continue
             told.update(lost)
             whose = ", ".join(f"{stream}:{origin} offsets {first} to {after - 1}" for stream, origin, first, after in lost)
             yield Finding(f"{file_path(log, number).name} bytes {at} to {end - 1}", f"{whose}: {why}" if whose else why)
@@ -84,8 +97,8 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
         yield from _check_lines(log, codec, tally, told)
 
 
-def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]]:
-    """What the index says that each block of a file holds, by its first byte and last byte + 1; nothing where it does not read."""
+def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]] | None:
+    """What the index says that each block of a file holds, by its first byte and last byte + 1; None where it does not read."""
     held: dict[tuple[int, int], list[Lost]] = {}
     try:
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
@@ -93,7 +106,7 @@ def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]]:
                 place = piece.location
                 held.setdefault((place.at, place.at + place.length), []).append((stream, origin, piece.first, piece.end))
     except (IndexDamaged, Unreadable, *UNREADABLE):
-        return {}
+        return None
     return held
 
 
@@ -103,7 +116,7 @@ def _check_bytes(index: Path) -> Iterator[Finding]:
     try:
         if (problem := sum_problem(index)) is not None:
             yield Finding("the index", problem)
-        if (problem := wal_problem(index)) is not None and time.time() - wal.stat().st_mtime >= WRITTEN_S:
+        if (problem := wal_problem(index)) is not None and time.time() - wal.stat().st_mtime >= INDEXED_S:
             yield Finding("the index", problem)
     except OSError as refused:
         raise unreadable(index, refused) from refused
@@ -140,11 +153,11 @@ def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int]
 
 def _check_found(found: FoundFrame | Hole, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Wrong]:
     if isinstance(found, Hole):
-        yield found.at, found.end, found.why
+        yield Wrong(found.at, found.end, found.why)
     else:
         tally.frames += 1
         if found.wrong:
-            yield found.at, found.blocks_at, found.wrong
+            yield Wrong(found.at, found.blocks_at, found.wrong)
         yield from _check_frame(found, data, codec, tally)
 
 
@@ -152,12 +165,12 @@ def _check_frame(frame: FoundFrame, data: memoryview, codec: Codec, tally: Tally
     for _, at, end, block in frame.blocks(data):
         tally.blocks += 1
         if isinstance(block, Corrupt):
-            yield at, end, str(block)
+            yield Wrong(at, end, str(block), is_block=True)
         elif codec.knows(block.codec):
             try:
                 codec.decode(block)
             except Corrupt as problem:
-                yield at, end, str(problem)
+                yield Wrong(at, end, str(problem), is_block=True)
 
 
 def _check_line(reader: AnyReader, line: LineKey, tally: Tally, told: set[Lost]) -> Iterator[Finding]:

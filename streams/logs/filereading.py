@@ -13,6 +13,7 @@ from streams.logs.book import LineKey, Location, Piece
 from streams.logs.reading import IndexedReader, Moved, Parts
 from streams.logs.segments import OpenFile
 from streams.logs.topics import Asked, outline_in
+from streams.logs.viewing import PassedOver
 
 BEGUN_BYTES = 9 << 10
 """What is read of a block at first: its head and, of most, its directory."""
@@ -23,10 +24,10 @@ AT_ONCE_BYTES = 64 << 10
 class FileLogReader(IndexedReader):
     """Reads a node's file log from any process. A file that was merged or freed meanwhile is looked up again."""
 
-    def __init__(self, folder: Path, codec: Codec) -> None:
-        """Raises FileNotFoundError when `folder` holds no log yet."""
+    def __init__(self, folder: Path, codec: Codec, index: Path | None = None, passed_over: PassedOver | None = None) -> None:
+        """As IndexedReader."""
         self._folder = folder
-        super().__init__(folder, codec)
+        super().__init__(folder, codec, index, passed_over)
 
     def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
         with closing(OpenFile(self._folder)) as file:

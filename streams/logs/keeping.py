@@ -18,7 +18,7 @@ from streams.logs.disowned import Disowned
 from streams.logs.frames import Floor, FrameHeader, Gone, Opening
 from streams.logs.index import IndexDamaged
 from streams.logs.marker import check_node
-from streams.logs.reading import IndexedReader, clipped
+from streams.logs.reading import IndexedReader
 from streams.logs.stamping import NewBlock, Plan, given_before, new_blocks, plan_appends
 from streams.logs.tables import INT64_MAX
 from streams.logs.topics import topics_told
@@ -129,7 +129,7 @@ class KeptLog(IndexedReader):
         with self._write_lock:
             self._new_offsets(block, {})
             for first, end in unread.within(block.first, block.end):
-                for piece in [clipped(piece, first, end) for piece in self._pieces(key, first, end)]:
+                for piece in [piece.clipped(first, end) for piece in self._pieces(key, first, end)]:
                     self._set_aside(key, piece, Corrupt("the disk does not give it"), cure="a peer has brought the same records")
             return self.admit([block])
 
@@ -166,7 +166,7 @@ class KeptLog(IndexedReader):
         with self._write_lock:
             for block in self.blocks(stream, origin, first, end):
                 self._disowned.add(block)
-            pieces = [clipped(piece, first, end) for piece in self._pieces((stream, origin), first, end)]
+            pieces = [piece.clipped(first, end) for piece in self._pieces((stream, origin), first, end)]
             for piece in pieces:
                 self._set_aside((stream, origin), piece, Corrupt(why))
         return sum(piece.end - piece.first for piece in pieces)

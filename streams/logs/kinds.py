@@ -19,6 +19,7 @@ from streams.logs.filereading import FileLogReader
 from streams.logs.files import FileLog, FileLogOptions
 from streams.logs.kafka.names import WHERE
 from streams.logs.segments import unreadable
+from streams.logs.viewing import PassedOver
 
 if TYPE_CHECKING:
     from streams.logs.kafka.log import KafkaLog
@@ -56,16 +57,16 @@ def open_log(
     return FileLog(folder, marker, node, codec, clock, FileLogOptions(on_damage=options.on_damage))
 
 
-def open_reader(folder: Path, codec: Codec) -> AnyReader:
-    """A reader of the log in `folder`, from any process. Raises FileNotFoundError when there is no log yet."""
+def open_reader(folder: Path, codec: Codec, passed_over: PassedOver | None = None) -> AnyReader:
+    """A reader of the log in `folder`, from any process; `passed_over` as IndexView's. Raises FileNotFoundError where there is no log."""
     if not in_kafka(folder):
-        reader = FileLogReader(folder, codec)
+        reader = FileLogReader(folder, codec, passed_over=passed_over)
         if not in_kafka(folder):  # which a log in a Kafka says before it has an index
             return reader
         reader.close()
     from streams.logs.kafka.reading import KafkaLogReader
 
-    return KafkaLogReader(folder, codec)
+    return KafkaLogReader(folder, codec, passed_over)
 
 
 def in_kafka(folder: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -21,14 +20,14 @@ import pyarrow.compute as pc
 from streams.block import Block, BlockHead, Codec, ReadBytes, TopicRows
 from streams.derived import kept_of
 from streams.errors import Corrupt, LandfallError, RetryLater, Trimmed
-from streams.ledger import OriginLedger
 from streams.log import READ_RECORDS_MAX, HeldBlock, History, Span
-from streams.logs.book import Line, LineKey, Lines, Location, Piece, Positions
-from streams.logs.index import INDEX_NAME, REBUILT, IndexDamaged, IndexReader
+from streams.logs.book import LineKey, Location, Piece
+from streams.logs.index import REBUILT, IndexDamaged
 from streams.logs.openblocks import OpenBlocks
 from streams.logs.segments import file_path
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import Asked, topic_hash
+from streams.logs.viewing import IndexView, PassedOver
 from streams.ranges import RangeSet
 from streams.records import OFFSET, TOPIC, Batch, offset_runs
 from streams.retention.kept import shown
@@ -44,47 +43,23 @@ AHEAD_ROWS, AHEAD_BLOCKS = 1 << 17, 8
 """How much is decoded ahead of who reads: enough for two cores, and no more than memory has room for."""
 
 
-class IndexedReader(ABC):
+class IndexedReader(IndexView, ABC):
     """Reads a node's log through its index from any process: a consistent view, which never blocks the log's writer and changes nothing.
 
     Where a block's bytes come from is each kind of log's own. What does not verify raises Corrupt: only the log's own process can set it
-    aside and fetch it again.
+    aside and fetch it again; who was told to goes on past it.
     """
 
-    def __init__(self, folder: Path, codec: Codec) -> None:
-        """Raises FileNotFoundError when `folder` holds no log yet."""
+    def __init__(self, folder: Path, codec: Codec, index: Path | None = None, passed_over: PassedOver | None = None) -> None:
+        """As IndexView."""
+        super().__init__(folder, index, passed_over)
         self._codec, self._open = codec, OpenBlocks(codec)
-        self._index_path = folder / INDEX_NAME
-        if not self._index_path.exists():
-            raise FileNotFoundError(f"no log in {folder}")
-        self._index = IndexReader.open(self._index_path)
-        self._retired: list[IndexReader] = []
-        self._view_lock = threading.Lock()
-        self._seen: tuple[int, tuple[Lines, Positions]] | None = None
-        self._builds = 0
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
     def close(self) -> None:
         """Releases the files."""
         self._decoders.shutdown()
-        for index in (*self._retired, self._index):
-            index.close()
-
-    def streams(self) -> list[str]:
-        """The names of all streams this copy knows, sorted."""
-        return sorted(self._lines())
-
-    def ledger(self, stream: str) -> dict[Origin, OriginLedger]:
-        """A snapshot of what this copy knows of `stream`, per origin."""
-        return {origin: line.ledger.copy() for origin, line in self._lines().get(stream, {}).items()}
-
-    def position(self, stream: str) -> Position:
-        """The Position of this copy of `stream`."""
-        return self.positions().get(stream, Position())
-
-    def positions(self) -> Positions:
-        """The Position of every stream, all as one and the same commit left them."""
-        return self._view()[1]
+        super().close()
 
     def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
         """Blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges; of an unknown codec, whole. What is left
@@ -182,55 +157,6 @@ class IndexedReader(ABC):
             self._mend_index(builds, problem)
             raise RetryLater("the log's index was damaged, and is built anew", hint="read it again") from problem
 
-    def _lines(self) -> Lines:
-        return self._view()[0]
-
-    def _view(self) -> tuple[Lines, Positions]:
-        """As one and the same commit left them."""
-        return self._with_index(self._seen_now)
-
-    def _with_index(self, look: Callable[[], Found]) -> Found:
-        """What `look` finds in the index; of one that turns out to be damaged, once it is mended."""
-        builds = self._builds
-        try:
-            return look()
-        except IndexDamaged as problem:
-            self._mend_index(builds, problem)
-            return look()
-
-    def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
-        """Called when the index, built anew `seen` times since the log was opened, is damaged. Raises `problem` where it can not be mended:
-        only the log's own process builds it anew.
-        """
-        raise problem
-
-    def _index_replaced(self) -> None:
-        """Another index is in its place from now on."""
-        with self._view_lock:
-            self._retired.append(self._index)
-            self._index, self._seen = IndexReader.open(self._index_path), None
-            self._builds += 1
-
-    def _seen_now(self) -> tuple[Lines, Positions]:
-        with self._view_lock:
-            if self._index.replaced():
-                self._retired.append(self._index)  # another thread may be looking something up in it
-                self._index, self._seen = IndexReader.open(self._index_path), None
-            version = self._index.version()
-            if self._seen is None or self._seen[0] != version:
-                self._seen = (version, self._index.load().view)
-            return self._seen[1]
-
-    def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt) -> None:
-        """Called for a piece whose block does not verify."""
-        raise Corrupt(
-            f"{key[0]}:{key[1]} offsets {piece.first}..{piece.end - 1}: {problem}",
-            hint="the node itself fetches them again once it reads them",
-        ) from problem
-
-    def _line(self, key: LineKey) -> Line:
-        return self._lines().get(key[0], {}).get(key[1], Line())
-
     def _read_line(self, key: LineKey, first: int, end: int, topics: Collection[str] | None) -> Iterator[Batch]:
         """Rows up to the first hole: damage found on the way ends the reading there."""
         if first >= end:
@@ -264,7 +190,7 @@ class IndexedReader(ABC):
 
     def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
         """The pieces that hold the offsets of `piece` now. Raises Corrupt when the index still says it is where it is not."""
-        pieces = [clipped(other, piece.first, piece.end) for other in self._pieces_of(key, piece.first, piece.end)]
+        pieces = [other.clipped(piece.first, piece.end) for other in self._pieces_of(key, piece.first, piece.end)]
         if any(other.location == piece.location for other in pieces):
             raise Corrupt(f"byte {piece.location.at:,} of {file_path(Path(), piece.location.segment).name}, where they stood, is missing")
         return pieces
@@ -274,15 +200,6 @@ class IndexedReader(ABC):
             block = self._verified(key, piece, data)
             if block is not None:
                 yield piece, block
-
-    def _pieces(self, key: LineKey, first: int, end: int) -> Iterator[Piece]:
-        at = first
-        while at < end and (pieces := self._pieces_of(key, at, end)):
-            yield from pieces
-            at = pieces[-1].end
-
-    def _pieces_of(self, key: LineKey, first: int, end: int) -> list[Piece]:
-        return self._with_index(lambda: self._index.pieces(key, first, end))
 
     def _rows(self, key: LineKey, first: int, end: int) -> Iterator[pa.RecordBatch]:
         for piece, block, rows in self._ahead(self._stored(key, first, end)):
@@ -312,7 +229,7 @@ class IndexedReader(ABC):
         with self._parts(key) as parts:
             while pieces := self._with_index(partial(lambda after: self._index.pieces_between(key, since, until, after), after)):
                 for piece in self._sifted(asked, pieces):
-                    for rows in self._piece_rows(asked, parts, clipped(piece, after, piece.end)):
+                    for rows in self._piece_rows(asked, parts, piece.clipped(after, piece.end)):
                         if not since <= piece.order_first_ms <= piece.order_last_ms < until:
                             rows = rows.where((rows.order_at_ms >= since) & (rows.order_at_ms < until))
                         if len(rows):
@@ -325,7 +242,7 @@ class IndexedReader(ABC):
         with self._parts(key) as parts:
             while pieces := self._with_index(partial(lambda before: self._index.pieces_backwards(key, before), before)):
                 for piece in chain.from_iterable(self._sifted(asked, [piece]) for piece in pieces):
-                    for rows in reversed(list(self._piece_rows(asked, parts, clipped(piece, 0, before)))):
+                    for rows in reversed(list(self._piece_rows(asked, parts, piece.clipped(0, before)))):
                         if len(rows):
                             [records] = self._codec.records([rows.where(np.arange(len(rows)) == len(rows) - 1)])
                             return records
@@ -378,13 +295,6 @@ def _cuts(held: HeldBlock) -> list[tuple[int, int]]:
 
 class Moved(LandfallError):
     """A block is no longer where a piece says: the index knows better by now."""
-
-
-def clipped(piece: Piece, first: int, end: int) -> Piece:
-    """What of the piece lies in `first .. end - 1`."""
-    if first <= piece.first and piece.end <= end:
-        return piece
-    return replace(piece, first=max(first, piece.first), end=min(end, piece.end))
 
 
 def _check_place(key: LineKey, piece: Piece, head: BlockHead) -> None:

@@ -112,10 +112,8 @@ def test_without_an_index_the_segments_are_checked_all_the_same(tmp_path: Path, 
     path.write_bytes(data)
     code, out, _ = run(capsys, "log", "check", "-f", tmp_path)
     assert (code, f"damaged: {path.name} bytes " in out) == (1, True)
-    for words in (("cat", "containers"), ("history", "MSKU1234565"), ("backup", tmp_path / "copy")):
-        code, _, err = run(capsys, "log", *words, "-f", tmp_path)
-        assert (code, "index" in err, "starts" in err, "there is no log" in err) == (2, True, True, False), err
-    assert not (tmp_path / "copy").exists()
+    code, _, err = run(capsys, "log", "backup", tmp_path / "copy", "-f", tmp_path)
+    assert (code, "index" in err, "starts" in err, (tmp_path / "copy").exists()) == (2, True, True, False), err
 
 
 def test_a_backup_comes_back_as_a_new_generation_and_peers_give_the_rest(tmp_path: Path) -> None:

@@ -18,16 +18,17 @@ from streams.logs.kafka.names import WHERE, Names
 from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.reading import IndexedReader, Moved, Parts
 from streams.logs.topics import Asked
+from streams.logs.viewing import PassedOver
 
 
 class KafkaLogReader(IndexedReader):
     """Reads a node's log in a Kafka from any process of the machine."""
 
-    def __init__(self, folder: Path, codec: Codec) -> None:
-        """Raises FileNotFoundError when `folder` belongs to no log in a Kafka, or to none that was opened yet."""
+    def __init__(self, folder: Path, codec: Codec, passed_over: PassedOver | None = None) -> None:
+        """As IndexedReader. Raises FileNotFoundError when `folder` belongs to no log in a Kafka, or to none that was opened yet."""
         settings = found_settings(folder)
         self._names, self._fetcher = Names(settings.prefix), Fetcher(settings)
-        super().__init__(folder, codec)
+        super().__init__(folder, codec, passed_over=passed_over)
 
     def close(self) -> None:
         """Releases files and connections."""
