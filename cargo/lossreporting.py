@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 import msgspec
 
 from cargo.alerts import Standing
+from cargo.forecast import INSTANTS_MAX, Forecast, Weather
 from cargo.lossdraft import Facts, final_draft, next_draft
+from cargo.lossdrift import HOURS, drift_by_hand
 from cargo.lossform import UNKNOWN
 from cargo.lossreport import Receipt, Report, ReportBook, Sending, To, acknowledge, approve, edit, mark_sent
 from cargo.lost import REPORTED_STATES, State
@@ -76,7 +79,21 @@ class Acknowledged(msgspec.Struct, tag="acknowledged", tag_field="do", forbid_un
         return acknowledge(report, Receipt(acknowledged_at_ms, self.to, self.name, self.who, self.by), at_ms)
 
 
-Change = Editing | Approving | Sent | Acknowledged
+class Drifting(msgspec.Struct, tag="drift", tag_field="do", forbid_unknown_fields=True):
+    """Fill in where the boxes of a report may be `hours` after, in the wind and the current of `weather`: one instant for all of the time,
+    or a forecast."""
+
+    report: str
+    by: str
+    weather: Annotated[list[Weather], msgspec.Meta(min_length=1, max_length=INSTANTS_MAX)]
+    hours: int = HOURS
+
+    def made(self, report: Report, at_ms: int) -> Made:
+        """The record, an edit of the line `drift`. Raises as `cargo.lossdrift.drift_by_hand` and `cargo.lossreport.edit`."""
+        return edit(report, {"drift": drift_by_hand(report.content, Forecast(self.weather), self.hours)}, self.by, at_ms)
+
+
+Change = Editing | Approving | Sent | Acknowledged | Drifting
 
 
 def drafted_by_company(before: Sequence[Report], facts: Facts, by: str, *, final: bool) -> list[Made]:
@@ -99,7 +116,7 @@ def by_company(change: Change, report: Report, at_ms: int) -> Made:
     """The record of what the company does in the place of a master who can not: in its own name. Raises ValueError when the report still
     says that the master reports (a receipt may come to the company all the same), and as the change itself."""
     made = change.made(report, at_ms)
-    if not isinstance(change, Editing | Acknowledged) and report.content.lines.get("reported_by", UNKNOWN).value != "COMPANY":
+    if not isinstance(change, Editing | Acknowledged | Drifting) and report.content.lines.get("reported_by", UNKNOWN).value != "COMPANY":
         raise ValueError(f"report {report.id} says that the master reports: edit reported_by to COMPANY first")
     return made
 

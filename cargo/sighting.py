@@ -3,15 +3,15 @@ from then on it is edited, approved, sent and acknowledged as a loss report is."
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from cargo.bookings import Registry
 from cargo.lossdraft import ship_lines
-from cargo.lossform import DRIFTING, Filled, time_text
-from cargo.lossreport import Content, Head, ReportBook, drafted, edit
+from cargo.lossform import DRIFTING, UNKNOWN, Filled, time_text
+from cargo.lossreport import Content, Head, Report, ReportBook, drafted, edit
 from cargo.outcome import Made, digest
 
 POSITION_WITHIN_MS = 3_600_000
@@ -19,10 +19,12 @@ POSITION_WITHIN_MS = 3_600_000
 
 
 class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fields=True):
-    """Draft a report of containers seen adrift: who saw them, and what is known of them, as texts by line (`cargo.lossform`)."""
+    """Draft a report of containers seen adrift: who saw them, and what is known of them, as texts by line (`cargo.lossform`). `after`: a
+    report of the same sighting, of which this is the UPDATE."""
 
     by: str
     given: dict[str, str]
+    after: str = ""
 
     def made(self, ship: str, registry: Registry, where: tuple[int, Mapping[str, Any]] | None, at_ms: int) -> list[Made]:
         """The records of the draft, at fleet time `at_ms`: time and place are those of the ship now (`where`: her last position and when,
@@ -40,6 +42,32 @@ class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fie
         made = drafted(head, Content(lines, (), (), ()), "", 0, self.by, at_ms)
         [report] = ReportBook([made.body]).reports()
         return [made, edit(report, self.given, self.by, at_ms)]
+
+
+def followed(before: Sequence[Report], kind: Literal["UPDATE", "FINAL"], given: Mapping[str, str], by: str, at_ms: int) -> list[Made]:
+    """The records of the draft of an UPDATE, or of the FINAL, of a sighting whose reports are `before` (all of them, by number): it says
+    what the last of them does, but for what is given now.
+
+    Raises ValueError for a report that is none of a sighting, after one that is not approved yet or is the FINAL, for a FINAL while nothing
+    is sent, and as `cargo.lossreport.edit`.
+    """
+    last = before[-1]
+    if not is_sighting(last):
+        raise ValueError(f"report {last.id} tells of a loss, whose UPDATE is drafted from what her boxes say")
+    if last.head.kind == "FINAL":
+        raise ValueError(f"report {last.id} is the FINAL one")
+    if last.state in ("draft", "edited"):
+        raise ValueError(f"report {last.id} is not approved yet: edit that one")
+    if kind == "FINAL" and not any(one.state == "sent" for one in before):
+        raise ValueError("nothing is sent of this sighting yet: the first report is an INITIAL")
+    made = drafted(Head(last.head.incident_id, last.head.ship, kind, len(before) + 1, last.id), last.content, "", 0, by, at_ms)
+    [report] = ReportBook([made.body]).reports()
+    return [made, edit(report, given, by, at_ms)] if given else [made]
+
+
+def is_sighting(report: Report) -> bool:
+    """Whether it tells of containers seen adrift."""
+    return report.content.lines.get("type", UNKNOWN).value == DRIFTING
 
 
 def _place(where: tuple[int, Mapping[str, Any]] | None, at_ms: int) -> dict[str, Filled]:

@@ -21,7 +21,7 @@ from cargo.lossdraft import Facts, final_draft, next_draft
 from cargo.lossreport import Report, ReportBook
 from cargo.outcome import Made
 from cargo.registry import parse_entry
-from cargo.sighting import Sighted
+from cargo.sighting import Sighted, followed
 from intake.lossfacts import ALERTS, LossAlerts, full_facts, latest_position
 from intake.watching import Watching
 from streams.bodies import Bodies
@@ -86,7 +86,7 @@ class LossReports:
         async with self._one:
             await asyncio.to_thread(self._catch_up)
             report = self._reports.find(report_id)
-            made = make(report, self._node.clock.now_ms())
+            made = await asyncio.to_thread(make, report, self._node.clock.now_ms())  # a drift is tenths of a second of work
             said = await self._reported(report, made) if "sending" in made.body else []
             return await self._append(made, said=said)
 
@@ -97,22 +97,28 @@ class LossReports:
             return self._reports.reports()
 
     async def final(self, incident_id: str) -> Report:
-        """Draft the FINAL of an incident. Raises ValueError for one there is not, and as `cargo.lossdraft.final_draft`; NotAllowed where
-        she may write no reports."""
+        """Draft the FINAL of an incident, or of a sighting. Raises ValueError for one there is not, and as `cargo.lossdraft.final_draft`
+        and `cargo.sighting.followed`; NotAllowed where she may write no reports."""
         self._node.originating.check(REPORTS)
         async with self._one:
             await asyncio.to_thread(self._catch_up)
-            incident = self._alerts.incident(incident_id)
+            incident, before = self._alerts.incident(incident_id), self._reports.reports(incident_id)
+            if incident is None and before:
+                return await self._append(*followed(before, "FINAL", {}, self._node.settings.node, self._node.clock.now_ms()))
             if incident is None:
                 raise ValueError(f"there is no incident {incident_id!r}: `landfall report ls` shows those with reports")
             facts = await self._facts(incident)
-            return await self._append(final_draft(self._reports.reports(incident_id), facts, self._node.settings.node))
+            return await self._append(final_draft(before, facts, self._node.settings.node))
 
     async def sighted(self, wish: Sighted) -> Report:
-        """Draft a report of containers seen adrift. Raises ValueError where its lines do not hold what is given; NotAllowed where she may
-        write no reports."""
+        """Draft a report of containers seen adrift, or its UPDATE. Raises ValueError where its lines do not hold what is given, and as
+        `cargo.sighting.followed`; NotAllowed where she may write no reports."""
         self._node.originating.check(REPORTS)
         async with self._one:
+            if wish.after:
+                await asyncio.to_thread(self._catch_up)
+                before = self._reports.reports(self._reports.find(wish.after).head.incident_id)
+                return await self._append(*followed(before, "UPDATE", wish.given, wish.by, self._node.clock.now_ms()))
             registry, where = await asyncio.to_thread(self._here)
             return await self._append(*wish.made(self._imo, registry, where, self._node.clock.now_ms()))
 

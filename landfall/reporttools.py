@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ from cargo.registry import ToldFrom, parse_entry
 from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import opened
 from landfall.screen import say
+from landfall.searchtools import Current, ForecastFile, Wind, weather_given
 from landfall.shiptools import ship_of
 from landfall.writingout import whole_file
 from streams.bodies import Bodies
@@ -119,15 +121,33 @@ def edit(
     _wished(config, {"do": "edit", "report": which, "by": by, "given": _lines(given)})
 
 
+@report_app.command("drift")
+def drift(
+    which: Which,
+    by: By,
+    wind: Wind = "",
+    current: Current = "",
+    forecast: ForecastFile = None,
+    hours: Annotated[int, typer.Option("--hours", help="How long they drift.")] = 24,
+    config: Config = None,
+) -> None:
+    """Fill in the line of the drift on the running ship's node, in this wind and current: from where the report says that they fell."""
+    weather = [asdict(one) for one in weather_given(wind, current, forecast, at_ms=0).weather]
+    _wished(config, {"do": "drift", "report": which, "by": by, "weather": weather, "hours": hours})
+
+
 @report_app.command("drifting")
 def drifting(
     given: Annotated[list[str], typer.Argument(metavar="LINE=TEXT…", help="What is known of them, as for `edit`: number_lost=2.")],
     by: By,
+    after: Annotated[
+        str, typer.Option("--after", help="A report of the same sighting: this is its UPDATE, and says all else that it says.")
+    ] = "",
     config: Config = None,
 ) -> None:
     """Draft a report of containers seen adrift, hers or not: where the ship is now, unless latitude_deg, longitude_deg, occurred_at say
     otherwise. It is approved and sent as any other."""
-    _wished(config, {"do": "drifting", "by": by, "given": _lines(given)})
+    _wished(config, {"do": "drifting", "by": by, "given": _lines(given), "after": after})
 
 
 @report_app.command("approve")
@@ -173,8 +193,10 @@ def acknowledged(
 
 
 @report_app.command("final")
-def final(incident: Annotated[str, typer.Argument(help="The incident's id, whole.")], config: Config = None) -> None:
-    """Draft the FINAL report of an incident, after a thorough inspection; its number is filled in with `edit`."""
+def final(
+    incident: Annotated[str, typer.Argument(help="The id of the incident, or of the sighting, whole.")], config: Config = None
+) -> None:
+    """Draft the FINAL report of an incident or a sighting, after a thorough inspection; its number is filled in with `edit`."""
     _wished(config, {"do": "final", "incident": incident})
 
 

@@ -12,6 +12,7 @@ from cargo.drift import Fix, LossSegment
 from cargo.errors import Unreadable
 from cargo.forecast import Forecast, Weather, read_forecast
 from cargo.geo import distance_nm
+from cargo.lossdrift import APART_MS_MAX
 from cargo.searcharea import NOTE, Search, search_area
 from landfall.lognumbers import read_at_ms, utc
 from landfall.screen import say
@@ -19,11 +20,13 @@ from landfall.writingout import whole_file
 from streams.errors import Misuse
 
 HOUR_MS = 3_600_000
-APART_MS_MAX = 12 * HOUR_MS
-"""Forecasts come in steps of 1 to 12 h: of what lies between two instants further apart the file says nothing."""
 FORECAST_CHARS_MAX = 4_000_000
 SPEED_KN_MAX, NEAR_NM = 60.0, 5.0
 """No ship that carries containers is faster, and no position further off."""
+
+Wind = Annotated[str, typer.Option("--wind", help="SPEED,FROM: m/s, and the degrees it comes from.")]
+Current = Annotated[str, typer.Option("--current", help="SPEED,TOWARDS: m/s, and the degrees it sets to.")]
+ForecastFile = Annotated[Path | None, typer.Option("--forecast", help="CSV or JSON of wind and current: docs/search-area.md.")]
 
 
 def write_search_area(
@@ -32,9 +35,9 @@ def write_search_area(
         list[str],
         typer.Option("--lost", help="TIME,LATITUDE,LONGITUDE where they fell; twice, where the track's segment begins and ends."),
     ],
-    wind: Annotated[str, typer.Option("--wind", help="SPEED,FROM: m/s, and the degrees it comes from.")] = "",
-    current: Annotated[str, typer.Option("--current", help="SPEED,TOWARDS: m/s, and the degrees it sets to.")] = "",
-    forecast: Annotated[Path | None, typer.Option("--forecast", help="CSV or JSON of wind and current: docs/search-area.md.")] = None,
+    wind: Wind = "",
+    current: Current = "",
+    forecast: ForecastFile = None,
     hours: Annotated[int, typer.Option("--hours", help="How long they drift.")] = 24,
     particles: Annotated[int, typer.Option("--particles", help="How many of each class, at most 2,000.")] = 1_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same area.")] = 1,
@@ -42,7 +45,7 @@ def write_search_area(
     """Where to search for lost containers: a GeoJSON of 50 and 95 % areas, for 20-foot and 40-foot boxes. Not for navigation."""
     segment = _segment(lost)
     ends_at_ms = segment.end.at_ms + hours * HOUR_MS
-    weather = _by_hand(wind, current, segment.start.at_ms) if forecast is None else _from_file(forecast, wind, current)
+    weather = weather_given(wind, current, forecast, segment.start.at_ms)
     unknown = [] if forecast is None else _unknown(weather, segment.start.at_ms, ends_at_ms)
     try:
         drawn = search_area(Search(segment, weather, hours, particles, seed))
@@ -80,6 +83,12 @@ def _segment(lost: list[str]) -> LossSegment:
         told = f"no ship runs the {run_nm:,.0f} nm between the two --lost in {hours:.1f} h"
         raise Misuse(told, hint="write each as TIME,LATITUDE,LONGITUDE, south and west with a minus, and look at both")
     return segment
+
+
+def weather_given(wind: str, current: str, forecast: Path | None, at_ms: int) -> Forecast:
+    """Wind and current as the options give them: a file's, or by hand from `at_ms` (UTC ms) on. Raises Misuse for neither, for both, and
+    for what does not read."""
+    return _by_hand(wind, current, at_ms) if forecast is None else _from_file(forecast, wind, current)
 
 
 def _by_hand(wind: str, current: str, at_ms: int) -> Forecast:

@@ -187,9 +187,11 @@ function sightingForm() {
 function reportsPanel(incident, board) {
   const reports = board.reports.filter((one) => one.incident_id === incident.incident_id);
   const sent = reports.some((one) => one.state === "sent");
+  const last = reports.at(-1);
+  const open = last && last.kind !== "FINAL" && (last.state === "approved" || last.state === "sent");
   const chosen = reports.find((one) => one.report_id === seen.report);
   return h("section", { class: "panel stackv" },
-    h("div", { class: "row" }, h("h2", { class: "grow" }, incident.adrift ? "Report of containers seen adrift" : "Loss report"), sent && !incident.adrift ? h("button", { key: `final-${incident.incident_id}`, onclick: () => act("The FINAL is drafted.", () => ask("/ship/report", { do: "final", incident: incident.incident_id })) }, "Draft the FINAL") : null),
+    h("div", { class: "row" }, h("h2", { class: "grow" }, incident.adrift ? "Report of containers seen adrift" : "Loss report"), incident.adrift && open ? h("button", { key: `update-${incident.incident_id}`, onclick: () => act("An UPDATE is drafted: say what is new, approve it.", () => ask("/ship/report", { do: "drifting", by: myName(), given: {}, after: last.report_id })) }, "Draft an UPDATE") : null, sent && (!incident.adrift || open) ? h("button", { key: `final-${incident.incident_id}`, onclick: () => act("The FINAL is drafted.", () => ask("/ship/report", { do: "final", incident: incident.incident_id })) }, "Draft the FINAL") : null),
     h("p", { class: "muted small" }, "The ship drafts, the master approves and sends by the ship's own means, then writes down to whom. Nothing sends itself."),
     reports.length ? h("div", { class: "row" }, reports.map((one) => h("button", { key: `report-${one.report_id}`, "aria-pressed": String(one === chosen), class: one === chosen ? "main" : "", onclick: () => show({ report: one.report_id }) }, `${one.number}. ${one.kind} · ${one.state}`))) : h("p", { class: "late" }, "It is being drafted."),
     chosen && seen.whole?.report_id === chosen.report_id ? reportPanel(seen.whole) : null);
@@ -202,6 +204,7 @@ function reportPanel(report) {
     h("p", {}, `${report.kind}, number ${report.number} · ${report.lost.length} lost, ${report.at_risk.length} at risk, ${report.found.length} heard again · ${report.state} · written by ${report.written_by} `, when(report.written_at_ms), report.approved_by ? ` · approved by ${report.approved_by}, ${moment(report.approved_at_ms)}` : ""),
     h("div", { class: "row" }, h("span", { class: "muted" }, "Save as"), files),
     linesForm(report),
+    report.state === "sent" ? null : driftForm(report),
     h("details", {}, h("summary", { key: "as-text" }, "As text to transcribe"), h("pre", { class: "hold small" }, report.text)),
     report.state === "draft" || report.state === "edited" ? h("button", { class: "main", key: "approve", onclick: () => approve(report) }, `Approve as ${myName()}`) : null,
     report.state === "approved" || report.state === "sent" ? sentForm(report) : null,
@@ -247,6 +250,21 @@ function linesForm(report) {
     act(`Kept as given by ${myName()}: ${Object.keys(given).length} line${Object.keys(given).length === 1 ? "" : "s"}.`, () => ask("/ship/report", { do: "edit", report: report.report_id, by: myName(), given }));
   };
   return h("form", { onsubmit: keep, "data-keep": true }, h("table", { class: "list form" }, h("thead", {}, h("tr", {}, h("th", {}, "line"), h("th", {}, "value"), h("th", {}, "from what"))), h("tbody", {}, rows)), fixed ? null : h("button", { key: "keep" }, "Keep what I changed"));
+}
+
+function driftForm(report) {
+  const number = (key, title, most, needed) => h("input", { key: `drift-${key}`, type: "number", min: 0, max: most, step: "any", required: needed, placeholder: title, "aria-label": title });
+  const wind = number("wind", "Wind, m/s", 100, true);
+  const from = number("from", "from, degrees", 360, true);
+  const current = number("current", "Current, m/s", 10);
+  const towards = number("towards", "to, degrees", 360);
+  const fill = (event) => {
+    event.preventDefault();
+    document.activeElement.blur();
+    const weather = { at_ms: 0, wind_speed_ms: Number(wind.value), wind_from_deg: Number(from.value), current_speed_ms: Number(current.value), current_towards_deg: Number(towards.value) };
+    act("The drift is filled in, in the wind and the current that you gave.", () => ask("/ship/report", { do: "drift", report: report.report_id, by: myName(), weather: [weather] }));
+  };
+  return h("form", { class: "row", onsubmit: fill, "aria-label": "Drift in a wind and a current of your own" }, h("span", { class: "grow" }, "Drift, 24 h, in"), wind, from, current, towards, h("button", { key: "drift" }, "Fill in"));
 }
 
 function sentForm(report) {

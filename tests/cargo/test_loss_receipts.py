@@ -64,7 +64,7 @@ def test_where_no_area_can_be_computed_it_says_what_lacks_and_how_it_is_made(tra
     filled = drift_line(fixes, air, LOST_AT_MS, LOST_AT_MS)
     assert (filled.value, filled.basis) == (None, "UNKNOWN")
     assert lacks in filled.source
-    assert "`landfall search-area` computes it" in filled.source
+    assert "`landfall report drift` computes it" in filled.source
 
 
 def test_a_recipient_acknowledges_what_was_sent_to_it() -> None:

@@ -11,8 +11,9 @@ from cargo.bookings import Registry
 from cargo.lossreport import Report, ReportBook, Sending, approve, mark_sent
 from cargo.losstext import report_text
 from cargo.registry import Entry, Ship
-from cargo.sighting import Sighted
+from cargo.sighting import Sighted, followed
 from tests.cargo.sea import HOUR_MS, SAILS_MS, SHIP
+from tests.cargo.test_loss_report import first as lost
 
 AT_MS = SAILS_MS + 5 * HOUR_MS
 PAPERS = Registry([Entry("ship", SHIP, 1, SAILS_MS, "clerk", Ship(SHIP, "Big Blue One", "9V1234", "563012345", "SG", 2_000, "Moe Teal"))])
@@ -83,3 +84,38 @@ def test_it_is_approved_and_sent_as_any_other() -> None:
     sending = Sending(AT_MS + 2, "COASTAL_STATE", "RCC Japan", "VHF 16", "Master Moe")
     book.learn(mark_sent(book.reports()[0], sending, AT_MS + 3).body)
     assert [(one.state, one.sendings) for one in book.reports()] == [("sent", (sending,))]
+
+
+def test_a_sighting_has_an_update_and_a_final_that_say_what_was_said_and_what_is_new() -> None:
+    book, report = seen({"number_lost": "2", "description": "40-foot, blue"})
+    with pytest.raises(ValueError, match="is not approved yet: edit that one"):
+        followed([report], "UPDATE", {"number_lost": "3"}, "Mate Meyer", AT_MS + 1)
+    book.learn(approve(report, "Master Moe", AT_MS + 1).body)
+    with pytest.raises(ValueError, match="nothing is sent of this sighting yet"):
+        followed(book.reports(), "FINAL", {}, "Mate Meyer", AT_MS + 2)
+    for one in followed(book.reports(), "UPDATE", {"number_lost": "3"}, "Mate Meyer", AT_MS + 2):
+        book.learn(one.body)
+    first, update = book.reports()
+    assert (update.head.kind, update.head.number, update.head.refers_to) == ("UPDATE", 2, first.id)
+    assert values(update, "type", "number_lost", "description", "latitude_deg") == [
+        ("DRIFTING_OBSERVED", "GIVEN"),
+        (3, "GIVEN"),
+        ("40-foot, blue", "GIVEN"),
+        (36.1, "MEASURED"),
+    ]
+    assert values(first, "number_lost") == [(2, "GIVEN")]
+    book.learn(approve(update, "Master Moe", AT_MS + 3).body)
+    update = book.reports()[1]
+    book.learn(mark_sent(update, Sending(AT_MS + 3, "COASTAL_STATE", "RCC Japan", "VHF 16", "Master Moe"), AT_MS + 4).body)
+    [made] = followed(book.reports(), "FINAL", {}, "Mate Meyer", AT_MS + 5)
+    book.learn(made.body)
+    final = book.reports()[2]
+    assert (final.head.kind, final.state, values(final, "number_lost")) == ("FINAL", "draft", [(3, "GIVEN")])
+    with pytest.raises(ValueError, match="is the FINAL one"):
+        followed(book.reports(), "UPDATE", {"number_lost": "4"}, "Mate Meyer", AT_MS + 6)
+
+
+def test_the_update_of_a_loss_is_none_of_a_sighting() -> None:
+    _, report = lost()
+    with pytest.raises(ValueError, match="tells of a loss"):
+        followed([report], "UPDATE", {"number_lost": "4"}, "Mate Meyer", AT_MS)

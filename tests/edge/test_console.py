@@ -177,6 +177,10 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     expect(page.get_by_text(f"Kept as given by {MASTER}: 1 line.").first).to_be_visible()
     expect(page.get_by_label("Seen afloat")).to_have_value("2")
     expect(page.get_by_role("row", name=re.compile("Seen afloat"))).to_contain_text(f"given {MASTER}")
+    for field, value in (("Wind, m/s", "17"), ("from, degrees", "200"), ("Current, m/s", "0.4"), ("to, degrees", "20")):
+        page.get_by_label(field).fill(value)
+    page.get_by_role("button", name="Fill in").click()
+    expect(page.get_by_label("Drift of the containers")).to_have_value(re.compile("from 200° and a current of 0.4 m/s to 20°"))
     pictures(tab, "console-report", tmp_path)
     page.get_by_role("button", name=f"Approve as {MASTER}").click()
     page.get_by_label("who that is").fill("RCC Japan")
@@ -194,11 +198,17 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     assert saved.value.path().read_bytes().startswith(b"%PDF-")
     assert saved.value.suggested_filename.endswith("-1.pdf")
     states = [row["body"]["state"] for row in bridge.process.rows("reports")]
-    assert states[-4:] == ["edited", "approved", "sent", "sent"], "the last is the receipt"
+    assert states[-5:] == ["edited", "edited", "approved", "sent", "sent"], "the last is the receipt"
     page.get_by_label("How many are adrift").fill("2")
     page.get_by_role("button", name="Draft a report").click()
     expect(page.get_by_role("heading", name="Report of containers seen adrift")).to_be_visible()
     assert bridge.process.rows("reports")[-1]["body"]["content"]["lines"]["number_lost"]["value"] == 2
+    adrift = page.locator("section.panel", has=page.get_by_role("heading", name="Report of containers seen adrift"))
+    adrift.get_by_role("button", name=re.compile("^1. INITIAL")).click()
+    adrift.get_by_role("button", name=f"Approve as {MASTER}").click()
+    adrift.get_by_role("button", name="Draft an UPDATE").click()
+    expect(adrift.get_by_role("button", name=re.compile("^2. UPDATE · draft"))).to_be_visible()
+    expect(adrift.get_by_role("button", name="Draft an UPDATE")).to_have_count(0)
     bridge.windows.close()
 
 

@@ -98,8 +98,13 @@ def test_a_ship_drafts_her_people_approve_and_news_make_an_update(tmp_path: Path
         assert run(capsys, "report", "final", first["incident_id"], *config)[0] == 0
         adrift = run(capsys, "report", "drifting", "number_lost=2", "description=40-foot, blue", "--by", "Mate Meyer", *config)
         assert (adrift[0], "INITIAL report" in adrift[1]) == (0, True), adrift
+        again = run(capsys, "report", "drifting", "number_lost=3", "--after", adrift[1].split()[2], "--by", "Mate Meyer", *config)
+        assert (again[0], "is not approved yet: edit that one" in again[2]) == (2, True), again
         wrong = run(capsys, "report", "drifting", "colour=blue", "--by", "Mate Meyer", *config)
         assert (wrong[0], "no line 'colour'" in wrong[2]) == (2, True), wrong
+        drifts = run(capsys, "report", "drift", which[:-1] + "2", "--wind", "17,200", "--current", "0.4,20", "--by", "Mate Meyer", *config)
+        assert (drifts[0], "FINAL report" in drifts[1], "is edited" in drifts[1]) == (0, True, True), drifts
+        assert reports(process)[-1]["content"]["lines"]["drift"]["value"].endswith("a current of 0.4 m/s to 20°; not for navigation")
         assert process.stop() == 0
     read_from_the_folder(folder, first, capsys)
 
@@ -134,7 +139,7 @@ def read_from_the_folder(folder: Path, first: dict[str, Any], capsys: pytest.Cap
     [adrift] = [one["lines"] for one in every if one not in told]
     assert (adrift["type"]["value"], adrift["number_lost"]["value"], adrift["ship"]["value"]) == ("DRIFTING_OBSERVED", 2, "Big Blue One")
     assert (adrift["latitude_deg"]["basis"], adrift["position_is"]["value"]) == ("MEASURED", "DISCOVERED")
-    assert [(one["kind"], one["state"], len(one["lost"])) for one in told] == [("INITIAL", "sent", 3), ("FINAL", "draft", 6)]
+    assert [(one["kind"], one["state"], len(one["lost"])) for one in told] == [("INITIAL", "sent", 3), ("FINAL", "edited", 6)]
     assert told[0]["approved_by"] == "Master Moe"
     assert [(one["to"], one["name"], one["means"], one["by"]) for one in told[0]["sendings"]] == [
         ("COASTAL_STATE", "RCC Japan", "Inmarsat-C", "Master Moe")
