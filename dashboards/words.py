@@ -185,6 +185,16 @@ def position(where: Mapping[str, Any] | None) -> str:
     return f"{latitude(where['latitude_deg'])} {longitude(where['longitude_deg'])}"
 
 
+def sighted(lines: Mapping[str, Mapping[str, Any]]) -> str:
+    """What a report of containers seen adrift tells of, by its lines: `2 seen adrift, 33°52.1′S 151°12.4′E, 2026-05-01T04:00:12Z`."""
+    number, at, what, *where = (
+        lines.get(name, {}).get("value") for name in ("number_lost", "occurred_at", "description", "latitude_deg", "longitude_deg")
+    )
+    many = NOTHING if number is None else str(number)
+    place = position(dict(zip(("latitude_deg", "longitude_deg"), where, strict=True)))
+    return ", ".join(str(one) for one in (f"{many} seen adrift", place, at, what) if one and one != NOTHING)
+
+
 def _angle(degrees: float, width: int, sides: str) -> str:
     tenths = round(abs(degrees) * 600)
     return f"{tenths // 600:0{width}d}°{tenths % 600 / 10:04.1f}′{sides[0] if degrees >= 0 else sides[1]}"

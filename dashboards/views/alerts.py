@@ -1,4 +1,5 @@
-"""The alerts desk: one incident for a cluster of losses, with each box's evidence in plain words; then everything else that is open."""
+"""The alerts desk: one incident for a cluster of losses, with each box's evidence in plain words; what ships saw adrift; then everything
+else that is open."""
 
 from __future__ import annotations
 
@@ -32,6 +33,9 @@ def _live() -> None:
             _incident(incident, [alert for alert in alerts if alert["incident_id"] == incident["incident_id"]], names, now)
         if not incidents["items"]:
             st.html(markup.paragraph("No box has been lost.", muted=True))
+        if session.logged_in().sees_fleet and (sightings := session.ask("/sightings")["items"]):
+            parts.heading("Containers seen adrift", "ours or not, as ships reported them")
+            lossreports.show_sightings(sightings, names, now)
         parts.heading("Alerts", "of single boxes: temperature, power, door, shock")
         which = st.segmented_control("Which", list(WHICH), default="Open", key="alerts-which", label_visibility="collapsed")
         single = [alert for alert in alerts if not alert["incident_id"] and _wanted(alert, WHICH[which or "Open"])]

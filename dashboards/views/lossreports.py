@@ -1,4 +1,5 @@
-"""An incident's loss reports: how far each has come, its text to transcribe, files of it, to whom it went; and the company's own hand."""
+"""An incident's loss reports, and those of containers seen adrift: how far each has come, its text to transcribe, files of it, to whom it
+went; and the company's own hand."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from cargo.lossform import LINES
+from cargo.lossform import DRIFTING, LINES
 from cargo.losspdf import report_pdf
 from cargo.lossreport import RECIPIENTS, report_of
 from dashboards import markup, tables, words
@@ -30,6 +31,17 @@ def show(incident_id: str, now_at_ms: int) -> None:
         _report(report, now_at_ms)
 
 
+def show_sightings(told: Sequence[Answer], names: Mapping[str, str], now_at_ms: int) -> None:
+    """The reports of containers that ships saw adrift, each sighting's newest first."""
+    for sighting in sorted({report["incident_id"] for report in told}):
+        reports = [report for report in told if report["incident_id"] == sighting]
+        with st.container(border=True, key=f"sighting-{sighting}"):
+            ship = reports[-1]["ship"]
+            st.html(markup.paragraph(f"{names.get(ship, ship)} · {words.sighted(reports[-1]['lines'])}"))
+            for report in reversed(reports):
+                _report(report, now_at_ms)
+
+
 def _own_draft(incident_id: str, told: Sequence[Answer]) -> None:
     """A draft of headquarters' own, where the ship's did not come or there is news; and the FINAL once something was sent."""
     offered = {"draft": "Draft an update here" if told else "Draft one here, in the company's name"}
@@ -45,7 +57,8 @@ def _own_draft(incident_id: str, told: Sequence[Answer]) -> None:
 def _report(report: Answer, now_at_ms: int) -> None:
     key = f"{report['report_id']}-{report['digest']}-{report['state']}-{len(report['sendings'])}-{len(report['receipts'])}"
     state, tone = words.REPORT_STATES[report["state"]]
-    head = f"<b>Loss report {report['number']}, {report['kind']}</b> {markup.pill(state, tone)}"
+    of = "Containers seen adrift, report" if _is_sighting(report) else "Loss report"
+    head = f"<b>{of} {report['number']}, {report['kind']}</b> {markup.pill(state, tone)}"
     st.html(f'{head}<p class="lf-note">{markup.escape(_history(report, now_at_ms))}</p>')
     name = f"loss-report-{report['incident_id'][:8]}-{report['number']}"
     with st.container(horizontal=True, gap="small"):
@@ -113,7 +126,11 @@ def _history(report: Answer, now_at_ms: int) -> str:
         said.append(f"approved by {report['approved_by']}, {words.moment(report['approved_at_ms'])}")
     said.append(f"sent {words.counted(len(report['sendings']), 'time')}" if report["sendings"] else "sent to nobody yet")
     boxes = f"{len(report['lost'])} lost, {len(report['at_risk'])} at risk, {len(report['found'])} heard again"
-    return " · ".join([boxes, *said])
+    return " · ".join(said if _is_sighting(report) else [boxes, *said])
+
+
+def _is_sighting(report: Answer) -> bool:
+    return bool(report["lines"].get("type", {}).get("value") == DRIFTING)
 
 
 def _files(report: Answer) -> tuple[tuple[str, str, Callable[[], bytes]], ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from cargo.lossform import Filled, as_json
+from cargo.lossform import DRIFTING, Filled, as_json
 from cargo.searcharea import NOTE
 
 Fields = dict[str, Any]
@@ -251,6 +251,14 @@ _REPORT: Fields = {
     "found": [],
     "text": "LOSS OF FREIGHT CONTAINER(S) FROM A SHIP …",
 }
+_SIGHTING: Fields = {
+    **_REPORT,
+    "report_id": f"{_IMO}-5e5e-1",
+    "incident_id": f"{_IMO}-5e5e",
+    "lines": as_json({"type": Filled(DRIFTING, "GIVEN", "Mate Meyer"), "number_lost": Filled(2, "GIVEN", "Mate Meyer")}),
+    "lost": [],
+    "text": "DRIFTING FREIGHT CONTAINER(S) OBSERVED …",
+}
 _NOTICE: Fields = {
     "notice_id": "b7e1",
     "customer": "duckworks",
@@ -318,6 +326,7 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "incident_id": "77aa",
         "items": [_REPORT],
     },
+    ("get", "/api/sightings"): {"clock": _FRAME["clock"], "as_of_at_ms": None, "items": [_SIGHTING]},
     ("get", "/api/asks"): {"clock": _FRAME["clock"], "as_of_at_ms": None, "items": [_ASK], "next": None},
     ("get", "/api/notices"): {"clock": _FRAME["clock"], "as_of_at_ms": None, "items": [_NOTICE]},
     ("get", "/api/bookings"): {**_FRAME, "items": [_BOOKING], "next": None, "names": _NAMES},

@@ -17,9 +17,11 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Page, expect
 
+from cargo.bookings import Registry
 from cargo.identifiers import make_container
 from cargo.lossform import Filled
 from cargo.lossreport import Box, Content, Head, ReportBook, Sending, approve, drafted, mark_sent
+from cargo.sighting import Sighted
 from dashboards import theme, words
 from streams.link.door import AppendDoor
 from streams.log import Append
@@ -228,25 +230,28 @@ def test_a_loss_report_is_read_at_headquarters_and_its_owner_is_told_of_its_boxe
     tab.enter(stage.url, "mira", "/alerts")
     page = tab.page
     expect(page.get_by_text("Loss report 1, INITIAL")).to_be_visible()
+    expect(page.get_by_text("Containers seen adrift, report 1, INITIAL")).to_be_visible()
+    expect(page.get_by_text(re.compile("2 seen adrift, 33°54.0′S 151°54.0′E"))).to_be_visible()
     history = re.compile(f"{len(stage.fallen())} lost, 1 at risk, .* approved by Master Moe, .* sent 1 time")
     expect(page.get_by_text(history)).to_be_visible()
-    expect(page.get_by_role("cell", name="Nearest coastal State RCC Australia")).to_be_visible()
-    page.get_by_text("Report in the company's name").click()
-    page.get_by_label("Who that is").fill("MV Concordia")
-    page.get_by_label("By what means").fill("e-mail")
-    page.get_by_role("button", name="Write down as sent now").click()
-    expect(page.get_by_role("cell", name="Ships in the vicinity MV Concordia")).to_be_visible()
-    expect(page.get_by_role("cell", name="Mira Okafor", exact=True)).to_be_visible()
-    page.get_by_text("As text to transcribe").click()
-    expect(page.get_by_text("LOSS OF FREIGHT CONTAINER(S) FROM A SHIP").first).to_be_visible()
+    loss = page.locator("[class*='st-key-incident-']")
+    expect(loss.get_by_role("cell", name="Nearest coastal State RCC Australia")).to_be_visible()
+    loss.get_by_text("Report in the company's name").click()
+    loss.get_by_label("Who that is").fill("MV Concordia")
+    loss.get_by_label("By what means").fill("e-mail")
+    loss.get_by_role("button", name="Write down as sent now").click()
+    expect(loss.get_by_role("cell", name="Ships in the vicinity MV Concordia")).to_be_visible()
+    expect(loss.get_by_role("cell", name="Mira Okafor", exact=True)).to_be_visible()
+    loss.get_by_text("As text to transcribe").click()
+    expect(loss.get_by_text("LOSS OF FREIGHT CONTAINER(S) FROM A SHIP").first).to_be_visible()
     with page.expect_download() as saved:
-        page.get_by_role("button", name="PDF").click()
+        loss.get_by_role("button", name="PDF").click()
     assert saved.value.path().read_bytes().startswith(b"%PDF-")
     page.set_viewport_size({"width": 1100, "height": 2600})
     tab.picture("desk-report", tmp_path)
-    page.get_by_role("button", name="Draft the FINAL here").click()
-    expect(page.get_by_text("Loss report 2, FINAL")).to_be_visible()
-    expect(page.get_by_text(re.compile("written by Mira Okafor"))).to_be_visible()
+    loss.get_by_role("button", name="Draft the FINAL here").click()
+    expect(loss.get_by_text("Loss report 2, FINAL")).to_be_visible()
+    expect(loss.get_by_text(re.compile("written by Mira Okafor"))).to_be_visible()
     owner = new_tab()
     owner.enter(stage.url, "ducks")
     own = sorted(set(stage.fallen()) & set(stage.numbers("duckworks")))
@@ -263,7 +268,8 @@ def test_a_loss_report_is_read_at_headquarters_and_its_owner_is_told_of_its_boxe
 
 
 def report(stage: Stage, incident: Mapping[str, Any]) -> None:
-    """The ship's report of the incident, approved, and sent to the coastal State, comes to headquarters' log."""
+    """The ship's report of the incident, approved, and sent to the coastal State, comes to headquarters' log; and one of what she saw
+    adrift."""
     at_ms = incident["raised_at_ms"]
     fell = {"latitude_deg": -33.9, "longitude_deg": 151.9, "lost_at_ms": at_ms - 90_000, "lost_until_ms": at_ms - 80_000}
     lost = tuple(Box(container=number, at_ms=at_ms, cargo="goods", **fell) for number in stage.fallen())
@@ -275,6 +281,8 @@ def report(stage: Stage, incident: Mapping[str, Any]) -> None:
     made.append(approve(ReportBook([made[0].body]).reports()[0], "Master Moe", at_ms + 60_000))
     sending = Sending(at_ms + 120_000, "COASTAL_STATE", "RCC Australia", "Inmarsat-C", "Master Moe")
     made.append(mark_sent(ReportBook([one.body for one in made]).reports()[0], sending, at_ms + 120_000))
+    where = (at_ms, {"latitude_deg": -33.9, "longitude_deg": 151.9})
+    made += Sighted("Mate Meyer", {"number_lost": "2"}).made(incident["ship"], Registry(), where, at_ms)
     records = [Record(one.topic, device_at_ms=one.at_ms, body=one.body) for one in made]
     AppendDoor(stage.door, TOKEN).append([Append("reports", to_batch(records))])
 

@@ -109,3 +109,16 @@ def test_a_wrong_check_digit_is_told() -> None:
     assert told is not None
     assert told[0] == "No right container number: the check digit of BBLU100008 is 8, not 9."
     assert "counts as no container" in markup.banner(*told)
+
+
+def test_a_sighting_in_a_line() -> None:
+    known = {
+        "number_lost": 2,
+        "occurred_at": "2026-05-01T04:00:12Z",
+        "description": "blue",
+        "latitude_deg": -33.868,
+        "longitude_deg": 151.2,
+    }
+    lines = {name: {"value": value} for name, value in known.items()}
+    assert words.sighted(lines) == "2 seen adrift, 33°52.1′S 151°12.0′E, 2026-05-01T04:00:12Z, blue"
+    assert words.sighted({"number_lost": {"value": None}}) == "– seen adrift"

@@ -79,6 +79,7 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("POST", "/api/incidents/{incident_id}/reports"): Probe(
         foreign=("i-2", "i-1"), unknown="i-none", json={"do": "edit", "report": "<>-1", "given": {"afloat": "1"}}
     ),
+    ("GET", "/api/sightings"): Probe(),
     ("GET", "/api/notices"): Probe(),
     ("GET", "/api/asks"): Probe(("", "?limit=1", "?cursor=rubbish")),
     ("GET", "/api/asks/{ask_id}"): Probe(foreign=("q1",), unknown="q2"),

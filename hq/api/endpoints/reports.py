@@ -13,6 +13,7 @@ from cargo.lossreport import To
 from cargo.lossreporting import Change
 from cargo.losstext import report_text
 from cargo.registry import AT_MS_MAX
+from cargo.sighting import is_sighting
 from hq.api.access import Right
 from hq.api.errors import ApiError, not_found
 from hq.api.services import Asking, framed_clock
@@ -73,6 +74,14 @@ def report(ask: Asking, incident_id: str, doing: Doing) -> dict[str, Any]:
         raise ApiError(422, f"Not done: {problem}.", "`GET` the incident's reports shows how they stand now.") from None
     told = {**done.to_json(), "text": report_text(done)}
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "incident_id": incident_id, "report": told}
+
+
+@router.get("/sightings")
+def sightings(ask: Asking) -> dict[str, Any]:
+    """The reports of containers that ships saw adrift, by sighting and number, as the log has them now."""
+    ask.need(Right.SEE_REPORTS)
+    items = [{**one.to_json(), "text": report_text(one)} for one in ask.services.reports.reports() if is_sighting(one)]
+    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "items": items}
 
 
 @router.get("/notices")
