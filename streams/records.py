@@ -179,11 +179,38 @@ def signal_names(records: pa.RecordBatch) -> list[str]:
     return [name for name in records.schema.names if name not in RESERVED]
 
 
+def mixed_types(schemas: Iterable[pa.Schema]) -> dict[str, pa.DataType]:
+    """The columns that are of several types in these schemas, and what can hold all: float64 where all are numbers, else text."""
+    types: dict[str, set[pa.DataType]] = {}
+    for column in (column for schema in schemas for column in schema):
+        types.setdefault(column.name, set()).add(column.type)
+    numbers = {pa.int64(), pa.float64()}
+    return {name: pa.float64() if kinds <= numbers else pa.string() for name, kinds in types.items() if len(kinds) > 1}
+
+
+def levelled(table: pa.Table, mixed: Mapping[str, pa.DataType]) -> pa.Table:
+    """The table with those of its columns that are `mixed` in the type that holds all."""
+    for name, kind in mixed.items():
+        at = table.schema.get_field_index(name)
+        if at >= 0:
+            table = table.set_column(at, name, table.column(at).cast(kind, safe=False))
+    return table
+
+
 def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """All rows in one batch, over the union of the columns: a column some batch lacks is null there."""
+    """All rows in one batch, over the union of the columns: a column some batch lacks is null there. Raises pa.ArrowTypeError where one is
+    of several types: see `levelled_together`.
+    """
     table = pa.concat_tables((pa.Table.from_batches([b]) for b in batches), promote_options="default").combine_chunks()
     parts = table.to_batches()
     return parts[0] if parts else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def levelled_together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """As `concat`, of batches in which a signal may be of several types: it is of the one that holds all. To judge by, not to keep."""
+    mixed = mixed_types(batch.schema for batch in batches)
+    tables = (levelled(pa.Table.from_batches([batch]), mixed) for batch in batches)
+    return concat(batch for table in tables for batch in table.to_batches())
 
 
 def offset_runs(records: pa.RecordBatch) -> Iterator[tuple[int, int]]:

@@ -24,7 +24,8 @@ from streams.log import Append, Appended
 from streams.patience import Standing, skipped_to_json
 from streams.words import Origin, Position
 
-DOOR_TIMEOUT_S = 30.0
+DOOR_TIMEOUT_S = 45.0
+"""Longer than a node takes to say that the brokers of its log do not answer: twice 20 s, unless its settings say otherwise."""
 APPEND_BYTES_MAX = 64 << 20
 REFUSAL_BYTES_MAX = 64 << 10
 ROWS_MAX = 100_000
@@ -135,7 +136,10 @@ class AppendDoor:
         Retry-safe when every Append has producer and sequence: after RetryLater the same call again gives no second copy. Raises RetryLater
         (node away, disk full), NotAllowed (wrong token, or a stream that the node may not write) or Misuse (records the log refuses).
         """
-        body = msgspec.msgpack.encode(WireAppends([wire_append(append) for append in appends]))
+        try:
+            body = msgspec.msgpack.encode(WireAppends([wire_append(append) for append in appends]))
+        except OverflowError as problem:
+            raise Misuse(f"a sequence is no 64-bit number: {[append.sequence for append in appends]}") from problem
         answers = self._door.ask("/append", list[_Appended], body)
         return [Appended(a.stream, Origin.parse(a.origin), a.first, a.count, a.repeated) for a in answers]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams.columns import Columns, Joined
-from streams.records import GIVEN, OFFSET, ORDER_AT, STAMPED, Batch
+from streams.records import GIVEN, OFFSET, ORDER_AT, STAMPED, Batch, levelled, mixed_types
 
 Rows = TypeVar("Rows", pa.RecordBatch, Columns)
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -80,8 +80,8 @@ def merged(batches: Sequence[Batch]) -> pa.Table:
     if not tables:
         names = pa.schema([pa.field(STREAM, pa.string()), pa.field(ORIGIN, pa.string()), *GIVEN, *STAMPED])
         return names.empty_table()
-    mixed = _mixed(tables)
-    table = pa.concat_tables([_cast(table, mixed) for table in tables], promote_options="default")
+    mixed = mixed_types(table.schema for table in tables)
+    table = pa.concat_tables([levelled(table, mixed) for table in tables], promote_options="default")
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in (ORDER_AT, ORIGIN, OFFSET, STREAM)])
     return table.take(order).combine_chunks()
 
@@ -91,20 +91,3 @@ def _named(batches: Sequence[Batch]) -> pa.Table:
     table = pa.Table.from_batches([batch.records for batch in batches])
     stream, origin = (pa.repeat(pa.scalar(name, pa.string()), table.num_rows) for name in (batches[0].stream, str(batches[0].origin)))
     return pa.Table.from_arrays([stream, origin, *table.columns], names=[STREAM, ORIGIN, *table.column_names])
-
-
-def _mixed(tables: Sequence[pa.Table]) -> dict[str, pa.DataType]:
-    types: dict[str, set[pa.DataType]] = {}
-    for table in tables:
-        for field in table.schema:
-            types.setdefault(field.name, set()).add(field.type)
-    numbers = {pa.int64(), pa.float64()}
-    return {name: pa.float64() if kinds <= numbers else pa.string() for name, kinds in types.items() if len(kinds) > 1}
-
-
-def _cast(table: pa.Table, mixed: dict[str, pa.DataType]) -> pa.Table:
-    for name, kind in mixed.items():
-        at = table.schema.get_field_index(name)
-        if at >= 0:
-            table = table.set_column(at, name, table.column(at).cast(kind, safe=False))
-    return table

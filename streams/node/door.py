@@ -16,6 +16,7 @@ from streams.block import Block
 from streams.clock import Clock
 from streams.consumers import CONSUMERS, check_client
 from streams.definitions import Definitions
+from streams.derived import DERIVED
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.ledger import position_of
 from streams.link.dialling import LINK_HEADER, NODE_HEADER
@@ -33,6 +34,7 @@ from streams.patience import Standing
 from streams.policy import LinkClass
 from streams.ranges import RangeSet
 from streams.records import BODY, TOPIC, concat, read_body
+from streams.retention.known import HOMES
 from streams.session.summaries import checked_ranges, checked_reason
 from streams.words import Origin, Position, check_stream, check_topic
 
@@ -171,7 +173,11 @@ class Door:
         return web.json_response([_appended(answer) for answer in await self._node.append(appends)])
 
     async def _check_writes(self, append: Append) -> None:
-        """Raises NotAllowed for what this node may not write, unless it is here already: a retry is told so, whoever may write by now."""
+        """Raises NotAllowed for what the node's own process alone writes; and for what this node may not write, unless it is here already:
+        a retry is told so, whoever may write by now.
+        """
+        if append.stream.endswith(DERIVED) or append.stream == HOMES:
+            raise NotAllowed(f"{append.stream} is what the node itself says of its records: no other program writes into it")
         try:
             self._node.originating.check(append.stream)
         except NotAllowed:

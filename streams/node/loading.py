@@ -14,6 +14,7 @@ import pyarrow as pa
 from streams.block import Block, BlockTooLarge, Codec, digest
 from streams.errors import LandfallError, Misuse, RetryLater, Unreadable
 from streams.log import LogReader
+from streams.logs.tables import agree
 from streams.metrics import Metrics
 from streams.records import concat
 from streams.session import Key, Load, Loaded, Unread, Withheld
@@ -134,7 +135,8 @@ def _join(codec: Codec, blocks: list[Block]) -> Block | None:
     if len(run) < 2:
         return run[0] if run else None
     try:
-        return codec.encode(run[0].stream, run[0].origin, _rows(codec, run))
+        rows = _alike(codec, run)
+        return run[0] if len(rows) < 2 else codec.encode(run[0].stream, run[0].origin, concat(rows))
     except (Misuse, BlockTooLarge):
         return run[0]  # of a codec this version does not know, or more bytes than one block takes: they go as they are
 
@@ -147,5 +149,12 @@ def _first_run(blocks: list[Block]) -> Iterable[Block]:
         yield block
 
 
-def _rows(codec: Codec, run: list[Block]) -> pa.RecordBatch:
-    return concat(codec.decode(block) for block in run)
+def _alike(codec: Codec, run: list[Block]) -> list[pa.RecordBatch]:
+    """The rows of the first blocks of the run, as far as each signal is of one type in them: what is of two goes in a block of its own."""
+    alike: list[pa.RecordBatch] = []
+    for block in run:
+        rows = codec.decode(block)
+        if alike and not agree(alike, rows):
+            break
+        alike.append(rows)
+    return alike

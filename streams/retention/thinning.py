@@ -19,7 +19,7 @@ from streams.derived import KEPT, kept_of
 from streams.errors import Unreadable
 from streams.log import Append, Log
 from streams.ranges import RangeSet
-from streams.records import BODY, ORDER_AT, Record, concat, to_batch
+from streams.records import BODY, ORDER_AT, Record, levelled_together, to_batch
 from streams.retention.keepers import HOUR_MS, Bools, keepers
 from streams.retention.kept import kept_rows, window_h
 from streams.retention.runs import RUN, whole_runs
@@ -52,10 +52,12 @@ PASSED_RUNS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
+    """Whole runs, as they are stored: a signal may be of another type in another batch."""
+
     origin: Origin
     first: int
     end: int
-    rows: pa.RecordBatch
+    batches: list[pa.RecordBatch]
 
 
 class Thinning:
@@ -98,9 +100,10 @@ class Thinning:
                     continue
                 if unit is None:
                     break
-                order = unit.rows.column(ORDER_AT).to_numpy(zero_copy_only=False)
+                rows = levelled_together(unit.batches)
+                order = rows.column(ORDER_AT).to_numpy(zero_copy_only=False)
                 excursions = self._excursions(self.stream, int(order.min()), int(order.max()) + 1)
-                if chosen := keepers_of(self.stream, unit.rows, excursions):
+                if chosen := keepers_of(self.stream, rows, excursions):
                     return self._thin(unit, *chosen)
                 self._reached[origin] = unit.end  # as thin as it gets
         if problem is not None:
@@ -108,20 +111,26 @@ class Thinning:
         return None
 
     def _thin(self, unit: _Unit, keep: Bools, window_ms: int) -> Thinned:
-        kept = kept_rows(self.stream, unit.origin, unit.rows.filter(pa.array(keep)), window_ms)
+        kept, at = list[pa.RecordBatch](), 0
+        for rows in unit.batches:
+            some = rows.filter(pa.array(keep[at : at + rows.num_rows]))
+            kept += [kept_rows(self.stream, unit.origin, some, window_ms)] if some.num_rows else []
+            at += rows.num_rows
+        count = sum(rows.num_rows for rows in kept)
         told = {
             "stream": self.stream,
             "position": Position({unit.origin: unit.end}).to_json(),
             "origin": str(unit.origin),
             "thinned": [unit.first, unit.end],
-            "kept": kept.num_rows,
+            "kept": count,
             "window_h": window_ms / HOUR_MS,
         }
-        self._log.append([Append(kept_of(self.stream), kept), Append(CONSUMERS, to_batch([Record(self._topic, body=told)]))])
+        appends = [Append(kept_of(self.stream), rows) for rows in kept]
+        self._log.append([*appends, Append(CONSUMERS, to_batch([Record(self._topic, body=told)]))])
         commit_point("thinning.kept")
         self.finish()
         commit_point("thinning.declared")
-        return Thinned(self.stream, unit.rows.num_rows, kept.num_rows, window_ms)
+        return Thinned(self.stream, at, count, window_ms)
 
     def _oldest(self, origin: Origin, older_than_ms: int, passed: RangeSet) -> _Unit | None:
         """The first whole runs not thinned yet that only this node has: at most UNIT_RUNS, all held or gone, all old enough, and none that
@@ -149,7 +158,7 @@ class Thinning:
                 passed.add(first, first + RUN)
                 raise
             batches = self._rows(origin, first, end)
-        return _Unit(origin, first, end, concat(batches)) if batches else None
+        return _Unit(origin, first, end, batches) if batches else None
 
     def _rows(self, origin: Origin, first: int, end: int) -> list[pa.RecordBatch]:
         return [batch.records for batch in self._log.run(self.stream, origin, first, end)] if end > first else []

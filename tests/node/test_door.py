@@ -99,6 +99,23 @@ async def test_refusals(tmp_path: Path) -> None:
         await asyncio.to_thread(door.append, [])
 
 
+@pytest.mark.parametrize("stream", ["containers.heads", "containers.kept", "ships.waiting", "homes"])
+async def test_what_the_node_says_of_its_own_records_no_other_program_writes(tmp_path: Path, stream: str) -> None:
+    """One odd record among what is signed, and nothing of that stream would be believed any more."""
+    node = await started("tokyo", tmp_path)
+    with pytest.raises(NotAllowed, match=f"{stream} is what the node itself says"):
+        await asyncio.to_thread(AppendDoor(node.url, "door-of-tokyo").append, [Append(stream, to_batch([Record("x", signals={"v": 1})]))])
+    assert node.log.own_end(stream, node.log.origin) == 0
+    await node.stop()
+
+
+@pytest.mark.parametrize("sequence", [2**64, -(2**70)])
+async def test_a_sequence_that_is_no_64_bit_number_is_told_before_it_is_sent(tmp_path: Path, sequence: int) -> None:
+    append = Append("containers", to_batch([Record("x", signals={"v": 1})]), "feed", sequence)
+    with pytest.raises(Misuse, match="no 64-bit number"):
+        AppendDoor("http://127.0.0.1:1", "token").append([append])
+
+
 async def test_a_body_that_unpacks_to_more_than_a_request_takes_is_refused_before_it_is_in_memory(tmp_path: Path) -> None:
     """A quarter of a gigabyte of zeros is a quarter of a megabyte as gzip has it."""
     node = await started("hq", tmp_path)

@@ -231,3 +231,22 @@ def strict(text: str | bytes) -> dict[str, Any]:
 @pytest.mark.parametrize("text", ['{"a":1}', '{"a":{"b":[[[1.5e300,"\\u0000"]]]},"c":18446744073709551615}', "{}"])
 def test_an_object_reads_as_it_is(text: str) -> None:
     assert read_body(text) == json.loads(text)
+
+
+async def test_a_signal_of_several_types_goes_over_as_it_was_written(tmp_path: Path) -> None:
+    """A whole number, then a number, then a text by one name, a commit each: blocks that can not be joined into one."""
+    tokyo = await started("tokyo", tmp_path)
+    values: list[int | float | str] = [1, 2, 1.5, 2.0, "none", 7, 8.25]
+    for value in values:
+        await tokyo.append([Append("containers", to_batch([Record("MSKU1234565", signals={"v": value})]))])
+    peers = [address("hq", "tokyo", tokyo.url)]
+    hq = Node(settings("hq", tmp_path, peers=peers))
+    await hq.start()
+    await until(lambda: sum(hq.log.position("containers").values()) == len(values))
+    rows = [row for batch in hq.log.read("containers", Position()) for row in batch.rows()]
+    told = [row.record.signals["v"] for row in sorted(rows, key=lambda row: row.coordinates.offset)]
+    assert told == values
+    assert [type(one) for one in told] == [type(one) for one in values]
+    assert not list(hq.log.read("exceptions", Position()))
+    await hq.stop()
+    await tokyo.stop()

@@ -6,6 +6,7 @@ import multiprocessing
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from streams.clock import StillClock
@@ -20,6 +21,7 @@ from streams.retention.keepers import keepers
 from streams.retention.kept import window_h
 from streams.retention.runs import RUN
 from streams.retention.thinning import UNIT_RUNS, Thinning
+from streams.words import Position
 from tests.retention.thinkit import BOXES, HOUR_MS, box, extremes, no_excursions, none_ashore, readings, ship_log
 from tests.streams.logkit import NOW_MS, FullDisk, copy_all, open_log, stamped
 
@@ -82,6 +84,27 @@ def test_history_shows_kept_samples_where_runs_are_gone_and_the_rest_as_it_was(t
             same = ("topic", "device", "device_at_ms", "order_at_ms", "return_c", "power_on", "door")
             assert [row[name] for name in same] == [source[name] for name in same]
     port.close()
+    log.close()
+
+
+def test_signals_of_several_types_are_thinned_and_what_is_kept_has_its_own(tmp_path: Path) -> None:
+    """Whole numbers, then numbers, then texts: as one appends them by the door, a commit each."""
+    log = ship_log(tmp_path / "ship", 0)
+    types = (pa.int64(), pa.float64(), pa.string())
+    for part in range(12):
+        rows = readings(part * RUN // 4, RUN // 4)
+        odd = pa.array([number % 50 for number in range(RUN // 4)], pa.int64()).cast(types[part % 3])
+        log.append([Append("containers", rows.append_column("odd", odd))])
+    before = {row.coordinates.offset: row.record.signals["odd"] for batch in log.read("containers", Position()) for row in batch.rows()}
+    step = Thinning(log, "containers", none_ashore, no_excursions).step(LATER_MS)
+    assert step is not None
+    assert (step.records, 0 < step.kept < RUN) == (3 * RUN, True)
+    kept = [row.record for batch in log.read("containers" + KEPT, Position()) for row in batch.rows()]
+    assert len(kept) == step.kept
+    told = [(record.signals["odd"], before[record.source.offset]) for record in kept if record.source is not None]
+    assert len(told) == step.kept
+    assert all(type(one) is type(other) and one == other for one, other in told)
+    assert {type(one) for one, _ in told} == {int, float, str}
     log.close()
 
 
