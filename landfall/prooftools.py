@@ -147,6 +147,8 @@ def write_proof(
         for one in proof.sections:
             if (signed_at_ms := one.end["at_ms"]) < claim.until_at_ms:
                 say(f"{one.stream} of {one.origin} is signed only until {utc(signed_at_ms)}: what it recorded later is not shown")
+        for name in proof.unsigned:
+            say(f"{name} never signed what it has of {topic}: its records are not shown")
         keys = sorted({f"{one.node}={text}" for stream_, one in sections for text in _keys_of(log, stream_, one)})
         told = f"{out}: {len(data):,} bytes; to be checked with {' '.join(f'--key {key}' for key in keys)}"
         say(told)

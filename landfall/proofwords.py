@@ -78,7 +78,8 @@ def finding_words(finding: Finding) -> Iterator[str]:
     yield "What this does not show:"
     yield "  - that a sensor measured rightly, or that a clock on board was right"
     yield f"  - what reached an origin after it signed: {_later(signed, proof.until_at_ms + LATE_MS_MAX)}"
-    yield "  - what other ships or quays recorded"
+    yield "  - what other ships or quays recorded, or the same under another generation (a log goes on under a new one after a loss)"
+    yield from (f"  - the records of {name}, which never signed them: the word of who made the file" for name in proof.unsigned)
     yield "  - what else is in the runs shown: other topics' names and records, and this one's outside the span, are not in the file"
     if proof.interval_ms is not None:
         yield f"  - that there should be a reading every {minutes(proof.interval_ms)}: that is the word of who made the file"

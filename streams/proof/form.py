@@ -18,7 +18,7 @@ from streams.proof.text import from_text, to_text
 from streams.proof.tree import Leaf, Path
 from streams.records import Value, body_text
 
-FORMAT = 2
+FORMAT = 3
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Cell = bool | Int64 | float | str | dict[str, str]
 
@@ -124,6 +124,8 @@ class ProofFile(_Form, frozen=True):
     interval_ms: Int64 | None
     sections: list[Section]
     completeness: dict[str, Any]
+    unsigned: list[str]
+    """"<stream> of <origin>" of those that have records of the topic and span and never signed them: the word of who made the file."""
     digest: str = ""
 
     def sealed(self) -> ProofFile:

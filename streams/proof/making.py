@@ -28,7 +28,7 @@ from streams.proof.form import (
     to_cells,
 )
 from streams.proof.gaps import lacks
-from streams.proof.reach import reach
+from streams.proof.reach import Unsigned, reach
 from streams.proof.reading import Copy, Unread
 from streams.proof.reporting import reported
 from streams.proof.text import to_text
@@ -56,16 +56,24 @@ class Claim:
 def make(copy: Copy, claim: Claim, of: Sequence[tuple[str, Origin]], trust: Trust) -> ProofFile:
     """The proof of `claim` over these (stream, origin). Whoever holds it needs the origins' public keys and nothing else.
 
-    Raises Corrupt when the copy is not what was signed, Misuse when too little of it is signed, or what was signed is not here.
+    Beside others that did, one that never signed anything is named in it, and not shown. Raises Corrupt when the copy is not what was
+    signed, Misuse when too little of it is signed, or what was signed is not here.
     """
-    sections = [_Maker(copy, claim, stream, origin, trust).section() for stream, origin in of]
+    sections, unsigned = list[Section](), list[tuple[str, Unsigned]]()
+    for stream, origin in of:
+        try:
+            sections.append(_Maker(copy, claim, stream, origin, trust).section())
+        except Unsigned as problem:
+            unsigned.append((f"{stream} of {origin}", problem))
+    if not sections:
+        raise unsigned[0][1]
     readings, thinned = reported(readings_shown(sections))
     try:
         held = completeness(readings, claim.since_at_ms, claim.until_at_ms, claim.interval_ms, thinned)
     except ValueError as problem:
         raise Misuse(str(problem), hint="say with --interval-min how often it should report, or ask for a shorter span") from problem
     span = (claim.since_at_ms, claim.until_at_ms)
-    return ProofFile(FORMAT, claim.topic, *span, claim.interval_ms, sections, held.to_json()).sealed()
+    return ProofFile(FORMAT, claim.topic, *span, claim.interval_ms, sections, held.to_json(), [name for name, _ in unsigned]).sealed()
 
 
 class _Maker:

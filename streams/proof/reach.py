@@ -14,6 +14,10 @@ from streams.records import LATE_MS_MAX, RECEIVED_AT
 from streams.words import Origin
 
 
+class Unsigned(Misuse):
+    """This copy has no statement of an origin that is to be believed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """The statements a proof begins and ends with (`start` None: it begins at the first run), and the roots of the closed runs between."""
@@ -28,7 +32,7 @@ def reach(copy: Copy, stream: str, origin: Origin, span: tuple[int, int], trust:
 
     It ends at the last statement, or at one that only follows what was received LATE_MS_MAX after the span: received times never go back,
     and no device's time is taken for order that is further behind. Of the statements, read one by one, it keeps a digest or two a run.
-    Raises Misuse where no statement is to be believed.
+    Raises Unsigned where no statement is to be believed.
     """
     since_at_ms, until_at_ms = span
     settled_at_ms = until_at_ms + LATE_MS_MAX
@@ -50,9 +54,9 @@ def reach(copy: Copy, stream: str, origin: Origin, span: tuple[int, int], trust:
             if _last_received_at_ms(copy, one) >= settled_at_ms:
                 break
     if end is None:
-        raise Misuse(
+        raise Unsigned(
             f"of {stream}:{origin} nothing is here that its origin signed",
-            hint="a node signs once a minute, and heads come with the next sync",
+            hint="a node signs once a minute, and heads come with the next sync; a generation that ended before stays unsigned",
         )
     return Reach(start, end, signed)
 

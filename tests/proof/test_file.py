@@ -13,7 +13,9 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from landfall.proofwords import finding_words
 from streams.errors import Corrupt, Misuse
+from streams.log import Append
 from streams.proof.canonical import row_digest
 from streams.proof.chain import RUN, entries
 from streams.proof.checking import Finding, check
@@ -154,6 +156,26 @@ def test_what_nobody_signed_can_not_be_proven(ship: SigningNode, tmp_path: Path)
     with pytest.raises(Misuse, match="nothing is here that its origin signed"):
         make(Copy(port, CODEC), Claim(BOX, START, START + HOUR), [("containers", ship.log.origin)], trust())
     port.close()
+
+
+def test_a_generation_that_ended_before_it_signed_is_named_and_keeps_no_other_from_being_shown(ship: SigningNode, tmp_path: Path) -> None:
+    signed = ship.log.origin
+    copy = open_log(tmp_path / "port", "port-b")
+    for stream in ("containers", "containers.heads"):
+        copy.admit(all_blocks(ship.log, stream, signed))
+    ship.log.open_generation("the marker is missing")
+    ship.log.append([Append("containers", to_batch([Record(BOX, "TRK-1", START + 30 * 60_000, {"return_c": 4.5, "door": True})]))])
+    copy.admit(all_blocks(ship.log, "containers", ship.log.origin))
+    found = signed_by_origins(Copy(copy, CODEC), BOX, ("containers",), START, START + HOUR)
+    assert found == [("containers", signed), ("containers", ship.log.origin)]
+    proof = make(Copy(copy, CODEC), Claim(BOX, START, START + HOUR), found, trust())
+    assert proof.unsigned == [f"containers of {ship.log.origin}"]
+    checked = check(proof.to_bytes(), trust())
+    assert (checked.problems, [section.origin for section in checked.sections]) == ([], [str(signed)])
+    told = list(finding_words(checked))
+    assert any(f"containers of {ship.log.origin}, which never signed them" in line for line in told)
+    assert any("under another generation" in line for line in told)
+    copy.close()
 
 
 def test_the_origins_that_have_readings_are_found(ship: SigningNode) -> None:
