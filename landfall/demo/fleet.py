@@ -239,11 +239,11 @@ def node_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
 
 
 def known(fleet: Fleet, kept: Secrets, other: str, node: str) -> Table:
-    """How `node` knows `other`, the token `other` shows when it comes, and, where its folder is on this machine, the key it signs with."""
+    """How `node` knows `other`, the token `other` shows when it comes, and the key it signs with, which is made when there is none yet."""
     role = "ship" if other in SHIP_NODES else "hq" if other == HQ else "port"
     identity = SHIP_NODES[other].imo if other in SHIP_NODES else QUAYS.get(other, "USLAX")
-    keys = {} if fleet.hosts else {"keys": [public_key(fleet.folder / other)]}
-    return {"node": other, "role": role, "identity": identity, "token": kept.of(f"{other} to {node}"), **keys}
+    keys = [public_key(fleet.folder / other)]
+    return {"node": other, "role": role, "identity": identity, "token": kept.of(f"{other} to {node}"), "keys": keys}
 
 
 def address(fleet: Fleet, kept: Secrets, node: str, other: str, link: str) -> Table:

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -24,9 +25,10 @@ from intake.routes import SUBSCRIPTIONS
 from landfall.cli import line_for
 from landfall.configuration import load
 from landfall.demo.containers import PROCESSES as CONTAINERS
-from landfall.demo.fleet import Secrets
+from landfall.demo.fleet import HQ, QUAYS, SHIP_NODES, Secrets
 from landfall.processes import PROCESSES, found
 from sim.settings import SimSettings
+from streams.proof.keys import SigningKey, key_text
 from tests.fanout.kafka import until
 from tests.node.forked import ROOT
 
@@ -62,6 +64,18 @@ def test_each_container_finds_settings_that_its_process_takes(fleet: Path) -> No
         words = health_checks()[name]
         assert words[0] == "deploy/healthy"
         assert re.search(rf"^\w*port = {words[1]}$", (fleet / "settings" / f"{name}.toml").read_text(), re.MULTILINE), name
+
+
+def test_each_node_knows_every_others_key_and_has_its_own(fleet: Path) -> None:
+    """So that nobody can speak in another's name from the first start on: the service that writes the settings has the nodes' folders."""
+    keys = {}
+    for node in (HQ, *QUAYS, *SHIP_NODES):
+        assert f'- "{node}:/fleet/{node}"' in SERVICES["settings"], "its key is made in its own volume"
+        keys[node] = key_text(SigningKey.from_pem((fleet / node / "key").read_bytes()).public)
+    for node in keys:
+        known = tomllib.loads((fleet / "settings" / f"{node}.toml").read_text())["node"]["known"]
+        assert {one["node"]: one["keys"] for one in known} == {one["node"]: [keys[one["node"]]] for one in known}
+        assert known
 
 
 def test_writing_again_changes_nothing(fleet: Path) -> None:
