@@ -234,6 +234,24 @@ class NodeSettings(SettingsTable):
                     yield Problem(("links", link, named), what, f"write dead_after_s of more than {ping_s:g}, best of twice that and more")
 
     @between
+    def _can_open_a_link_with_its_part(self) -> Iterator[Problem]:
+        nodes = 1 + len(self.companions()) if self.is_sound("role", "identity", "known") else 1
+        for link, own in self.links.items():
+            sound = own.is_sound("budget_bytes_per_day", "alerts_reserve_bytes", "overhead_percent")
+            budget = own.budget() if sound and nodes > 1 else None
+            if budget is None:
+                continue
+            least, whole = budget.charge(OPENING_BYTES), budget.bytes_per_day - budget.reserve_bytes
+            if OPENING_BYTES <= whole < nodes * least:
+                where = "this ship" if self.role == "ship" else "this port"
+                what = (
+                    f"{nodes} nodes of {where} share it, and beside the reserve each has {whole // nodes} bytes: "
+                    f"with less than {least} none opens the link for more than alerts"
+                )
+                mend = f"write {budget.reserve_bytes + nodes * least} or more, the same at each of them, or reserve less"
+                yield Problem(("links", link, "budget_bytes_per_day"), what, mend)
+
+    @between
     def _says_who_it_is(self) -> Iterator[Problem]:
         if self.role in ROLES_WITH_IDENTITY and not self.identity:
             yield Problem(("identity",), f"a {self.role} needs its identity", "write a ship's IMO number, or a customer's id")

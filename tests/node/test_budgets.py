@@ -251,7 +251,7 @@ async def test_overhead_counts_and_other_classes_are_free(tmp_path: Path) -> Non
 
 
 async def test_what_passed_a_link_without_a_budget_and_what_it_cost_is_told(tmp_path: Path) -> None:
-    """Of every class: bytes each way since the node started, sessions that are over included, and the price of those dialled here."""
+    """Of every class: bytes each way since the node first ran, sessions that are over included, and the price of those dialled here."""
     priced = {"port": LinkSettings(price_per_mb=5.0, overhead_percent=100.0)}
     one = settings("ship-a", tmp_path).model_copy(update={"links": priced})
     async with ashore(tmp_path) as (hq, proxy, url), up(Node(one)) as ship:
@@ -271,6 +271,8 @@ async def test_what_passed_a_link_without_a_budget_and_what_it_cost_is_told(tmp_
         gauges = ship.metrics.body(0, 0)["gauges"]
         assert (gauges["traffic.port.cost"], "traffic.lan.cost" in gauges) == (told["port"]["cost"], False)
         assert all(one["cost"] is None for one in hq.links.traffic().values()), "who dials pays"
+    async with up(Node(one)) as ship:
+        assert ship.links.traffic() == told, "it is told on after a start"
 
 
 @pytest.mark.parametrize("own", [{}, {"budget_bytes_per_day": None, "alerts_reserve_bytes": None}], ids=["a budget", "streams alone"])
@@ -303,6 +305,22 @@ def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValidationError, match=why):
             LinkSettings.model_validate(given)
+
+
+@pytest.mark.parametrize(("overhead_percent", "least"), [(0.0, OPENING_BYTES), (7.5, OPENING_BYTES + 7_373)])
+def test_each_node_s_part_of_a_budget_is_enough_to_open_a_link(tmp_path: Path, overhead_percent: float, least: int) -> None:
+    """Half of it with two nodes: less than that and neither would ever open the link for more than alerts, without a word."""
+    link = {"alerts_reserve_bytes": RESERVE, "overhead_percent": overhead_percent}
+    other = {"node": "engine", "role": "ship", "identity": "9321483"}
+    node = {"node": "bridge", "role": "ship", "identity": "9321483", "folder": tmp_path, "token": "t", "known": [other]}
+
+    def given(budget: int, **more: Any) -> NodeSettings:
+        return NodeSettings.model_validate({**node, "links": {"satellite": {**link, "budget_bytes_per_day": budget}}, **more})
+
+    with pytest.raises(ValidationError, match=f"2 nodes of this ship share it.* each has {least - 1} bytes.*write {RESERVE + 2 * least}"):
+        given(RESERVE + 2 * least - 1)
+    assert given(RESERVE + 2 * least).links["satellite"].budget()
+    assert given(RESERVE + least, known=[]).links["satellite"].budget(), "a ship with one node has the whole"
 
 
 async def test_a_book_that_does_not_read_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
