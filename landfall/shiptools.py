@@ -115,6 +115,11 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
             f"budget of the {name} link, {budget['day']} UTC: {budget['spent_bytes']:,} of {allowed:,} bytes, "
             f"{budget['reserve_bytes']:,} of them for alerts; cost {budget['cost']:,.2f}; {open_for}"
         )
+        if unsure := budget["unsure_bytes"]:
+            yield (
+                f"  of what is spent, {unsure:,} bytes were leased ahead when the node last ended: "
+                "they count, so that no byte is spent twice, and may not have passed"
+            )
     for name, passed in told["link"]["traffic"].items():
         cost = "no price is set" if passed["cost"] is None else f"cost {passed['cost']:,.2f}"
         since = utc(passed["since_wall_at_ms"])

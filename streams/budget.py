@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Literal
 
 from streams.shares import DAYS_MAX, Shares, Word
@@ -77,16 +78,23 @@ class Purse:
     """
 
     def __init__(
-        self, budget: Budget, leased: Leased, keep: Callable[[Leased], bool], now_ms: Callable[[], int], shares: Shares | None = None
+        self,
+        budget: Budget,
+        leased: Leased,
+        keep: Callable[[Leased], bool],
+        now_ms: Callable[[], int],
+        shares: Shares | None = None,
+        known: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """`leased`: what was kept last. `keep`: durable when it returns, or False. `now_ms`: the wall's UTC time. `shares`: None where
-        nobody else spends of the budget.
+        nobody else spends of the budget. `known`: by day what `known_bytes` said as that was kept.
         """
         self.budget = budget
         self.shares = shares or Shares()
         self._leased, self._keep, self._now_ms = dict(leased), keep, now_ms
         self._day = _day(now_ms())
         self._used = {key: bytes_ for key, bytes_ in leased.items() if " " not in key}
+        self._unsure = {day: max(0, bytes_ - known.get(day, bytes_)) for day, bytes_ in self._used.items()}
         self._held_bytes = self._open_links = 0
         self._granted: dict[str, int] = {}
 
@@ -166,6 +174,10 @@ class Purse:
         if settled != self._leased:
             self._kept(settled)
 
+    def known_bytes(self) -> dict[str, int]:
+        """By day what is known to have passed here: what counts as passed, but for what an earlier run had leased as it ended."""
+        return {day: bytes_ - self._unsure.get(day, 0) for day, bytes_ in self._used.items()}
+
     def spent_bytes(self) -> int:
         """What counts as passed today, here and, by their last words, with the others."""
         day = _day(self._now_ms())
@@ -205,7 +217,9 @@ class Purse:
         return self.budget.bytes_per_day + self._granted.get(_day(self._now_ms()), 0)
 
     def to_json(self) -> dict[str, object]:
-        """The day, what was spent of what, and what that cost."""
+        """The day, what was spent of what, and what that cost. Of what was spent here `unsure_bytes` were leased as an earlier run ended:
+        they count, and may not have passed.
+        """
         spent, budget, day = self.spent_bytes(), self.budget, _day(self._now_ms())
         mine = self._word(day)
         return {
@@ -215,6 +229,7 @@ class Purse:
             "granted_bytes": self._bytes_today() - budget.bytes_per_day,
             "spent_bytes": spent,
             "spent_here_bytes": mine.spent_bytes,
+            "unsure_bytes": self._unsure.get(day, 0),
             "given_bytes": mine.given_bytes,
             "left_bytes": max(0, self._bytes_today() - spent),
             "free_bytes": self.free_bytes(),

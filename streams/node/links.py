@@ -89,7 +89,7 @@ class Links:
         self._known = {peer.node: peer for peer in settings.known}
         self._of_one_ship = {settings.node, *settings.companions()}
         tariffs = {link: one.tariff() for link, one in settings.links.items()}
-        self._traffic, self._served = Traffic(tariffs, WallClock().now_ms()), list[Live]()
+        self._traffic, self._served = Traffic(settings.folder, tariffs, WallClock().now_ms()), list[Live]()
         self._kept: dict[str, _Kept] = {}
         self._places = Places(settings.node)
         self._live = self._places.live
@@ -196,7 +196,7 @@ class Links:
         return self._purses.status()
 
     def traffic(self) -> dict[str, dict[str, Any]]:
-        """Per class of link that was up since this node started: bytes each way, and what they cost."""
+        """Per class of link that was ever up: since when it is counted, bytes each way, and what they cost."""
         return self._traffic.status(one.passed() for one in self._served)
 
     def who(self, node: str, certified: str | None, token: str, host: str) -> KnownPeer:
@@ -245,6 +245,7 @@ class Links:
                     if passed[what] is not None:
                         self._metrics.gauge(f"traffic.{link}.{what}", passed[what])
             self._look_after_budgets()
+            self._traffic.keep((one.passed() for one in self._served), self._clock.monotonic_s())
             await asyncio.sleep(1.0)
 
     async def close(self, sentence: str) -> None:
@@ -254,6 +255,7 @@ class Links:
             self._places.end(name, sentence)
         async with AsyncExitStack() as last:
             last.callback(self._purses.settle)
+            last.callback(lambda: self._traffic.keep((one.passed() for one in self._served), math.inf))
             last.push_async_callback(self._dialler.close)
             if self._running:
                 await asyncio.wait(self._running, timeout=FAREWELLS_S)

@@ -40,7 +40,9 @@ class Purses:
         self._path, self._book = folder / FILE_NAME, _read(folder / FILE_NAME)
         budgets = {link: budget for link, settings in links.items() if (budget := settings.budget())}
         self._purses = {
-            link: Purse(budget, self._book.get(link, {}), partial(self._keep, link), now_ms, Shares(me, others))
+            link: Purse(
+                budget, self._book.get(link, {}), partial(self._keep, link), now_ms, Shares(me, others), self._book.get(_known(link), {})
+            )
             for link, budget in budgets.items()
         }
         self._meters = {(link, alerts): Meter(purse, alerts) for link, purse in self._purses.items() for alerts in (True, False)}
@@ -99,14 +101,15 @@ class Purses:
         """The same for `metrics`: `budget.<class>.<what>`, the day by its number, and what was given to whom of it."""
         gauges: dict[str, float] = {}
         for link, status in self.status().items():
-            told = {what: status[what] for what in ("spent_bytes", "spent_here_bytes", "left_bytes", "cost")}
+            told = {what: status[what] for what in ("spent_bytes", "spent_here_bytes", "unsure_bytes", "left_bytes", "cost")}
             told["day"] = date.fromisoformat(status["day"]).toordinal()
             told |= {f"given_bytes.{who}": bytes_ for who, bytes_ in status["given_bytes"].items()}
             gauges |= {f"budget.{link}.{what}": value for what, value in told.items()}
         return gauges
 
     def _keep(self, link: LinkClass, leased: Leased) -> bool:
-        book = {**self._book, link: dict(leased)}
+        known = {day: bytes_ for day, bytes_ in self._purses[link].known_bytes().items() if day in leased}
+        book = {**self._book, link: dict(leased), _known(link): known}
         beside = self._path.with_name(f"new-{FILE_NAME}")
         try:
             with beside.open("w") as file:
@@ -127,6 +130,11 @@ class Purses:
         commit_point("lease.durable")
         self._book = book
         return True
+
+
+def _known(link: LinkClass) -> str:
+    """Where the book has what was known to have passed, beside what was leased."""
+    return f"{link} known"
 
 
 def for_alerts(policy: LinkPolicy) -> LinkPolicy:

@@ -17,14 +17,14 @@ class Ship:
     """What is durable on a ship, her clock, and how many bytes truly passed, by the day on which they were allowed."""
 
     def __init__(self, budget: Budget, others: tuple[str, ...] = ()) -> None:
-        self.others = others
+        self.others, self.known = others, dict[str, int]()
         self.budget, self.kept, self.now_ms, self.full = budget, dict[str, int](), NOON_MS, False
         self.writes = 0
         self.truly: dict[str, int] = {}
         self.purse = self.started()
 
     def started(self) -> Purse:
-        return Purse(self.budget, self.kept, self.keep, lambda: self.now_ms, Shares("engine", self.others))
+        return Purse(self.budget, self.kept, self.keep, lambda: self.now_ms, Shares("engine", self.others), self.known)
 
     def day(self) -> str:
         return str(self.purse.to_json()["day"])
@@ -32,7 +32,7 @@ class Ship:
     def keep(self, leased: Leased) -> bool:
         self.writes += 1
         if not self.full:
-            self.kept = dict(leased)
+            self.kept, self.known = dict(leased), self.purse.known_bytes()
         return not self.full
 
     def sends(self, bytes_: int, alerts: bool = False, told: bool = True) -> bool:
@@ -114,6 +114,26 @@ def test_a_crash_costs_no_more_than_a_lease_and_a_night_brings_it_all_back() -> 
     assert 1_000 < ship.purse.spent_bytes() <= 1_000 + LEASE_BYTES
     ship.now_ms -= DAY_MS
     assert not ship.sends(1), "a clock that goes back brings nothing back"
+
+
+def test_of_a_lease_that_a_kill_cut_short_it_is_told_that_it_may_not_have_passed() -> None:
+    """Over a second kill too; what is known to have passed is what passed until the last lease was written down."""
+    ship, passed = Ship(Budget(10_000_000)), 0
+    for _ in range(2):
+        for _ in range(3):
+            assert ship.sends(LEASE_BYTES)
+            passed += LEASE_BYTES
+        ship.purse = ship.started()
+        told = ship.purse.to_json()
+        spent, unsure = int(str(told["spent_bytes"])), int(str(told["unsure_bytes"]))
+        assert spent == ship.kept["2026-05-01"]
+        assert spent - unsure <= passed <= spent
+        assert LEASE_BYTES <= unsure <= 4 * LEASE_BYTES, "a lease of each run, and what passed since it was written down"
+    assert ship.sends(1_000)
+    ship.purse.settle()
+    assert ship.purse.to_json()["unsure_bytes"] == unsure, "a clean end does not make it known"
+    ship.now_ms += DAY_MS
+    assert ship.purse.to_json()["unsure_bytes"] == 0, "of another day"
 
 
 def test_who_ends_cleanly_has_spent_what_passed_and_no_lease() -> None:

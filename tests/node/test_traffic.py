@@ -1,0 +1,66 @@
+"""Goal: what passed the links of each class, and what it cost, is told over every end of the node, however it ended."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from streams.budget import Tariff
+from streams.errors import Misuse
+from streams.node.traffic import FILE_NAME, KEPT_EVERY_S, Passed, Traffic
+
+NOON_MS = 1_777_636_800_000
+TARIFFS = {"satellite": Tariff(overhead_percent=100.0, price_per_mb=5.0)}
+LIVE: tuple[Passed, ...] = (("satellite", 300_000, 200_000, True),)
+SPENT = {"since_wall_at_ms": NOON_MS, "sent_bytes": 1_300_000, "received_bytes": 200_000, "cost": 15.0}
+
+
+def begun(folder: Path, now_at_ms: int = NOON_MS) -> Traffic:
+    return Traffic(folder, TARIFFS, now_at_ms)  # type: ignore[arg-type]
+
+
+def test_a_killed_node_goes_on_counting_where_it_was_written_down(tmp_path: Path) -> None:
+    """Sessions that were under way are in it, and nothing counts twice."""
+    traffic = begun(tmp_path)
+    traffic.ended(("satellite", 1_000_000, 0, True))
+    traffic.ended(("port", 7, 5, False))
+    traffic.keep(LIVE, now_s=0.0)
+    for day in (1, 2):
+        traffic = begun(tmp_path, NOON_MS + day * 86_400_000)
+        assert traffic.status(()) == {
+            "port": {"since_wall_at_ms": NOON_MS, "sent_bytes": 7, "received_bytes": 5, "cost": None},
+            "satellite": SPENT,
+        }
+        traffic.keep((), now_s=0.0)
+
+
+def test_it_is_written_down_now_and_then_and_at_the_end(tmp_path: Path) -> None:
+    traffic = begun(tmp_path)
+    traffic.keep((), now_s=0.0)
+    assert not (tmp_path / FILE_NAME).exists(), "nothing has passed"
+    traffic.keep(LIVE, now_s=0.0)
+    before = (tmp_path / FILE_NAME).read_bytes()
+    traffic.keep((*LIVE, *LIVE), now_s=KEPT_EVERY_S - 1)
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+    traffic.keep((*LIVE, *LIVE), now_s=KEPT_EVERY_S)
+    assert begun(tmp_path).status(())["satellite"]["sent_bytes"] == 600_000
+    traffic.keep((*LIVE, *LIVE, *LIVE), now_s=math.inf)
+    assert begun(tmp_path).status(())["satellite"]["sent_bytes"] == 900_000
+
+
+def test_on_a_full_disk_it_counts_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    traffic = begun(tmp_path)
+    (tmp_path / FILE_NAME).mkdir()
+    traffic.keep(LIVE, now_s=0.0)
+    assert "is not written down" in caplog.text
+    (tmp_path / FILE_NAME).rmdir()
+    traffic.keep(LIVE, now_s=KEPT_EVERY_S)
+    assert begun(tmp_path).status(())["satellite"]["sent_bytes"] == 300_000
+
+
+def test_what_does_not_read_is_not_taken_for_nothing(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text('{"since_at_ms": "yesterday"}')
+    with pytest.raises(Misuse, match="does not read"):
+        begun(tmp_path)
