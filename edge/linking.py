@@ -2,7 +2,8 @@
 
 Where she lies her position says, and while she has none, the port's network (`edge/seeking.py`). Where a port's door has not answered for a
 while she keeps the satellite beside it, until it does: her alerts are never without a way. Of several nodes of one ship each keeps a port's
-link, and one the satellite's (`edge/turns.py`).
+link, and one the satellite's (`edge/turns.py`). Each keeps the satellite's until it has once met headquarters, wherever she lies: before
+that neither knows the other's key, unless it was given, and takes no port's word in the other's name (`streams/node/introducing.py`).
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ class LinkChoice:
         self._seeking = Seeking(ports, node.clock)
         self._awaited = ""
         self._awaited_since_s = 0.0
+        self._introduces = False
 
     def choose(self, wish: str) -> None:
         """`auto`, `none`, `satellite`, `lan` (headquarters over a network that is not dear, as in a yard), or a port's LOCODE: until the
@@ -117,7 +119,8 @@ class LinkChoice:
         settings = self._node.settings
         if self._headquarters is None or not settings.policy("satellite").carries("digests"):
             return False
-        answering = [one for one in self._kept if one.link == "satellite"] or self._kept
+        beside = [] if self._introduces else [one for one in self._kept if one.link == "satellite"]
+        answering = beside or self._kept
         return not any(settings.policy(one.link).carries("containers") for one in (*settings.peers, *answering))
 
     async def run(self) -> None:
@@ -135,7 +138,7 @@ class LinkChoice:
         try:
             while True:
                 with suppress(TimeoutError):
-                    asks = self._awaited or self._turn.shared or self._seeking.possible
+                    asks = self._awaited or self._introduces or self._turn.shared or self._seeking.possible
                     async with asyncio.timeout(ASK_EVERY_S if asks else None):
                         await self._moved.wait()
                 if self._moved.is_set():
@@ -165,13 +168,20 @@ class LinkChoice:
             port = next(one for one in self._ports if one.locode == self.wish)
         if port is None or self.wish in (NONE, *_TO_HEADQUARTERS):
             self._awaited = ""
-            return [] if self.wish == NONE or not self._is_to_dial() else ashore
+            self._introduces = self.wish != NONE and self._is_unknown()
+            return ashore if self._introduces or (self.wish != NONE and self._is_to_dial()) else []
         nodes = [one for one in self._ports if one.locode == port.locode]
         away = self._is_away(port.locode, nodes) and self.wish == AUTO
         if found and away:
             self._seeking.give_up()
         beside = away or (found is not None and not self._in_session(nodes))
-        return [*(one.address("port") for one in nodes), *(ashore if beside and self.wish == AUTO and self._is_to_dial() else [])]
+        self._introduces = self.wish == AUTO and not beside and self._is_unknown()
+        also = self._introduces or (beside and self.wish == AUTO and self._is_to_dial())
+        return [*(one.address("port") for one in nodes), *(ashore if also else [])]
+
+    def _is_unknown(self) -> bool:
+        """Whether this very node and headquarters' have never met, so that neither knows the other's key from it."""
+        return self._headquarters is not None and not self._node.has_met(self._headquarters.node)
 
     def _is_astray(self) -> bool:
         """Whether she does not know where she is, and no port's radius says so either."""

@@ -137,8 +137,8 @@ class _Door:
         self._log = log
         self._door = AdmitDoor(f"http://{settings.host}:{settings.port}", settings.token.get_secret_value())
 
-    def admit(self, blocks: list[bytes]) -> int:
-        return self._door.admit(blocks)
+    def admit(self, blocks: list[bytes], bringer: str) -> int:
+        return self._door.admit(blocks, bringer=bringer)
 
     def declare_gone(self, lost: Lost) -> None:
         stream, origin = lost.key

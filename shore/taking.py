@@ -86,7 +86,7 @@ class Taking:
             at = Coordinates(batch.stream, batch.origin, offset)
             try:
                 blocks = await asyncio.to_thread(self._blocks, topic, text, at)
-                self._node.metrics.count("answered_records", await self._node.admit(blocks) if blocks else 0)
+                self._node.metrics.count("answered_records", await self._node.admit(blocks, batch.origin.node) if blocks else 0)
             except RetryLater:
                 raise
             except (LandfallError, ValueError) as problem:

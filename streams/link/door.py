@@ -61,10 +61,14 @@ class WireGone(msgspec.Struct):
 
 
 class WireAdmits(msgspec.Struct):
-    """The body of `POST /admit`: blocks as they are sent between nodes, all taken in one commit or none; then what will never come."""
+    """The body of `POST /admit`: blocks as they are sent between nodes, all taken in one commit or none; then what will never come.
+
+    `bringer`: the node that wrote the file they are from, if they are from one.
+    """
 
     blocks: list[bytes]
     gone: list[WireGone]
+    bringer: str | None = None
 
 
 class WireFollow(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,12 +119,13 @@ class AdmitDoor:
     def __init__(self, url: str, token: str, timeout_s: float = DOOR_TIMEOUT_S) -> None:
         self._door = _Asking(url, token, timeout_s, None)
 
-    def admit(self, blocks: list[bytes], gone: Sequence[WireGone] = ()) -> int:
-        """All of it is durable when it returns; how many records were new. The same call again changes nothing.
+    def admit(self, blocks: list[bytes], gone: Sequence[WireGone] = (), bringer: str | None = None) -> int:
+        """All of it, from `bringer` if it is a node's, is durable when it returns; how many records were new. The same call again changes
+        nothing.
 
         Raises RetryLater (node away, disk full), NotAllowed (wrong token) or Misuse (a block the log does not take).
         """
-        return self._door.ask("/admit", _Admitted, msgspec.msgpack.encode(WireAdmits(blocks, list(gone)))).new_records
+        return self._door.ask("/admit", _Admitted, msgspec.msgpack.encode(WireAdmits(blocks, list(gone), bringer))).new_records
 
 
 class AppendDoor:

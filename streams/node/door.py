@@ -84,8 +84,8 @@ class Served(Protocol):
         """Append, durable when it returns."""
         ...
 
-    async def admit(self, blocks: list[Block]) -> int:
-        """Take blocks from elsewhere, durable when it returns; how many records were new."""
+    async def admit(self, blocks: list[Block], bringer: str | None = None) -> int:
+        """Take blocks from elsewhere, of the node `bringer` if any, durable when it returns; how many records were new."""
         ...
 
     def health(self) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class Door:
 
     async def _admit(self, request: web.Request) -> web.Response:
         wanted = msgspec.msgpack.decode(await _body(request), type=WireAdmits)
-        new_records = await self._node.admit([Block.from_bytes(data) for data in wanted.blocks])
+        new_records = await self._node.admit([Block.from_bytes(data) for data in wanted.blocks], wanted.bringer)
         for gone in wanted.gone:
             stream, origin, reason = check_stream(gone.stream), Origin.parse(gone.origin), checked_reason(gone.reason)
             ranges = checked_ranges(gone.ranges).without(self._settled(stream, origin))

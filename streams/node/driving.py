@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -41,6 +41,10 @@ class Storage(Protocol):
 
     async def declare_gone(self, effect: DeclareGone) -> None:
         """Note what will never come."""
+        ...
+
+    def introduced(self, node: str, keys: Sequence[bytes]) -> None:
+        """In its own session the node shows the keys it signs with."""
         ...
 
     async def old_copy(self, effect: OldCopy) -> None:
@@ -201,6 +205,7 @@ class Drive:
                 case Report():
                     self._ears.report(effect.reason, effect.outcome, **effect.details)
                 case Opened():
+                    self._storage.introduced(self.session.peer.node, effect.keys)
                     self._ears.opened()
                 case Closed():
                     self.sentence = effect.sentence

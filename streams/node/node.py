@@ -40,6 +40,7 @@ from streams.node.door import Door
 from streams.node.doorkeeper import IDLE_S_MAX, Doorkeeper, open_many_files
 from streams.node.ending import Part, end_in_turn
 from streams.node.fleetclock import clock_of, follow
+from streams.node.introducing import Introductions
 from streams.node.links import Links
 from streams.node.originating import Originating
 from streams.node.proving import KEY_NAME, keep_signing, load_or_make_key
@@ -103,6 +104,7 @@ class Node:
         self._links: Links | None = None
         self._store: Store | None = None
         self._watch: Watch | None = None
+        self._introductions: Introductions | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self._started_s = self.clock.monotonic_s()
         self._runner: web.AppRunner | None = None
@@ -152,6 +154,10 @@ class Node:
         """From `start` on take of `stream` from elsewhere only what `judge` says its origin may write, as the settings know it."""
         self._judges[stream] = judge
 
+    def has_met(self, node: str) -> bool:
+        """Whether that node has ever shown its key here, in a session of its own: then it has heard this one's too."""
+        return self._introductions is not None and node in self._introductions.trust().keys
+
     def report(self, reason: str, outcome: str, **details: Any) -> None:
         """Tell `exceptions` what was wrong and what was done about it. Returns at once, from any thread; appended with the next commit."""
         self._teller.report(reason, outcome, details)
@@ -175,21 +181,21 @@ class Node:
         self.originating.appended(appends)
         return answer
 
-    async def admit(self, blocks: Sequence[Block]) -> int:
-        """Take blocks from elsewhere; durable when it returns how many records were new. Idempotent.
+    async def admit(self, blocks: Sequence[Block], bringer: str | None = None) -> int:
+        """Take blocks from elsewhere, of the node `bringer` (None: this machine); durable when it returns how many records were new.
 
-        Records of this very origin that the log does not have show that it is an old copy: it opens a new generation, as in a session.
-        Raises as `Log.admit` otherwise, and NotProven for what is acted upon and not signed; then the others are taken.
+        Idempotent. Records of this very origin that the log does not have show that it is an old copy: it opens a new generation, as in a
+        session. Raises as `Log.admit` otherwise, and NotProven for what is acted upon and not signed; then the others are taken.
         """
         log = self.log
         if self._store is None:
             raise RuntimeError("the node is not started")
         try:
-            return await self._store.take(blocks)
+            return await self._store.take(blocks, bringer)
         except PeerKnowsMore:
             own = max((block for block in blocks if block.origin == log.origin), key=lambda block: block.end)
             await self._store.old_copy(OldCopy(own.stream, own.origin, own.end))
-            return await self._store.take(blocks)
+            return await self._store.take(blocks, bringer)
 
     async def start(self) -> None:
         """Open the log, the door, and the links of the settings; begin the background work. Raises Misuse or RetryLater when it can not;
@@ -211,9 +217,13 @@ class Node:
         await asyncio.to_thread(self._defining.take_up, self._log)
         await asyncio.to_thread(self.originating.take_up, self._log)
         copy, given = Copy(self._log, BlockCodec()), settings.trust()
-        keyring = Keyring(self._log, settings.node, await asyncio.to_thread(own_keys, self._log, key.public), given)
-        await asyncio.to_thread(self._tell_unknown_keys, keyring)
-        store = self._store = self._make_links(self._log, copy, keyring)
+        own = await asyncio.to_thread(own_keys, self._log, key.public)
+        peers = {peer.node: peer.peer() for peer in settings.known} | {settings.node: settings.me()}
+        introductions = self._introductions = await asyncio.to_thread(Introductions, settings.folder, peers, self.report)
+        keyring = Keyring(self._log, settings.node, own, given, introductions.trust)
+        await asyncio.to_thread(introductions.tell_unknown, keyring.of)
+        keys = [key.public, *sorted(own - {key.public})]
+        store = self._store = self._make_links(self._log, copy, keyring, introductions, keys)
         open_many_files()
         self.app.middlewares.insert(0, self._doorkeeper.asked)
         self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S_MAX)
@@ -238,7 +248,7 @@ class Node:
         self._begin("verifying", partial(keep_verifying, rounds, store.loader.failed, self.metrics, self.report))
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
-        self._watch = Watch(copy, lambda: self.log.origin, given)
+        self._watch = Watch(copy, lambda: self.log.origin, given, introductions.trust)
         checking = Checking(self._log, copy, self._watch, self.links.distrust, self.report, store.still_doubted, store.bulk)
         self._begin("checking", partial(keep_checking, checking))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, self._redefined))
@@ -328,19 +338,16 @@ class Node:
             options.stopping.set()
             raise
 
-    def _tell_unknown_keys(self, keyring: Keyring) -> None:
-        if unknown := [peer.node for peer in self.settings.known if not keyring.of(peer.node).keys]:
-            told.warning("no key is known of %s: what comes in their name is taken as it comes", ", ".join(sorted(unknown)))
-
-    def _make_links(self, log: AnyLog, copy: Copy, keyring: Keyring) -> Store:
+    def _make_links(self, log: AnyLog, copy: Copy, keyring: Keyring, introductions: Introductions, keys: Sequence[bytes]) -> Store:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
-        entitled = Entitled({peer.node: peer.peer() for peer in settings.known} | {settings.node: settings.me()}, self._judges)
-        believing = Believing(Copy(log, BlockCodec(), past_unreadable=True), keyring.of, entitled)
+        entitled = Entitled(introductions.peers, self._judges)
+        believing = Believing(Copy(log, BlockCodec(), past_unreadable=True), keyring.of, entitled, introductions.vouches)
         store = Store(log, BlockCodec(), self.metrics, self.report, believing)
+        store.introduced = lambda node, shown: introductions.heard(node, shown, keyring.of)
         ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
         roles, signed = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of)
-        exchange = Exchange(settings.me(), store.withheld, roles, ships, signed.end_where_known)
+        exchange = Exchange(settings.me(), store.withheld, roles, ships, signed.end_where_known, keys)
         store.withheld.changed = exchange.changed
         purses = Purses(settings.folder, settings.links, self._wall.now_ms, settings.node, settings.companions())
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn

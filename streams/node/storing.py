@@ -34,6 +34,7 @@ _Unread = Mapping[Key, RangeSet]
 @dataclass(slots=True)
 class _Waiting:
     block: Block
+    bringer: str | None = None
     done: asyncio.Future[LandfallError | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     doubted: Doubted | None = None
     until_s: float = 0.0
@@ -47,7 +48,10 @@ class Store:
     """
 
     def __init__(self, log: Log, codec: Codec, metrics: Metrics, report: Callable[..., None], believing: Believing | None = None) -> None:
-        """`believing`: who judges what is not to be taken before it is proven; None: all is taken."""
+        """`believing`: who judges what is not to be taken before it is proven; None: all is taken. `introduced`, which may be set: who
+        hears of the keys that nodes show in their own sessions.
+        """
+        self.introduced: Callable[[str, Sequence[bytes]], None] = lambda node, keys: None
         self._log, self._believing = log, believing
         self.withheld = Withheld(log, lambda: asyncio.get_running_loop().time(), report)
         self.bulk = Bulk()
@@ -66,9 +70,10 @@ class Store:
     async def admit(self, admit: Admit) -> LandfallError | None:
         """Make the block durable, together with what else has come; None when it is, or why it can not be.
 
-        What is acted upon, of a node whose key is known, waits until something that its origin signed covers it, at most GRACE_S.
+        What is acted upon, of a node whose key is known, waits until something that its origin signed covers it, at most GRACE_S; of one
+        whose key is not, it is taken from whom it may come so.
         """
-        waiting = _Waiting(admit.block)
+        waiting = _Waiting(admit.block, admit.peer)
         self._waiting.append(waiting)
         self._more.set()
         return await waiting.done
@@ -124,21 +129,22 @@ class Store:
             if self._doubted and look_now:
                 self.still_doubted.set()  # a statement taken before its origin's key was known may stand where the true one belongs
 
-    async def take(self, blocks: Sequence[Block]) -> int:
-        """Make these durable, brought otherwise than by a session; returns how many records were new. Raises as `Log.admit`, NotProven
-        where one is acted upon and not covered by what its origin signed, here or among them, or is a statement that it did not sign: then
-        the others are taken.
+    async def take(self, blocks: Sequence[Block], bringer: str | None = None) -> int:
+        """Make these durable, brought by `bringer` (None: this machine) otherwise than by a session; returns how many records were new.
+
+        Raises as `Log.admit`, NotProven where one is acted upon and not covered by what its origin signed, here or among them, or is a
+        statement that it did not sign: then the others are taken.
         """
         unread = self._unread(blocks)
-        new = await asyncio.to_thread(self._take, blocks, unread)
+        new = await asyncio.to_thread(self._take, blocks, unread, bringer)
         self._replaced(unread)
         return new
 
-    def _take(self, blocks: Sequence[Block], unread: _Unread) -> int:
+    def _take(self, blocks: Sequence[Block], unread: _Unread, bringer: str | None) -> int:
         believing = self._believing
         if believing is None:
             return self._admit(blocks, unread)
-        looked_at = [(block, believing.looked_at(block)) for block in blocks]
+        looked_at = [(block, believing.looked_at(block, bringer)) for block in blocks]
         taken = [block for block, found in looked_at if found is None]
         refused = [found for _, found in looked_at if isinstance(found, Refused)]
         new = self._admit([*taken, *(block for one in refused for block in one.believed)], unread)
@@ -156,7 +162,7 @@ class Store:
         if self._believing is None:
             return batch
         taken = []
-        for waiting, doubted in zip(batch, await asyncio.to_thread(self._doubts, [one.block for one in batch]), strict=True):
+        for waiting, doubted in zip(batch, await asyncio.to_thread(self._doubts, batch), strict=True):
             if waiting.done.done():
                 continue  # its session is over
             if isinstance(doubted, LandfallError):
@@ -171,11 +177,11 @@ class Store:
                 self._doubted.append(waiting)
         return taken
 
-    def _doubts(self, blocks: Sequence[Block]) -> list[Doubted | Refused | LandfallError | None]:
+    def _doubts(self, batch: Sequence[_Waiting]) -> list[Doubted | Refused | LandfallError | None]:
         found: list[Doubted | Refused | LandfallError | None] = []
-        for block in blocks:
+        for one in batch:
             try:
-                found.append(self._believing.looked_at(block) if self._believing else None)
+                found.append(self._believing.looked_at(one.block, one.bringer) if self._believing else None)
             except LandfallError as problem:
                 found.append(problem)
         return found

@@ -77,11 +77,19 @@ class Believing:
     judgements.
     """
 
-    def __init__(self, copy: Copy, trust: Callable[[str], Trust], entitled: Entitled | None = None) -> None:
-        """`trust`: the keys of a node that are known now, if any are. `entitled`: who says what is an origin's own to write, of any key."""
-        self._copy, self._trust, self._entitled = copy, trust, entitled or Entitled()
+    def __init__(
+        self,
+        copy: Copy,
+        trust: Callable[[str], Trust],
+        entitled: Entitled | None = None,
+        vouches: Callable[[str | None, str], bool] = lambda bringer, node: True,
+    ) -> None:
+        """`trust`: the keys of a node that are known now, if any are. `entitled`: who says what is an origin's own to write, of any key.
+        `vouches`: whether one (None: this machine) is believed to bring what a node wrote of which no key is known.
+        """
+        self._copy, self._trust, self._entitled, self._vouches = copy, trust, entitled or Entitled(), vouches
 
-    def looked_at(self, block: Block) -> Doubted | Refused | None:
+    def looked_at(self, block: Block, bringer: str | None = None) -> Doubted | Refused | None:
         """None for a block that is taken as it comes; of statements, what is not taken of them, if anything; else the block, ready to be
         judged. Raises Corrupt when it does not decode.
         """
@@ -89,10 +97,18 @@ class Believing:
             return Refused(problem)
         trust = self._trust(block.origin.node)
         if block.origin.node not in trust.keys:
-            return None
+            return self._of_unknown_key(block, bringer)
         if block.stream.endswith(HEADS):
             return self._statements(block, trust)
         return Doubted(block, self._rows(block)) if signed_at_once(block.stream) else None
+
+    def _of_unknown_key(self, block: Block, bringer: str | None) -> Refused | None:
+        node = block.origin.node
+        if not signed_at_once(block.stream) or self._vouches(bringer, node):
+            return None
+        why = f"no key of {node} is known here, and {bringer} is neither it nor headquarters"
+        what = f"{block.stream}:{block.origin} {block.first} to {block.end - 1} is acted upon, and not believed: {why}"
+        return Refused(NotProven(f"{what}; give its key, pin it, or let it come itself once", forged=False))
 
     def _rows(self, block: Block) -> list[Entry]:
         codec: Codec = self._copy.codec

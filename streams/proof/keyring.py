@@ -1,14 +1,15 @@
-"""Whose statements a node goes by while it runs: its own keys, those it was given, and those that its registry pins."""
+"""Whose statements a node goes by while it runs: its own keys, those it was given, that its registry pins, or that it was shown."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from streams.derived import HEADS
 from streams.errors import Corrupt, Misuse
 from streams.log import Log, LogReader
 from streams.proof.statements import Statement
-from streams.proof.trust import IN_REGISTRY, REGISTRY, Trust, pinned_keys
+from streams.proof.trust import IN_REGISTRY, NOBODY, REGISTRY, Trust, pinned_keys
 from streams.records import BODY
 from streams.words import Position
 
@@ -32,11 +33,13 @@ class Keyring:
     """The keys that are known of a node, looked up anew when the registry is another. Safe from any thread.
 
     A key that was given goes before the registry's: who could forge the registry could pin any key in it. A node's own keys are those
-    it has and had, and those that the registry adds.
+    it has and had, and those that the registry adds. What a node has shown itself, `introduced`, counts where nobody says anything else.
     """
 
-    def __init__(self, log: LogReader, node: str, own: frozenset[bytes], given: Trust) -> None:
-        self._log, self._node, self._own, self._given = log, node, own, given
+    def __init__(
+        self, log: LogReader, node: str, own: frozenset[bytes], given: Trust, introduced: Callable[[], Trust] = lambda: NOBODY
+    ) -> None:
+        self._log, self._node, self._own, self._given, self._introduced = log, node, own, given, introduced
         self._pinned: tuple[Position, dict[str, frozenset[bytes] | None]] = (Position(), {})
 
     def of(self, node: str) -> Trust:
@@ -49,7 +52,10 @@ class Keyring:
         pinned = self._in_registry(node)
         if node == self._node:
             return Trust({node: self._own | (pinned or frozenset())}, "this node itself")
-        return Trust() if pinned is None else Trust({node: pinned}, IN_REGISTRY)
+        if pinned is not None:
+            return Trust({node: pinned}, IN_REGISTRY)
+        introduced = self._introduced()
+        return introduced if node in introduced.keys else NOBODY
 
     def _in_registry(self, node: str) -> frozenset[bytes] | None:
         at = self._log.position(REGISTRY)

@@ -48,18 +48,24 @@ class Watch:
     It keeps nothing on disk: after a restart it begins at each floor again, a step at a time.
     """
 
-    def __init__(self, copy: Copy, own: Callable[[], Origin | None] = lambda: None, given: Trust = NOBODY) -> None:
+    def __init__(
+        self,
+        copy: Copy,
+        own: Callable[[], Origin | None] = lambda: None,
+        given: Trust = NOBODY,
+        introduced: Callable[[], Trust] = lambda: NOBODY,
+    ) -> None:
         """`own`: under which origin this process appends. It signs those rows as it writes them, so that they are not looked at.
 
-        `given`: keys that go before those the copy itself tells of.
+        `given`: keys that go before those the copy itself tells of; `introduced`: those that come behind them.
         """
-        self._copy, self._own, self._given = copy, own, given
+        self._copy, self._own, self._given, self._introduced = copy, own, given, introduced
         self._watched: dict[tuple[str, Origin], _Watched] = {}
         self._open: dict[tuple[str, Origin], Run] = {}
         self._brought_anew: deque[tuple[str, Origin, int]] = deque()
         self._unheard: dict[tuple[str, Origin], int] = {}
         self._trust = Trust()
-        self._trusted_at: tuple[list[Position], int] | None = None
+        self._trusted_at: tuple[list[Position], int, Trust] | None = None
 
     def step(self) -> list[Verdict]:
         """Judge what is new, at most ROWS_A_STEP_MAX records; the verdicts are those with anything broken or not believed not told before.
@@ -103,12 +109,13 @@ class Watch:
             watched.doubted.add((offset, asked))
 
     def _known_keys(self) -> Trust:
-        """The registry's keys, looked up anew when the registry or the number of nodes is another."""
+        """The keys that are known, looked up anew when the registry, the number of nodes or who was introduced is another."""
         positions = self._copy.log.positions()
         pinned = [positions[stream] for stream in pinned_in(positions)]
-        at = (pinned, len({origin.node for position in positions.values() for origin in position}))
+        introduced = self._introduced()
+        at = (pinned, len({origin.node for position in positions.values() for origin in position}), introduced)
         if self._trusted_at != at:
-            self._trust, self._trusted_at = self._given.before(registry_trust(self._copy.log)), at
+            self._trust, self._trusted_at = self._given.before(registry_trust(self._copy.log)).before(introduced), at
         return self._trust
 
     def _unheard_of(self, trust: Trust) -> Iterator[Verdict]:

@@ -75,7 +75,11 @@ class Bringers:
             of_parent = (key[0].removesuffix(HEADS), key[1])
             self._unproven = {of: ranges for of, ranges in self._unproven.items() if of[1] != of_parent}
         elif pinned_in([key[0]]):
-            self._unproven = {of: ranges for of, ranges in self._unproven.items() if not of[1][0].endswith(HEADS)}
+            self._unproven.clear()
+
+    def introduced(self, node: str) -> None:
+        """The keys of `node` are known now: what others brought in its name, and was not proven, may be tried again."""
+        self._unproven = {of: ranges for of, ranges in self._unproven.items() if of[1][1].node != node}
 
     def refuses(self, node: str, key: Key, offsets: Range, now_s: float) -> bool:
         """Whether some of these offsets are to come from another than `node`."""

@@ -47,10 +47,13 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Make this block durable in the log, and answer with `Session.admitted`. Blocks are admitted in the order they are asked for."""
+    """Make this block, which `peer` brings, durable in the log, and answer with `Session.admitted`. Blocks are admitted in the order they
+    are asked for.
+    """
 
     number: int
     block: Block
+    peer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,11 @@ class OldCopy:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Both ends have spoken and agree: the session is open."""
+    """Both ends have spoken and agree: the session is open. In it, and nobody else can hold it in its name, the peer has said that it signs
+    with these public `keys`, the first now.
+    """
+
+    keys: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ others.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
@@ -19,6 +19,7 @@ from streams.ranges import Range, RangeSet
 from streams.session.allowance import Allowances
 from streams.session.begun import Begun
 from streams.session.bringers import Bringers
+from streams.session.messages import KEYS_MAX
 from streams.session.partials import Partials
 from streams.session.promises import Promises
 from streams.session.terms import Key
@@ -134,11 +135,13 @@ class Exchange:
         roles: Mapping[str, Role],
         ships: Mapping[str, str] = MappingProxyType({}),
         signed_end: Callable[[Key], int | None] = _unknown,
+        keys: Sequence[bytes] = (),
     ) -> None:
         """`roles`: what each known node is; `ships`: the IMO number of each known node of a ship. `signed_end`: one past the last offset
-        that its origin has signed, as far as it is here; None where that origin's key is not known, or it never signs this.
+        that its origin has signed, as far as it is here; None where that origin's key is not known, or it never signs this. `keys`: the
+        public keys that this node signs with, the present one first.
         """
-        self.me, self.signed_end = me, signed_end
+        self.me, self.signed_end, self.keys_shown = me, signed_end, list(keys[:KEYS_MAX])
         self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
         self._came: dict[str, set[str]] = {}
@@ -301,6 +304,10 @@ class Exchange:
     def doubt(self, member: Member, key: Key, first: int, end: int, forged: bool) -> None:
         """These offsets were not believed as `member` brought them: see `Bringers.doubt`."""
         self._bringers.doubt(member.peer.node, key, first, end, forged)
+
+    def introduced(self, node: str) -> None:
+        """A node shows its keys: what was brought in its name and not believed may be tried again."""
+        self._bringers.introduced(node)
 
     def refuses(self, member: Member, key: Key, offsets: Range, now_s: float) -> bool:
         """Whether some of these offsets are to come from another peer than `member`."""

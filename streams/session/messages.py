@@ -25,6 +25,7 @@ DIGESTS_MAX = 512
 ORIGINS_MAX = 8
 PARTIALS_MAX = 16
 NEIGHBOURS_MAX = 256
+KEYS_MAX = 16
 SENTENCE_CHARS_MAX = 500
 
 Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -34,6 +35,7 @@ Ranges = Annotated[list[tuple[Offset, Offset]], Meta(max_length=RANGES_MAX)]
 Digest = Annotated[bytes, Meta(min_length=8, max_length=8)]
 BlockDigest = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Nonce = Annotated[bytes, Meta(max_length=16)]
+PublicKey = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Piece = Annotated[bytes, Meta(max_length=FRAGMENT_BYTES_MAX)]
 RejectCode = Literal["damaged", "elsewhere", "later", "restart"]
 
@@ -41,7 +43,8 @@ RejectCode = Literal["damaged", "elsewhere", "later", "restart"]
 class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     """Who speaks: the protocol versions it knows, its node, role and identity, its log's generation, the streams it lets the link carry.
 
-    `answers`: what the other has asked it to say here as the link was opened, so that no Hello counts on another link.
+    `answers`: what the other has asked it to say here as the link was opened, so that no Hello counts on another link. `keys`: the public
+    keys that it signs with, the present one first, and those it signed with before; of a release that tells none, none.
     """
 
     protocol: Number
@@ -53,6 +56,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     carries: Annotated[list[Name], Meta(max_length=64)]
     partials: Annotated[list[PartialBlock], Meta(max_length=PARTIALS_MAX)]
     answers: Nonce
+    keys: Annotated[list[PublicKey], Meta(max_length=KEYS_MAX)] = []
 
 
 class PartialBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):

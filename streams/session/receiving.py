@@ -188,7 +188,7 @@ class Receiver:
             return self._found_corrupt(incoming, str(problem))
         incoming.data = bytearray()
         self._admitting[begin.transfer] = incoming
-        self._effect(Admit(begin.transfer, block))
+        self._effect(Admit(begin.transfer, block, self._member.peer.node))
 
     def _not_yet(self, begin: Begin, key: Key) -> None:
         """It may have heard of the stream what we are yet to hear, or the other way round."""

@@ -64,6 +64,7 @@ class Session:
         self._summarised: set[Key] = set()
         self._next: m.Message | None = None
         self.greeted = False
+        self._shown_keys: tuple[bytes, ...] = ()
         self._told_old_copy = False
         self._gone_unheard: set[Key] = set()
         self.closed = False
@@ -192,7 +193,7 @@ class Session:
         partials = exchange.partials.messages(terms.incoming)
         me = terms.me
         who = (me.node, me.role, me.identity, exchange.origin.generation)
-        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, terms.nonces.theirs)
+        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, terms.nonces.theirs, exchange.keys_shown)
         self._announcer.say(hello, *self._meeting.digests(), *self._meeting.ahead, self._liveness.ping_now(self._now_s()))
         exchange.join(self._news)
         self._news.neighbours_changed()
@@ -261,7 +262,7 @@ class Session:
                 f"but it is known as {known.role} '{known.node}' ({known.identity or 'no identity'})",
                 hint="make the node's own settings and those of its peers agree",
             )
-        self.greeted = True
+        self.greeted, self._shown_keys = True, tuple(hello.keys)
         self._exchange.roles.setdefault(known.node, known.role)
         self._terms = self._news.terms = replace(self._terms, carried=tuple(hello.carries))
         self._receiver.terms = self._terms
@@ -276,7 +277,8 @@ class Session:
         self._announcer.say(*answers)
         for key, ranges in agreed.items():
             self._sender.track(key).settle(ranges, self._exchange.gone(key))
-        self._effects.append(Opened())
+        self._effects.append(Opened(self._shown_keys))
+        self._exchange.introduced(self.peer.node)
         self._work([key for stream in self._exchange.streams() for key in self._exchange.keys(stream)])
 
     def _work(self, keys: list[Key]) -> None:

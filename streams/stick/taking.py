@@ -32,8 +32,10 @@ class Lost:
 class Log(Protocol):
     """The node's log, as files are taken into it."""
 
-    def admit(self, blocks: list[bytes]) -> int:
-        """All of them durable, or none; how many records were new. Raises Misuse for a block the log does not take."""
+    def admit(self, blocks: list[bytes], bringer: str) -> int:
+        """All of them, from a file that the node `bringer` wrote, durable, or none; how many records were new. Raises Misuse for a block
+        the log does not take.
+        """
         ...
 
     def declare_gone(self, lost: Lost) -> None:
@@ -64,6 +66,7 @@ class Taking:
     def __init__(self, log: Log, signers: Mapping[bytes, Terms], key_text: Callable[[bytes], str]) -> None:
         self._log, self._signers, self._key_text = log, signers, key_text
         self._batch: list[Block] = []
+        self._bringer = ""
         self._planned: dict[Key, RangeSet] = {}
         self._brought: dict[Key, RangeSet] = {}
         self._hearsay: list[tuple[str, Lost]] = []
@@ -99,6 +102,9 @@ class Taking:
             case Carried(data):
                 block = Block.from_bytes(data)
                 if believed(terms, (block.stream, block.origin), self._problem):
+                    if terms.other.node != self._bringer:
+                        self._flush()
+                        self._bringer = terms.other.node
                     self._batch.append(block)
                     if len(self._batch) >= BATCH_BLOCKS_MAX or sum(len(one.payload) for one in self._batch) >= BATCH_BYTES_MAX:
                         self._flush()
@@ -134,7 +140,7 @@ class Taking:
 
     def _admit(self, batch: list[Block]) -> None:
         if batch:
-            self._taken.new_records += self._log.admit([block.to_bytes() for block in batch])
+            self._taken.new_records += self._log.admit([block.to_bytes() for block in batch], self._bringer)
             self._taken.blocks += len(batch)
             for block in batch:
                 self._brought.setdefault((block.stream, block.origin), RangeSet()).add(block.first, block.end)

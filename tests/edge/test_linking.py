@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -72,6 +73,38 @@ def digest_of(node: Node, topic: str) -> dict[str, object]:
 
 async def until(node: Node, stream: str, count: int, process: ShipProcess) -> None:
     await asyncio.to_thread(wait, lambda: held(node, stream) == count, process.tail)
+
+
+def choose(process: ShipProcess, wish: str) -> None:
+    """As `landfall ship link` does."""
+    headers = {"Authorization": f"Bearer {process.token}"}
+    httpx.post(f"{process.url}/ship/link", json={"link": wish}, headers=headers, trust_env=False, timeout=30).raise_for_status()
+
+
+async def test_a_ship_that_starts_in_port_meets_headquarters_once(tmp_path: Path) -> None:
+    """So that each knows the other's key, and neither takes a port's word for the other's; then the port's link alone is kept."""
+    async with ashore(tmp_path, "port-jptyo", "port") as port, ashore(tmp_path, "hq", "hq") as hq:
+        more = (
+            f'[headquarters]\nnode = "hq"\nurl = "{hq.url}"\ntoken = "{TOKEN}"\n'
+            f'[[ports]]\nnode = "port-jptyo"\nurl = "{port.url}"\ntoken = "{TOKEN}"\nlocode = "JPTYO"\nname = "Tokyo"\n'
+            f"latitude_deg = {TOKYO[0]}\nlongitude_deg = {TOKYO[1]}\n"
+            '[[node.known]]\nnode = "hq"\nrole = "hq"\n[[node.known]]\nnode = "port-jptyo"\nrole = "port"\n'
+        )
+        with fleet_clock(lambda: START_MS + 86_400_000) as clock, ship(tmp_path, more, clock) as process:
+            process.start()
+            await asyncio.to_thread(process.wait_ready)
+            await asyncio.to_thread(choose, process, "none")
+            await asyncio.to_thread(publish_all, process.mqtt_port, [where(0, TOKYO)], process.tail)
+            await asyncio.to_thread(wait, lambda: bool(process.rows("ships")), process.tail)
+            await asyncio.to_thread(choose, process, "auto")
+            await asyncio.to_thread(wait, lambda: hq.has_met(NODE) and port.has_met(NODE), process.tail)
+
+            def linked() -> list[str]:
+                status = process.status()
+                return sorted(status["link"]["peers"]) if status else []
+
+            await asyncio.to_thread(wait, lambda: linked() == ["port-jptyo"], process.tail)
+            assert await asyncio.to_thread(process.stop) == 0
 
 
 async def test_in_port_everything_travels_and_at_sea_only_what_is_dear(tmp_path: Path) -> None:

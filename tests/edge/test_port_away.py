@@ -19,7 +19,7 @@ from streams.log import Append
 from streams.node.node import Node
 from streams.node.settings import LinkSettings
 from streams.records import Record, to_batch
-from tests.node.fleet import SINCE_AT_MS, readings, settings, started, until
+from tests.node.fleet import SINCE_AT_MS, introduced, readings, settings, started, until
 
 IMO = "9321483"
 TOKYO = (35.6, 139.8)
@@ -41,6 +41,7 @@ async def lying_in_tokyo(
     own = settings("ship-a", folder).model_copy(update={"links": {"satellite": LinkSettings(rate_bit_s=rate_bit_s)}})
     ship = Node(own, WallClock())
     await ship.start()
+    await introduced(ship, hq)
     at = {"latitude_deg": TOKYO[0], "longitude_deg": TOKYO[1], "speed_kn": 0.0}
     await ship.append([Append("ships", to_batch([Record(f"{IMO}.location", "GPS-1", SINCE_AT_MS, at)])), readings(0, 10)])
     where = {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": TOKYO[0], "longitude_deg": TOKYO[1]}

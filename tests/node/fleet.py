@@ -10,6 +10,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import combinations
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -21,6 +23,7 @@ from streams.errors import LandfallError
 from streams.link.door import AppendDoor, ReadDoor
 from streams.log import Append
 from streams.node.node import Node
+from streams.node.proving import public_key
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.policy import LinkClass, Role
 from streams.records import Record, to_batch
@@ -61,6 +64,12 @@ def address(source: str, target: str, url: str, link: LinkClass = "lan") -> Peer
     return PeerAddress(node=target, url=url, link=link, token=SecretStr(f"token-of-{source}"))
 
 
+def knowing_all(one: NodeSettings, folder: Path) -> NodeSettings:
+    """The same with the keys of all it knows, as the fleet's settings below `folder` make them: what a port passes on is believed."""
+    known = (peer.model_copy(update={"keys": (public_key(folder / peer.node),)}) for peer in one.known)
+    return one.model_copy(update={"known": tuple(known)})
+
+
 class Calendar(StillClock):
     """The date stands still until it is moved; seconds run on, as sessions need them."""
 
@@ -88,6 +97,23 @@ async def until(condition: Callable[[], bool], deadline_s: float = 60.0) -> floa
         assert time.monotonic() - began_s < deadline_s, "the deadline passed"
         await asyncio.sleep(0.002)
     return time.monotonic() - began_s
+
+
+async def introduced(*nodes: Node) -> None:
+    """Each has met each of the others once: they know one another's keys. Who stands before another dials it, and nobody else then."""
+    for one, other in combinations(nodes, 2):
+        one.link([address(one.settings.node, other.settings.node, other.url)])
+        await until(partial(_have_met, one, other))
+        one.link([])
+        await until(partial(_are_apart, one, other))
+
+
+def _have_met(one: Node, other: Node) -> bool:
+    return one.has_met(other.settings.node) and other.has_met(one.settings.node)
+
+
+def _are_apart(one: Node, other: Node) -> bool:
+    return other.settings.node not in one.links.status() and one.settings.node not in other.links.status()
 
 
 def unreadable(path: Path) -> Callable[[], None]:

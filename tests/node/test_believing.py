@@ -261,10 +261,10 @@ async def test_a_home_that_did_not_sign_makes_nobody_drop_anything(tmp_path: Pat
 
 async def test_what_honest_nodes_signed_comes_through_a_relay_and_nobody_is_named(tmp_path: Path) -> None:
     """In one commit more than a run; to a node that was away, and joins behind a relay that proved it all before."""
-    ship = await node("ship-a", tmp_path)
-    keys = {"ship-a": key_of(ship)}
-    hq = await node("hq", tmp_path, keys)
-    keys["hq"] = key_of(hq)
+    for name in ("ship-a", "hq"):
+        (tmp_path / name).mkdir()
+    keys = {name: load_or_make_key(tmp_path / name / KEY_NAME) for name in ("ship-a", "hq")}
+    ship, hq = await node("ship-a", tmp_path, keys), await node("hq", tmp_path, keys)
     tokyo = await node("tokyo", tmp_path, keys)
     entries = [Record(f"custody/BOX{n}", body={"type": "custody", "id": f"BOX{n}", "version": 1, "value": {}}) for n in range(5_000)]
     await hq.append([Append("registry", to_batch(entries))])

@@ -20,7 +20,7 @@ from streams.policy import LAN, Peer, Role, companions, may_send
 from streams.records import Record, to_batch
 from streams.session import Terms
 from streams.words import Origin
-from tests.node.fleet import address, readings, until
+from tests.node.fleet import address, introduced, readings, until
 
 IMO = "9321483"
 FLEET: dict[str, tuple[Role, str]] = {
@@ -147,6 +147,7 @@ async def test_what_headquarters_told_the_ship_is_told_on(tmp_path: Path, pair: 
     """Whichever of them has the link."""
     bridge, engine, tokyo = pair
     hq = await started("hq", tmp_path)
+    await introduced(hq, bridge)
     await hq.append([Append(f"aboard/{IMO}", to_batch([Record("port/JPTYO", body={"value": {}})]))])
     engine.link([address("engine", "hq", hq.url, "satellite")])
     await until(lambda: has(bridge, f"aboard/{IMO}") == 1)

@@ -23,7 +23,7 @@ from streams.node.node import Node
 from streams.node.originating import KEPT_HERE
 from streams.records import Record, to_batch
 from streams.words import Origin
-from tests.node.fleet import address, readings, settings, started, until
+from tests.node.fleet import address, introduced, readings, settings, started, until
 from tests.node.test_definitions import bodies, define
 from tests.node.test_kafka_node import in_kafka
 
@@ -81,6 +81,7 @@ async def test_a_session_that_begins_while_settings_are_read_goes_by_them_once_t
 ) -> None:
     """The settings come by another link, before the one that they concern is up."""
     hq, singapore, tokyo = [await started(name, tmp_path) for name in ("hq", "singapore", "tokyo")]
+    await introduced(tokyo, hq)
     singapore.link([address("singapore", "hq", hq.url)])
     to_singapore, to_hq = address("tokyo", "singapore", singapore.url), address("tokyo", "hq", hq.url)
     tokyo.link([to_singapore])

@@ -30,7 +30,7 @@ from streams.node.node import Node
 from streams.retention.runs import RUN
 from streams.words import Origin
 from tests.landfall.commands import run
-from tests.node.fleet import SINCE_AT_MS, Calendar, Station, address, readings, settings, stations, until
+from tests.node.fleet import SINCE_AT_MS, Calendar, Station, address, knowing_all, readings, settings, stations, until
 from tests.node.test_definitions import define
 from tests.node.test_kill import Voyage
 from tests.streams.logkit import content
@@ -43,7 +43,7 @@ OVERLAPPING: Pairs = (("tokyo", "singapore"), ("singapore", "sydney"), ("tokyo",
 
 
 async def node(name: str, folder: Path, clock: Clock | None = None, **more: Any) -> Node:
-    one = Node(settings(name, folder).model_copy(update={"retention_every_s": 0.05, **more}), clock or WallClock())
+    one = Node(knowing_all(settings(name, folder), folder).model_copy(update={"retention_every_s": 0.05, **more}), clock or WallClock())
     await one.start()
     return one
 

@@ -17,7 +17,7 @@ from streams.retention.runs import RUN
 from streams.retention.spending import stored_bytes
 from streams.session import messages as m
 from streams.words import Origin
-from tests.node.fleet import Calendar, address, readings, settings, until
+from tests.node.fleet import Calendar, address, introduced, readings, settings, until
 from tests.node.test_definitions import bodies, define
 from tests.node.test_hostile import lying, track
 from tests.retention.thinkit import box
@@ -42,6 +42,7 @@ def held(node: Node, stream: str, origin: Any) -> tuple[int, int]:
 async def test_age_waits_for_the_home_which_a_port_hears_of_and_a_ship_through_what_is_made_for_her(tmp_path: Path) -> None:
     clock = Calendar(WallClock().now_ms())
     hq, tokyo, ship = [await started(name, tmp_path, clock) for name in ("hq", "tokyo", "ship-a")]
+    await introduced(ship, hq)
     await ship.append([readings(0, 2 * RUN + 10)])
     here = ship.log.origin
     ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
@@ -78,6 +79,7 @@ async def test_a_ship_over_her_budget_drops_what_headquarters_has_and_thins_the_
     """She meets a port alone, and hears of headquarters through it, in what is signed."""
     clock = Calendar(NOW_MS)
     ship, tokyo, hq = [await started(name, tmp_path, clock) for name in ("ship-a", "tokyo", "hq")]
+    await introduced(ship, hq)
     here = ship.log.origin
     tokyo.link([address("tokyo", "hq", hq.url)])
     for run in range(2):

@@ -12,6 +12,7 @@ from cargo.identifiers import make_container
 from cargo.registry import BookedContainer, Booking, Entry, LoadList, Port, Stowed, entry_body
 from streams.errors import RetryLater
 from streams.log import Append
+from streams.node.proving import public_key
 from streams.records import Record, to_batch
 from tests.cargo.sea import SHIP, START_MS
 from tests.edge.aboard import NODE, Gateway, Message, ShipProcess, fleet_clock
@@ -39,10 +40,11 @@ class ShoreProcess(NodeProcess):
         super().__init__(folder / f"settings-{name}", "port", name, token, settings, door_port)
 
 
-def known(node: str, role: str, token: str = "") -> str:
-    """One node that another knows, and the token it shows there."""
+def known(node: str, role: str, token: str = "", folder: Path | None = None) -> str:
+    """One node that another knows, the token it shows there, and its key where its folder is given: who never meets it needs that."""
     shown = f'token = "{token}"\n' if token else ""
-    return f'[[node.known]]\nnode = "{node}"\nrole = "{role}"\nidentity = "{IDENTITIES[node]}"\n{shown}'
+    keys = f'keys = ["{public_key(folder)}"]\n' if folder else ""
+    return f'[[node.known]]\nnode = "{node}"\nrole = "{role}"\nidentity = "{IDENTITIES[node]}"\n{shown}{keys}'
 
 
 class Fleet:
@@ -55,10 +57,10 @@ class Fleet:
         guests = known("hq", "hq", "hq-to-tokyo") + known(NODE, "ship", "ship-to-tokyo")
         self.tokyo = ShoreProcess(folder, "tokyo", "port", clocked + guests + quay, tokyo_port)
         dialled = f'[[node.peers]]\nnode = "tokyo"\nurl = "{self.tokyo.url}"\nlink = "lan"\ntoken = "hq-to-tokyo"\n'
-        self.hq = ShoreProcess(folder, "hq", "hq", clocked + dialled + known("tokyo", "port") + known(NODE, "ship"))
+        self.hq = ShoreProcess(folder, "hq", "hq", clocked + dialled + known("tokyo", "port") + known(NODE, "ship", folder=folder / "ship"))
         call = f'node = "tokyo"\nurl = "{cable}"\ntoken = "ship-to-tokyo"\nlocode = "JPTYO"\nname = "Tokyo"\n'
         call += f"latitude_deg = {TOKYO[0]}\nlongitude_deg = {TOKYO[1]}\n"
-        self.ship = ShipProcess(folder, f"[[ports]]\n{call}" + known("tokyo", "port") + known("hq", "hq"), clock)
+        self.ship = ShipProcess(folder, f"[[ports]]\n{call}" + known("tokyo", "port") + known("hq", "hq", folder=folder / "hq"), clock)
         self.processes: dict[str, NodeProcess] = {"hq": self.hq, "tokyo": self.tokyo, "ship": self.ship}
         self.gateways = {"ship": Gateway(self.ship.mqtt_port), "tokyo": Gateway(self.quay_port)}
         self.said: dict[str, list[Message]] = {"ship": [], "tokyo": []}

@@ -15,6 +15,7 @@ import pytest
 
 from cargo.heard import Heard
 from cargo.registry import Entry
+from streams.node.proving import public_key
 from tests.cargo.sea import MINUTE_MS, SHIP, START_MS, TOKYO, Sea, entry
 from tests.edge.aboard import NODE, Gateway, message, ship
 from tests.edge.test_two_nodes import Sensors
@@ -103,6 +104,7 @@ def test_killed_the_ships_in_port_go_on_through_the_other(tmp_path: Path) -> Non
     sea = Sea(boxes=12, interval_ms=INTERVAL_MS, sails_ms=UNTIL_MS)
     said = [message(one) for one in sea.readings(UNTIL_MS)]
     guest = f'[[node.known]]\nnode = "{NODE}"\nrole = "ship"\nidentity = "{SHIP}"\ntoken = "of-the-guest"\n'
+    guest += f'keys = ["{public_key(tmp_path / "ship")}"]\n'  # who has no link of her own to headquarters never meets it
     with stage(tmp_path, OF_PORT, UNTIL_MS, [entry("port", "JPTYO", TOKYO)], guest) as all_:
         place = f"latitude_deg = {TOKYO.latitude_deg}\nlongitude_deg = {TOKYO.longitude_deg}\n"
         calls = "".join(
@@ -110,7 +112,8 @@ def test_killed_the_ships_in_port_go_on_through_the_other(tmp_path: Path) -> Non
             f'[[ports]]\nnode = "{one.node}"\nurl = "{one.url}"\ntoken = "of-the-guest"\nlocode = "JPTYO"\nname = "Tokyo"\n{place}'
             for one in all_.nodes
         )
-        with ship(tmp_path, f'[[node.known]]\nnode = "hq"\nrole = "hq"\n{calls}', all_.clock) as she, Gateway(she.mqtt_port) as gateway:
+        known = f'[[node.known]]\nnode = "hq"\nrole = "hq"\nkeys = ["{public_key(tmp_path / "hq")}"]\n{calls}'
+        with ship(tmp_path, known, all_.clock) as she, Gateway(she.mqtt_port) as gateway:
             she.start()
             gateway.publish(said[: len(said) // 2])
             wait(lambda: ashore(all_.hq) >= len(said) // 4, all_.tails)

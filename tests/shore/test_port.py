@@ -21,7 +21,7 @@ from streams.clock import WallClock
 from streams.log import Append
 from streams.records import Record, to_batch
 from streams.words import Position
-from tests.node.fleet import address, settings, started, until
+from tests.node.fleet import address, introduced, settings, started, until
 from tests.shore.test_aboard import BOXES, EVER, REGISTRY
 
 QUAY = IntakeSettings(endpoint=EndpointSettings(port=0, anonymous_publish=("landfall/#",)))
@@ -78,6 +78,7 @@ async def test_a_load_list_written_at_headquarters_reaches_the_ship(stack: Async
     tokyo, ship = await started("tokyo", tmp_path), await started("ship-a", tmp_path)
     for node in (tokyo, ship):
         stack.push_async_callback(node.stop)
+    await introduced(ship, hq.node)
     tokyo.link([address("tokyo", "hq", hq.node.url)])
     ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
     await hq.node.append([Append("registry", to_batch([Record(entry.topic, body=entry_body(entry)) for entry in REGISTRY]))])

@@ -81,7 +81,7 @@ class Into:
     def __init__(self, log: FileLog) -> None:
         self.log = log
 
-    def admit(self, blocks: list[bytes]) -> int:
+    def admit(self, blocks: list[bytes], bringer: str) -> int:
         return self.log.admit([Block.from_bytes(data) for data in blocks])
 
     def declare_gone(self, lost: Lost) -> None:
