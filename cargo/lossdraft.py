@@ -142,10 +142,13 @@ def fill_in(facts: Facts, before: Content | None = None) -> Content:
 
 
 def _list_in_force(facts: Facts) -> LoadList | None:
-    """The list the muster counted by; without one, that of the last call she was to have left by then."""
+    """The list that names most of the incident's boxes: the one that the muster counted by, or that of the last call she was to have left
+    by the loss. An UPDATE or a FINAL is drafted when the list of a later call is in force, which names none that was lost."""
     call = facts.muster.get("call") if facts.muster else None
-    listed = facts.registry.get(LoadList, f"{facts.ship}/{call}") if call is not None else None
-    return listed or facts.registry.load_list_at(facts.ship, facts.span["from_at_ms"])
+    counted_by = facts.registry.get(LoadList, f"{facts.ship}/{call}") if call is not None else None
+    lists = [one for one in (counted_by, facts.registry.load_list_at(facts.ship, facts.span["from_at_ms"])) if one is not None]
+    theirs = {*facts.span["containers"], *facts.span["at_risk"], *facts.found()}
+    return max(lists, key=lambda one: sum(box.container in theirs for box in one.aboard), default=None)
 
 
 def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | None, alert: Standing | None) -> Box:

@@ -18,6 +18,7 @@ from cargo.lossdraft import final_draft, next_draft
 from cargo.lossform import LINES, read_given
 from cargo.lossreport import Receipt, Report, ReportBook, Sending, acknowledge, approve, edit, mark_sent
 from cargo.losstext import WIDTH, report_text
+from cargo.registry import Entry
 from tests.cargo.lossnews import LOST_AT_MS, STACK, more_lost, voyage
 from tests.cargo.sea import MINUTE_MS, SHIP, number
 
@@ -107,6 +108,24 @@ def test_what_no_paper_says_is_not_known() -> None:
     assert [box.container for box in report.content.at_risk] == [number(0)]
     assert "among those at risk: UN 1263" in report.content.lines["dangerous_goods"].source
     assert line(report, "number_lost")[0] == 2
+
+
+def test_a_report_drafted_after_the_next_port_describes_the_boxes_by_the_list_they_were_lost_from() -> None:
+    """An UPDATE or a FINAL comes days later: the muster counts by a list then on which none of them is."""
+    listed = FACTS.registry.load_list_at(SHIP, LOST_AT_MS)
+    assert listed is not None
+    gone = set(FACTS.span["containers"])
+    aboard = tuple(box for box in listed.aboard if box.container not in gone)
+    later = msgspec.structs.replace(
+        listed, call=listed.call + 1, port="AUSYD", aboard=aboard, load=(), discharge=(), departs_at_ms=AT_MS + 1
+    )
+    entry = Entry("load_list", later.id, 1, AT_MS, "clerk", later)
+    muster = {**(FACTS.muster or {}), "call": later.call}
+    _, report = first(replace(FACTS, registry=Registry([*FACTS.registry.entries(), entry]), muster=muster))
+    _, then = first()
+    names = ("description", "dangerous_goods", "un_numbers", "at_risk")
+    assert [line(report, name) for name in names] == [line(then, name) for name in names]
+    assert report.content.lost == then.content.lost
 
 
 def test_a_ship_that_was_told_nothing_and_measured_nothing_still_reports_what_she_missed() -> None:
