@@ -32,11 +32,12 @@ class Customer:
 
 @dataclass(frozen=True, slots=True)
 class Goods:
-    """What a booking may hold: dry when `setpoint_c` is None; `un_number` when dangerous."""
+    """What a booking may hold: dry when `setpoint_c` is None; `un_number` and `imdg_class`, of the IMDG code, when dangerous."""
 
     name: str
     setpoint_c: float | None = None
     un_number: str | None = None
+    imdg_class: str | None = None
 
 
 DUCKWORKS = Customer("duckworks", "Sumida Duck Works", (255, 205, 40), "shipper")
@@ -48,8 +49,8 @@ SOUTHERN = Customer("southern-cross", "Southern Cross Provisions", (34, 197, 94)
 DUCKS = (Goods("toy ducks"),)
 DRY_GOODS = (
     Goods("camera lenses"), Goods("machine tools"), Goods("car parts"), Goods("bicycles"), Goods("paper"), Goods("furniture"),
-    Goods("ceramic tiles"), Goods("stationery"), Goods("garments"), Goods("lithium ion batteries", un_number="3480"),
-    Goods("paint", un_number="1263"), Goods("musical instruments"),
+    Goods("ceramic tiles"), Goods("stationery"), Goods("garments"), Goods("lithium ion batteries", un_number="3480", imdg_class="9"),
+    Goods("paint", un_number="1263", imdg_class="3"), Goods("musical instruments"),
 )  # fmt: skip
 CHILLED_GOODS = (
     Goods("frozen tuna", -20.0), Goods("scallops", -22.0), Goods("fresh fruit", 2.0), Goods("chocolate", 14.0), Goods("cheese", 4.0),

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cargo.registry import BookedContainer, Booking, Custody, Customer, LoadList, Port, RegistryValue, Ship, Story, Stowed
+from cargo.registry import BookedContainer, Booking, Custody, Customer, Dangerous, LoadList, Port, RegistryValue, Ship, Story, Stowed
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Ints
-from sim.companies import People
+from sim.companies import Goods, People
 from sim.consignments import Booking as Booked
 from sim.stages import State
 from sim.stowage import slot_text, stacks_of
@@ -171,9 +171,18 @@ def _aboard(world: World, voyage: int, call: Call) -> dict[str, Stowed]:
         pol, pod = calls[leg.loads - 1].locode, calls[leg.discharges - 1].locode
         tracker = bool(world.boxes.tracker[box])
         setpoint_c = float(world.boxes.setpoint_c[box]) if world.boxes.reefer[box] else msgspec.UNSET
-        size_type = world.boxes.size_types[box]
-        aboard[number] = Stowed(number, slot, size_type, pol, pod, booking.reference, tracker, setpoint_c=setpoint_c)
+        size_type, goods = world.boxes.size_types[box], booking.goods
+        aboard[number] = Stowed(
+            number, slot, size_type, pol, pod, booking.reference, tracker, empty=False, setpoint_c=setpoint_c, dangerous=_declared(goods)
+        )
     return aboard
+
+
+def _declared(goods: Goods) -> tuple[Dangerous, ...]:
+    """What its shipper declared as dangerous: of most goods that it is none."""
+    if goods.un_number is None or goods.imdg_class is None:
+        return ()
+    return (Dangerous(goods.un_number, goods.imdg_class),)
 
 
 def _there(world: World, voyage: int, call: Call) -> list[tuple[int, int]]:

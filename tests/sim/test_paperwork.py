@@ -117,6 +117,20 @@ def test_load_lists_say_where_each_box_stands(world: World, papers: list[Paper])
             assert stowed["size_type"] == world.boxes.size_types[index[stowed["container"]]]
 
 
+def test_load_lists_declare_what_is_dangerous_and_that_all_else_is_not(world: World, papers: list[Paper]) -> None:
+    """As a booking of the box says; a report of a loss can then say NO, and not that nobody knows."""
+    index = {number: box for box, number in enumerate(world.boxes.numbers)}
+    classes = {"3480": "9", "1263": "3"}
+    declared = set()
+    for paper in (paper for paper in papers if paper.type == "load_list"):
+        for stowed in paper.value["aboard"]:
+            number = world.bookings[world.boxes.booking[index[stowed["container"]]]].goods.un_number
+            wanted = [{"un_number": number, "imdg_class": classes[number]}] if number else []
+            assert (stowed["empty"], list(stowed["dangerous"])) == (False, wanted)
+            declared.add(number)
+    assert len(declared) > 1
+
+
 @pytest.mark.parametrize("dialect", get_args(Dialect))
 def test_a_load_list_goes_out_as_a_bay_plan_that_says_which_reefers_to_plug_in(world: World, papers: list[Paper], dialect: Dialect) -> None:
     """BAPLIE has no word for a socket: a set temperature says that a reefer is to run, and it stands where a socket is."""
