@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
@@ -93,7 +93,8 @@ class Joined:
     def column(self, name: str) -> pa.Array:
         """One column of all parts."""
         kind = self.schema.field(name).type
-        return pa.concat_arrays([part.column(name) if _has(part, name) else pa.nulls(part.num_rows, kind) for part in self.parts])
+        found = (part.column(name) if _has(part, name) else pa.nulls(part.num_rows, kind) for part in self.parts)
+        return _texts(found, self.num_rows) if pa.types.is_string(kind) else pa.concat_arrays(list(found))
 
     def known(self, name: str) -> Bools | None:
         """Which rows of this column are not null; None: all."""
@@ -112,6 +113,22 @@ class Joined:
             if low < high:
                 parts.append(part.slice(low, high - low))
         return Joined(parts, self.schema)
+
+
+def _texts(parts: Iterable[pa.StringArray], rows: int) -> pa.StringArray:
+    """These one after another, each let go before the next is there: joined at once, all of them would be there twice."""
+    ends, known, chars, at = np.zeros(rows + 1, np.int32), np.ones(rows, np.bool_), bytearray(), 0
+    for part in parts:
+        _, offsets, data = part.buffers()
+        starts = np.frombuffer(offsets, np.int32)[part.offset : part.offset + len(part) + 1]
+        ends[at + 1 : at + 1 + len(part)] = starts[1:] + (len(chars) - int(starts[0]))
+        chars += memoryview(data or b"")[starts[0] : starts[-1]]
+        if part.null_count:
+            known[at : at + len(part)] = part.is_valid().to_numpy(zero_copy_only=False)
+        at += len(part)
+        del part, offsets, data, starts
+    nulls = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.StringArray.from_buffers(rows, pa.py_buffer(ends), pa.py_buffer(chars), nulls)
 
 
 def _has(part: Columns, name: str) -> bool:

@@ -100,6 +100,7 @@ class _Rows:
         kind = type_number(column.type)
         if kind == TEXT:
             encoded = dictionary_of(column)
+            del column
             codes = encoded.indices.fill_null(0).to_numpy()
             if self.order is not None:
                 codes = codes.take(self.order)
@@ -186,12 +187,13 @@ def write_payload(columns: Columns, order_last_ms: int, group_rows: int) -> byte
     runs = write_received(directory, received_at, order_last_ms, several_groups=len(groups) > 1)
     if order is not None:
         codes = codes.take(order)
+    codes = codes.astype(np.int32)  # they stay to the end
     bounds = groups.bounds(range(len(groups)))
     if len(groups) > 1:
         write_fences(directory, topics, [int(codes[first]) for first, _ in bounds])
     bodies = [Writer() for _ in bounds]
     for body, (first, end) in zip(bodies, bounds, strict=True):
-        _write_page(body, _topic_page(topics, codes[first:end], by_topic=order is not None), len(bodies))
+        _write_page(body, _topic_page(topics, codes[first:end].astype(np.int64), by_topic=order is not None), len(bodies))
     del topics, received_at
     _write_columns(directory, bodies, stored, codes, each_received=not runs)
     return assembled(groups, directory, [body.to_bytes() for body in bodies])
@@ -291,7 +293,7 @@ def _text_pages(rows: _Rows, name: str, known: Bools | None, codes: Ints) -> lis
     pages, texts_of = [], TextWriter(column.dictionary)
     for first, end in rows.groups.bounds(range(len(rows.groups))):
         page = Writer()
-        texts, of = column.values[first:end].astype(np.int64), codes[first:end]
+        texts, of = column.values[first:end].astype(np.int64), codes[first:end].astype(np.int64)
         if known is not None:
             texts, of = texts[known[first:end]], of[known[first:end]]
         if len(texts):

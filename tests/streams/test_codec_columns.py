@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -90,6 +91,39 @@ def test_blocks_merged_by_columns_are_the_bytes_that_their_rows_would_be(parts: 
             assert merged(blocks, columnwise=True) == expected
     else:
         assert merged(blocks, columnwise=True) == expected
+
+
+class Fresh:
+    """A part of which each column is made when it is asked for, and that must be the only one then."""
+
+    def __init__(self, texts: Sequence[str | None], made: list[weakref.ref[pa.Array]]) -> None:
+        self.texts, self.made = texts, made
+        self.num_rows, self.schema = len(texts), pa.schema([("note", pa.string())])
+
+    def column(self, name: str) -> pa.Array:
+        """Another one each time."""
+        assert all(one() is None for one in self.made), f"a part of {name} is there still"
+        texts = pa.array(["before", *self.texts]).slice(1)
+        self.made.append(weakref.ref(texts))
+        return texts
+
+    def known(self, name: str) -> Bools | None:
+        """Nobody asks."""
+        raise AssertionError(name)
+
+    def slice(self, at: int, length: int | None = None) -> Columns:
+        """Nobody asks."""
+        raise AssertionError(at)
+
+
+def test_of_texts_that_are_joined_one_part_is_there_at_a_time() -> None:
+    """Goal: what a merge joins is not there twice."""
+    made: list[weakref.ref[pa.Array]] = []
+    parts: list[list[str | None]] = [["öl", "", None], [None], [], ["a", "bc"]]
+    joint = Joined.of([Fresh(texts, made) for texts in parts])
+    assert joint.column("note").to_pylist() == [text for texts in parts for text in texts]
+    joint.column("note").validate(full=True)
+    assert len(made) == 2 * len(parts)
 
 
 class Watched:
