@@ -299,8 +299,10 @@ class Codec(Protocol):
         """
         ...
 
-    def opened(self, head: BlockHead, read: ReadBytes) -> OpenedBlock:
-        """The block with this head, to look topics up in. Asks `read` for what it needs and no more. Raises as `decode`."""
+    def opened(self, head: BlockHead, read: ReadBytes, outline: bytes | None = None) -> OpenedBlock:
+        """The block with this head, to look topics up in; sooner with its `outline`. Asks `read` for what it needs and no more. Raises as
+        `decode`, and Corrupt where that is another block's, or of another version.
+        """
         ...
 
     def outline(self, block: Block) -> bytes:

@@ -93,10 +93,10 @@ class BlockCodec:
         except Corrupt:  # several parts may count for a little more than their whole, which decides
             return self.decode(block).column(TOPIC)
 
-    def opened(self, head: BlockHead, read: ReadBytes) -> OpenBlock:
+    def opened(self, head: BlockHead, read: ReadBytes, outline: bytes | None = None) -> OpenBlock:
         """The block as far as it is read before any topic of it is looked up. Raises as `decode`."""
         _check_codec(head.codec)
-        return OpenBlock(head, read)
+        return OpenBlock(head, read, None if outline is None else Outline.from_bytes(outline).guide)
 
     def outline(self, block: Block) -> bytes:
         """Of a block of several groups the first topic, the place and the checksum of each; nothing of another. Raises as `decode`."""

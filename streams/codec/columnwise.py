@@ -49,7 +49,7 @@ class StoredColumns:
         directory, every = Directory.read(payload, head), range(len(payload.groups))
         self.head, self.schema = head, directory.schema
         self._layout, self._received, self._sizes = directory.layout, directory.received, payload.groups.sizes(every)
-        pages = [GroupPages(group, sized=True) for group in payload.several(directory.spans, every)]
+        pages = [GroupPages(group, sized=True) for group in payload.several(directory.guide.spans, every)]
         readers = [one.next() for one in pages]
         self._groups = [read_group(reader, rows) for reader, rows in zip(readers, self._sizes, strict=True)]
         there = [(mask, 0) for mask in self._layout.masks]

@@ -9,14 +9,14 @@ import numpy as np
 
 from streams.block import BlockHead, ReadBytes
 from streams.codec.columns import stored_at
-from streams.codec.directory import Directory, Tables
+from streams.codec.directory import Directory, Guide, Tables
 from streams.codec.groups import Payload, read_groups
 from streams.codec.pages import GroupPages, Wanted
 from streams.codec.picked import PickedRows
 from streams.codec.reading import read_rows
 from streams.codec.texts import NO_TEXTS, PickedTexts, read_some_texts
 from streams.codec.times import Stamps, times_of
-from streams.codec.topics import GroupTopics, groups_of, read_names, read_owners
+from streams.codec.topics import GroupTopics, read_names, read_owners
 from streams.codec.wire import CELLS_OF_A_TEXT, Bools, Budget, Ints, Reader, Values
 from streams.errors import Corrupt
 
@@ -26,11 +26,11 @@ _FIRST = np.zeros(1, np.int64)
 class OpenBlock:
     """A block whose directory is read and verified. Safe from any thread."""
 
-    def __init__(self, head: BlockHead, read: ReadBytes) -> None:
+    def __init__(self, head: BlockHead, read: ReadBytes, guide: Guide | None = None) -> None:
         """Raises Corrupt."""
         payload = Payload(read, head.payload_bytes, head.count, Budget())
         self._head, self._groups = head, payload.groups
-        self._directory = Directory.read(payload, head)
+        self._directory = Directory.read(payload, head, guide)
         self._only = payload.group
 
     @property
@@ -44,7 +44,8 @@ class OpenBlock:
             return [(0, self._head.payload_bytes)]
         if self._only is not None:
             return []
-        return [(at, length) for _, at, length in self._directory.spans.runs(groups_of(self._directory.fences, topic))]
+        guide = self._directory.guide
+        return [(at, length) for _, at, length in guide.spans.runs(guide.groups_of(topic))]
 
     def topic_rows(self, read: ReadBytes, topic: str) -> PickedRows | None:
         """The rows of `topic` alone, in offset order; None when there is none. Raises Corrupt."""
@@ -56,8 +57,8 @@ class OpenBlock:
             data, at = self._only
             parts = lookup.rows_of(GroupPages(Reader(data, budget, at), sized=False), head.count)
         else:
-            chosen = groups_of(directory.fences, topic)
-            groups = zip(read_groups(read, directory.spans, chosen, budget), self._groups.sizes(chosen), strict=True)
+            chosen = directory.guide.groups_of(topic)
+            groups = zip(read_groups(read, directory.guide.spans, chosen, budget), self._groups.sizes(chosen), strict=True)
             parts = [part for group, rows in groups for part in lookup.rows_of(GroupPages(group, sized=True), rows)]
         if not parts:
             return None

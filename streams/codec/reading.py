@@ -102,7 +102,7 @@ def _pages(payload: Payload, directory: Directory, chosen: range) -> list[GroupP
     """Those of the `chosen` groups."""
     if payload.only is not None:
         return [GroupPages(payload.only, sized=False)]
-    return [GroupPages(group, sized=True) for group in payload.several(directory.spans, chosen)]
+    return [GroupPages(group, sized=True) for group in payload.several(directory.guide.spans, chosen)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,12 @@ class Reader:
         """How many bytes were read."""
         return self._at
 
+    def skip_to(self, at: int) -> None:
+        """What is read next begins at byte `at`, which is behind what was read."""
+        if not self._at <= at <= self._end:
+            raise Corrupt(f"byte {at} is asked for in a block's payload, of which {self._at} of {self._end} bytes were read")
+        self._at = at
+
     def varint(self) -> int:
         """A number below 2^64."""
         at = self._at

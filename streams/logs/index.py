@@ -26,7 +26,7 @@ from streams.ranges import RangeSet
 from streams.words import Origin
 
 INDEX_NAME = "index.sqlite"
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Another one whenever the tables, or the filters of topics in them, are made otherwise, or another codec is read: with older filters, or
 none for blocks that could not be read, rows would not be found.
 """

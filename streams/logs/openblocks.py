@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 
 from streams.block import HEAD_BYTES_MAX, BlockHead, Codec, OpenedBlock, ReadBytes, TopicRows
@@ -43,8 +44,12 @@ class OpenBlocks:
         self._kept: OrderedDict[Location, Known] = OrderedDict()
         self._lock = threading.Lock()
 
-    def topic_rows(self, location: Location, read: ReadBytes, topic: str) -> tuple[BlockHead, TopicRows | None]:
-        """The head of the block there, and its rows of the topic. Raises Corrupt, and what `read` does."""
+    def topic_rows(
+        self, location: Location, read: ReadBytes, topic: str, outline: bytes | None = None
+    ) -> tuple[BlockHead, TopicRows | None]:
+        """The head of the block there, and its rows of the topic; where it does not read by what is kept as its `outline`, without that.
+        Raises Corrupt, and what `read` does.
+        """
         with self._lock:
             known = self._kept.get(location)
             if known is not None:
@@ -55,6 +60,10 @@ class OpenBlocks:
             except Corrupt:
                 with self._lock:
                     self._kept.pop(location, None)
+        if outline is not None:
+            with suppress(Corrupt):
+                known = self._opened(location, read, outline)
+                return known.head, known.topic_rows(read, topic)
         known = self._opened(location, read)
         return known.head, known.topic_rows(read, topic)
 
@@ -69,9 +78,9 @@ class OpenBlocks:
             known = self._kept.get(location)
         return (known or self._opened(location, read)).spans(topic)
 
-    def _opened(self, location: Location, read: ReadBytes) -> Known:
+    def _opened(self, location: Location, read: ReadBytes, outline: bytes | None = None) -> Known:
         """Read anew; from now on it is known, if it lasts."""
-        known = self._read(location, read)
+        known = self._read(location, read, outline)
         if known.opened.lasting:
             with self._lock:
                 self._kept[location] = known
@@ -79,6 +88,6 @@ class OpenBlocks:
                     self._kept.popitem(last=False)
         return known
 
-    def _read(self, location: Location, read: ReadBytes) -> Known:
+    def _read(self, location: Location, read: ReadBytes, outline: bytes | None) -> Known:
         head, payload_at = BlockHead.from_bytes(read(0, min(HEAD_BYTES_MAX, location.length)))
-        return Known(head, payload_at, self._codec.opened(head, lambda at, length: read(payload_at + at, length)))
+        return Known(head, payload_at, self._codec.opened(head, lambda at, length: read(payload_at + at, length), outline))

@@ -26,7 +26,7 @@ from streams.logs.index import REBUILT, IndexDamaged
 from streams.logs.openblocks import OpenBlocks
 from streams.logs.segments import file_path
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
-from streams.logs.topics import Asked, topic_hash
+from streams.logs.topics import Asked, outline_in, topic_hash
 from streams.logs.viewing import IndexView, PassedOver
 from streams.ranges import RangeSet
 from streams.records import OFFSET, TOPIC, Batch, offset_runs
@@ -267,7 +267,7 @@ class IndexedReader(IndexView, ABC):
 
     def _topic_of(self, asked: Asked, read: ReadBytes, piece: Piece) -> TopicRows | None:
         """The piece's rows of the topic, reading no more of its block than that takes. Raises Corrupt, Moved."""
-        head, rows = self._open.topic_rows(piece.location, read, asked.topic)
+        head, rows = self._open.topic_rows(piece.location, read, asked.topic, outline_in(piece.topics))
         _check_place(asked.key, piece, head)
         if rows is None or (piece.first, piece.end) == (head.first, head.end):
             return rows

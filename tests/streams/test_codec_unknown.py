@@ -34,8 +34,8 @@ class NewerCodec(BlockCodec):
     def check(self, block: Block) -> pa.StringArray:
         return super().check(replace(block, codec=CODEC))
 
-    def opened(self, head: BlockHead, read: ReadBytes) -> OpenBlock:
-        return super().opened(replace(head, codec=CODEC), read)
+    def opened(self, head: BlockHead, read: ReadBytes, outline: bytes | None = None) -> OpenBlock:
+        return super().opened(replace(head, codec=CODEC), read, outline)
 
     def topics(self, block: Block) -> pa.StringArray:
         return super().topics(replace(block, codec=CODEC))

@@ -57,6 +57,25 @@ def test_an_outline_tells_of_every_topic_whether_its_block_has_it(known: set[int
     assert all(lacks(block, other) for other in ("A", "zzz", "ZZZU9999990"))
 
 
+@given(st.sets(st.integers(0, 3_000), min_size=GROUP_ROWS_MIN + 1, max_size=3 * GROUP_ROWS_MIN), st.booleans(), st.data())
+def test_a_block_opened_by_its_outline_gives_the_same_rows(known: set[int], boxes: bool, data: st.DataObject) -> None:
+    name = "MSKU{:07}" if boxes else "box-{}"
+    block = written([name.format(number * 9) for number in sorted(known)])
+
+    def read(at: int, length: int) -> bytes:
+        return block.payload[at : at + length]
+
+    by_itself, by_outline = CODEC.opened(block.head, read), CODEC.opened(block.head, read, CODEC.outline(block))
+    for number in (
+        *data.draw(st.lists(st.sampled_from(sorted(known)), max_size=20)),
+        *data.draw(st.lists(st.integers(0, 3_000), max_size=5)),
+    ):
+        found = [one.topic_rows(read, name.format(number * 9)) for one in (by_itself, by_outline)]
+        assert [rows is None for rows in found] == [number not in known] * 2
+        if found[0] is not None and found[1] is not None:
+            assert CODEC.records([found[0]])[0].equals(CODEC.records([found[1]])[0])
+
+
 def test_a_block_of_one_group_has_no_outline() -> None:
     assert CODEC.outline(written([f"box-{number}" for number in range(GROUP_ROWS_MIN)])) == b""
 

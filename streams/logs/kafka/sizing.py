@@ -52,9 +52,9 @@ class SizedCodec:
         """As the codec does it."""
         return self.codec.check(block)
 
-    def opened(self, head: BlockHead, read: ReadBytes) -> OpenedBlock:
+    def opened(self, head: BlockHead, read: ReadBytes, outline: bytes | None = None) -> OpenedBlock:
         """As the codec does it."""
-        return self.codec.opened(head, read)
+        return self.codec.opened(head, read, outline)
 
     def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
         """As the codec does it."""
