@@ -11,7 +11,7 @@ import msgspec
 from cargo.beats import Habit, grace_ms
 from cargo.episodes import RuleMemory
 from cargo.heard import Value
-from cargo.lost import INTERVALS_MISSING, KINEMATIC_WINDOW_MS, LAST_WORDS_MS, SHOCK_G, SHORT_FALL_MS, TILT_DEG, Evidence, State
+from cargo.lost import GONE_STATES, INTERVALS_MISSING, KINEMATIC_WINDOW_MS, LAST_WORDS_MS, SHOCK_G, SHORT_FALL_MS, TILT_DEG, Evidence, State
 from cargo.track import last, packed, unpacked
 from cargo.voyage import Voyage
 
@@ -195,6 +195,10 @@ class Box(msgspec.Struct, omit_defaults=True):
         """Whether it told of a blow above 4 g with its last message, on the leg she sailed on then: what happened at the berth was
         handling."""
         return self.shock is not None and self.shock[1] >= sailed_at_ms and abs(self.newest_at_ms - self.shock[1]) <= KINEMATIC_WINDOW_MS
+
+    def fell_with(self, at_ms: int) -> bool:
+        """Whether it is told as lost, and a word of this time (UTC ms, by its own clock) is of the fall itself."""
+        return self.state in GONE_STATES and self.loss is not None and self.loss.is_last_word(at_ms)
 
     def judge_fixes(self, voyage: Voyage) -> None:
         """Measures the waiting positions against the ship's track, as far as the track is known by now."""

@@ -339,7 +339,7 @@ def refuted(state: WatchState, box: Box, at_ms: int, said_at_ms: int) -> None:
     """The box was heard aboard at `at_ms`, with words of `said_at_ms` by its own clock: whatever its silence had led to is taken back. What
     it said as it fell, and comes only now, takes nothing back."""
     if box.state in GONE_STATES:
-        if box.loss is not None and box.loss.is_last_word(said_at_ms):
+        if box.fell_with(said_at_ms):
             return
         found_again(state, box, at_ms)
         box.state = "FOUND"

@@ -243,7 +243,8 @@ def _what(facts: Facts, lost: Sequence[Box], at_risk: Sequence[Box], listed: Loa
     noted = "; ".join(text for text in (paper, f"among those at risk: UN {', '.join(beside)}" if beside else "") if text)
     lines["dangerous_goods"] = Filled(danger, "UNKNOWN" if danger == "UNKNOWN" else "PAPER", noted)
     numbers = sorted({number for box in lost for number in box.un_numbers})
-    lines["un_numbers"] = Filled(", ".join(numbers), "PAPER", paper) if numbers else UNKNOWN
+    none = Filled("none", "PAPER", paper) if danger == "NO" else UNKNOWN
+    lines["un_numbers"] = Filled(", ".join(numbers), "PAPER", paper) if numbers else none
     cargo = sorted({box.cargo for box in lost if box.cargo})
     lines["cargo"] = Filled("; ".join(cargo), "PAPER", "bookings") if cargo else UNKNOWN
     if facts.muster:

@@ -369,7 +369,7 @@ def _tell_excursions(state: WatchState, number: str, rules: RuleMemory, now_ms: 
 
 
 def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Value], *, historical: bool) -> None:
-    """The rules on one reading, and the blows that are events unless it is historical."""
+    """The rules on one reading, which of a fall that is told as a loss alarms nobody; and the blows, events unless it is historical."""
     place = state.settings.place
     at_sea = place.ship is not None and state.memory.voyage.at_sea
     booked_c, limits = state.terms_of(box.number, at_ms)
@@ -382,7 +382,7 @@ def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Va
         laden=state.laden(box.number, at_ms),
         booked_c=booked_c,
         tilted=box.tilt is not None if "tilt_deg" in signals and not at_sea else None,
-        historical=historical,
+        historical=historical or box.fell_with(at_ms),
         interval_ms=state.interval_ms(box, at_ms) if box.rules.episodes else 0,
     )
     changes: list[Alert] = judge_reading(limits, box.rules, where, at_ms, signals)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
+from cargo.alerts import AlertBook
 from cargo.heard import Heard
 from cargo.outcome import Outcome
 from cargo.rollcall import to_call
@@ -170,3 +171,17 @@ def test_a_clock_that_is_ahead_costs_no_time(ahead_s: int) -> None:
         assert after_s(made) == ({} if answering else {STRUCK: max(25.0, ahead_s)})
         assert after_s(cut_and_restarted(sea, made_in_order, LOSS_MS, 10)) == after_s(made)
         assert after_s(watch(sea, jittered(made_in_order, 9 * SECOND_MS, ahead_s), 7)[1]).keys() == after_s(made).keys()
+
+
+def test_what_it_said_as_it_fell_alarms_nobody_once_it_is_told_as_lost() -> None:
+    """Goal: by a clock that is ahead the blow on the water has its turn when the loss is told: an event, and no hard shock beside it."""
+    sea = stormy([STRUCK])
+    its = [*drilled(sea, [STRUCK]), blow(sea), sea.says(STRUCK, LOSS_MS + 3 * SECOND_MS, shock_g=11.8)]
+    fast = [replace(row, device_at_ms=row.order_at_ms + 29_000, order_at_ms=row.order_at_ms + 29_000) for row in its]
+    others = set(BAY) - {STRUCK}
+    regular = [row for row in sea.readings(ENDS_MS) if row.topic != number(STRUCK)]
+    _, made = watch(sea, sorted([*regular, *drilled(sea, others), *called(sea, others), *fast], key=lambda row: row.received_at_ms))
+    assert after_s(made) == {STRUCK: 29.0}
+    assert [one.body["shock_g"] for one in told(made.events, event="X_SHOCK") if one.topic == number(STRUCK)] == [6.5, 11.8]
+    book = AlertBook((one.topic, one.body) for one in made.alerts)
+    assert {one.body["rule"] for one in book.standing() if one.open and one.topic == number(STRUCK)} == {"lost_container"}
