@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cargo.readings import believed
+
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -197,12 +199,12 @@ class DigestFold:
 
 
 def _known(records: pa.RecordBatch, name: str) -> Known | None:
-    """Which rows carry this signal as a number, and the values; None when none does, or it is a text."""
-    if name not in records.schema.names or pa.types.is_string(records.column(name).type):
+    """Which rows carry this signal, and the values; None when none does that can be true."""
+    column = believed(name, records.column(name)) if name in records.schema.names else None
+    if column is None:
         return None
-    values = records.column(name).cast(pa.float64()).to_numpy(zero_copy_only=False)
-    known = np.isfinite(values)
-    return (known, values) if known.any() else None
+    values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return np.isfinite(values), values
 
 
 def _ends(ordered: Ints) -> tuple[Ints, Ints]:

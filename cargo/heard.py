@@ -8,7 +8,7 @@ from itertools import compress
 import msgspec
 import pyarrow as pa
 
-from cargo.signals import SIGNALS
+from cargo.readings import believed
 
 Value = bool | int | float | str
 LOCATION, ENVIRONMENT, SHIP_LOG = ".location", ".environment", ".log"
@@ -53,7 +53,7 @@ def ship_topic(topic: str) -> str | None:
 
 def rows(records: pa.RecordBatch, stream: str = "", origin: str = "") -> Iterator[Heard]:
     """The rows of a log's batch, in its order. Columns are found by name; a null is a signal the reading did not carry; columns that are no
-    signals are left out.
+    signals are left out, and values that can not be true.
 
     `stream` and `origin` go into the coordinates (`stream:origin:offset`), which stay empty without them.
     """
@@ -61,8 +61,8 @@ def rows(records: pa.RecordBatch, stream: str = "", origin: str = "") -> Iterato
     count = records.num_rows
     carried: list[dict[str, Value]] = [{} for _ in range(count)]
     for name in records.schema.names:
-        if name in SIGNALS and records.column(name).null_count < count:
-            _fill(carried, name, records.column(name))
+        if (column := believed(name, records.column(name))) is not None:
+            _fill(carried, name, column)
     topics = records.column("topic").to_pylist()
     devices = records.column("device").to_pylist() if "device" in names else [None] * count
     device_at = records.column("device_at_ms").to_pylist() if "device_at_ms" in names else [None] * count

@@ -80,6 +80,39 @@ def read_payloads(payloads: Sequence[bytes]) -> Readings:
     return _columns(rows, objects, refusals)
 
 
+def in_own_type(name: str, column: pa.Array) -> pa.Array | None:
+    """A stored column in the type that `cargo.signals` declares; None of another name, or where it is of a type that does not fit."""
+    signal = SIGNALS.get(name)
+    if signal is None:
+        return None
+    wanted = ARROW_TYPES[signal.type]
+    if column.type == wanted:
+        return column
+    if column.type == pa.int64() and wanted == pa.float64():
+        try:
+            return column.cast(wanted)
+        except pa.ArrowInvalid:
+            return None  # a whole number that no float is
+    return None
+
+
+def believed(name: str, column: pa.Array) -> pa.Array | None:
+    """What rules go by of a stored column: in its own type, and null where a value can not be true, as what a payload says is refused. What
+    programs append, or nodes bring, nobody has read as a payload. None where nothing is left.
+    """
+    signal = SIGNALS.get(name)
+    if signal is None or column.null_count == len(column):
+        return None
+    wanted = ARROW_TYPES[signal.type]
+    own = column.cast(wanted, safe=False) if column.type == pa.int64() and wanted == pa.float64() else column  # what rounds is out of range
+    if own.type != wanted:
+        return None
+    if _in_range(signal, own) and not (signal.type == "float" and pc.any(pc.is_nan(own)).as_py()):
+        return own
+    left = pa.array([None if value is None else _kept(signal, value) for value in own.to_pylist()], own.type)
+    return left if left.null_count < len(left) else None
+
+
 def _unusable(fields: Any) -> str | None:
     if type(fields) is not dict:
         return f"the payload is a JSON {type(fields).__name__}, not an object"

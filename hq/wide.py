@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cargo.identity import core_body, identities, says_again
-from cargo.readings import ARROW_TYPES
+from cargo.readings import ARROW_TYPES, in_own_type
 from cargo.signals import SIGNALS
 from streams.records import BODY, DEVICE, DEVICE_AT, GIVEN, OFFSET, RECEIVED_AT, RESERVED, SOURCE, STAMPED, TOPIC, Batch, body_text
 
@@ -49,7 +49,7 @@ def widen(batch: Batch) -> pa.RecordBatch:
     misfits: dict[str, pa.Array] = {}
     for name in records.schema.names:
         column = records.column(name)
-        fitting = column if name in RESERVED else _fitting(name, column)
+        fitting = column if name in RESERVED else in_own_type(name, column)
         if fitting is None:
             misfits[name] = column
         else:
@@ -70,21 +70,6 @@ def narrow(rows: pa.Table) -> pa.RecordBatch:
             columns[f.name] = column.combine_chunks()
     schema = pa.schema([*GIVEN, *SOURCE, *(f for f in SIGNAL_FIELDS if f.name in columns)])
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-
-
-def _fitting(name: str, column: pa.Array) -> pa.Array | None:
-    signal = SIGNALS.get(name)
-    if signal is None:
-        return None
-    wanted = ARROW_TYPES[signal.type]
-    if column.type == wanted:
-        return column
-    if column.type == pa.int64() and wanted == pa.float64():
-        try:
-            return column.cast(wanted)
-        except pa.ArrowInvalid:
-            return None
-    return None
 
 
 def _more(misfits: Mapping[str, pa.Array], rows: int) -> pa.Array:

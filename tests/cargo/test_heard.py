@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
-from cargo.heard import Heard, rows, ship_topic
+from cargo.digests import DigestFold
+from cargo.heard import Heard, Value, rows, ship_topic
 from streams.records import Record, to_batch
 from tests.cargo.sea import number
 
@@ -29,6 +31,35 @@ def test_rows_carry_what_was_measured_and_nothing_else() -> None:
     ]
     assert [row.coordinates for row in rows(stamped())] == ["", ""]
     assert list(rows(stamped().slice(0, 0))) == []
+
+
+ODD: tuple[tuple[str, list[Value], list[Value | None]], ...] = (
+    ("return_c", [4, 91, -80], [4.0, None, -80.0]),
+    ("return_c", ["warm", "4", ""], [None, None, None]),
+    ("return_c", [float("nan"), 4.5, float("inf")], [None, 4.5, None]),
+    ("return_c", [True, False, True], [None, None, None]),
+    ("battery_mv", [3_600, -1, 60_001], [3_600, None, None]),
+    ("battery_mv", [3_600.0, 1.5, 2.0], [None, None, None]),
+    ("power_on", [1, 0, 1], [None, None, None]),
+    ("gateway", ["GW-1", "x" * 201, ""], ["GW-1", None, ""]),
+    ("gateway", [7, 8, 9], [None, None, None]),
+    ("return_c", [2**62, 4, 4], [None, 4.0, 4.0]),
+)
+
+
+@pytest.mark.parametrize(("name", "values", "left"), ODD)
+def test_what_can_not_be_true_is_not_carried(name: str, values: list[Value], left: list[Value | None]) -> None:
+    """Goal: whatever type and value a program or a node brings, rules hear what a sensor can mean, in the type it has, or nothing."""
+    records = to_batch([Record(number(at), "TRK", 5, {name: value}) for at, value in enumerate(values)])
+    stamps = [pa.array([5] * len(values), pa.int64()) for _ in range(3)]
+    names = [*records.schema.names, "offset", "received_at_ms", "order_at_ms"]
+    batch = pa.RecordBatch.from_arrays([*records.columns, *stamps], names=names)
+    carried = [row.signals for row in rows(batch)]
+    assert carried == [{} if value is None else {name: value} for value in left]
+    assert all(type(one[name]) is type(value) for one, value in zip(carried, left, strict=True) if value is not None)
+    fold = DigestFold(0)
+    fold.take(batch)
+    assert fold.lines(60_000).num_rows == len(values)
 
 
 def test_a_ship_s_topics_are_told_from_boxes() -> None:

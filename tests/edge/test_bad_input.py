@@ -13,11 +13,16 @@ from typing import Any
 
 import pytest
 
+from cargo.heard import Value
 from cargo.identifiers import make_container
+from cargo.signals import SIGNALS
 from intake.arrivals import KEPT_BYTES_MAX, Outcome
 from intake.settings import EndpointSettings
+from streams.link.door import AppendDoor
+from streams.log import Append
+from streams.records import Record, to_batch
 from tests.cargo.sea import SHIP, START_MS
-from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, ship
+from tests.edge.aboard import TOKEN, Gateway, Message, ShipProcess, fleet_clock, publish_all, ship
 from tests.edge.test_kill import subscribed
 from tests.intake.mosquitto import MESSAGE_BYTES_MAX, mosquitto
 from tests.node.process import wait
@@ -113,3 +118,24 @@ def test_each_has_its_outcome_and_the_ship_goes_on(tmp_path: Path, way: str) -> 
         (future,) = (row for row in rows if row["device"] == "T6")
         assert (future["device_at_ms"], future["order_at_ms"]) == (NOW_MS + HOUR_MS, future["received_at_ms"])
         assert process.read.health()["node"] == f"ship-{SHIP}"
+
+
+ANY_VALUES: tuple[Value, ...] = (4, 4.5, "warm", True, float("nan"), float("inf"), -1e300, 2**62)
+
+
+def test_a_value_that_no_sensor_can_mean_ends_no_node_whoever_appends_it(tmp_path: Path) -> None:
+    """By the door every signal in every type, and beyond its range: kept as it is, and no rule goes by it."""
+    with taking_in(tmp_path, "endpoint") as (process, port):
+        door = AppendDoor(process.url, TOKEN)
+        batches = [
+            Append(stream, to_batch([Record(topic, "ODD", NOW_MS - HOUR_MS + place, dict.fromkeys(SIGNALS, value))]))
+            for stream, topic in (("containers", BOX), ("ships", f"{SHIP}.location"), ("ships", f"{SHIP}.environment"))
+            for place, value in enumerate(ANY_VALUES)
+        ]
+        for batch in batches:
+            door.append([batch])
+        publish_all(port, [reading(BOX, "GOOD", NOW_MS - 1_000, shock_g=60.0)], process.tail)
+        wait(lambda: any(row["body"]["rule"] == "shock" for row in process.rows("alerts")), process.tail)  # all before it is judged
+        stored = [row for row in process.rows("containers") if row["device"] == "ODD"]
+        assert len(stored) == len(ANY_VALUES)
+        assert [row["signals"]["shock_g"] for row in stored][:4] == [4, 4.5, "warm", True]
