@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from cargo.registry import AT_MS_MAX, COUNT_MAX, NESTING_MAX, TEXT_CHARS_MAX
+from cargo.signals import SIGNALS
 from hq.analytics.disclosure import disclosed
 from hq.api.app import create_app
 from streams.bodies import Bodies
@@ -219,6 +220,22 @@ def test_an_odd_event_costs_itself_alone_for_customers_too(fleet: Fleet, tmp_pat
             assert answer.status_code == 200, answer.text
             assert [one["body"]["event_id"] for one in answer.json()["items"] if one["kind"] == "event"] == ["e-1"]
     assert len(table_rows(sqlite_url(tmp_path))["rejected"]) == 2 * len(odd)
+
+
+def test_odd_readings_are_told_as_far_as_they_can_be_true(fleet: Fleet, tmp_path: Path) -> None:
+    """Goal: every signal in every type and beyond its range, as a node may bring it: map, histories and exports answer."""
+    fill(fleet)
+    odd: tuple[int | float | str | bool, ...] = (4, 4.5, "warm", True, float("nan"), float("inf"), -1e300, 2**62)
+    for topic, stream in ((DUCKS[0], "containers"), (f"{SHIP}.location", "ships"), (f"{SHIP}.environment", "ships")):
+        for place, value in enumerate(odd):
+            fleet.append("ship-one", stream, [Record(topic, "ODD", NOW_MS - HOUR_MS + place, dict.fromkeys(SIGNALS, value))])
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
+        headers = log_in(client, "mira")
+        box = f"containers/{DUCKS[0]}"
+        for path in ("fleet", "map", "containers", box, f"{box}/timeline", f"{box}/hours", "ports/SGSIN", "status"):
+            answer = client.get(f"/api/{path}", headers=headers)
+            assert answer.status_code == 200, (path, answer.text)
 
 
 PLAIN = {
