@@ -165,7 +165,7 @@ GAPS = List(
         Column.time("since_at_ms", "received after", unknown="?"),
         Column.time("until_at_ms", "before", unknown="?"),
     ),
-    nothing="nothing that this copy has heard of is missing",
+    nothing="nothing that this copy has heard of is missing (whether what is held reads: `landfall log check`)",
 )
 """What `gaps` tells of each. For programs `first` is the first offset that is missing, `end` the first that is not."""
 

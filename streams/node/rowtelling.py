@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -33,9 +34,10 @@ def table_lines(rows: pa.Table, limit: int) -> Iterator[str]:
 
 def row_line(row: Mapping[str, Any]) -> str:
     """One row: coordinates, times, topic, device; `signals` and `body` as objects; `source` when it was made from another record. A body
-    that does not read (`streams.records.read_body`) is null, and its text is in `body_text`."""
+    that does not read (`streams.records.read_body`) is null, and its text is in `body_text`; a number that JSON has no word for is null."""
     told = {name: row.get(name) for name in (*_COORDINATES, *_PLAIN)}
-    told["signals"] = {n: v for n, v in row.items() if n not in RESERVED and n not in _COORDINATES and v is not None}
+    signals = ((name, value) for name, value in row.items() if name not in RESERVED and name not in _COORDINATES and value is not None)
+    told["signals"] = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in signals}
     body = row.get(BODY)
     try:
         told["body"] = None if body is None else read_body(body)
@@ -43,4 +45,4 @@ def row_line(row: Mapping[str, Any]) -> str:
         told |= {"body": None, "body_text": body}
     if row.get(SOURCE_OFFSET) is not None:
         told["source"] = {"stream": row[SOURCE_STREAM], "origin": row[SOURCE_ORIGIN], "offset": row[SOURCE_OFFSET]}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

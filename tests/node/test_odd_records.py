@@ -24,7 +24,7 @@ from shore.forwarding import Forwarding
 from streams.bodies import Bodies
 from streams.log import Append
 from streams.node.node import Node
-from streams.node.rowtelling import batch_lines
+from streams.node.rowtelling import batch_lines, table_lines
 from streams.records import BODY, Record, read_body, to_batch
 from streams.retention.kept import kept_rows, window_h
 from streams.words import Position
@@ -231,6 +231,15 @@ def strict(text: str | bytes) -> dict[str, Any]:
 @pytest.mark.parametrize("text", ['{"a":1}', '{"a":{"b":[[[1.5e300,"\\u0000"]]]},"c":18446744073709551615}', "{}"])
 def test_an_object_reads_as_it_is(text: str) -> None:
     assert read_body(text) == json.loads(text)
+
+
+async def test_numbers_that_json_has_no_word_for_are_null_over_the_door(tmp_path: Path) -> None:
+    node = await started("tokyo", tmp_path)
+    signals = {"a": float("nan"), "b": float("-inf"), "c": 4.5, "d": 2**62}
+    await node.append([Append("containers", to_batch([Record("MSKU1234565", signals=signals)]))])
+    lines = [*batch_lines(node.log.read("containers", Position()), 9), *table_lines(node.log.history("MSKU1234565").rows, 9)]
+    assert [strict(line.encode())["signals"] for line in lines] == [{"a": None, "b": None, "c": 4.5, "d": 2**62}] * 2
+    await node.stop()
 
 
 async def test_a_signal_of_several_types_goes_over_as_it_was_written(tmp_path: Path) -> None:
