@@ -25,7 +25,7 @@ from streams.bodies import Bodies
 from streams.log import Append
 from streams.node.node import Node
 from streams.node.rowtelling import batch_lines, table_lines
-from streams.records import BODY, Record, read_body, to_batch
+from streams.records import BODY, Record, Value, read_body, to_batch
 from streams.retention.kept import kept_rows, window_h
 from streams.words import Position
 from tests.cargo.lossnews import voyage
@@ -235,7 +235,7 @@ def test_an_object_reads_as_it_is(text: str) -> None:
 
 async def test_numbers_that_json_has_no_word_for_are_null_over_the_door(tmp_path: Path) -> None:
     node = await started("tokyo", tmp_path)
-    signals = {"a": float("nan"), "b": float("-inf"), "c": 4.5, "d": 2**62}
+    signals: dict[str, Value] = {"a": float("nan"), "b": float("-inf"), "c": 4.5, "d": 2**62}
     await node.append([Append("containers", to_batch([Record("MSKU1234565", signals=signals)]))])
     lines = [*batch_lines(node.log.read("containers", Position()), 9), *table_lines(node.log.history("MSKU1234565").rows, 9)]
     assert [strict(line.encode())["signals"] for line in lines] == [{"a": None, "b": None, "c": 4.5, "d": 2**62}] * 2
