@@ -119,7 +119,8 @@ def _all_true(signal: Signal, own: pa.Array) -> bool:
     if signal.low is None or signal.high is None:
         return _in_range(signal, own)
     values = own.to_numpy(zero_copy_only=False)  # nulls are NaN
-    return int(np.count_nonzero((values >= signal.low) & (values <= signal.high))) == len(own) - own.null_count
+    true = int(np.count_nonzero((values >= signal.low) & (values <= signal.high)))
+    return true == len(own) - int(own.null_count)
 
 
 def _unusable(fields: Any) -> str | None:
