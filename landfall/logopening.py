@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -11,11 +11,14 @@ import typer
 from landfall.writingout import tell
 from streams.codec import BlockCodec
 from streams.errors import Misuse
+from streams.log import LogReader
 from streams.logs.kinds import AnyReader, in_kafka, open_reader
+from streams.logs.marker import marked_node
 from streams.logs.recovering import index_problem, recovered
 from streams.logs.segments import SEGMENTS
 from streams.logs.viewing import PassedOver
-from streams.words import check_stream
+from streams.retention.starts import UNSAID, starts_of
+from streams.words import Origin, check_stream
 
 DAMAGED = 1
 """How a command ends that passed over what does not verify."""
@@ -68,3 +71,13 @@ def known_stream(log: AnyReader, stream: str) -> str:
     if stream not in log.streams():
         raise Misuse(f"this log knows no stream {stream!r}", hint="`landfall stream ls` shows the names")
     return stream
+
+
+def floors_why(folder: Path, log: LogReader, stream: str) -> Mapping[Origin, str]:
+    """Why the floors of the log in `folder` are where they are (`streams/retention/starts.py`), of each origin that has one.
+
+    By the word of the node whose folder it is; of a copy apart from its node by anybody's.
+    """
+    node = next((name for place in (folder, folder.parent) if (name := marked_node(place / "marker"))), None)
+    told = starts_of(log, stream, None if node is None else {node})
+    return {origin: told.get(origin, UNSAID) for origin, one in log.ledger(stream).items() if one.floor}

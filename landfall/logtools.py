@@ -15,7 +15,7 @@ from landfall.logfollowing import Following
 from landfall.logheld import Held
 from landfall.loglists import Column, List
 from landfall.lognumbers import counts, many, read_at_ms
-from landfall.logopening import known_stream, opened
+from landfall.logopening import floors_why, known_stream, opened
 from landfall.logshowing import RECORDS, limited, with_proven
 from landfall.logunread import NEWER, end_of_unread, unread_of, unread_of_topic, unread_words
 from landfall.writingout import Format, Row, say, tell, write
@@ -30,6 +30,7 @@ from streams.proof.trust import registry_trust
 from streams.proof.until import SignedUntil
 from streams.ranges import Range, RangeSet
 from streams.records import ORDER_AT
+from streams.retention.starts import in_words
 from streams.words import Origin
 
 FOLLOW_EVERY_S = 0.5
@@ -58,6 +59,7 @@ ORIGINS = List(
         Column.count("gone", "gone"),
         Column.count("wanted", "wanted"),
         Column.count("floor", "floor"),
+        Column("floor_why", "why", in_words, pa.string()),
         Column.size("stored_bytes", "stored"),
         Column.time("order_first_at_ms", "from"),
         Column.time("order_last_at_ms", "to"),
@@ -75,7 +77,7 @@ def list_origins(folder: Folder, stream: OptionalStream = None, format_: How = F
     """
     with opened(folder) as log:
         names = log.streams() if stream is None else [known_stream(log, stream)]
-        write(lambda: ORIGINS.tables(_origins(log, names)), ORIGINS.telling(), format_, output)
+        write(lambda: ORIGINS.tables(_origins(folder, log, names)), ORIGINS.telling(), format_, output)
 
 
 @log_app.command("cat")
@@ -216,9 +218,10 @@ def _tell_left_out(held: Held, *, holes: bool) -> None:
         raise typer.Exit(0 if held.past_holes else 1)
 
 
-def _origins(log: LogReader, streams: Iterable[str]) -> Iterator[Row]:
+def _origins(folder: Path, log: LogReader, streams: Iterable[str]) -> Iterator[Row]:
     signed = _signed(log)
     for stream in streams:
+        why = floors_why(folder, log, stream)
         for origin, ledger in sorted(log.ledger(stream).items()):
             until = signed.of(stream, origin)
             _, held, gone, wanted = counts([ledger])
@@ -231,6 +234,7 @@ def _origins(log: LogReader, streams: Iterable[str]) -> Iterator[Row]:
                 "gone": gone,
                 "wanted": wanted,
                 "floor": ledger.floor,
+                "floor_why": why.get(origin),
                 "stored_bytes": sum(span.stored_bytes for span in spans),
                 "order_first_at_ms": min((span.order_first_ms for span in spans), default=None),
                 "order_last_at_ms": max((span.order_last_ms for span in spans), default=None),

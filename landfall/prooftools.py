@@ -13,7 +13,7 @@ import typer
 from landfall.givenkeys import Keys, given_trust, trust_among
 from landfall.loglists import Column, List
 from landfall.lognumbers import printable, read_at_ms, utc
-from landfall.logopening import known_stream, opened
+from landfall.logopening import floors_why, known_stream, opened
 from landfall.logtools import Folder, How, Output, Stream, Topic, log_app
 from landfall.logunread import end_of_unread, unread_of_topic
 from landfall.proofwords import completeness_row, completeness_words, finding_words, verdict_row, verdict_words
@@ -35,6 +35,7 @@ from streams.proof.statements import last_statement
 from streams.proof.trust import OWN_WORD, registry_trust
 from streams.proof.verifying import Verdict, demand, verify
 from streams.records import BODY, DEVICE, ORDER_AT, RECEIVED_AT, SOURCE_ORIGIN
+from streams.retention.starts import in_words
 from streams.words import Origin
 
 proof_app = typer.Typer(help="Proof files: check one, with nothing but its origin's public key.", no_args_is_help=True)
@@ -162,6 +163,7 @@ GAPS = List(
         Column("end", "to", lambda end: f"{end - 1:,}", pa.int64()),
         Column.count("records", "records"),
         Column("why", "why", lambda why: why.replace("_", " "), pa.string()),
+        Column("floor_why", "because", in_words, pa.string()),
         Column.time("since_at_ms", "received after", unknown="?"),
         Column.time("until_at_ms", "before", unknown="?"),
     ),
@@ -175,7 +177,13 @@ def list_gaps(stream: Stream, folder: Folder, format_: How = Format.TEXT, output
     """What this copy lacks of a stream: wanted, gone and why, below the floor; and when its origin received it."""
     with opened(folder) as log:
         known_stream(log, stream)
-        write(lambda: GAPS.tables(_gap_row(stream, gap) for gap in gaps(log, stream)), GAPS.telling(), format_, output)
+        why = floors_why(folder, log, stream)
+        write(
+            lambda: GAPS.tables(_gap_row(stream, gap, why.get(gap.origin)) for gap in gaps(log, stream)),
+            GAPS.telling(),
+            format_,
+            output,
+        )
 
 
 @log_app.command("completeness")
@@ -232,8 +240,9 @@ def show_keys(folder: Folder) -> None:
                 sys.stdout.write(f"{node}={text}  # {trust.of(node) if (node, text) in pinned else OWN_WORD}\n")
 
 
-def _gap_row(stream: str, gap: Gap) -> Row:
+def _gap_row(stream: str, gap: Gap, floor_why: str | None) -> Row:
     told = {"stream": stream, "origin": str(gap.origin), "first": gap.first, "end": gap.end, "records": gap.count, "why": gap.why}
+    told["floor_why"] = floor_why if gap.why == "below_floor" else None
     return {**told, "since_at_ms": gap.since_at_ms, "until_at_ms": gap.until_at_ms}
 
 

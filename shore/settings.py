@@ -11,8 +11,7 @@ from cargo.identifiers import is_locode
 from cargo.outcome import Place
 from cargo.state import WatchSettings
 from intake.settings import IntakeSettings
-from streams.definitions import Retention
-from streams.node.settings import NodeSettings, disks_missing
+from streams.node.settings import KeepSettings, NodeSettings, disks_missing
 from streams.tables import Problem, SettingsTable, barred, between
 
 
@@ -66,24 +65,11 @@ class PortSettings(SettingsTable):
         return WatchSettings(place, patience.lateness_ms, patience.historical_ms, quay_interval_ms=patience.quay_interval_ms)
 
 
-class KeepSettings(SettingsTable):
-    """How long a customer's node keeps its copy, whatever headquarters does with its own: `age_days` of fleet time, at most `bytes`.
-
-    None: for ever. Its own metrics and exceptions are kept so too.
-    """
-
-    age_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    bytes: int | None = Field(default=None, gt=0)
-
-    def retention(self) -> Retention:
-        """The same as streams are managed by."""
-        return Retention(self.age_days, self.bytes)
-
-
 class CustomerSettings(SettingsTable):
     """A customer's own node: `node.role` is customer and `node.identity` the customer's id, as headquarters knows it.
 
-    It knows headquarters, and ports if its stream is there too.
+    It knows headquarters, and ports if its stream is there too. `keep`: how long it keeps its copy, whatever headquarters does with its
+    own, and its own metrics and exceptions.
     """
 
     node: NodeSettings

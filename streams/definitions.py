@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 from streams.derived import parent_of
@@ -113,9 +114,10 @@ class Definitions:
     What is left open by one is what the next less special one says: a name's own, then patterns by their length, then the defaults.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own: Mapping[str, Retention] = MappingProxyType({})) -> None:
+        """`own`: how this copy keeps streams, by name or pattern, whatever is set of them."""
         self._set: dict[str, tuple[int, Mapping[str, Any]]] = {}
-        self._own: dict[str, Retention] = {}
+        self._own = dict(own)
         self._known: dict[str, Definition] = {}
 
     def of(self, stream: str) -> Definition:
@@ -144,19 +146,32 @@ class Definitions:
         self._known = {}
         return True
 
-    def keep(self, stream: str, retention: Retention) -> None:
-        """This copy keeps `stream` so, whatever is set of it."""
-        self._own[stream] = retention
+    def keep(self, name: str, retention: Retention) -> None:
+        """This copy keeps streams of this name or pattern so, whatever is set of them."""
+        self._own[name] = retention
         self._known = {}
 
-    def _made(self, stream: str) -> Definition:
+    def kept_here(self, stream: str) -> Retention | None:
+        """How this copy keeps `stream` by its own settings, the most special of them; None where they say nothing, and of STANDING."""
         parent = parent_of(stream)
+        names = [name for name in self._own if fnmatchcase(parent, name) and not _any(STANDING, parent)]
+        return self._own[max(names, key=_speciality)] if names else None
+
+    def set_for_all(self, stream: str) -> Retention:
+        """How `stream` is kept wherever a node's own settings say nothing."""
+        return self._layered(parent_of(stream)).retention
+
+    def _made(self, stream: str) -> Definition:
+        definition = self._layered(parent_of(stream))
+        return replace(definition, retention=self.kept_here(stream) or definition.retention)
+
+    def _layered(self, parent: str) -> Definition:
         definition = Definition()
         names = {name for name in (*DEFAULTS, *self._set) if fnmatchcase(parent, name)}
         for name in sorted(names, key=_speciality):
             for fields in (DEFAULTS.get(name, {}), self._set.get(name, (0, {}))[1]):
                 definition = replace(definition, **_laid_over(definition, fields, _namesake(name, parent)))
-        return replace(definition, retention=self._own.get(parent, definition.retention))
+        return definition
 
 
 def may_have(peer: Peer, definition: Definition) -> bool:

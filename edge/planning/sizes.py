@@ -12,6 +12,7 @@ import pyarrow as pa
 from streams.block import Codec
 from streams.link.wire import NONCE_BYTES, framed_bytes
 from streams.policy import LinkPolicy, Pace
+from streams.proof.keys import PUBLIC_BYTES
 from streams.session.messages import (
     FRAGMENT_BYTES_MAX,
     PROTOCOL,
@@ -108,7 +109,7 @@ class Carrier:
         bytes_ = 0
         for ashore in (False, True):
             who = (origin.node, "ship", "9000000", origin.generation)
-            hello = Hello(PROTOCOL, PROTOCOL, *who, list(policy.streams), [], bytes(NONCE_BYTES))
+            hello = Hello(PROTOCOL, PROTOCOL, *who, list(policy.streams), [], bytes(NONCE_BYTES), [bytes(PUBLIC_BYTES)])
             summary = OriginSummary(origin.node, origin.generation, 1 << 20, 1 << 20, [], [])
             said: list[Message] = [hello, Ping(1), Pong(1), Digests([(stream, bytes(8)) for stream in streams], last=True)]
             said += [Summary(stream, [summary], last=True) for stream in streams]

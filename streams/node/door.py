@@ -35,6 +35,7 @@ from streams.policy import LinkClass
 from streams.ranges import RangeSet
 from streams.records import BODY, TOPIC, concat, read_body
 from streams.retention.known import HOMES
+from streams.retention.starts import starts_of
 from streams.session.summaries import checked_ranges, checked_reason
 from streams.words import Origin, Position, check_stream, check_topic
 
@@ -226,8 +227,14 @@ class Door:
     async def _ledger(self, request: web.Request) -> web.Response:
         stream = check_stream(request.match_info["stream"])
         ledger = await asyncio.to_thread(self._node.log.ledger, stream)
+        why = await asyncio.to_thread(starts_of, self._node.log, stream, {self._node.settings.node})
         origins = {
-            str(origin): {"held": list(one.held), "gone": {reason: list(ranges) for reason, ranges in one.gone.items()}, "floor": one.floor}
+            str(origin): {
+                "held": list(one.held),
+                "gone": {reason: list(ranges) for reason, ranges in one.gone.items()},
+                "floor": one.floor,
+                "floor_why": why.get(origin),
+            }
             for origin, one in ledger.items()
         }
         return web.json_response({"stream": stream, "position": position_of(ledger).to_json(), "origins": origins})

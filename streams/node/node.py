@@ -92,7 +92,7 @@ class Node:
         self.app = web.Application(client_max_size=0)
         self._doorkeeper = Doorkeeper(self.clock.monotonic_s)
         self._teller = Teller(self.metrics, self.clock, settings)
-        self.definitions = Definitions()
+        self.definitions = Definitions(settings.retentions())
         self._defining = Defining(settings.me(), self.definitions, self.report)
         self.retaining = Retaining(settings, self.definitions, self.clock, self.metrics, self.report)
         self.originating = Originating(settings.me(), self.definitions, self.metrics, self.report)

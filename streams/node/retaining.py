@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from streams.clock import Clock
-from streams.definitions import Definition, Definitions, is_home, stream_of, terms_of
+from streams.definitions import Definition, Definitions, Retention, is_home, stream_of, terms_of
 from streams.derived import DERIVED, parent_of
 from streams.errors import LandfallError, RetryLater, Unreadable
 from streams.log import Append, Log
@@ -21,6 +21,8 @@ from streams.retention import known
 from streams.retention.known import HOMES, AtHome
 from streams.retention.runs import plan_floors
 from streams.retention.spending import Spending, stored_bytes, thinnable
+from streams.retention.starts import UNKNOWN, Starts, append_starts, starts_of
+from streams.retention.starts import at_home as why_at_home
 from streams.retention.thinning import Excursions
 from streams.words import Origin
 
@@ -48,6 +50,8 @@ class Retaining:
         self._ashore: dict[str, dict[Origin, RangeSet]] = {}
         self._safe: dict[str, dict[Origin, RangeSet]] = {}
         self._told: dict[tuple[str, str], AtHome] = {}
+        self._word: dict[str, dict[Origin, RangeSet]] = {}
+        self._starts: dict[str, dict[Origin, tuple[int, str]]] = {}
         self._problems: set[str] = set()
         self._found: set[str] = set()
         self.excursions: Excursions = nothing_kept_whole
@@ -62,12 +66,27 @@ class Retaining:
         await asyncio.to_thread(self._take_up, log, spending)
         while True:
             self._again.clear()
+            self._word = await self._word_of_homes(log, links)
             await asyncio.to_thread(self.round, log, links.durable_ashore(), links.at_home(), spending)
             try:
                 async with asyncio.timeout(self._settings.retention_every_s):
                     await self._again.wait()
             except TimeoutError:
                 continue
+
+    async def _word_of_homes(self, log: Log, links: Links) -> dict[str, dict[Origin, RangeSet]]:
+        """Of the streams that this copy keeps in a way of its own: what their home needs no more, by its word in the sessions there are. Of
+        one that is kept for ever elsewhere it tells nobody anything else.
+        """
+        roles = {peer.node: peer.peer() for peer in self._settings.known}
+        word: dict[str, dict[Origin, RangeSet]] = {}
+        for stream in [one for one in await asyncio.to_thread(log.streams) if self._definitions.kept_here(one)]:
+            definition = self._definitions.of(stream)
+            for origin in await asyncio.to_thread(log.ledger, stream):
+                for peer, settled in links.settled((stream, origin)).items():
+                    if is_home(roles[peer], definition):
+                        word.setdefault(stream, {}).setdefault(origin, RangeSet()).update(settled)
+        return word
 
     def round(self, log: Log, ashore: Ashore, at_home: Ashore, spending: Spending) -> None:
         """Everything once: tell, drop, keep within the budget. `ashore`: what any peer there says it has; `at_home`: what homes say.
@@ -138,11 +157,13 @@ class Retaining:
     def _tell_of_home(self, log: Log) -> None:
         """Whoever is home tells all what it has; headquarters tells each ship what a home has of hers, that she may make room."""
         appends: list[Append] = []
-        aged = dict(self._kept_for_a_while(log))
+        aged = {s: self._definitions.of(s) for s in log.streams() if _limited(self._definitions.set_for_all(s))}
+        aged |= dict(self._kept_for_a_while(log))
         thinned = {stream: self._definitions.of(stream) for stream in thinnable(log, self._definitions)}
         for stream, definition in (thinned | aged).items():
             here = is_home(self._settings.me(), definition)
-            at_home = known.at_home(log.ledger(stream)) if here else self._at_home(log, stream, definition)
+            at_home = known.at_home(log.ledger(stream), starts_of(log, stream, {log.node})) if here else None
+            at_home = at_home or self._at_home(log, stream, definition)
             if at_home is None:
                 continue
             if here and (stream in aged or self._settings.role != "hq"):
@@ -166,17 +187,25 @@ class Retaining:
                 yield from self._news(log, terms_of(customer), stream, at_home)
 
     def _hear_of_home(self, log: Log) -> None:
-        """A customer's copy keeps what it has as long as it likes; what it lacks and the home has dropped will never come."""
-        if self._settings.role != "customer":
-            return
-        own = stream_of(self._settings.identity)
-        for stream in (own, *(own + ending for ending in DERIVED)):
-            told = known.told_of_home(log, terms_of(self._settings.identity), stream)
+        """A copy that keeps a stream as long as it likes keeps what it has; what it lacks and the home has dropped will never come."""
+        for stream, told in self._told_to_who_keeps_its_own(log):
             ledger = log.ledger(stream)
             for origin, floor in told.floors.items() if told else ():
                 settled = ledger[origin].settled() if origin in ledger else RangeSet()
                 for first, end in RangeSet([(0, floor)]).without(settled):
                     log.declare_gone(stream, origin, first, end, "expired")
+
+    def _told_to_who_keeps_its_own(self, log: Log) -> Iterator[tuple[str, AtHome | None]]:
+        """Each stream that this copy keeps in a way of its own, a customer's its own stream, and what its home has told."""
+        if self._settings.role == "customer":
+            own = stream_of(self._settings.identity)
+            for stream in (own, *(own + ending for ending in DERIVED)):
+                yield stream, known.told_of_home(log, terms_of(self._settings.identity), stream)
+            return
+        for stream in log.streams():
+            definition = self._definitions.of(stream)
+            if self._definitions.kept_here(stream) and not is_home(self._settings.me(), definition):
+                yield stream, self._at_home(log, stream, definition)
 
     def _news(self, log: Log, stream: str, about: str, at_home: AtHome) -> list[Append]:
         if (stream, about) not in self._told:
@@ -188,20 +217,38 @@ class Retaining:
 
     def _drop(self, log: Log) -> None:
         for stream, definition in self._kept_for_a_while(log):
+            own = self._definitions.kept_here(stream) is not None
             alone = self._settings.role == "customer" or is_home(self._settings.me(), definition)  # nobody is waited for
             at_home = known.at_home(log.ledger(stream)) if alone else self._at_home(log, stream, definition)
+            if own and not alone:
+                at_home = known.with_word(at_home, self._word.get(stream, {}))
             if at_home is None:
                 continue
             ledger = log.ledger(stream)
             spans = {origin: list(log.spans(stream, origin)) for origin in ledger}
             plan = plan_floors(spans, definition.retention, self._clock.now_ms(), at_home.position)
-            for origin, one in ledger.items():
-                floor = max(plan.floors.get(origin, 0), at_home.floors[origin])
-                if floor > one.floor:
-                    log.trim(stream, origin, floor)
-                    self._metrics.count("records_dropped", one.held.within(0, floor).count())
+            starts = {origin: (floor, plan.why[origin]) for origin, floor in plan.floors.items()}
+            for origin, floor in at_home.floors.items() if not own else ():
+                if floor > starts.get(origin, (0, ""))[0]:
+                    starts[origin] = (floor, why_at_home(at_home.why.get(origin, UNKNOWN)))
+            self._raise_floors(log, stream, starts)
             if plan.over_bytes:
                 self._tell_problem(f"{stream} is above the bytes it may take", "what its home lacks is kept")
+
+    def _raise_floors(self, log: Log, stream: str, starts: Starts) -> None:
+        """Where they are higher than before; why is told first, so that no floor is without a word."""
+        ledger = log.ledger(stream)
+        higher = {origin: start for origin, start in starts.items() if origin in ledger and start[0] > ledger[origin].floor}
+        if not higher:
+            return
+        if stream not in self._starts:
+            why = starts_of(log, stream, {log.node})
+            self._starts[stream] = {origin: (ledger[origin].floor, one) for origin, one in why.items()}
+        self._starts[stream] |= higher
+        log.append([append_starts(stream, self._starts[stream])])
+        for origin, (floor, _) in higher.items():
+            log.trim(stream, origin, floor)
+            self._metrics.count("records_dropped", ledger[origin].held.within(0, floor).count())
 
     def _keep_within(self, log: Log, spending: Spending) -> None:
         if self._settings.role != "ship":
@@ -242,7 +289,7 @@ class Retaining:
     def _kept_for_a_while(self, log: Log) -> list[tuple[str, Definition]]:
         """The streams that are not kept for ever, with their definitions."""
         pairs = [(stream, self._definitions.of(stream)) for stream in log.streams()]
-        return [(s, d) for s, d in pairs if (d.retention.age_days, d.retention.bytes) != (None, None)]
+        return [(stream, definition) for stream, definition in pairs if _limited(definition.retention)]
 
     def _at_home(self, log: Log, stream: str, definition: Definition) -> AtHome | None:
         """What the stream's home was last heard to have; None when nothing was heard."""
@@ -256,3 +303,8 @@ class Retaining:
         if reason not in self._problems | self._found:
             self._report(reason, outcome)
         self._found.add(reason)
+
+
+def _limited(retention: Retention) -> bool:
+    """Whether it is not for ever."""
+    return (retention.age_days, retention.bytes) != (None, None)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Annotated
 
 from pydantic import Field, SecretStr
 
 from streams.budget import Budget, Tariff
+from streams.definitions import STANDING, Retention
 from streams.errors import Misuse
 from streams.link.metering import OPENING_BYTES
 from streams.link.tls import TlsFiles
@@ -134,6 +136,20 @@ class LinkSettings(SettingsTable):
         return Budget(self.budget_bytes_per_day, self.alerts_reserve_bytes, self.overhead_percent, self.price_per_mb)
 
 
+class KeepSettings(SettingsTable):
+    """How long a node keeps its copy of streams, whatever headquarters has set of them: `age_days` of fleet time, at most `bytes`.
+
+    None: for ever.
+    """
+
+    age_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    bytes: int | None = Field(default=None, gt=0)
+
+    def retention(self) -> Retention:
+        """The same as streams are managed by."""
+        return Retention(self.age_days, self.bytes)
+
+
 class TlsSettings(SettingsTable):
     """A node's door for peers and readers elsewhere, over TLS 1.3, beside the plain one for this machine: docs/links.md.
 
@@ -174,6 +190,7 @@ class NodeSettings(SettingsTable):
 
     `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. `token`: what local processes show at the door (append, read).
     `tls`: a second door, by certificates; none: tokens alone. `links`: what links of a class carry, how fast, and how much a day.
+    `keep`: by name or pattern of streams, how long this node keeps its copy, shorter or longer than headquarters has set (docs/streams.md).
     `log`: kept in files in the node's folder, or in a Kafka (docs/kafka.md).
     `retention_every_s`: how often streams are dropped and thinned. `disk_budget_bytes`: what a ship's records may take on disk (none: as
     much as there is). `reserve_bytes`: a file that pays for cleaning up on a full disk.
@@ -191,6 +208,7 @@ class NodeSettings(SettingsTable):
     known: tuple[KnownPeer, ...] = ()
     peers: tuple[PeerAddress, ...] = ()
     links: dict[LinkClass, LinkSettings] = Field(default={})
+    keep: dict[str, KeepSettings] = Field(default={})
     log: LogSettings = FileLogSettings()
     clock: ClockAddress = "wall"
     metrics_every_s: float = Field(default=METRICS_EVERY_S, gt=0)
@@ -221,6 +239,17 @@ class NodeSettings(SettingsTable):
         secured = [one.node for one in self.peers if one.is_sound("node", "url") and one.url.startswith("https:")]
         if self.tls is None and secured:
             yield uncertified(("tls",), secured)
+
+    @between
+    def _keeps_what_holds_until_there_is_newer(self) -> Iterator[Problem]:
+        for name in self.keep:
+            if any(fnmatchcase(name, pattern) for pattern in STANDING):
+                what = f"the latest records of {name!r} hold until there are newer ones: it is kept for ever"
+                yield Problem(("keep", name), what, "take the table out")
+
+    def retentions(self) -> dict[str, Retention]:
+        """How this node keeps streams in a way of its own, by name or pattern."""
+        return {name: keep.retention() for name, keep in self.keep.items()}
 
     @between
     def _asks_more_often_than_a_silence_lasts(self) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from streams.consumers import CONSUMERS
@@ -26,34 +27,53 @@ HOME, ASHORE = "home/", "ashore/"
 
 @dataclass(frozen=True, slots=True)
 class AtHome:
-    """A home's copy of a stream: it has all below `position` durably, and dropped what lies below `floors`."""
+    """A home's copy of a stream: it has all below `position` durably, and dropped what lies below `floors`, and `why` (`age`, `bytes`)."""
 
     position: Position = field(default_factory=Position)
     floors: Position = field(default_factory=Position)
+    why: Mapping[Origin, str] = field(default_factory=dict)
 
     def of(self, nodes: Collection[str]) -> AtHome:
         """The same for origins of these nodes alone."""
-        return AtHome(*(Position({o: at for o, at in one.items() if o.node in nodes}) for one in (self.position, self.floors)))
+        position, floors = (Position({o: at for o, at in one.items() if o.node in nodes}) for one in (self.position, self.floors))
+        return AtHome(position, floors, {origin: why for origin, why in self.why.items() if origin.node in nodes})
 
     def append_to(self, stream: str, about: str) -> Append:
         """The record that tells it of stream `about` in `stream`."""
-        body = {"stream": about, "position": self.position.to_json(), "floors": self.floors.to_json()}
+        why = {str(origin): why for origin, why in sorted(self.why.items())}
+        body = {"stream": about, "position": self.position.to_json(), "floors": self.floors.to_json(), "why": why}
         return Append(stream, to_batch([Record(HOME + about, body=body)]))
 
 
-def at_home(ledger: Ledger) -> AtHome:
-    """How the home tells of its own copy."""
+def at_home(ledger: Ledger, why: Mapping[Origin, str] = MappingProxyType({})) -> AtHome:
+    """How the home tells of its own copy, and why that starts where it does."""
     position = Position({origin: whole_runs(one.next_offset()) for origin, one in ledger.items()})
-    return AtHome(position, Position({origin: whole_runs(one.floor) for origin, one in ledger.items()}))
+    return AtHome(position, Position({origin: whole_runs(one.floor) for origin, one in ledger.items()}), dict(why))
+
+
+def with_word(told: AtHome | None, settled: Mapping[Origin, RangeSet]) -> AtHome | None:
+    """The same, and what the home says in its sessions that it needs no more (`settled`); None when nothing was heard either way."""
+    if told is None and not settled:
+        return None
+    told = told or AtHome()
+    word = Position({origin: whole_runs(ranges.run_from(0)) for origin, ranges in settled.items()})
+    return AtHome(told.position.merged(word), told.floors, told.why)
 
 
 def told_of_home(log: LogReader, stream: str, about: str, writers: Collection[str] | None = None) -> AtHome | None:
     """The last that was told of `about` in `stream`, by any of `writers` (nodes; None: by whomever); None when nothing was."""
     found = None
     for body in _latest(log, stream, HOME + about, writers):
-        told = AtHome(Position.from_json(body["position"]), Position.from_json(body["floors"]))
-        found = told if found is None else AtHome(found.position.merged(told.position), found.floors.merged(told.floors))
+        why = {Origin.parse(origin): str(why) for origin, why in body.get("why", {}).items()}
+        told = AtHome(Position.from_json(body["position"]), Position.from_json(body["floors"]), why)
+        found = told if found is None else _merged(found, told)
     return found
+
+
+def _merged(one: AtHome, other: AtHome) -> AtHome:
+    """What either says; of a floor why, whoever has the higher one."""
+    higher = {origin: why for origin, why in other.why.items() if other.floors[origin] >= one.floors[origin]}
+    return AtHome(one.position.merged(other.position), one.floors.merged(other.floors), {**one.why, **higher})
 
 
 def ashore(log: LogReader, stream: str, writers: Collection[str]) -> dict[Origin, RangeSet]:

@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 
 from streams.definitions import Retention
 from streams.log import Span
+from streams.retention.starts import AGE, BYTES
 from streams.words import Origin, Position
 
 RUN = 4_096
@@ -28,10 +29,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where the floors go, and by how many bytes the stream is above its limit all the same: what its home lacks stays."""
+    """Where the floors go and why (`age`, `bytes`), and by how many bytes the stream is above its limit all the same: what its home lacks
+    stays.
+    """
 
     floors: Mapping[Origin, int]
     over_bytes: int
+    why: Mapping[Origin, str]
 
 
 def runs_of(origin: Origin, spans: Iterable[Span], end: int) -> Iterator[Run]:
@@ -55,17 +59,18 @@ def plan_floors(spans: Mapping[Origin, list[Span]], retention: Retention, now_ms
         if runs:
             heappush(oldest, (runs[0].order_last_ms, origin, 0))
     floors: dict[Origin, int] = {}
+    why: dict[Origin, str] = {}
     while oldest:
         order_last_ms, origin, at = heappop(oldest)
         too_old = retention.age_days is not None and order_last_ms < now_ms - retention.age_days * DAY_MS
         too_many = retention.bytes is not None and held_bytes > retention.bytes
         if too_old or too_many:
             run = queues[origin][at]
-            floors[origin] = run.end
+            floors[origin], why[origin] = run.end, AGE if too_old else BYTES
             held_bytes -= run.stored_bytes
             if at + 1 < len(queues[origin]):
                 heappush(oldest, (queues[origin][at + 1].order_last_ms, origin, at + 1))
-    return Plan(floors, 0 if retention.bytes is None else max(0, held_bytes - retention.bytes))
+    return Plan(floors, 0 if retention.bytes is None else max(0, held_bytes - retention.bytes), why)
 
 
 def whole_runs(offset: int) -> int:

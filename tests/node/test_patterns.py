@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import combinations
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -27,6 +28,8 @@ from streams.errors import RetryLater
 from streams.ledger import OriginLedger
 from streams.log import Append
 from streams.node.node import Node
+from streams.node.settings import KeepSettings
+from streams.ranges import RangeSet
 from streams.retention.runs import RUN
 from streams.words import Origin
 from tests.landfall.commands import run
@@ -39,6 +42,7 @@ STREAMS = ("containers", "events", "alerts")
 DAY_MS = 86_400_000
 Pairs = Sequence[tuple[str, str]]
 Rows = dict[tuple[str, Origin, int], dict[str, Any]]
+NO_OWN_WAY: Mapping[str, KeepSettings] = MappingProxyType({})
 OVERLAPPING: Pairs = (("tokyo", "singapore"), ("singapore", "sydney"), ("tokyo", "sydney"), ("sydney", "hq"))
 
 
@@ -49,12 +53,20 @@ async def node(name: str, folder: Path, clock: Clock | None = None, **more: Any)
 
 
 @asynccontextmanager
-async def fleet(folder: Path, names: Sequence[str], pairs: Pairs = (), clock: Clock | None = None) -> AsyncIterator[dict[str, Node]]:
-    """Nodes in this process, each first of a pair dialling the second, over real sockets; all pairs are in session."""
+async def fleet(
+    folder: Path,
+    names: Sequence[str],
+    pairs: Pairs = (),
+    clock: Clock | None = None,
+    kept: Mapping[str, KeepSettings] = MappingProxyType({}),
+) -> AsyncIterator[dict[str, Node]]:
+    """Nodes in this process, each first of a pair dialling the second, over real sockets; all pairs are in session. `kept`: how long which
+    node keeps `containers`, by its own settings.
+    """
     async with AsyncExitStack() as ending:
         nodes: dict[str, Node] = {}
         for name in names:
-            nodes[name] = await node(name, folder, clock)
+            nodes[name] = await node(name, folder, clock, keep={"containers": kept[name]} if name in kept else {})
             ending.push_async_callback(nodes[name].stop)
         for name in names:
             nodes[name].link([address(name, to, nodes[to].url) for dialler, to in pairs if dialler == name])
@@ -176,6 +188,39 @@ async def test_one_way_in_from_two_with_different_retention(tmp_path: Path) -> N
         )
 
 
+async def test_one_stream_is_kept_longer_or_shorter_at_a_node_by_its_own_settings(tmp_path: Path) -> None:
+    """Headquarters keeps its copy for 60 days, as is set for all; Tokyo for 30; Singapore, and Sydney which joins late, for ever."""
+    clock = Calendar(WallClock().now_ms())
+    kept = {"tokyo": KeepSettings(age_days=30), "singapore": KeepSettings()}
+    async with fleet(tmp_path, ("tokyo", "singapore", "hq"), (("tokyo", "hq"), ("singapore", "hq")), clock, kept) as nodes:
+        hq, tokyo, singapore = nodes["hq"], nodes["tokyo"], nodes["singapore"]
+        await tokyo.append([Append("containers", rows(0, 2 * RUN + 100))])
+        origin, written = tokyo.log.origin, content(tokyo.log, ["containers"])
+        await until(lambda: alike([hq, tokyo, singapore]), 60)
+        clock.at_ms += 15 * DAY_MS
+        await until(lambda: ledger(tokyo, "containers", origin).floor == 2 * RUN, 60)
+        rounds = _rounds(hq), _rounds(singapore)
+        await until(lambda: _rounds(hq) > rounds[0] + 1 and _rounds(singapore) > rounds[1] + 1)
+        assert [content(one.log, ["containers"]) == written for one in (hq, singapore)] == [True, True], "nothing is set for all yet"
+        await define(hq, "containers", 1, retention={"age_days": 60})
+        clock.at_ms += 30 * DAY_MS
+        await until(lambda: ledger(hq, "containers", origin).floor == 2 * RUN, 60)
+        await until(lambda: "floors" in str(singapore.log.latest("homes", "home/containers")))
+        rounds = _rounds(hq), _rounds(singapore)
+        await until(lambda: _rounds(singapore) > rounds[1] + 1)
+        assert content(singapore.log, ["containers"]) == written
+        sydney = await node("sydney", tmp_path, clock, keep={"containers": KeepSettings()})
+        try:
+            hq.link([address("hq", "sydney", sydney.url)])
+            await until(lambda: ledger(sydney, "containers", origin).gone.get("expired") == RangeSet([(0, 2 * RUN)]), 60)
+            await until(lambda: sydney.log.position("containers") == hq.log.position("containers"), 60)
+            assert ledger(sydney, "containers", origin).floor == 0
+        finally:
+            await sydney.stop()
+        why = {one.settings.node: (await ledger_of(one, "containers"))[str(origin)]["floor_why"] for one in nodes.values()}
+        assert why == {"tokyo": "age", "hq": "age", "singapore": None}
+
+
 def ledger(one: Node, stream: str, origin: Origin) -> OriginLedger:
     return one.log.ledger(stream).get(origin) or OriginLedger()
 
@@ -200,14 +245,18 @@ async def test_who_joins_late_learns_where_each_origin_starts_and_why(tmp_path: 
             assert content(sydney.log, ["containers"]) == content(hq.log, ["containers"]), "what is left, under its first offsets"
             told = await ledger_of(sydney, "containers")
             assert {origin: one["floor"] for origin, one in told.items()} == {str(origin): first for origin, first in starts.items()}
+            assert {one["floor_why"] for one in told.values()} == {"age_at_home"}
+            assert {one["floor_why"] for one in (await ledger_of(hq, "containers")).values()} == {"age"}
         finally:
             await sydney.stop()
     code, printed, _ = await asyncio.to_thread(run, capsys, "log", "gaps", "containers", "-f", tmp_path / "sydney", "--format", "json")
     gaps = [json.loads(line) for line in printed.splitlines()]
     assert code == 0
-    assert {(gap["origin"], gap["first"], gap["end"], gap["why"]) for gap in gaps} == {
-        (str(origin), 0, first, "below_floor") for origin, first in starts.items()
+    assert {(gap["origin"], gap["first"], gap["end"], gap["why"], gap["floor_why"]) for gap in gaps} == {
+        (str(origin), 0, first, "below_floor", "age_at_home") for origin, first in starts.items()
     }
+    _, listed, _ = await asyncio.to_thread(run, capsys, "log", "ls", "containers", "-f", tmp_path / "sydney", "--format", "json")
+    assert [json.loads(line)["floor_why"] for line in listed.splitlines()] == ["age_at_home", "age_at_home"]
 
 
 async def test_who_comes_back_after_weeks_has_the_rest_and_brings_its_own(tmp_path: Path) -> None:

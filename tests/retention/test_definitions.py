@@ -4,12 +4,15 @@ a customer's boundary.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from streams.definitionforms import read_fields
 from streams.definitions import DEFAULTS, Definition, Definitions, Retention, is_home, may_have, may_originate
+from streams.node.settings import NodeSettings
 from streams.policy import Lane, Peer, Role
 
 TOKYO, SINGAPORE, HQ = Peer("tokyo", "port", "JPTYO"), Peer("singapore", "port", "SGSIN"), Peer("hq", "hq")
@@ -147,3 +150,27 @@ def test_no_setting_opens_a_boundary(name: str, value: dict[str, Any]) -> None:
 
 def test_all_fields_are_told() -> None:
     assert set(Definition().to_json()) == set(Definition.__dataclass_fields__)
+
+
+def test_a_copy_s_own_way_is_the_most_special_and_touches_nothing_that_must_hold() -> None:
+    own = {"*": Retention(age_days=1), "quays.*": Retention(age_days=2), "quays.tokyo": Retention()}
+    definitions = Definitions(own)
+    definitions.take("quays.tokyo", 1, {"retention": {"age_days": 60}})
+    kept = {name: definitions.of(name).retention for name in ("ships", "quays.sydney", "quays.sydney.heads", "quays.tokyo", "registry")}
+    assert kept == {
+        "ships": Retention(age_days=1),
+        "quays.sydney": Retention(age_days=2),
+        "quays.sydney.heads": Retention(age_days=2),
+        "quays.tokyo": Retention(),
+        "registry": Retention(),
+    }
+    assert definitions.set_for_all("quays.tokyo") == Retention(age_days=60)
+    assert (definitions.kept_here("registry"), Definitions().kept_here("ships")) == (None, None)
+
+
+def test_settings_that_would_drop_what_holds_are_refused(tmp_path: Path) -> None:
+    node = {"node": "tokyo", "role": "port", "identity": "JPTYO", "folder": tmp_path, "token": "t"}
+    for name in ("registry", "aboard/9321483"):
+        with pytest.raises(ValidationError, match="hold until there are newer ones"):
+            NodeSettings.model_validate({**node, "keep": {name: {"age_days": 30}}})
+    assert NodeSettings.model_validate({**node, "keep": {"*": {"age_days": 30}}}).retentions() == {"*": Retention(age_days=30)}

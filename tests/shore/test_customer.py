@@ -18,13 +18,13 @@ from cargo.registry import Customer, Entry, Stream, entry_body
 from cargo.registry import Node as NodeKeys
 from shore.customer import CustomerNode
 from shore.port import PortNode
-from shore.settings import CustomerSettings, KeepSettings, PortSettings
+from shore.settings import CustomerSettings, PortSettings
 from streams.clock import Clock, WallClock
 from streams.codec import BlockCodec
 from streams.log import Append
 from streams.node.node import Node
 from streams.node.proving import KEY_NAME, load_or_make_key
-from streams.node.settings import KnownPeer, NodeSettings
+from streams.node.settings import KeepSettings, KnownPeer, NodeSettings
 from streams.proof.keys import key_text
 from streams.proof.reading import Copy
 from streams.proof.trust import TOLD_TO_CUSTOMER, registry_trust
