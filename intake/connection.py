@@ -103,6 +103,7 @@ class Connection(asyncio.Protocol):
         packets = self._reader.feed(data)
         if self._login is not None:
             self._early += packets
+            self.pause("login")
         else:
             self._take(packets)
         if self._reader.more:
@@ -162,7 +163,7 @@ class Connection(asyncio.Protocol):
         if self._deaf_since_s is not None and now_s - self._deaf_since_s > (self._keep_alive_s * KEEP_ALIVE_PATIENCE or DEAF_S_MAX):
             self.drop(f"{_DEAF}: {now_s - self._deaf_since_s:.0f} s")
         silent_s = now_s - self._heard_at_s
-        if self._reasons_not_to_read:
+        if self._reasons_not_to_read or self._login is not None:
             return
         if self.gateway is None and silent_s > self._door.settings.connect_within_ms / 1000:
             self.end(Reason.KEEP_ALIVE_TIMEOUT, "no CONNECT came")
@@ -220,6 +221,8 @@ class Connection(asyncio.Protocol):
                     publishes.append(self._checked(packet))
                 elif type(packet) is Control and not self._control(packet):
                     self._early = packets[number + 1 :]
+                    if self._early:
+                        self.pause("login")
                     break
         except Violation as found:
             violation = found
@@ -299,6 +302,7 @@ class Connection(asyncio.Protocol):
         self._answers.clear()
 
     def _begin_login(self, body: bytes) -> None:
+        """Until it is let in, it is read from only until it says more: who leaves meanwhile wants its password checked no more."""
         try:
             connect = read_connect(body)
         except VersionRefused:
@@ -311,7 +315,6 @@ class Connection(asyncio.Protocol):
         elif not connect.client_id and not connect.clean_start and not connect.v5:
             self._refuse(_IDENTIFIER_REFUSED_311, Reason.CLIENT_IDENTIFIER_NOT_VALID, "no client identifier")
         else:
-            self.pause("login")
             self._login = asyncio.get_running_loop().create_task(self._log_in(connect))
 
     async def _log_in(self, connect: Connect) -> None:
@@ -339,7 +342,7 @@ class Connection(asyncio.Protocol):
             self._let_in(gateway, connect, given)
 
     def _let_in(self, gateway: Gateway, connect: Connect, given: str | None) -> None:
-        self.gateway, self._keep_alive_s = gateway, connect.keep_alive_s
+        self.gateway, self._keep_alive_s, self._heard_at_s = gateway, connect.keep_alive_s, self._door.now_s()
         self._packet_bytes_max = connect.packet_bytes_max
         self.session_expiry_s = min(connect.session_expiry_s, SESSION_S_MAX)
         joined = self._door.joined(self, connect)

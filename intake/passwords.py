@@ -41,7 +41,8 @@ def verifies(argon2_hash: str, password: bytes) -> bool:
 
 class PasswordChecks:
     """Checks passwords, one at a time in a thread of its own: first those of addresses that have shown the fewest wrong ones since their
-    last right one; of as many, logins take turns.
+    last right one; of as many, logins take turns. Of a login's addresses that have shown none, it is by turns who waits longest and who
+    came last: a crowd of new addresses holds up for ever neither who was there before it nor who comes into it.
 
     Belongs to one event loop. `close` it at the end.
     """
@@ -98,7 +99,10 @@ class PasswordChecks:
 
     def _next(self) -> tuple[str, _Asked]:
         """Whose turn it is; the line goes to the end."""
-        address, username = min(self._lines, key=lambda one: (self._wrong.get(one[0], 0), self._turns[one[1]]))
+        standing = {one: (self._wrong.get(one[0], 0), self._turns[one[1]]) for one in self._lines}
+        first = min(standing.values())
+        equals = [one for one, its in standing.items() if its == first]
+        address, username = equals[-1 if self._checked % 2 and not first[0] else 0]
         line = self._lines.pop((address, username))
         asked = line.popleft()
         if line:

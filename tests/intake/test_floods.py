@@ -7,6 +7,7 @@ import struct
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import argon2
@@ -17,7 +18,8 @@ from intake.doorway import address_of
 from intake.packets import packet
 from intake.passwords import WAITING_MAX, Crowded, PasswordChecks, verifies
 from intake.settings import EndpointSettings, GatewayLogin
-from tests.intake.stand import DEADLINE_S, OPEN, Stand, eventually, stand
+from streams.clock import StillClock
+from tests.intake.stand import AT, DEADLINE_S, OPEN, Stand, eventually, stand
 from tests.intake.test_clients import HASH, LOGIN, LOGINS
 
 HONEST, HOSTILE, HOSTILE_TOO = "127.0.0.1", "127.0.0.2", "127.0.0.3"
@@ -63,6 +65,10 @@ class Slow:
         self.asked.append(password)
         assert self.go.acquire(timeout=DEADLINE_S)
         return password == b"right"
+
+
+def has_asked(slow: Slow, count: int) -> bool:
+    return len(slow.asked) == count
 
 
 @contextmanager
@@ -128,6 +134,22 @@ async def test_of_many_addresses_those_wait_that_have_shown_a_wrong_password() -
         for _ in wrong:
             slow.go.release()
         assert not any(await asyncio.gather(*wrong))
+
+
+async def test_a_crowd_of_new_addresses_holds_up_neither_who_was_there_before_nor_who_comes_into_it() -> None:
+    with checking() as (slow, checks):
+        waiting = [asyncio.create_task(checks.right(f"crowd-{at}", "gw", "", b"%d" % at)) for at in range(50)]
+        await eventually(lambda: len(slow.asked) == 1)
+        waiting.append(asyncio.create_task(checks.right("comes into it", "gw", "", b"right")))
+        await eventually(lambda: len(checks._lines) == 50)
+        for at in range(2, 6):
+            slow.go.release()
+            await eventually(partial(has_asked, slow, at))
+            waiting.append(asyncio.create_task(checks.right(f"later-{at}", "gw", "", b"later")))
+            await eventually(lambda: len(checks._lines) == 50)
+        assert slow.asked == [b"0", b"right", b"1", b"later", b"2"]
+        for one in waiting:
+            one.cancel()
 
 
 async def test_of_many_addresses_that_have_shown_none_the_logins_take_turns() -> None:
@@ -207,6 +229,34 @@ async def test_a_flood_of_wrong_passwords_keeps_nobody_out(tmp_path: Path, monke
             flood.cancel()
         await asyncio.gather(*floods, return_exceptions=True)
         assert until - queued[0] <= 2, "at most one of each address went before"
+
+
+async def test_who_leaves_before_its_password_is_checked_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """Nor does who waits long lose its place for that, or is taken for silent once it is let in."""
+    clock, slow, wrong = StillClock(AT), Slow(), (LOGIN[0], "wrong")
+    async with stand(tmp_path, LOGINS, clock=clock) as one, client(one, HOSTILE) as (_, first):
+        checks = one.endpoint.logins._checks
+        checks._verify = slow
+        first.write(connect_packet("first", wrong))
+        await eventually(lambda: len(slow.asked) == 1)
+        for number in range(3):
+            async with client(one, f"127.0.1.{number + 1}") as (_, writer):
+                writer.write(connect_packet(f"hostile-{number}", wrong))
+                await eventually(lambda: len(checks._lines) == 1)
+            await eventually(lambda: not checks._lines)
+        async with client(one) as (reader, writer):
+            writer.write(connect_packet("honest", (LOGIN[0], "right")))
+            await eventually(lambda: len(checks._lines) == 1)
+            clock.advance(10 * one.endpoint.settings.connect_within_ms / 1_000)
+            for connection in list(one.endpoint._connections):
+                connection.tend(clock.monotonic_s())
+            slow.go.release(2)
+            assert await answered(reader) == 0
+            for connection in list(one.endpoint._connections):
+                connection.tend(clock.monotonic_s())
+            writer.write(packet(0xC0, b""))
+            assert await reader.readexactly(2) == b"\xd0\0"
+        assert slow.asked == [b"wrong", b"right"]
 
 
 async def test_one_address_has_so_many_places_and_no_more(tmp_path: Path) -> None:
