@@ -7,6 +7,15 @@ import math
 EARTH_RADIUS_NM = 3440.065
 
 
+def is_position(latitude_deg: object, longitude_deg: object) -> bool:
+    """Whether these are numbers of a place on the globe: what a log holds may be anybody's."""
+    return _within(latitude_deg, 90) and _within(longitude_deg, 180)
+
+
+def _within(degrees: object, most: int) -> bool:
+    return isinstance(degrees, int | float) and not isinstance(degrees, bool) and abs(degrees) <= most
+
+
 def distance_nm(latitude_deg: float, longitude_deg: float, other_latitude_deg: float, other_longitude_deg: float) -> float:
     """The great-circle distance of two positions, nautical miles (haversine)."""
     north, other_north = math.radians(latitude_deg), math.radians(other_latitude_deg)

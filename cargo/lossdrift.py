@@ -12,6 +12,7 @@ import numpy as np
 
 from cargo.drift import HOUR_MS, Fix, LossSegment, segment_along
 from cargo.forecast import WIND_MS_MAX, Forecast, Weather
+from cargo.geo import is_position
 from cargo.lossform import UNKNOWN, Filled, position_text, time_text
 from cargo.lossreport import Box, Content
 from cargo.searcharea import SHARES, Search, search_area
@@ -33,7 +34,7 @@ def drift_line(track: Readings, air: Readings, since_at_ms: int, until_at_ms: in
 
     It promises no current: none is measured. A few tenths of a second of work.
     """
-    fixes = [Fix(at_ms, *_both(said, WHERE)) for at_ms, said in track if _is_where(*_both(said, WHERE))]
+    fixes = [Fix(at_ms, *_both(said, WHERE)) for at_ms, said in track if is_position(*_both(said, WHERE))]
     segment = segment_along(fixes, since_at_ms, max(since_at_ms, until_at_ms))
     lately = ((at_ms, *_both(said, WIND)) for at_ms, said in air if until_at_ms - WIND_WITHIN_MS <= at_ms <= until_at_ms)
     winds = [one for one in lately if one[1] >= 0 and abs(one[2]) <= 360]
@@ -95,10 +96,6 @@ def _both(said: Mapping[str, Any], names: tuple[str, str]) -> tuple[float, float
     """These two of a reading; no number where it lacks one: whatever a sensor says may stand in the log."""
     one, other = (float(said.get(name, math.nan)) for name in names)
     return one, other
-
-
-def _is_where(latitude_deg: float, longitude_deg: float) -> bool:
-    return abs(latitude_deg) <= 90 and abs(longitude_deg) <= 180
 
 
 def _told(segment: LossSegment, forecast: Forecast, hours: int) -> str:

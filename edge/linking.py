@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cargo.geo import distance_nm
+from cargo.geo import distance_nm, is_position
 from edge.seeking import POSITION_COUNTS_MS, Seeking
 from edge.settings import PORT_PATIENCE_S, TAKEOVER_S, PortOfCall, ShoreNode
 from edge.turns import Turn
@@ -52,7 +52,7 @@ def last_position(log: LogReader, imo: str) -> Whereabouts | None:
     for batch in log.latest(SHIPS, f"{imo}.location"):
         for row in batch.records.to_pylist():
             latitude, longitude, at_ms = row.get("latitude_deg"), row.get("longitude_deg"), row[ORDER_AT]
-            if isinstance(latitude, float) and isinstance(longitude, float) and (newest is None or at_ms > newest.at_ms):
+            if is_position(latitude, longitude) and (newest is None or at_ms > newest.at_ms):
                 newest = Whereabouts(latitude, longitude, at_ms)
     return newest
 

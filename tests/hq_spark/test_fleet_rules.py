@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from cargo.fleet import MISSING_AT_DISCHARGE_MS, SILENT_MS
 from cargo.registry import Entry, parse_entry
@@ -70,6 +71,16 @@ def test_where_a_box_was_is_not_judged_by_a_time_nobody_knows() -> None:
     column = wrong.schema.get_field_index("device_at_ms")
     assert found(watch, wrong.set_column(column, wrong.schema.field(column), pa.array([NOON_MS + 50 * HOUR_MS]))) == []
     assert found(watch, rows(SHIP, at(A, 3, **here))) == []
+
+
+@pytest.mark.parametrize("odd", [200.0, -1e300, float("inf"), float("nan")])
+def test_a_place_that_is_none_on_the_globe_is_no_place(odd: float) -> None:
+    """What a program appended, or another node brought: the box was heard, nobody knows where."""
+    watch = FleetWatch(WHERE)
+    here, there = {"latitude_deg": 1.0, "longitude_deg": 104.0}, {"latitude_deg": 34.0, "longitude_deg": 152.0}
+    assert found(watch, rows(SHIP, at(A, 0, **here))) == []
+    assert found(watch, rows(SHIP, at(A, 1, latitude_deg=odd, longitude_deg=104.0), at(A, 1.5, latitude_deg=1.0, longitude_deg=odd))) == []
+    assert found(watch, rows(SHIP, at(A, 2, **there))) == [(A, "impossible_speed", "raised")]
 
 
 def test_one_number_on_two_ships_is_told_and_a_box_that_changes_ship_is_not() -> None:

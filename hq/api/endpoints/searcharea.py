@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from cargo.drift import HOUR_MS, HOURS_MAX, PARTICLES_MAX, Fix, LossSegment, segment_along
 from cargo.forecast import CURRENT_MS_MAX, WIND_MS_MAX, Forecast, Weather
+from cargo.geo import is_position
 from cargo.searcharea import Search, search_area
 from hq.api.access import Right
 from hq.api.errors import ApiError, not_found
@@ -87,7 +88,8 @@ def _segment(look: Look, incident_id: str) -> tuple[LossSegment, str]:
     track = look.sight.track(row["ship"]).subquery()
     near = track.c.order_at_ms.between(start - FIXES_WITHIN_MS, end + FIXES_WITHIN_MS)
     signals = [(one["order_at_ms"], one["signals"] or {}) for one in look.rows(select(track).where(near))]
-    fixes = [Fix(at, one["latitude_deg"], one["longitude_deg"]) for at, one in signals if {"latitude_deg", "longitude_deg"} <= one.keys()]
+    there = [(at, one) for at, one in signals if is_position(one.get("latitude_deg"), one.get("longitude_deg"))]
+    fixes = [Fix(at, one["latitude_deg"], one["longitude_deg"]) for at, one in there]
     if not fixes and row["latitude_deg"] is not None:
         fixes = [Fix(start, row["latitude_deg"], row["longitude_deg"])]
     segment = segment_along(fixes, start, end)
