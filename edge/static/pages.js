@@ -253,18 +253,18 @@ function linesForm(report) {
 }
 
 function driftForm(report) {
-  const number = (key, title, most, needed) => h("input", { key: `drift-${key}`, type: "number", min: 0, max: most, step: "any", required: needed, placeholder: title, "aria-label": title });
-  const wind = number("wind", "Wind, m/s", 100, true);
-  const from = number("from", "from, degrees", 360, true);
-  const current = number("current", "Current, m/s", 10);
-  const towards = number("towards", "to, degrees", 360);
+  const number = (key, most, needed) => h("input", { key: `drift-${key}`, type: "number", min: 0, max: most, step: "any", required: needed });
+  const wind = number("wind", 100, true);
+  const from = number("from", 360, true);
+  const current = number("current", 10);
+  const towards = number("towards", 360);
   const fill = (event) => {
     event.preventDefault();
     document.activeElement.blur();
     const weather = { at_ms: 0, wind_speed_ms: Number(wind.value), wind_from_deg: Number(from.value), current_speed_ms: Number(current.value), current_towards_deg: Number(towards.value) };
     act("The drift is filled in, in the wind and the current that you gave.", () => ask("/ship/report", { do: "drift", report: report.report_id, by: myName(), weather: [weather] }));
   };
-  return h("form", { class: "row", onsubmit: fill, "aria-label": "Drift in a wind and a current of your own" }, h("span", { class: "grow" }, "Drift, 24 h, in"), wind, from, current, towards, h("button", { key: "drift" }, "Fill in"));
+  return h("form", { class: "row", onsubmit: fill, "aria-label": "Drift in a wind and a current of your own" }, [["Wind, m/s", wind], ["from, degrees", from], ["Current, m/s", current], ["to, degrees", towards]].map(([title, field]) => h("label", { class: "grow" }, h("span", {}, title), field)), h("button", { key: "drift" }, "Fill in the drift, 24 h"));
 }
 
 function sentForm(report) {

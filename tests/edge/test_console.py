@@ -179,7 +179,7 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     expect(page.get_by_role("row", name=re.compile("Seen afloat"))).to_contain_text(f"given {MASTER}")
     for field, value in (("Wind, m/s", "17"), ("from, degrees", "200"), ("Current, m/s", "0.4"), ("to, degrees", "20")):
         page.get_by_label(field).fill(value)
-    page.get_by_role("button", name="Fill in").click()
+    page.get_by_role("button", name="Fill in the drift, 24 h").click()
     expect(page.get_by_label("Drift of the containers")).to_have_value(re.compile("from 200° and a current of 0.4 m/s to 20°"))
     pictures(tab, "console-report", tmp_path)
     page.get_by_role("button", name=f"Approve as {MASTER}").click()
