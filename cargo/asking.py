@@ -133,6 +133,10 @@ def read_answer(body: Mapping[str, Any]) -> Answer:
     return answer
 
 
+_LEASED = " beside what its open link holds on lease, which is given back as it closes"
+"""What stands between what is left and the day's budget less what passed: `streams/budget.py`."""
+
+
 def answered(ask: Ask, found: Found, allowance: Allowance | None, at_ms: int, wall_at_ms: int) -> Answer:
     """What is said to `ask`, over a link of this `allowance` (None: one with neither budget nor price). `at_ms`: fleet time."""
     told, granted, cost = _price(found, allowance), 0, _cost(found, allowance)
@@ -174,9 +178,9 @@ def _price(found: Found, allowance: Allowance | None) -> str:
         return f"she has no records to send{before}"
     told = f"{found.records:,} records{before}, {found.bytes:,} bytes"
     if allowance is None:
-        return f"{told} over a link without a budget"
-    left = "it has no budget" if allowance.free_bytes is None else f"{allowance.free_bytes:,} bytes are left today"
-    return f"{told} over the {allowance.link} link, cost {allowance.cost(found.bytes):,.4f}; {left}"
+        return f"no cost: {told} over a link without a budget"
+    left = "it has no budget" if allowance.free_bytes is None else f"{allowance.free_bytes:,} bytes are left today{_LEASED}"
+    return f"cost {allowance.cost(found.bytes):,.4f}: {told} over the {allowance.link} link; {left}"
 
 
 def _cost(found: Found, allowance: Allowance | None) -> float | None:

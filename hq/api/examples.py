@@ -164,7 +164,8 @@ _ASK: Fields = {
         "node": "ship-9321483",
         "at_ms": _AT - 3_000,
         "wall_at_ms": _AT - 1,
-        "told": "96 records, 3,007 bytes over the satellite link, cost 0.0241; 4,102,400 bytes are left today",
+        "told": "cost 0.0241: 96 records, 3,007 bytes over the satellite link; 4,102,400 bytes are left today "
+        "beside what its open link holds on lease, which is given back as it closes",
         "records": 96,
         "sent_before": 0,
         "bytes": 3_007,

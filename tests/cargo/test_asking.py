@@ -25,6 +25,7 @@ BODY: dict[str, Any] = {
 SATELLITE = Allowance("satellite", "2026-12-31", free_bytes=1_000, day_bytes=5_000, price_per_mb=8.0, opening_bytes=100)
 
 
+LEASED = " beside what its open link holds on lease, which is given back as it closes"
 Agreed = dict[str, Any]
 """What a question says of the price."""
 PRICE_ALONE: Agreed = {"spend": "nothing"}
@@ -37,7 +38,7 @@ def said(bytes_: int, agreed: Agreed | None = None, allowance: Allowance | None 
 @pytest.mark.parametrize(
     ("bytes_", "agreed", "state", "granted", "words"),
     [
-        (1_000, {}, "answered", 0, "40 records, 1,000 bytes over the satellite link, cost 0.0080; 1,000 bytes are left today"),
+        (1_000, {}, "answered", 0, "cost 0.0080: 40 records, 1,000 bytes over the satellite link; 1,000 bytes are left today" + LEASED),
         (
             1_001,
             {},
@@ -47,7 +48,7 @@ def said(bytes_: int, agreed: Agreed | None = None, allowance: Allowance | None 
         ),
         (5_001, {}, "priced", 0, "more than the 5,000 bytes of a whole day, so ask for a shorter span"),
         (1_001, {"at_most": 0.008}, "answered", 101, "today's budget is raised by 101 bytes"),
-        (1_100, {"at_most": 0.0087}, "priced", 0, "cost 0.0088; 1,000 bytes are left today: more than the 0.0087 agreed to"),
+        (1_100, {"at_most": 0.0087}, "priced", 0, f"1,000 bytes are left today{LEASED}: more than the 0.0087 agreed to"),
         (1_000, {"at_most": 0.0}, "answered", 0, "1,000 bytes are left today"),
         (9_000, PRICE_ALONE, "priced", 0, "cost 0.0720"),
     ],
@@ -55,6 +56,7 @@ def said(bytes_: int, agreed: Agreed | None = None, allowance: Allowance | None 
 def test_what_it_costs_and_whether_it_comes(bytes_: int, agreed: Agreed, state: str, granted: int, words: str) -> None:
     answer = said(bytes_, agreed)
     assert (answer.state, answer.granted_bytes, answer.granted_day) == (state, granted, "2026-12-31" if granted else None)
+    assert answer.told.startswith(f"cost {bytes_ * 8 / 1e6:,.4f}: "), "the price first"
     assert words in answer.told
     assert read_answer(msgspec.to_builtins(answer)) == answer
 
@@ -71,7 +73,7 @@ def test_what_it_costs_and_whether_it_comes(bytes_: int, agreed: Agreed, state: 
 def test_over_a_link_with_a_price_and_no_budget_nothing_comes_before_its_price_is_agreed_to(agreed: Agreed, state: str, words: str) -> None:
     answer = said(500_000, agreed, allowance=replace(SATELLITE, free_bytes=None))
     assert (answer.state, answer.cost, answer.free_bytes, answer.granted_bytes) == (state, 4.0, None, 0)
-    assert answer.told == f"40 records, 500,000 bytes over the satellite link, cost 4.0000; it has no budget{words}"
+    assert answer.told == f"cost 4.0000: 40 records, 500,000 bytes over the satellite link; it has no budget{words}"
     assert read_answer(msgspec.to_builtins(answer)) == answer
     assert said(0, allowance=replace(SATELLITE, free_bytes=None), records=0).state == "answered"
 
