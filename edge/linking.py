@@ -1,9 +1,10 @@
 """Which link a ship keeps: the port's own where she lies in one, the satellite to headquarters at sea, or what her crew says.
 
-Where she lies her position says, and while she has none, the port's network (`edge/seeking.py`). Where a port's door has not answered for a
-while she keeps the satellite beside it, until it does: her alerts are never without a way. Of several nodes of one ship each keeps a port's
-link, and one the satellite's (`edge/turns.py`). Each keeps the satellite's until it has once met headquarters, wherever she lies: before
-that neither knows the other's key, unless it was given, and takes no port's word in the other's name (`streams/node/introducing.py`).
+Where she lies her position says, and while she has none, the port's network (`edge/seeking.py`). Where she lies in no port, headquarters is
+dialled over a network that is not dear, class `lan`, if its door answers there. Where a port's door has not answered for a while she keeps
+headquarters' link beside it, until it does: her alerts are never without a way. Of several nodes of one ship each keeps a port's link, and
+one headquarters' (`edge/turns.py`). Each keeps headquarters' until it has once met it, wherever she lies: before that neither knows the
+other's key, unless it was given, and takes no port's word in the other's name (`streams/node/introducing.py`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cargo.geo import distance_nm, is_position
-from edge.seeking import POSITION_COUNTS_MS, Seeking
-from edge.settings import PORT_PATIENCE_S, TAKEOVER_S, PortOfCall, ShoreNode
+from edge.seeking import POSITION_COUNTS_MS, Seeking, Yard
+from edge.settings import PORT_PATIENCE_S, TAKEOVER_S, Headquarters, PortOfCall
 from edge.turns import Turn
 from edge.wished import Wished
 from streams.log import LogReader
@@ -76,7 +77,7 @@ class LinkChoice:
         self,
         node: Node,
         ports: Sequence[PortOfCall],
-        headquarters: ShoreNode | None,
+        headquarters: Headquarters | None,
         port_patience_s: float = PORT_PATIENCE_S,
         takeover_s: float = TAKEOVER_S,
     ) -> None:
@@ -92,10 +93,10 @@ class LinkChoice:
         self.where: Whereabouts | None = None
         self.port: str | None = None
         self._kept: list[PeerAddress] | None = None
-        self._seeking = Seeking(ports, node.clock)
+        self._seeking, self._yard = Seeking(ports, node.clock), Yard(headquarters.lan_url if headquarters else None, node.clock)
         self._awaited = ""
         self._awaited_since_s = 0.0
-        self._introduces = False
+        self._introduces = self._beside = False
 
     def choose(self, wish: str) -> None:
         """`auto`, `none`, `satellite`, `lan` (headquarters over a network that is not dear, as in a yard), or a port's LOCODE: until the
@@ -138,7 +139,7 @@ class LinkChoice:
         try:
             while True:
                 with suppress(TimeoutError):
-                    asks = self._awaited or self._introduces or self._turn.shared or self._seeking.possible
+                    asks = self._awaited or self._introduces or self._turn.shared or self._seeking.possible or self._yard.possible
                     async with asyncio.timeout(ASK_EVERY_S if asks else None):
                         await self._moved.wait()
                 if self._moved.is_set():
@@ -147,6 +148,8 @@ class LinkChoice:
                 self._turn.share_budgets()
                 if self.wish == AUTO and self._is_astray():
                     await self._seeking.seek()
+                if self.wish == AUTO and self._is_to_dial() and (self.port is None or self._beside):
+                    await self._yard.look(self._is_in_the_yard())
                 wanted = self._wanted()
                 if wanted != self._kept:
                     self._kept = wanted
@@ -163,7 +166,8 @@ class LinkChoice:
         found = self._seeking.found
         port = lies or found
         self.port = port.locode if port else None
-        ashore = [self._headquarters.address(_TO_HEADQUARTERS.get(self.wish, "satellite"))] if self._headquarters else []
+        by_herself: LinkClass = "lan" if self.wish == AUTO and self._yard.there else "satellite"
+        ashore = [self._headquarters.address(_TO_HEADQUARTERS.get(self.wish, by_herself))] if self._headquarters else []
         if self.wish not in (AUTO, NONE, *_TO_HEADQUARTERS):
             port = next(one for one in self._ports if one.locode == self.wish)
         if port is None or self.wish in (NONE, *_TO_HEADQUARTERS):
@@ -174,10 +178,15 @@ class LinkChoice:
         away = self._is_away(port.locode, nodes) and self.wish == AUTO
         if found and away:
             self._seeking.give_up()
-        beside = away or (found is not None and not self._in_session(nodes))
-        self._introduces = self.wish == AUTO and not beside and self._is_unknown()
-        also = self._introduces or (beside and self.wish == AUTO and self._is_to_dial())
+        self._beside = away or (found is not None and not self._in_session(nodes))
+        self._introduces = self.wish == AUTO and not self._beside and self._is_unknown()
+        also = self._introduces or (self._beside and self.wish == AUTO and self._is_to_dial())
         return [*(one.address("port") for one in nodes), *(ashore if also else [])]
+
+    def _is_in_the_yard(self) -> bool:
+        """Whether she is in session with headquarters over a network that is not dear."""
+        status = self._node.links.status().get(self._headquarters.node, {}) if self._headquarters else {}
+        return bool(status.get("open")) and status.get("link") == "lan"
 
     def _is_unknown(self) -> bool:
         """Whether this very node and headquarters' have never met, so that neither knows the other's key from it."""

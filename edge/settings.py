@@ -56,6 +56,24 @@ class ShoreNode(SettingsTable):
         return PeerAddress(node=self.node, url=self.url, link=link, token=self.token)
 
 
+class Headquarters(ShoreNode):
+    """Headquarters' node, dialled at `url` over the satellite; at `lan_url`, if that is given, over a network that is not dear, as a
+    yard's: it answers on such networks alone, so that where it does a ship takes that link by herself.
+    """
+
+    lan_url: DoorUrl | None = None
+
+    @between
+    def _is_proven_there(self) -> Iterator[Problem]:
+        if self.lan_url is not None:
+            yield from unproven(self.lan_url, self.token)
+
+    def address(self, link: LinkClass) -> PeerAddress:
+        """The same for a link of this class."""
+        at = super().address(link)
+        return at.model_copy(update={"url": self.lan_url}) if link == "lan" and self.lan_url else at
+
+
 class PortOfCall(ShoreNode):
     """A port where the ship may lie: its UN/LOCODE, name, centre and radius (nautical miles), and its node; a table for each if it has
     several, which she then links to all. `only_there`: this URL answers on the port's own network alone, so that where it does a ship
@@ -114,7 +132,7 @@ class ShipSettings(SettingsTable):
 
     node: NodeSettings
     intake: IntakeSettings = IntakeSettings(endpoint=EndpointSettings())
-    headquarters: ShoreNode | None = None
+    headquarters: Headquarters | None = None
     ports: tuple[PortOfCall, ...] = ()
     watch: WatchPatience = WatchPatience()
     storm: StormAsking = StormAsking()
@@ -144,6 +162,9 @@ class ShipSettings(SettingsTable):
     @between
     def _has_a_certificate_to_dial_with(self) -> Iterator[Problem]:
         secured = [one.node for _, one in self._shores() if one.is_sound("node", "url") and one.url.startswith("https:")]
+        hq = self.headquarters if self.is_sound("headquarters") else None
+        if hq and hq.is_sound("node", "url", "lan_url") and (hq.lan_url or "").startswith("https:") and hq.node not in secured:
+            secured.append(hq.node)
         if self.node.tls is None and secured:
             yield uncertified(("node", "tls"), secured)
 

@@ -13,7 +13,7 @@ import pytest
 from cargo.identifiers import make_container
 from edge.digesting import DIGESTS, HOUR_MS, Digesting
 from edge.linking import LinkChoice
-from edge.settings import ShoreNode
+from edge.settings import Headquarters
 from edge.waiting import TellingWaiting
 from streams.consumers import CONSUMERS
 from streams.errors import RetryLater
@@ -36,7 +36,7 @@ class Ship:
 
     def __init__(self, node: Node, clock: Calendar, every_h: float = EVERY_H) -> None:
         self.node, self.clock = node, clock
-        shore = ShoreNode.model_validate({"node": "hq", "url": "http://127.0.0.1:1", "token": "token-of-ship-a"})
+        shore = Headquarters.model_validate({"node": "hq", "url": "http://127.0.0.1:1", "token": "token-of-ship-a"})
         self.links = LinkChoice(node, [], shore)
         self.digesting = Digesting(node, self.links, TellingWaiting(node, every_s=3_600), every_h)
 

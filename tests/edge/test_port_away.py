@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from bench.ports import free_port
 from edge.linking import LinkChoice
-from edge.settings import PortOfCall, ShoreNode
+from edge.settings import Headquarters, PortOfCall
 from streams.clock import WallClock
 from streams.log import Append
 from streams.node.node import Node
@@ -46,7 +46,7 @@ async def lying_in_tokyo(
     await ship.append([Append("ships", to_batch([Record(f"{IMO}.location", "GPS-1", SINCE_AT_MS, at)])), readings(0, 10)])
     where = {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": TOKYO[0], "longitude_deg": TOKYO[1]}
     ports = [PortOfCall.model_validate({"node": n, "url": f"http://127.0.0.1:{at}", "token": TOKEN, **where}) for n, at in doors.items()]
-    choice = LinkChoice(ship, ports, ShoreNode(node="hq", url=hq.url, token=TOKEN), patience_s)
+    choice = LinkChoice(ship, ports, Headquarters(node="hq", url=hq.url, token=TOKEN), patience_s)
     choosing = asyncio.create_task(choice.run())
     try:
         yield choice

@@ -12,9 +12,10 @@ import pytest
 from pydantic import SecretStr
 
 from bench.ports import free_port
+from bench.proxy import Proxy
 from edge.linking import LinkChoice
 from edge.seeking import POSITION_COUNTS_MS
-from edge.settings import PortOfCall, ShoreNode
+from edge.settings import Headquarters, PortOfCall
 from streams.clock import WallClock
 from streams.log import Append
 from streams.node.node import Node
@@ -29,7 +30,9 @@ OLD_MS, NEW_MS = 2 * POSITION_COUNTS_MS, 0
 
 
 @asynccontextmanager
-async def at_sea(folder: Path, hq: Node, door: int, heard_ms_ago: int | None, **port: Any) -> AsyncIterator[tuple[Node, LinkChoice]]:
+async def at_sea(
+    folder: Path, hq: Node, door: int, heard_ms_ago: int | None, lan_url: str | None = None, **port: Any
+) -> AsyncIterator[tuple[Node, LinkChoice]]:
     """A ship that gave her position so long ago, or never, with ten readings; `door`: of Tokyo's node."""
     ship = Node(settings("ship-a", folder), WallClock())
     await ship.start()
@@ -39,7 +42,7 @@ async def at_sea(folder: Path, hq: Node, door: int, heard_ms_ago: int | None, **
         await ship.append([Append("ships", to_batch([fix]))])
     where = {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": 35.6, "longitude_deg": 139.8, **port}
     tokyo = PortOfCall.model_validate({"node": "tokyo", "url": f"http://127.0.0.1:{door}", "token": TOKEN, **where})
-    choice = LinkChoice(ship, [tokyo], ShoreNode(node="hq", url=hq.url, token=TOKEN), port_patience_s=1.0)
+    choice = LinkChoice(ship, [tokyo], Headquarters(node="hq", url=hq.url, lan_url=lan_url, token=TOKEN), port_patience_s=1.0)
     choosing = asyncio.create_task(choice.run())
     try:
         yield ship, choice
@@ -71,7 +74,7 @@ async def test_where_only_the_port_s_network_has_its_door_she_is_in_port(tmp_pat
 
 @pytest.mark.parametrize(("heard_ms_ago", "port"), [(NEW_MS, {"only_there": True}), (None, {})], ids=["at-sea", "anywhere"])
 async def test_who_knows_where_she_is_or_reaches_the_door_from_anywhere_keeps_the_satellite(
-    tmp_path: Path, heard_ms_ago: int | None, port: dict[str, bool]
+    tmp_path: Path, heard_ms_ago: int | None, port: dict[str, Any]
 ) -> None:
     hq, tokyo = await started("hq", tmp_path), await started("tokyo", tmp_path)
     async with at_sea(tmp_path, hq, int(tokyo.url.rpartition(":")[2]), heard_ms_ago, **port) as (ship, choice):
@@ -93,6 +96,36 @@ async def test_who_else_answers_there_takes_no_link_from_her(tmp_path: Path) -> 
             await until(lambda: choice.port == "JPTYO")
             await until(lambda: choice.port is None)
             assert over(ship) == {"hq": "satellite"}
+    await hq.stop()
+
+
+async def test_headquarters_is_had_over_a_network_that_is_not_dear_wherever_it_answers_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By herself, at sea by her position; the satellite's link again as soon as it does not answer any longer."""
+    monkeypatch.setattr("edge.seeking.SEEK_EVERY_S", 0.2)
+    hq = await started("hq", tmp_path)
+    yard = Proxy(int(hq.url.rpartition(":")[2]))
+    async with at_sea(tmp_path, hq, free_port(), NEW_MS, await yard.start()) as (ship, choice):
+        await until(lambda: over(ship) == {"hq": "lan"})
+        await until(lambda: hq.log.position("containers") == ship.log.position("containers"))
+        assert yard.carried_bytes > 0
+        assert choice.readings_wait() is False
+        await yard.stop()
+        await until(lambda: over(ship) == {"hq": "satellite"})
+        assert choice.readings_wait() is True
+    await hq.stop()
+
+
+async def test_who_else_answers_in_the_yard_has_the_satellite_s_link_for_a_moment_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edge.seeking.TRIAL_S", 0.5)
+    hq = await started("hq", tmp_path)
+    with answering(200, b"<html>Accept our terms</html>") as door:
+        async with at_sea(tmp_path, hq, free_port(), NEW_MS, f"http://127.0.0.1:{door}") as (ship, choice):
+            await until(lambda: choice._yard.there)
+            await until(lambda: not choice._yard.there and over(ship) == {"hq": "satellite"})
     await hq.stop()
 
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from bench.proxy import Proxy
 from edge.linking import LinkChoice
-from edge.settings import ShoreNode
+from edge.settings import Headquarters
 from streams.node.node import Node
 from streams.node.settings import LinkSettings, PeerAddress
 from streams.policy import LinkClass
@@ -36,7 +36,7 @@ async def at_sea(name: str, folder: Path, hq_url: str, peers: Sequence[PeerAddre
     """
     more = {"metrics_every_s": 0.1, "peers": tuple(peers), "links": links}
     node = Node(settings(name, folder).model_copy(update=more), process="ship")
-    shore = ShoreNode(node="hq", url=hq_url, token=SecretStr(f"token-of-{name}"))
+    shore = Headquarters(node="hq", url=hq_url, token=SecretStr(f"token-of-{name}"))
     node.add_background("links of the ship", LinkChoice(node, [], shore, takeover_s=0.5).run)
     async with up(node):
         yield node
