@@ -17,6 +17,7 @@ from cargo.byhand import BY_REPORT, WORDS
 from landfall.asking import Asked
 from landfall.lognumbers import utc
 from landfall.processes import run_process, settings_of
+from streams.budget import BYTES_A_MB
 
 TIMEOUT_S = 10.0
 HINT = "`landfall ship link --help` tells what there is"
@@ -117,7 +118,8 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
         )
         if unsure := budget["unsure_bytes"]:
             yield (
-                f"  of what is spent, {unsure:,} bytes were leased ahead when the node last ended: "
+                f"  of what is spent, {unsure:,} bytes (cost {unsure / BYTES_A_MB * budget['price_per_mb']:,.2f}) "
+                "were leased ahead as the node was killed: "
                 "they count, so that no byte is spent twice, and may not have passed"
             )
     for name, passed in told["link"]["traffic"].items():

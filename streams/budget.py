@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Literal
 
 from streams.shares import DAYS_MAX, Shares, Word
@@ -84,17 +83,17 @@ class Purse:
         keep: Callable[[Leased], bool],
         now_ms: Callable[[], int],
         shares: Shares | None = None,
-        known: Mapping[str, int] = MappingProxyType({}),
+        known: Mapping[str, int] | None = None,
     ) -> None:
         """`leased`: what was kept last. `keep`: durable when it returns, or False. `now_ms`: the wall's UTC time. `shares`: None where
-        nobody else spends of the budget. `known`: by day what `known_bytes` said as that was kept.
+        nobody else spends of the budget. `known`: by day what `known_bytes` said as that was kept; None: nobody knows.
         """
         self.budget = budget
         self.shares = shares or Shares()
         self._leased, self._keep, self._now_ms = dict(leased), keep, now_ms
         self._day = _day(now_ms())
         self._used = {key: bytes_ for key, bytes_ in leased.items() if " " not in key}
-        self._unsure = {day: max(0, bytes_ - known.get(day, bytes_)) for day, bytes_ in self._used.items()}
+        self._unsure = {} if known is None else {day: max(0, used - known.get(day, 0)) for day, used in self._used.items()}
         self._held_bytes = self._open_links = 0
         self._granted: dict[str, int] = {}
 

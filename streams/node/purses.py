@@ -41,7 +41,7 @@ class Purses:
         budgets = {link: budget for link, settings in links.items() if (budget := settings.budget())}
         self._purses = {
             link: Purse(
-                budget, self._book.get(link, {}), partial(self._keep, link), now_ms, Shares(me, others), self._book.get(_known(link), {})
+                budget, self._book.get(link, {}), partial(self._keep, link), now_ms, Shares(me, others), self._book.get(_known(link))
             )
             for link, budget in budgets.items()
         }

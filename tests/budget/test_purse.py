@@ -17,7 +17,8 @@ class Ship:
     """What is durable on a ship, her clock, and how many bytes truly passed, by the day on which they were allowed."""
 
     def __init__(self, budget: Budget, others: tuple[str, ...] = ()) -> None:
-        self.others, self.known = others, dict[str, int]()
+        self.others = others
+        self.known: dict[str, int] | None = None
         self.budget, self.kept, self.now_ms, self.full = budget, dict[str, int](), NOON_MS, False
         self.writes = 0
         self.truly: dict[str, int] = {}
@@ -134,6 +135,13 @@ def test_of_a_lease_that_a_kill_cut_short_it_is_told_that_it_may_not_have_passed
     assert ship.purse.to_json()["unsure_bytes"] == unsure, "a clean end does not make it known"
     ship.now_ms += DAY_MS
     assert ship.purse.to_json()["unsure_bytes"] == 0, "of another day"
+
+
+def test_what_was_leased_for_the_first_bytes_of_a_day_is_not_taken_for_passed() -> None:
+    ship = Ship(Budget(10_000_000))
+    assert ship.sends(1_000)
+    ship.purse = ship.started()
+    assert ship.purse.to_json()["unsure_bytes"] == ship.kept["2026-05-01"] == LEASE_BYTES + 1_000
 
 
 def test_who_ends_cleanly_has_spent_what_passed_and_no_lease() -> None:

@@ -62,12 +62,12 @@ def test_what_passed_a_link_is_told_with_its_cost_where_a_price_is_set() -> None
 
 def test_a_lease_that_may_not_have_been_spent_is_told_as_that() -> None:
     budget = {"day": "2026-05-01", "bytes_per_day": 500_000, "reserve_bytes": 0, "granted_bytes": 0, "spent_bytes": 80_000, "cost": 0.4}
-    satellite: dict[str, Any] = {**budget, "state": "open", "unsure_bytes": 65_536}
+    satellite: dict[str, Any] = {**budget, "state": "open", "unsure_bytes": 65_536, "price_per_mb": 5.0}
     kept = {"wish": "auto", "peers": {}, "budgets": {"satellite": satellite}, "traffic": {}}
     digests = {"every_h": 6.0, "wait": False, "next_at_ms": None, "last": None}
     told: dict[str, Any] = {"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}
     told["kept_here"] = []
-    assert "of what is spent, 65,536 bytes were leased ahead when the node last ended" in list(_lines(told))[-1]
+    assert "of what is spent, 65,536 bytes (cost 0.33) were leased ahead as the node was killed" in list(_lines(told))[-1]
     satellite["unsure_bytes"] = 0
     assert "leased" not in str(list(_lines(told)))
 

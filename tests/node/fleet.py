@@ -135,6 +135,8 @@ class Station:
 
     def __init__(self, name: str, folder: Path, links: dict[str, str]) -> None:
         self.name, self.folder, self.links = name, folder, links
+        for one in ROLES:  # made once, in this process: all that are started read them
+            public_key(folder / one)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: Forked | None = None

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 from streams.node.node import Node
-from tests.node.fleet import address, settings
+from tests.node.fleet import address, knowing_all, settings
 
 
 async def main(name: str, folder: Path, port: int, links: dict[str, str]) -> None:
-    node = Node(settings(name, folder, port, [address(name, target, url) for target, url in links.items()]))
+    own = settings(name, folder, port, [address(name, target, url) for target, url in links.items()])
+    node = Node(knowing_all(own, folder))
     await node.start()
     await node.run_until_stopped()
 
