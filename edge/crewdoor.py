@@ -23,7 +23,8 @@ from cargo.muster import ACCOUNTED, Roll
 from cargo.slots import Slot
 from edge.alertdesk import AlertDesk
 from edge.linking import LinkChoice
-from edge.reporting import DECISIONS, LossReports
+from edge.reporting import DECISIONS, REPORTS, LossReports
+from edge.waiting import TellingWaiting
 from intake.musters import Called, Musters
 from intake.watching import Watching
 from streams.log import Append
@@ -68,13 +69,14 @@ class Saying(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """What of the ship the console shows: her muster, alerts, loss reports and links."""
+    """What of the ship the console shows: her muster, alerts, loss reports, links, and what is ashore of them."""
 
     watching: Watching
     musters: Musters
     alerts: AlertDesk
     reports: LossReports
     links: LinkChoice
+    telling: TellingWaiting
 
 
 class CrewDoor:
@@ -117,8 +119,15 @@ class CrewDoor:
             "alerts": [alert_told(one) for one in (*_open(alerts), *_closed(alerts)[:CLOSED_MAX])],
             "open_alerts": len(_open(alerts)),
             "reports": [report_head(one) for one in reports],
+            "reports_waiting": self._reports_waiting(),
         }
         return web.json_response(told)
+
+    def _reports_waiting(self) -> int:
+        """How many records of this node's reports neither a port nor headquarters has, as far as they told it."""
+        ashore, log = self._crew.telling.durable().get(REPORTS, {}), self._node.log
+        own = [(origin, one.held) for origin, one in log.ledger(REPORTS).items() if origin.node == log.node]
+        return sum(held.without(ashore.get(origin, ())).count() for origin, held in own)
 
     async def _bay(self, request: web.Request) -> web.Response:
         called, bay = await self._crew.musters.last(), request.match_info["bay"]

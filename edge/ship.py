@@ -59,7 +59,7 @@ async def run_ship(settings: ShipSettings) -> None:
     musters = Musters(watching.call_roll, node.clock)
     Console(node, intake, musters, links, Aboard(telling, digesting, storm))
     ReportDoor(node, reports)
-    CrewDoor(node, Crew(watching, musters, AlertDesk(node), reports, links))
+    CrewDoor(node, Crew(watching, musters, AlertDesk(node), reports, links, telling))
 
     async def take_in() -> None:
         await intake.run(node, node.log, settings.node.node)

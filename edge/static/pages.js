@@ -169,8 +169,14 @@ export function lossPage(board) {
     incidents.length ? null : h("section", { class: "panel heard" }, shape("heard"), " Nothing was lost that this ship knows of."),
     incidents.map((one) => [incidentCard(one, board), reportsPanel(one, board)]),
     adrift.map((id) => reportsPanel({ incident_id: id, adrift: true }, board)),
+    board.reports.length ? ashore(board) : null,
     sightingForm(),
   ];
+}
+
+function ashore(board) {
+  const waits = board.reports_waiting;
+  return h("p", { class: waits ? "late" : "heard" }, waits ? `Of what is written in the reports ${count(waits)} record${waits === 1 ? " is" : "s are"} not ashore yet.` : "All that is written in the reports is ashore: a port or headquarters has it.");
 }
 
 function sightingForm() {

@@ -162,6 +162,14 @@ def test_a_list_without_any_tracker_is_never_shown_as_all_accounted_for(bridge: 
     bridge.windows.close()
 
 
+ASHORE = """async () => {
+    const { lossPage } = await import("/console/pages.js");
+    const report = { incident_id: "i", report_id: "i-1", number: 1, kind: "INITIAL", state: "sent" };
+    const shown = lossPage({ alerts: [], reports: [report], reports_waiting: 0 }).flat(9).filter((one) => one && one.tagName === "P");
+    return shown[0].textContent;
+}"""
+
+
 def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tmp_path: Path) -> None:
     """What a line may not hold is refused in a sentence; the rest is kept with who gave it; the files are what the log says."""
     tab = bridge.enter()
@@ -199,6 +207,8 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     assert saved.value.suggested_filename.endswith("-1.pdf")
     states = [row["body"]["state"] for row in bridge.process.rows("reports")]
     assert states[-5:] == ["edited", "edited", "approved", "sent", "sent"], "the last is the receipt"
+    expect(page.get_by_text(f"Of what is written in the reports {len(states)} records are not ashore yet.")).to_be_visible()
+    assert page.evaluate(ASHORE) == "All that is written in the reports is ashore: a port or headquarters has it."
     page.get_by_label("How many are adrift").fill("2")
     page.get_by_role("button", name="Draft a report").click()
     expect(page.get_by_role("heading", name="Report of containers seen adrift")).to_be_visible()
