@@ -11,6 +11,7 @@ import pyarrow as pa
 from cargo.readings import believed
 
 Value = bool | int | float | str
+TOPIC_CHARS_MAX = 200
 LOCATION, ENVIRONMENT, SHIP_LOG = ".location", ".environment", ".log"
 
 
@@ -43,6 +44,11 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
         return (self.topic, self.device, at, repr(sorted(self.signals.items())))
 
 
+def is_topic(text: str) -> bool:
+    """Whether records can be of it (`streams.words.check_topic`): 1 to TOPIC_CHARS_MAX printable characters."""
+    return 0 < len(text) <= TOPIC_CHARS_MAX and text.isprintable()
+
+
 def ship_topic(topic: str) -> str | None:
     """`location`, `environment`, `noon` or `log` when the topic is one of a ship's; None when it is a container's."""
     if "." not in topic:
@@ -53,7 +59,7 @@ def ship_topic(topic: str) -> str | None:
 
 def rows(records: pa.RecordBatch, stream: str = "", origin: str = "") -> Iterator[Heard]:
     """The rows of a log's batch, in its order. Columns are found by name; a null is a signal the reading did not carry; columns that are no
-    signals are left out, and values that can not be true.
+    signals are left out, values that can not be true, and rows of a topic that is none: no alert could be told of it.
 
     `stream` and `origin` go into the coordinates (`stream:origin:offset`), which stay empty without them.
     """
@@ -70,6 +76,8 @@ def rows(records: pa.RecordBatch, stream: str = "", origin: str = "") -> Iterato
     received_at = records.column("received_at_ms").to_pylist()
     offsets = records.column("offset").to_pylist() if stream and "offset" in names else None
     for at in range(count):
+        if not is_topic(topics[at]):
+            continue
         place = "" if offsets is None else f"{stream}:{origin}:{offsets[at]}"
         yield Heard(topics[at], devices[at] or "", device_at[at], order_at[at], received_at[at], carried[at], place)
 

@@ -7,9 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from streams.records import body_text
+from streams.records import body_text, read_body
 
 EVENT_FIELDS = ("event_id", "event", "classifier", "event_at_ms", "place", "ship", "node", "updated_at_ms", "retracted")
 EXCURSION_FIELDS = ("until_at_ms", "peak_c", "degree_minutes", "unmeasured_ms")
@@ -54,8 +52,8 @@ def _without_kind(body: str) -> str:
 def _fields(body: str | None) -> dict[str, Any]:
     """The body's fields; none when it is no JSON object: of what does not read nothing is told."""
     try:
-        return msgspec.json.decode(body or "{}", type=dict[str, Any])
-    except msgspec.MsgspecError:
+        return read_body(body)
+    except ValueError:
         return {}
 
 

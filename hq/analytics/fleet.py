@@ -21,6 +21,7 @@ from cargo.alerts import Alert
 from cargo.bookings import Registry
 from cargo.fleet import MISSING_AT_DISCHARGE_MS, SILENT_MS, Report, heard_again, judge_container, missing_at_discharge, silent
 from cargo.geo import is_position
+from cargo.heard import is_topic
 from cargo.registry import Custody, Entry, LoadList
 from hq.tables import HISTORY
 from streams.records import BODY, DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC, Record
@@ -110,7 +111,7 @@ class FleetWatch:
         reports: dict[str, list[Report]] = defaultdict(list)
         columns = (boxes.column(name).to_pylist() for name in (TOPIC, ORDER_AT, DEVICE_AT, "origin", "latitude_deg", "longitude_deg"))
         for topic, at_ms, device_at_ms, origin, latitude, longitude in zip(*columns, strict=True):
-            if place := self._place(origin):
+            if is_topic(topic) and (place := self._place(origin)):
                 known = at_ms == device_at_ms and is_position(latitude, longitude)  # else nobody knows when the box was there, or where
                 reports[topic].append(Report(at_ms, place, latitude if known else None, longitude if known else None))
         return reports
@@ -205,7 +206,7 @@ def _departure(body: str) -> Departure | None:
     """The departure that an event's body tells of; None when it tells of something else, or does not read."""
     try:
         event = msgspec.json.decode(body, type=Departure)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return event if event.event == "DEPA" else None
 

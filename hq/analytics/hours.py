@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from cargo.heard import is_topic
 from hq.analytics.writing import idempotent
 from hq.tables import HISTORY, HOURS, TEMPERATURES
 from streams.crash import commit_point
@@ -59,8 +60,9 @@ def changed_hours(spark: SparkSession, root: str) -> tuple[int, pa.Table] | None
 
 
 def hour_records(hours: pa.Table) -> list[Record]:
-    """The records of stream `hours`, by container and hour."""
-    return [_hour_record(row) for row in hours.sort_by([("topic", "ascending"), ("hour_at_ms", "ascending")]).to_pylist()]
+    """The records of stream `hours`, by container and hour; of what is no topic there can be none."""
+    ordered = hours.sort_by([("topic", "ascending"), ("hour_at_ms", "ascending")]).to_pylist()
+    return [_hour_record(row) for row in ordered if is_topic(row["topic"])]
 
 
 def _hour_record(row: Mapping[str, Any]) -> Record:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
+from cargo.heard import is_topic
 from hq.analytics.folding import READ_COLUMNS, STATES, fold_readings, merge_states, state_keys, topics_of
 from hq.analytics.writing import idempotent
 from hq.tables import HISTORY, HISTORY_WRITER, STATE
@@ -111,8 +112,11 @@ def settle_states(spark: SparkSession, root: str, changed: Changed) -> None:
 
 
 def state_records(states: pa.Table, places: Mapping[str, str]) -> list[Record]:
-    """The records of stream `states`, by topic and kind. `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are."""
-    return [_state_record(row, places) for row in states.sort_by([("topic", "ascending"), ("kind", "ascending")]).to_pylist()]
+    """The records of stream `states`, by topic and kind. `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are.
+    Of what is no topic there can be none.
+    """
+    ordered = states.sort_by([("topic", "ascending"), ("kind", "ascending")]).to_pylist()
+    return [_state_record(row, places) for row in ordered if is_topic(row["topic"])]
 
 
 def _state_record(row: Mapping[str, Any], places: Mapping[str, str]) -> Record:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -14,7 +13,7 @@ import pyarrow.dataset as ds
 from cargo.lost import CONFIRMED_STATES
 from cargo.registry import ToldFrom
 from hq.tables import HISTORY
-from streams.records import BODY, TOPIC
+from streams.records import BODY, TOPIC, read_body
 
 PROBABLE = r"PROBABLE_OVERBOARD|lost_container|\\"
 """What a JSON text has somewhere that says so: the words as they are, or escaped."""
@@ -60,6 +59,6 @@ def _before(root: str, topics: Sequence[str]) -> list[dict[str, Any]]:
 
 def _fields(body: str | None) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(body or "{}", type=dict[str, Any])
-    except msgspec.MsgspecError:
+        return read_body(body)
+    except ValueError:
         return {}

@@ -132,5 +132,5 @@ def _muster_of(text: str | None) -> dict[str, Any] | None:
     """The muster that an event's body tells, or None."""
     try:
         return msgspec.structs.asdict(msgspec.json.decode(text or "", type=_Muster))
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None

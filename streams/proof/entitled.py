@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from streams.block import Block, Codec
 from streams.derived import KEPT
 from streams.log import NotProven, NotTheirs
 from streams.policy import Peer
-from streams.records import BODY, TOPIC
+from streams.records import BODY, TOPIC, read_body
 
 Judge = Callable[[str, Mapping[str, Any], str, str], str | None]
 """Why a record (its topic and body, empty where it has none that is an object) is not for a node of this role and identity to write; None
@@ -49,7 +47,6 @@ class Entitled:
 
 def _read(text: str | None) -> Mapping[str, Any]:
     try:
-        body = msgspec.json.decode(text or "{}")
-    except msgspec.DecodeError:
+        return read_body(text)
+    except ValueError:
         return {}
-    return body if isinstance(body, dict) else {}

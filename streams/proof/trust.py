@@ -92,7 +92,7 @@ def registry_trust(log: LogReader) -> Trust:
 def _read(node: str, body: str | None) -> _NodeRecord:
     try:
         return msgspec.json.decode(body or "", type=_NodeRecord)
-    except msgspec.MsgspecError as problem:
+    except (msgspec.MsgspecError, RecursionError) as problem:
         raise Misuse(
             f"the registry's record node/{node} does not read: {problem}", hint='its value is {"keys": ["ed25519:…"]}'
         ) from problem

@@ -6,11 +6,13 @@ that they change seldom.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TypeVar
+
+import msgspec
 
 from streams.consumers import CONSUMERS
 from streams.ledger import Ledger
@@ -63,9 +65,12 @@ def with_word(told: AtHome | None, settled: Mapping[Origin, RangeSet]) -> AtHome
 def told_of_home(log: LogReader, stream: str, about: str, writers: Collection[str] | None = None) -> AtHome | None:
     """The last that was told of `about` in `stream`, by any of `writers` (nodes; None: by whomever); None when nothing was."""
     found = None
-    for body in _latest(log, stream, HOME + about, writers):
-        why = {Origin.parse(origin): str(why) for origin, why in body.get("why", {}).items()}
-        told = AtHome(Position.from_json(body["position"]), Position.from_json(body["floors"]), why)
+    for said in _latest(log, stream, HOME + about, writers, _Home):
+        try:
+            why = {Origin.parse(origin): why for origin, why in said.why.items()}
+            told = AtHome(Position.from_json(said.position), Position.from_json(said.floors), why)
+        except ValueError:
+            continue  # what is of no origin says nothing
         found = told if found is None else _merged(found, told)
     return found
 
@@ -79,9 +84,10 @@ def _merged(one: AtHome, other: AtHome) -> AtHome:
 def ashore(log: LogReader, stream: str, writers: Collection[str]) -> dict[Origin, RangeSet]:
     """Which offsets of `stream` these nodes of one ship have known to be durable ashore, per origin of hers, by their own records."""
     found: dict[Origin, RangeSet] = {}
-    for body in _latest(log, CONSUMERS, ASHORE + stream, writers):
-        for origin, ranges in body["ranges"].items():
-            found.setdefault(Origin.parse(origin), RangeSet()).update((first, end) for first, end in ranges)
+    for said in _latest(log, CONSUMERS, ASHORE + stream, writers, _Ashore):
+        for origin, ranges in said.ranges.items():
+            with suppress(ValueError):  # as above
+                found.setdefault(Origin.parse(origin), RangeSet()).update(ranges)
     return found
 
 
@@ -103,6 +109,21 @@ def in_whole_runs(ranges: RangeSet) -> RangeSet:
     return whole
 
 
-def _latest(log: LogReader, stream: str, topic: str, writers: Collection[str] | None) -> Iterator[dict[str, Any]]:
+class _Home(msgspec.Struct):
+    position: dict[str, int]
+    floors: dict[str, int]
+    why: dict[str, str] = {}
+
+
+class _Ashore(msgspec.Struct):
+    ranges: dict[str, list[tuple[int, int]]]
+
+
+Said = TypeVar("Said", _Home, _Ashore)
+
+
+def _latest(log: LogReader, stream: str, topic: str, writers: Collection[str] | None, form: type[Said]) -> Iterator[Said]:
+    """The last that each origin of these wrote there; of another form it says nothing: a log holds whatever its peers bring."""
     for batch in log.latest(stream, topic, writers):
-        yield json.loads(batch.records.column(BODY)[0].as_py())
+        with suppress(msgspec.MsgspecError, RecursionError):
+            yield msgspec.json.decode(batch.records.column(BODY)[0].as_py() or "", type=form)

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from cargo.digests import DigestFold
-from cargo.heard import Heard, Value, rows, ship_topic
+from cargo.heard import TOPIC_CHARS_MAX, Heard, Value, rows, ship_topic
 from streams.records import Record, to_batch
+from streams.words import check_topic
 from tests.cargo.sea import number
 
 
@@ -31,6 +32,16 @@ def test_rows_carry_what_was_measured_and_nothing_else() -> None:
     ]
     assert [row.coordinates for row in rows(stamped())] == ["", ""]
     assert list(rows(stamped().slice(0, 0))) == []
+
+
+@pytest.mark.parametrize("topic", ["", "a\nb", "x" * (TOPIC_CHARS_MAX + 1), "\0", "\u200b"])
+def test_what_is_of_no_topic_is_not_heard(topic: str) -> None:
+    """Goal: a row as raw columns bring it, of which no alert could be told, ends no rule."""
+    odd = stamped().set_column(0, stamped().schema.field(0), pa.array([topic, number(2)]))
+    assert [row.topic for row in rows(odd)] == [number(2)]
+    with pytest.raises(ValueError, match="a topic is"):
+        check_topic(topic)
+    assert check_topic("x" * TOPIC_CHARS_MAX)
 
 
 ODD: tuple[tuple[str, list[Value], list[Value | None]], ...] = (

@@ -83,6 +83,15 @@ def test_a_place_that_is_none_on_the_globe_is_no_place(odd: float) -> None:
     assert found(watch, rows(SHIP, at(A, 2, **there))) == [(A, "impossible_speed", "raised")]
 
 
+def test_what_is_no_topic_is_not_judged() -> None:
+    """No alert could be told of it."""
+    watch, there = FleetWatch(WHERE), {"latitude_deg": 34.0, "longitude_deg": 152.0}
+    odd = rows(SHIP, at(A, 0, latitude_deg=1.0, longitude_deg=104.0), at(A, 2, **there))
+    for topic in ("a\nb", "", "x" * 201):
+        assert found(watch, odd.set_column(odd.schema.get_field_index("topic"), "topic", pa.array([topic] * 2))) == []
+    assert found(watch, odd) == [(A, "impossible_speed", "raised")]
+
+
 def test_one_number_on_two_ships_is_told_and_a_box_that_changes_ship_is_not() -> None:
     watch = FleetWatch(WHERE)
     assert found(watch, rows(SHIP, at(A, 0), at(B, 0))) == []

@@ -50,6 +50,17 @@ async def test_an_impostor_moves_neither_a_ship_nor_a_box(tmp_path: Path) -> Non
     assert shown["container"] == {IMO: 35.6, BOX: -30.0}
 
 
+def test_of_what_is_no_topic_no_state_is_told(tmp_path: Path) -> None:
+    """A topic as raw columns bring it, of which no record can be made, ends nothing."""
+    log = FileLog(tmp_path / "log", tmp_path / "marker", "ship-a", BlockCodec(), StillClock(AT + 10_000))
+    rows = to_batch([Record(BOX, "T", AT, {"return_c": 4.0}), Record(BOX, "T", AT, {"return_c": 5.0})])
+    log.append([Append("containers", rows.set_column(0, rows.schema.field(0), pa.array(["a\nb", BOX])))])
+    wide = [pa.Table.from_batches([widen(batch)]) for batch in log.read("containers", Position())]
+    told = state_records(Standing(str(tmp_path / "none")).fold_in(pa.concat_tables(wide), 0), PLACES)
+    assert [one.topic for one in told] == [BOX]
+    log.close()
+
+
 def drawn(log: Log, told: list[Record], folder: Path) -> dict[str, dict[str, float | None]]:
     """The latitudes of ships and boxes in a store projected from `log` with `told` in it."""
     log.append([Append("states", to_batch(told))])

@@ -58,7 +58,9 @@ def test_one_record_that_is_not_its_own_has_the_block_refused_for_good(stream: s
     assert "port 'tokyo' (no identity is known here)" in str(nameless)
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "7", "no json", '{"bad": ', "null"])
+@pytest.mark.parametrize(
+    "text", ["", "[1]", "7", "no json", '{"bad": ', "null", "[" * 20_000 + "]" * 20_000, '{"a":' * 5_000 + "1" + "}" * 5_000]
+)
 def test_what_is_no_object_is_judged_as_empty(text: str) -> None:
     asked: ASKED = []
     assert entitled(asked).problem(block(text or None), CODEC) is None
