@@ -5,7 +5,7 @@ Headquarters may say all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from cargo.lost import GONE_STATES
@@ -28,8 +28,8 @@ def foreign_alert(topic: str, body: Mapping[str, Any], role: str, identity: str)
         return f"alert {id_!r} is another's"
     if ship is not None and (role, identity) != ("ship", ship):
         return f"alert {id_!r} speaks of ship {ship!r}"
-    told = body.get("incident_id") or body.get("incident") or body.get("rule") in LOSS_RULES or body.get("status") in LOSS_STATES
-    if told and role != "ship":
+    of_a_loss = _one_of(body.get("rule"), LOSS_RULES) or _one_of(body.get("status"), LOSS_STATES)
+    if (of_a_loss or body.get("incident_id") or body.get("incident")) and role != "ship":
         return f"alert {id_!r} tells of a loss"
     return _foreign_incident(body, identity)
 
@@ -58,6 +58,11 @@ JUDGES = {"alerts": foreign_alert, "reports": foreign_report, "decisions": forei
 def _foreign_incident(body: Mapping[str, Any], identity: str) -> str | None:
     incident = body.get("incident_id")
     return f"incident {incident!r} is another's" if isinstance(incident, str) and incident and not _own(incident, identity) else None
+
+
+def _one_of(value: object, words: Collection[str]) -> bool:
+    """Whether it is one of the words: what a body says may be of any form."""
+    return isinstance(value, str) and value in words
 
 
 def _own(id_: str, identity: str, then: str = "-") -> bool:

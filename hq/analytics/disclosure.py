@@ -65,8 +65,8 @@ def _within(excursion: Mapping[str, Any], from_at_ms: int, until_at_ms: int) -> 
 def _may_tell(evidence: Any, from_at_ms: int, until_at_ms: int) -> bool:
     if not isinstance(evidence, dict):
         return False
-    at_ms = evidence.get("at_ms")
-    return evidence.get("family") in OWN_EVIDENCE and isinstance(at_ms, int) and from_at_ms <= at_ms < until_at_ms
+    at_ms, family = evidence.get("at_ms"), evidence.get("family")
+    return isinstance(family, str) and family in OWN_EVIDENCE and isinstance(at_ms, int) and from_at_ms <= at_ms < until_at_ms
 
 
 def _evidence(evidence: Mapping[str, Any]) -> dict[str, Any]:

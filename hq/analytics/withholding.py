@@ -3,7 +3,7 @@ of the loss report tells them, from when it may (`cargo.lossnotice`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +34,7 @@ def without_probable(root: str, given: pa.Table, told_from: ToldFrom) -> pa.Tabl
     confirmed = _confirmed(bodies.values())
     if back:
         confirmed |= _confirmed(_before(root, sorted(set(given.column(TOPIC).take(pa.array(back)).to_pylist()))))
-    gone = [row for row, body in bodies.items() if _is_probable(body) or (row in back and body.get("alert_id") not in confirmed)]
+    gone = [row for row, body in bodies.items() if _is_probable(body) or (row in back and str(body.get("alert_id")) not in confirmed)]
     kept = sorted(set(range(given.num_rows)).difference(gone))
     return given.take(pa.array(kept, pa.int64())) if gone else given
 
@@ -43,9 +43,10 @@ def _is_probable(body: Mapping[str, Any]) -> bool:
     return body.get("status") == "PROBABLE_OVERBOARD" or body.get("event") == "X_PROBABLE_OVERBOARD"
 
 
-def _confirmed(bodies: Any) -> set[Any]:
+def _confirmed(bodies: Iterable[Mapping[str, Any]]) -> set[str]:
     """The ids of the alerts that a person vouched for."""
-    return {body.get("alert_id") for body in bodies if body.get("status") in CONFIRMED_STATES}
+    said = ((body.get("alert_id"), body.get("status")) for body in bodies)
+    return {id_ for id_, status in said if isinstance(id_, str) and isinstance(status, str) and status in CONFIRMED_STATES}
 
 
 def _before(root: str, topics: Sequence[str]) -> list[dict[str, Any]]:

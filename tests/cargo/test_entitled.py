@@ -132,3 +132,18 @@ def test_alerts_stand_as_they_would_had_nobody_else_spoken(said: list[tuple[tupl
     for owner in (SHIP, OTHER, PORT):
         sides = [one for one in said if one[0][1] in (owner, "")]
         assert stands(sides).get(f"{owner}-1") == stands(said).get(f"{owner}-1")
+
+
+ANY_JSON = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.text(max_size=3),
+    lambda inner: some.lists(inner, max_size=2) | some.dictionaries(some.text(max_size=3), inner, max_size=2),
+    max_leaves=3,
+)
+NAMES = ("alert_id", "ship", "rule", "status", "state", "incident_id", "incident", "evidence", "event", "at_ms", "family")
+
+
+@given(some.dictionaries(some.sampled_from(NAMES), ANY_JSON), some.sampled_from(["ship", "port", "customer"]))
+def test_whatever_a_body_says_it_is_judged(body: Mapping[str, Any], role: str) -> None:
+    """A list for a rule ended who judged it: what a body says may be of any form."""
+    for judge in JUDGES.values():
+        assert judge("MSKU1234565", body, role, SHIP) is None or isinstance(judge("MSKU1234565", body, role, SHIP), str)
