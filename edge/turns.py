@@ -4,10 +4,11 @@ others spent of the day's budget before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
-from typing import Any
+
+import msgspec
 
 from streams.clock import WallClock
 from streams.log import LogReader
@@ -64,10 +65,10 @@ class Turn:
 
 def linked(log: LogReader, name: str, wall_now_ms: int) -> set[str]:
     """The peers with which the ship's node of this name was in session when it last told `metrics`, unless that is STALE_MS ago."""
-    newest = max(_told(log, name), key=lambda body: int(body["wall_at_ms"]), default=None)
-    if newest is None or wall_now_ms - newest["wall_at_ms"] > STALE_MS:
+    newest = max(_told(log, name), key=lambda said: said.wall_at_ms, default=None)
+    if newest is None or wall_now_ms - newest.wall_at_ms > STALE_MS:
         return set()
-    gauges = [(key.split("."), value) for key, value in newest["gauges"].items()]
+    gauges = [(key.split("."), value) for key, value in newest.gauges.items()]
     return {key[1] for key, value in gauges if len(key) == 4 and (key[0], key[3]) == ("link", "open") and value}
 
 
@@ -75,14 +76,25 @@ def spent(log: LogReader, name: str) -> Iterator[dict[str, tuple[str, Word]]]:
     """What the ship's node of this name last said, the newest at the end: per class of link for which it has a budget, the day (UTC) and
     its word of it.
     """
-    for body in sorted(_told(log, name), key=lambda body: int(body["wall_at_ms"])):
-        words, gauges = {}, body["gauges"]
+    for said in sorted(_told(log, name), key=lambda said: said.wall_at_ms):
+        words, gauges = {}, said.gauges
         for link in [key.split(".")[1] for key in gauges if key.startswith("budget.") and key.endswith(".day")]:
-            day, given = date.fromordinal(int(gauges[f"budget.{link}.day"])).isoformat(), f"budget.{link}.given_bytes."
-            gifts = {key.removeprefix(given): int(bytes_) for key, bytes_ in gauges.items() if key.startswith(given)}
-            words[link] = day, Word(int(gauges[f"budget.{link}.spent_here_bytes"]), gifts)
+            with suppress(KeyError, ValueError, OverflowError):  # what a program wrote there that is no node's word says nothing
+                day, given = date.fromordinal(int(gauges[f"budget.{link}.day"])).isoformat(), f"budget.{link}.given_bytes."
+                gifts = {key.removeprefix(given): int(bytes_) for key, bytes_ in gauges.items() if key.startswith(given)}
+                words[link] = day, Word(int(gauges[f"budget.{link}.spent_here_bytes"]), gifts)
         yield words
 
 
-def _told(log: LogReader, name: str) -> list[dict[str, Any]]:
-    return [json.loads(batch.records.column(BODY)[0].as_py()) for batch in log.latest(METRICS, f"{name}.ship", [name])]
+class _Said(msgspec.Struct):
+    wall_at_ms: int
+    gauges: dict[str, float | bool]
+
+
+def _told(log: LogReader, name: str) -> list[_Said]:
+    """What it last told of each of its generations; of another form it says nothing."""
+    told = []
+    for batch in log.latest(METRICS, f"{name}.ship", [name]):
+        with suppress(msgspec.MsgspecError, RecursionError):
+            told.append(msgspec.json.decode(batch.records.column(BODY)[0].as_py() or "", type=_Said))
+    return told

@@ -7,18 +7,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 
 from bench.proxy import Proxy
 from edge.linking import LinkChoice
 from edge.settings import Headquarters
+from edge.turns import linked, spent
+from streams.log import Append
 from streams.node.node import Node
 from streams.node.settings import LinkSettings, PeerAddress
 from streams.policy import LinkClass
+from streams.records import BODY, Record, to_batch
 from tests.node.fleet import address, readings, until
 from tests.node.test_budgets import up
 from tests.node.test_companions import alert, has, settings, started
+from tests.streams.logkit import open_log
 
 Links = Mapping[LinkClass, LinkSettings]
 BUDGET, RESERVE = 3_000_000, 600_000
@@ -124,3 +129,27 @@ async def test_a_node_says_what_it_spends_of_from_its_first_word_on(tmp_path: Pa
         assert "budget.satellite.day" in node.metrics.body(0, 0)["gauges"]
     finally:
         await node.stop()
+
+
+ODD: tuple[str, ...] = (
+    "",
+    "[]",
+    '{"wall_at_ms":"now","gauges":{}}',
+    '{"wall_at_ms":1,"gauges":[]}',
+    '{"wall_at_ms":1,"gauges":{"budget.satellite.day":1e300,"budget.satellite.spent_here_bytes":1}}',
+    '{"wall_at_ms":1,"gauges":{"budget.satellite.day":0,"budget.satellite.spent_here_bytes":1}}',
+    '{"wall_at_ms":1,"gauges":{"budget.satellite.day":739000}}',
+    '{"gauges":' + "[" * 20_000 + "]" * 20_000 + "}",
+)
+
+
+@pytest.mark.parametrize("body", ODD)
+def test_what_is_no_node_s_word_says_nothing(tmp_path: Path, body: str) -> None:
+    """Any program beside the node may write into `metrics`, and a port may bring it."""
+    log = open_log(tmp_path, "bridge")
+    rows = to_batch([Record("bridge.ship", body={"a": 1})])
+    at = rows.schema.get_field_index(BODY)
+    log.append([Append("metrics", rows.set_column(at, rows.schema.field(at), pa.array([body])))])
+    assert linked(log, "bridge", 0) == set()
+    assert [words for words in spent(log, "bridge") if words] == []
+    log.close()
