@@ -22,6 +22,7 @@ from streams.errors import LandfallError, RetryLater
 from streams.link.door import AppendDoor, ReadDoor
 from streams.log import Append
 from streams.logs.files import FileLog
+from streams.node.proving import public_key
 from streams.node.upkeep import IDLE_S, REST_SHARE
 from streams.patience import Standing
 from streams.policy import LinkClass
@@ -88,7 +89,7 @@ class StationNode:
             "port": self.port,
             "token": _token(self.name),
             "metrics_every_s": METRICS_EVERY_S,
-            "known": [_known(other, self.name) for other in self.others if other != self.name],
+            "known": [_known(other, self.name, self.folder) for other in self.others if other != self.name],
             "peers": [
                 {"node": one.node, "url": f"http://127.0.0.1:{one.port}", "link": one.link, "token": _token(f"{self.name} at {one.node}")}
                 for one in self.dials
@@ -181,6 +182,7 @@ def _identity(name: str) -> str:
     return {"ship": IMO, "hq": "USLAX"}.get(name) or LOCODES[name]
 
 
-def _known(other: str, here: str) -> dict[str, str]:
+def _known(other: str, here: str, folder: Path) -> dict[str, Any]:
     role = other if other in ("ship", "hq") else "port"
-    return {"node": other, "role": role, "identity": _identity(other), "token": _token(f"{other} at {here}")}
+    token, keys = _token(f"{other} at {here}"), [public_key(folder / other)]
+    return {"node": other, "role": role, "identity": _identity(other), "token": token, "keys": keys}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from streams.errors import Corrupt, LandfallError, Misuse
+from streams.errors import LandfallError, Misuse
 from streams.policy import Peer, companions
 from streams.proof.keys import key_from_text, key_text
 from streams.proof.trust import INTRODUCED, Trust
@@ -26,7 +26,7 @@ class Introductions:
     """
 
     def __init__(self, folder: Path, peers: Mapping[str, Peer], report: Callable[..., None]) -> None:
-        """`folder`: the node's. `peers`: all nodes that are known, this one among them. Raises Corrupt when what was kept does not read."""
+        """`folder`: the node's. `peers`: all nodes that are known, this one among them. What was kept and does not read is told of."""
         self._file, self.peers, self._report = folder / FILE_NAME, peers, report
         self._trust = Trust(_read(self._file), INTRODUCED)
         self._told: set[tuple[str, bytes]] = set()
@@ -81,20 +81,16 @@ class Introductions:
 
 
 def _read(path: Path) -> dict[str, frozenset[bytes]]:
+    """A line that is no key is passed over: that node is asked again, and nothing is believed for it meanwhile."""
     found: dict[str, frozenset[bytes]] = {}
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return found
-    except UnicodeDecodeError as problem:
-        raise Corrupt(f"{path} does not read: {problem}", hint=_MEND) from None
     for line in lines:
         node, _, text = line.partition("=")
         try:
             found[node] = found.get(node, frozenset()) | {key_from_text(text)}
         except Misuse as problem:
-            raise Corrupt(f"{path} does not read: {problem}", hint=_MEND) from None
+            _log.warning("a line of %s is passed over, for it does not read: %s", path, problem)
     return found
-
-
-_MEND = "mend the line, or take the file away: then the next key that a node shows counts as its own"

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from streams.budget import Tariff
-from streams.errors import Misuse
 from streams.policy import LinkClass
 from streams.replacing import replace_file
 
@@ -48,9 +47,8 @@ class Traffic:
     """Counts sessions, those that have ended and those that are; what it has counted goes on where it stood after a start."""
 
     def __init__(self, folder: Path, tariffs: Mapping[LinkClass, Tariff], now_at_ms: int) -> None:
-        """`folder`: the node's, where it is kept. `tariffs`: of the classes that have one. `now_at_ms`: by the wall's clock, UTC.
-
-        Raises Misuse when what was kept does not read.
+        """`folder`: the node's, where it is kept; what does not read is counted anew. `tariffs`: of the classes that have one. `now_at_ms`:
+        by the wall's clock, UTC.
         """
         self._path, self._tariffs = folder / FILE_NAME, tariffs
         kept = _read(self._path) or _Kept(now_at_ms, {})
@@ -98,4 +96,5 @@ def _read(path: Path) -> _Kept | None:
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as problem:
-        raise Misuse(f"{path} does not read: {problem}", hint="delete it; what passed the links is counted anew then") from problem
+        _log.warning("%s does not read, so what passed the links is counted anew: %s", path, problem)
+        return None

@@ -23,7 +23,7 @@ from streams.errors import LandfallError
 from streams.link.door import AppendDoor, ReadDoor
 from streams.log import Append
 from streams.node.node import Node
-from streams.node.proving import public_key
+from streams.node.proving import KEY_NAME, public_key
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.policy import LinkClass, Role
 from streams.records import Record, to_batch
@@ -64,10 +64,13 @@ def address(source: str, target: str, url: str, link: LinkClass = "lan") -> Peer
     return PeerAddress(node=target, url=url, link=link, token=SecretStr(f"token-of-{source}"))
 
 
-def knowing_all(one: NodeSettings, folder: Path) -> NodeSettings:
-    """The same with the keys of all it knows, as the fleet's settings below `folder` make them: what a port passes on is believed."""
-    known = (peer.model_copy(update={"keys": (public_key(folder / peer.node),)}) for peer in one.known)
-    return one.model_copy(update={"known": tuple(known)})
+def knowing_all(one: NodeSettings, folder: Path, *, made: bool = False) -> NodeSettings:
+    """The same with the keys of all it knows, as the fleet's settings below `folder` make them: what a port passes on is believed. `made`:
+    of those alone that have one already.
+    """
+    having = {peer.node for peer in one.known if not made or (folder / peer.node / KEY_NAME).exists()}
+    keys = {node: {"keys": (public_key(folder / node),)} for node in having}
+    return one.model_copy(update={"known": tuple(peer.model_copy(update=keys.get(peer.node, {})) for peer in one.known)})
 
 
 class Calendar(StillClock):
@@ -135,8 +138,7 @@ class Station:
 
     def __init__(self, name: str, folder: Path, links: dict[str, str]) -> None:
         self.name, self.folder, self.links = name, folder, links
-        for one in ROLES:  # made once, in this process: all that are started read them
-            public_key(folder / one)
+        public_key(folder / name)  # made in this process, before any that is started reads it
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: Forked | None = None

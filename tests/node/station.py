@@ -14,7 +14,7 @@ from tests.node.fleet import address, knowing_all, settings
 
 async def main(name: str, folder: Path, port: int, links: dict[str, str]) -> None:
     own = settings(name, folder, port, [address(name, target, url) for target, url in links.items()])
-    node = Node(knowing_all(own, folder))
+    node = Node(knowing_all(own, folder, made=True))
     await node.start()
     await node.run_until_stopped()
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.clock import WallClock
-from streams.errors import Corrupt, NotAllowed
+from streams.errors import NotAllowed
 from streams.log import Append
 from streams.node.introducing import FILE_NAME, OTHER_KEY
 from streams.node.node import Node
@@ -17,7 +16,7 @@ from streams.node.proving import KEY_NAME
 from streams.proof.keys import key_text
 from streams.records import Record, to_batch
 from streams.session.receiving import FORGED, UNCOVERED
-from tests.node.fleet import address, introduced, settings, until
+from tests.node.fleet import address, introduced, until
 from tests.node.test_believing import forgery, key_of, named, node, relay
 from tests.node.test_companions import started
 from tests.node.test_definitions import bodies
@@ -133,10 +132,11 @@ async def test_a_file_that_a_port_wrote_is_believed_no_more_than_the_port(tmp_pa
     await stop(hq)
 
 
-async def test_a_line_that_is_no_key_stops_the_node_with_a_sentence(tmp_path: Path) -> None:
+async def test_a_line_that_is_no_key_is_told_of_and_stops_no_node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "hq").mkdir()
-    (tmp_path / "hq" / FILE_NAME).write_text("ship-a=quack\n")
-    one = Node(settings("hq", tmp_path), WallClock())
-    with pytest.raises(Corrupt, match=r"known\.keys does not read"):
-        await one.start()
-    await one.stop()
+    tokyo = key_text(STRANGER.public)
+    (tmp_path / "hq" / FILE_NAME).write_text(f"ship-a=quack\ntokyo={tokyo}\n")
+    hq = await node("hq", tmp_path)
+    assert "a line of" in caplog.text
+    assert (hq.has_met("ship-a"), hq.has_met("tokyo")) == (False, True)
+    await hq.stop()

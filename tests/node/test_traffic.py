@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from streams.budget import Tariff
-from streams.errors import Misuse
 from streams.node.traffic import FILE_NAME, KEPT_EVERY_S, Passed, Traffic
 
 NOON_MS = 1_777_636_800_000
@@ -60,7 +59,7 @@ def test_on_a_full_disk_it_counts_on(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert begun(tmp_path).status(())["satellite"]["sent_bytes"] == 300_000
 
 
-def test_what_does_not_read_is_not_taken_for_nothing(tmp_path: Path) -> None:
+def test_what_does_not_read_is_told_of_and_stops_no_node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / FILE_NAME).write_text('{"since_at_ms": "yesterday"}')
-    with pytest.raises(Misuse, match="does not read"):
-        begun(tmp_path)
+    assert begun(tmp_path).status(()) == {}
+    assert "counted anew" in caplog.text
