@@ -20,10 +20,11 @@ from streams.logs.disowned import Disowned
 from streams.logs.filereading import FileLogReader
 from streams.logs.frames import FoundFrame, find_frames
 from streams.logs.index import INDEX_NAME, UNREADABLE, IndexDamaged, IndexReader, uri_to_read
+from streams.logs.indexbytes import sum_problem
 from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.marker import Marker, marked_node
 from streams.logs.replaying import Placing, Replay
-from streams.logs.segments import file_path, mapped, segment_numbers
+from streams.logs.segments import file_path, mapped, segment_numbers, unreadable
 from streams.logs.viewing import PassedOver
 
 INDEXED_S = 5.0
@@ -36,11 +37,14 @@ Told = Callable[[Damage], None]
 def index_problem(log: Path) -> str | None:
     """Why the index does not have all that is in the files of the log in folder `log`; None when it has, or its node is about to see to it.
 
-    Looks only behind what was indexed last, for INDEXED_S at most. Raises Unreadable.
+    Looks at its bytes, where it has a digest, and behind what was indexed last, for INDEXED_S at most. Raises Unreadable.
     """
-    if not (log / INDEX_NAME).exists():
+    index = log / INDEX_NAME
+    if not index.exists():
         return "it is missing"
     try:
+        if (altered := sum_problem(index)) is not None:
+            return altered
         until_s, first = time.monotonic() + INDEXED_S, _mark(log)
         while (mark := _mark(log)) == first and (commit := _commit_behind(log, mark)) is not None:
             if time.monotonic() > until_s or time.time() - _written_s(log) >= INDEXED_S:
@@ -48,6 +52,8 @@ def index_problem(log: Path) -> str | None:
             time.sleep(_LOOK_EVERY_S)
     except (IndexDamaged, *UNREADABLE) as problem:
         return str(problem)
+    except OSError as problem:
+        raise unreadable(index, problem) from problem
     return None
 
 
@@ -70,6 +76,8 @@ def _bring_up(log: Path, index: Path, codec: Codec, on_damage: Told) -> None:
     placing = Placing(codec, Disowned(log, disk, codec), Marker(marker, marked_node(marker) or "", disk).reached)
     damages: list[Damage] = []
     try:
+        if (altered := sum_problem(log / INDEX_NAME)) is not None:
+            raise IndexDamaged(altered)
         with closing(sqlite3.connect(uri_to_read(log / INDEX_NAME), uri=True)) as old, closing(sqlite3.connect(index)) as new:
             old.backup(new)
         Replay(log, placing, damages.append, IndexWriter.open_for(index, disk), whole=False).run().index.close()

@@ -76,7 +76,16 @@ def _index_spoiled(home: Path) -> None:
     (home / "log" / "index.sqlite").write_bytes(b"no database" * 1_000)
 
 
-HARMS = [_half_of_the_wal, _beginning_of_the_wal, _wal_lost, _index_lost, _index_spoiled]
+def _page_of_the_index_spoiled(home: Path) -> None:
+    """Of one that was closed: what SQLite reads without a word, or is stopped by in the midst."""
+    open_log(home, options=SMALL).close()
+    index = home / "log" / "index.sqlite"
+    data = bytearray(index.read_bytes())
+    data[4 * 4_096 : 5 * 4_096] = bytes(4_096)
+    index.write_bytes(data)
+
+
+HARMS = [_half_of_the_wal, _beginning_of_the_wal, _wal_lost, _index_lost, _index_spoiled, _page_of_the_index_spoiled]
 
 
 @pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__.lstrip("_"))
