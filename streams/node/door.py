@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast, get_args
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from aiohttp import web
 
 from streams.block import Block
@@ -33,7 +34,7 @@ from streams.node.settings import NodeSettings
 from streams.patience import Standing
 from streams.policy import LinkClass
 from streams.ranges import RangeSet
-from streams.records import BODY, TOPIC, concat, read_body
+from streams.records import BODY, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, concat, read_body
 from streams.retention.known import HOMES
 from streams.retention.starts import starts_of
 from streams.session.summaries import checked_ranges, checked_reason
@@ -313,10 +314,22 @@ def _link_class(name: str) -> LinkClass:
 
 
 def _records(ipc: bytes) -> pa.RecordBatch:
-    """The rows of an Arrow IPC stream as one batch. Raises ValueError (Arrow's own included) for bytes that are none."""
+    """The rows of an Arrow IPC stream as one batch. Raises ValueError (Arrow's own included) for bytes that are none, and for rows whose
+    topic, or source, is none.
+    """
     with pa.ipc.open_stream(ipc) as reader:
         batches = list(reader)
-        return batches[0] if len(batches) == 1 else concat([*batches, pa.RecordBatch.from_pylist([], schema=reader.schema)])
+        records = batches[0] if len(batches) == 1 else concat([*batches, pa.RecordBatch.from_pylist([], schema=reader.schema)])
+    checks: tuple[tuple[str, Callable[[Any], object]], ...] = (
+        (TOPIC, check_topic),
+        (SOURCE_STREAM, check_stream),
+        (SOURCE_ORIGIN, Origin.parse),
+    )
+    for name, check in checks:
+        if name in records.schema.names and pa.types.is_string(records.column(name).type):
+            for value in pc.unique(records.column(name)).drop_null().to_pylist():
+                check(value)
+    return records
 
 
 def _appended(answer: Appended) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -181,5 +182,9 @@ def _pairs(rows: pa.Table, *names: str) -> set[tuple[str, Origin]]:
     """The (stream, origin) that these columns name, where there are such columns."""
     if not set(names) <= set(rows.schema.names):
         return set()
-    pairs = set(zip(*(rows.column(name).to_pylist() for name in names), strict=True))
-    return {(stream, Origin.parse(origin)) for stream, origin in pairs if stream is not None and origin is not None}
+    pairs = set()
+    for stream, origin in set(zip(*(rows.column(name).to_pylist() for name in names), strict=True)):
+        if stream is not None and origin is not None:
+            with suppress(ValueError):  # what names no origin was kept of nothing
+                pairs.add((stream, Origin.parse(origin)))
+    return pairs

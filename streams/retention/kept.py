@@ -79,7 +79,10 @@ def shown(rows: pa.Table, ledger: Callable[[str], Ledger]) -> pa.Table:
 def _gone(ledger: Ledger, origin: str) -> RangeSet:
     """What will never come, and what lies below the floor: a kept record is all that is left of it here."""
     ranges = RangeSet()
-    one = ledger.get(Origin.parse(origin))
+    try:
+        one = ledger.get(Origin.parse(origin))
+    except ValueError:  # what names no origin is kept of nothing
+        return ranges
     if one is not None:
         ranges.add(0, one.floor)
         for others in one.gone.values():

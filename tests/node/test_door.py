@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
+import pyarrow as pa
 import pytest
 
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
@@ -23,7 +24,7 @@ from streams.link.door import APPEND_BYTES_MAX, AppendDoor, ReadDoor
 from streams.log import Append
 from streams.node.node import Node
 from streams.records import Record, to_batch
-from streams.words import Position
+from streams.words import Coordinates, Origin, Position
 from tests.node.fleet import SINCE_AT_MS, readings, settings, started, until
 
 
@@ -106,6 +107,28 @@ async def test_what_the_node_says_of_its_own_records_no_other_program_writes(tmp
     with pytest.raises(NotAllowed, match=f"{stream} is what the node itself says"):
         await asyncio.to_thread(AppendDoor(node.url, "door-of-tokyo").append, [Append(stream, to_batch([Record("x", signals={"v": 1})]))])
     assert node.log.own_end(stream, node.log.origin) == 0
+    await node.stop()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "sentence"),
+    [
+        ("topic", "a\nb", "a topic is"),
+        ("topic", "", "a topic is"),
+        ("source_stream", "no such!", "stream"),
+        ("source_origin", "junk", "junk"),
+    ],
+)
+async def test_raw_columns_are_looked_at_as_records_are(tmp_path: Path, column: str, value: str, sentence: str) -> None:
+    """Whoever appends columns, and no records: what no record could say is refused, and nothing of that request is in the log."""
+    node = await started("tokyo", tmp_path)
+    source = Coordinates("events", Origin("hq", 1), 7)
+    rows = to_batch([Record("MSKU1234565", signals={"v": 1}, source=source), Record("MSKU7654321", signals={"v": 1}, source=source)])
+    at = rows.schema.get_field_index(column)
+    odd = rows.set_column(at, rows.schema.field(at), pa.array([rows.column(column)[0].as_py(), value]))
+    with pytest.raises(Misuse, match=sentence):
+        await asyncio.to_thread(AppendDoor(node.url, "door-of-tokyo").append, [Append("containers", rows), Append("containers", odd)])
+    assert node.log.own_end("containers", node.log.origin) == 0
     await node.stop()
 
 
