@@ -25,9 +25,12 @@ from streams.records import (
     read_body,
     signal_names,
 )
+from streams.words import TOPIC_CHARS_MAX
 
 BODY_BYTES_MAX = 800_000
 """Of the body's text. Kafka's clients take messages up to 1,000,000 bytes unless told otherwise."""
+MESSAGE_BYTES_MAX = 950_000
+"""Of a whole message, its key included: what is longer goes without its signals and body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ def messages(batch: Batch) -> Iterator[Message]:
 
     `source` names the coordinates of the record this one was made from, but not to customers: offsets of streams that all share would tell
     how much others have there. A body that is longer than BODY_BYTES_MAX, or does not read (`streams.records.read_body`), is left out:
-    `body` is null and `body_left_out` has its length and digest.
+    `body` is null and `body_left_out` has its length and digest. Of a record that would be longer than MESSAGE_BYTES_MAX with its signals
+    these are left out, too, and topic and device are cut to TOPIC_CHARS_MAX: `left_out` has length and digest of what it would have been.
     """
     signals = signal_names(batch.records)
     shared = not batch.stream.startswith(CUSTOMERS)
@@ -55,7 +59,16 @@ def messages(batch: Batch) -> Iterator[Message]:
             value["source"] = {"stream": row[SOURCE_STREAM], "origin": row[SOURCE_ORIGIN], "offset": row[SOURCE_OFFSET]}
         value["signals"] = {name: row[name] for name in signals if row[name] is not None}
         value |= _body(row[BODY])
-        yield Message(row[TOPIC].encode(), orjson.dumps(value))
+        yield _fitting(row[TOPIC], value)
+
+
+def _fitting(topic: str, value: dict[str, Any]) -> Message:
+    whole = orjson.dumps(value)
+    if len(topic.encode()) + len(whole) <= MESSAGE_BYTES_MAX:
+        return Message(topic.encode(), whole)
+    cut = {name: value[name] and value[name][:TOPIC_CHARS_MAX] for name in (TOPIC, DEVICE)}
+    told = {"bytes": len(whole), "sha256": hashlib.sha256(whole).hexdigest()}
+    return Message(topic[:TOPIC_CHARS_MAX].encode(), orjson.dumps(value | cut | {"signals": {}, "body": None, "left_out": told}))
 
 
 def _body(text: str | None) -> dict[str, Any]:

@@ -182,6 +182,7 @@ class Door:
             raise NotAllowed(f"{append.stream} is what the node itself says of its records: no other program writes into it")
         try:
             self._node.originating.check(append.stream)
+            await asyncio.to_thread(self._node.originating.check_said, append)
         except NotAllowed:
             await self._node.append([])  # a first attempt that is still on its way is done then
             if not await asyncio.to_thread(self._node.log.repeats, append):

@@ -95,7 +95,7 @@ class Node:
         self.definitions = Definitions(settings.retentions())
         self._defining = Defining(settings.me(), self.definitions, self.report)
         self.retaining = Retaining(settings, self.definitions, self.clock, self.metrics, self.report)
-        self.originating = Originating(settings.me(), self.definitions, self.metrics, self.report)
+        self.originating = Originating(settings.me(), self.definitions, self._judges, self.metrics, self.report)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None

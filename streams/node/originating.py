@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from streams.consumers import CONSUMERS
 from streams.definitions import Definitions, may_originate
@@ -14,6 +14,7 @@ from streams.errors import NotAllowed
 from streams.log import Append, LogReader
 from streams.metrics import Metrics
 from streams.policy import Peer
+from streams.proof.entitled import Judge, not_own
 from streams.records import BODY, Record, to_batch
 
 told = logging.getLogger("landfall.node")
@@ -32,8 +33,11 @@ class Originating:
     A customer's own node tells nobody anything, which is nothing to tell of.
     """
 
-    def __init__(self, me: Peer, definitions: Definitions, metrics: Metrics, report: Callable[..., None]) -> None:
-        self._me, self._definitions, self._metrics, self._report = me, definitions, metrics, report
+    def __init__(
+        self, me: Peer, definitions: Definitions, judges: Mapping[str, Judge], metrics: Metrics, report: Callable[..., None]
+    ) -> None:
+        """`judges`: by stream, what others hold against who this node is before they take what it wrote."""
+        self._me, self._definitions, self._judges, self._metrics, self._report = me, definitions, judges, metrics, report
         self._kept: set[str] = set()
         self._noted: set[str] = set()
         self._redefined = asyncio.Event()
@@ -52,6 +56,12 @@ class Originating:
                 f"'{self._me.node}' may not write into {stream}: it is written by {self._writers(stream)}",
                 hint=f"nothing was written; headquarters says who may: landfall stream set {parent_of(stream)} originate=…",
             )
+
+    def check_said(self, append: Append) -> None:
+        """Raises NotAllowed where a record is not this node's to say: nobody else would take it, nor what stands behind it."""
+        judge = self._judges.get(append.stream)
+        if judge is not None and (why := not_own(judge, append.records, self._me)):
+            raise NotAllowed(f"'{self._me.node}' may not say that in {append.stream}: {why}", hint="nothing was written")
 
     def appended(self, appends: Iterable[Append]) -> None:
         """These are in the log. Of what nobody could be refused, what goes to no other node is counted (`kept_here`) and told once."""

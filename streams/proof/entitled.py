@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from streams.block import Block, Codec
 from streams.derived import KEPT
 from streams.log import NotProven, NotTheirs
@@ -36,13 +38,17 @@ class Entitled:
             return NotTheirs(f"{what} is not taken: nobody here knows what '{block.origin.node}' is")
         if not codec.knows(block.codec):
             return NotProven(f"{what} is of encoding {block.codec}, which is not known here", forged=False)
-        rows = codec.decode(block)
-        topics, bodies = (rows.column(name).to_pylist() for name in (TOPIC, BODY))
-        for topic, text in dict.fromkeys(zip(topics, bodies, strict=True)):
-            if why := judge(topic, _read(text), peer.role, peer.identity):
-                who = f"{peer.role} '{peer.node}' ({peer.identity or 'no identity is known here'})"
-                return NotTheirs(f"{what} {block.first} to {block.end - 1} is not for {who} to write: {why}")
+        if why := not_own(judge, codec.decode(block), peer):
+            who = f"{peer.role} '{peer.node}' ({peer.identity or 'no identity is known here'})"
+            return NotTheirs(f"{what} {block.first} to {block.end - 1} is not for {who} to write: {why}")
         return None
+
+
+def not_own(judge: Judge, rows: pa.RecordBatch, writer: Peer) -> str | None:
+    """Why the first of these rows that is not the writer's to say is not; None when all are."""
+    topics, bodies = (rows.column(name).to_pylist() for name in (TOPIC, BODY))
+    said = dict.fromkeys(zip(topics, bodies, strict=True))
+    return next((why for topic, text in said if (why := judge(topic, _read(text), writer.role, writer.identity))), None)
 
 
 def _read(text: str | None) -> Mapping[str, Any]:

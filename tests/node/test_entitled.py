@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import pytest
 from cargo.alerts import AlertBook
 from cargo.entitled import JUDGES
 from streams.clock import WallClock
+from streams.errors import NotAllowed
+from streams.link.door import AppendDoor
 from streams.log import Append
 from streams.node.node import Node
 from streams.records import Batch, Record, StoredRecord, to_batch
@@ -138,6 +140,22 @@ async def test_nobody_tells_where_a_ship_is_but_she(tmp_path: Path) -> None:
         await until(lambda: len(list(held(hq, "ships"))) == 2)
         assert {row.record.topic for row in held(hq, "ships")} == {f"{SHIP}.location"}
         assert {origin.node for origin, one in hq.log.ledger("ships").items() if one.held} == {"ship-a"}
+
+
+async def test_a_program_beside_a_node_is_told_what_is_not_that_node_s_to_say(tmp_path: Path) -> None:
+    """Others would not take it, nor of `ships`, which nobody passes a hole in, what she says of herself behind it."""
+    where = {"latitude_deg": 0.0, "longitude_deg": 0.0}
+    async with fleet(tmp_path) as (ship, hq, _):
+        door = AppendDoor(ship.url, "door-of-ship-a")
+        for imo, is_hers in (("9839430", False), (SHIP, True)):
+            rows = to_batch([Record(f"{SHIP}.location", "GPS-1", NOW_MS, where), Record(f"{imo}.location", "GPS-1", NOW_MS, where)])
+            with nullcontext() if is_hers else pytest.raises(NotAllowed, match=r"'9839430\.location' is another ship"):
+                await asyncio.to_thread(door.append, [Append("ships", rows)])
+        await until(lambda: len(list(held(hq, "ships"))) == 2)
+        other = alert("9839430-1", "raised", ship="9839430")
+        with pytest.raises(NotAllowed, match="is another's"):
+            await asyncio.to_thread(door.append, [other])
+        await asyncio.to_thread(AppendDoor(hq.url, "door-of-hq").append, [other])
 
 
 async def test_a_ship_adds_nothing_to_another_ships_incident_nor_to_its_reports(tmp_path: Path) -> None:
