@@ -22,6 +22,8 @@ from cargo.outcome import Made, digest
 from cargo.registry import LoadList, Ship, Stowed
 
 HOUR_MS = 3_600_000
+COMPOSED_CHARS_MAX, PART_CHARS_MAX = 2_000, 200
+"""Of a line that is put together of all boxes, and of one box's part of a line that is longer."""
 READ_WITHIN_MS = 6 * HOUR_MS
 """What the ship's own sensors said so long before a loss still tells of it; `source` says when it was."""
 ROLL_WITHIN_MS = 10 * 60_000
@@ -240,17 +242,34 @@ def _what(facts: Facts, lost: Sequence[Box], at_risk: Sequence[Box], listed: Loa
     dangers = [box.dangerous for box in lost]
     danger = "YES" if "YES" in dangers else "NO" if dangers and set(dangers) == {"NO"} else "UNKNOWN"
     beside = sorted({number for box in at_risk for number in box.un_numbers})
-    noted = "; ".join(text for text in (paper, f"among those at risk: UN {', '.join(beside)}" if beside else "") if text)
+    noted = "; ".join(text for text in (paper, f"among those at risk: UN {_some(beside, ', ')}" if beside else "") if text)
     lines["dangerous_goods"] = Filled(danger, "UNKNOWN" if danger == "UNKNOWN" else "PAPER", noted)
     numbers = sorted({number for box in lost for number in box.un_numbers})
     none = Filled("none", "PAPER", paper) if danger == "NO" else UNKNOWN
-    lines["un_numbers"] = Filled(", ".join(numbers), "PAPER", paper) if numbers else none
+    lines["un_numbers"] = Filled(_some(numbers, ", "), "PAPER", paper) if numbers else none
     cargo = sorted({box.cargo for box in lost if box.cargo})
-    lines["cargo"] = Filled("; ".join(cargo), "PAPER", "bookings") if cargo else UNKNOWN
+    lines["cargo"] = Filled(_some(cargo, "; "), "PAPER", "bookings") if cargo else UNKNOWN
     if facts.muster:
         counted = f"{facts.muster['accounted']:,} of {facts.muster['instrumented']:,} boxes with trackers accounted for"
         lines["muster"] = Filled(counted, "MEASURED", f"the muster of {time_text(facts.muster['event_at_ms'])}")
     return lines
+
+
+def _some(parts: Sequence[str], between: str) -> str:
+    """The parts in one line; of so many that it would be longer than COMPOSED_CHARS_MAX the first, each cut to PART_CHARS_MAX, and how many
+    more there are: of every box its own stands beside it.
+    """
+    whole = between.join(parts)
+    if len(whole) <= COMPOSED_CHARS_MAX:
+        return whole
+    told, length = list[str](), 0
+    for part in parts:
+        cut = part if len(part) <= PART_CHARS_MAX else f"{part[: PART_CHARS_MAX - 1]}…"
+        if (length := length + len(cut) + len(between)) > COMPOSED_CHARS_MAX:
+            break
+        told.append(cut)
+    more = len(parts) - len(told)
+    return between.join([*told, f"… and {more:,} more, each beside its box"] if more else told)
 
 
 def _description(boxes: Sequence[Box]) -> str:
@@ -261,7 +280,7 @@ def _description(boxes: Sequence[Box]) -> str:
         known = (SIZES.get(size_type[:1], ""), KINDS.get(size_type[2:3], "")) if len(size_type) == 4 else ()
         words = " ".join([word for word in known if word] + [size_type])
         parts.append(f"{count} × {words} {'(empty or laden not known)' if empty is None else 'empty' if empty else 'laden'}")
-    return ", ".join(parts)
+    return _some(parts, ", ")
 
 
 def _around(facts: Facts) -> dict[str, Filled]:

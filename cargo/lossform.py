@@ -148,9 +148,9 @@ def _at_ms(name: str, text: str) -> int:
         when: datetime | None = datetime.fromisoformat(text)
     except ValueError:
         when = None
-    if when is None or when.tzinfo is None or when.year < 2000:
+    if when is None or when.tzinfo is None or when.year < 2000 or (at_ms := int(when.timestamp() * 1000)) > AT_MS_MAX:
         raise ValueError(f"{name} is a time with its zone, like 2026-05-01T04:00:12Z, not {text!r}")
-    return int(when.timestamp() * 1000)
+    return at_ms
 
 
 def _degrees(name: str, text: str, most: float) -> float:

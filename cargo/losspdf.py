@@ -15,6 +15,7 @@ FONT = "Helvetica"
 """A reader's own: nothing is embedded, and letters beyond Latin-1 are written as `?`. Text and JSON have them whole."""
 TITLE_MM, VALUE_MM, BASIS_MM = 44.0, 76.0, 70.0
 ROW_PT = 8
+LINE_MM, ROW_LINES_MAX = 4.0, 40
 
 
 def report_pdf(report: Report) -> bytes:
@@ -67,11 +68,19 @@ class _Page(FPDF):
     def table_of(self, names: tuple[str, ...], body: Sequence[tuple[str, ...]], widths_mm: tuple[float, ...]) -> None:
         """A table whose head stands on each of its pages."""
         self.set_font(FONT, size=ROW_PT)
-        with self.table(col_widths=widths_mm, text_align="LEFT", line_height=4) as table:
-            for cells in (names, *body):
-                row = table.row()
-                for cell in cells:
-                    row.cell(_plain(cell))
+        rows_of = [[self._pieces(_plain(cell), width) for cell, width in zip(cells, widths_mm, strict=True)] for cells in (names, *body)]
+        with self.table(col_widths=widths_mm, text_align="LEFT", line_height=LINE_MM) as table:
+            for pieces in rows_of:
+                for at in range(max(map(len, pieces))):
+                    row = table.row()
+                    for piece in pieces:
+                        row.cell(piece[at] if at < len(piece) else "")
+
+    def _pieces(self, text: str, width_mm: float) -> list[str]:
+        """The text in pieces that each fit a row: none is higher than a page."""
+        laid = self.multi_cell(width_mm - 2 * self.c_margin, text=text, dry_run=True, output="LINES")
+        lines = laid if isinstance(laid, list) and laid else [text]
+        return ["\n".join(lines[at : at + ROW_LINES_MAX]) for at in range(0, len(lines), ROW_LINES_MAX)]
 
     def boxes(self, title: str, boxes: Sequence[Box]) -> None:
         """A table of these boxes; nothing when there are none."""

@@ -50,7 +50,7 @@ class LossReports:
         self._alerts = LossAlerts(lambda: node.log, self._hers, partial(self._unread, ALERTS))
         self._news: Bodies | None = None
         self._reports = ReportBook()
-        self._one = asyncio.Lock()
+        self._one, self._undrafted = asyncio.Lock(), set[str]()
 
     async def run(self) -> None:
         """Draft whenever `alerts` grows, until cancelled. What fails on purpose, such as a full disk, is logged and tried again."""
@@ -133,9 +133,22 @@ class LossReports:
             if before and before[-1].news == self._bare_facts(incident).news():
                 continue
             made = next_draft(before, await self._facts(incident), self._node.settings.node)
-            if made is not None:
+            if made is not None and self._reads(made):
                 report = await self._append(made)
                 _log.warning("loss report %s is drafted: %s; see `landfall report show`", report.id, incident.body["title"])
+
+    def _reads(self, made: Made) -> bool:
+        """Whether the draft is one that every store takes; one that is not is told of once, and those of other incidents are drafted."""
+        try:
+            ReportBook([made.body])
+        except ValueError as problem:
+            which = str(made.body.get("report_id"))
+            if which not in self._undrafted:
+                self._undrafted.add(which)
+                outcome = "the master writes it by hand"
+                self._node.report("a loss report can not be drafted", outcome, which=which, problem=str(problem)[:PROBLEM_CHARS_MAX])
+            return False
+        return True
 
     async def _reported(self, report: Report, sent: Made) -> list[Made]:
         states = (await self._watching.call_roll()).states

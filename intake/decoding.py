@@ -14,8 +14,6 @@ import orjson
 
 MESSAGES_MAX = 1_000
 """Readings in one message of others."""
-UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
-"""What a decoder may raise for bytes that it does not understand: the message is `malformed`, with its bytes in `exceptions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,8 @@ class Decoded:
 
 
 Decoder = Callable[[bytes], Decoded]
-"""From the payload of one MQTT message. The same bytes give the same, so that a repeat is known as one. No I/O; raises only UNREADABLE."""
+"""From the payload of one MQTT message. The same bytes give the same, so that a repeat is known as one. No I/O. What it raises says
+that it does not understand the bytes: the message is `malformed`, with its bytes in `exceptions`."""
 
 
 def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]:
@@ -37,11 +36,15 @@ def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]
 
 
 def decoded(decode: Decoder, payload: bytes) -> Decoded:
-    """What `decode` makes of a payload; of one that it does not understand, no messages and the reason. Never raises for its content."""
+    """What `decode`, which may be anybody's, makes of a payload; of one that it does not understand, no messages and the reason. Never
+    raises for its content.
+    """
     try:
-        made = decode(payload)
-    except UNREADABLE as problem:
+        made: object = decode(payload)
+    except Exception as problem:
         return Decoded((), f"its decoder does not read it: {str(problem) or type(problem).__name__}")
+    if not isinstance(made, Decoded):
+        return Decoded((), f"its decoder gives a {type(made).__name__}, and no Decoded")
     if len(made.messages) > MESSAGES_MAX:
         return Decoded((), f"{len(made.messages):,} readings in one message, more than {MESSAGES_MAX:,}")
     return made if made.messages or made.problem else Decoded((), "there is no reading in it")

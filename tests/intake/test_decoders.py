@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from intake.arrivals import Outcome, Publish
 from intake.batches import prepare
 from intake.decoderdcsa import decode_dcsa
 from intake.decoders import find_decoder
-from intake.decoding import Decoded, decoded, reading_of
+from intake.decoding import Decoded, Decoder, decoded, reading_of
 from intake.routes import Routes
 from intake.settings import EndpointSettings, PipelineSettings
 from streams.clock import StillClock
@@ -262,3 +263,27 @@ def test_of_what_is_refused_in_part_the_refusal_is_told(at: str) -> None:
     assert prepared.outcomes == [Outcome.MALFORMED]
     assert [one.outcome for one in prepared.refused] == [Outcome.MALFORMED]
     assert [part.records.num_rows for part in prepared.parts] == [1]
+
+
+class _Own(Exception):
+    """As somebody's library has them."""
+
+
+def _raises(problem: BaseException) -> Decoder:
+    def decode(payload: bytes) -> Decoded:
+        raise problem
+
+    return decode
+
+
+@pytest.mark.parametrize("problem", [struct.error("unpack requires 14 bytes"), _Own("odd"), RecursionError(), AssertionError(), OSError(5)])
+def test_whatever_a_decoder_of_one_s_own_raises_the_message_is_malformed(problem: Exception) -> None:
+    made = decoded(_raises(problem), b"short")
+    assert not made.messages
+    assert made.problem.startswith("its decoder does not read it: ")
+
+
+@pytest.mark.parametrize("made", [None, {"a": 1}, "text", b"bytes", 7])
+def test_whatever_it_gives_that_is_none_is_malformed(made: Any) -> None:
+    told = decoded(lambda _: made, b"{}")
+    assert (list(told.messages), told.problem) == ([], f"its decoder gives a {type(made).__name__}, and no Decoded")

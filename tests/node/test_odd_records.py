@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cargo.outcome import Place
-from cargo.registry import Entry, Ship, entry_body
+from cargo.lossdraft import next_draft
+from cargo.outcome import Made, Place
+from cargo.registry import TEXT_CHARS_MAX, Entry, Ship, entry_body
 from cargo.state import WatchSettings
 from edge.excursions import AroundAlerts
 from edge.linking import last_position
@@ -184,6 +185,24 @@ async def test_a_ship_reports_a_loss_behind_odd_records(tmp_path: Path) -> None:
         assert last_position(node.log, SHIP) is None, f"{latitude_deg}° is no place"
     around = AroundAlerts(lambda: node.log)("containers", 0, 1 << 60)
     assert {one.topic for one in facts.boxes} <= set(around)
+    await node.stop()
+
+
+async def test_a_draft_that_no_store_takes_ends_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was appended and then not read, and the node ended, at each start: whatever makes one, it is told, and nothing is appended."""
+
+    def too_long(*facts: Any) -> Made | None:
+        made = next_draft(*facts)
+        return made and Made(made.topic, made.at_ms, {**made.body, "by": "x" * (TEXT_CHARS_MAX + 1)})
+
+    monkeypatch.setattr("edge.reporting.next_draft", too_long)
+    node = Node(settings("ship-a", tmp_path))
+    watching = Watching(WatchSettings(Place("ship-a", ship=SHIP)), tmp_path, node.clock, node.metrics, node.report, (f"aboard/{SHIP}",))
+    await beginning(node, "loss reports", LossReports(node, watching).run)
+    facts = voyage()
+    await node.append([said("alerts", one.body, topic=one.topic) for one in (facts.incident, *facts.boxes)])
+    await until(lambda: any(body.get("reason") == "a loss report can not be drafted" for _, body in Bodies(node.log, "exceptions").news()))
+    assert (drafts(node), node._failure) == ([], None)
     await node.stop()
 
 
