@@ -37,6 +37,13 @@ class Cadence(SettingsTable):
     environment_ms: int = Field(default=10 * MINUTE_MS, gt=0)
     rolling_ms: int = Field(default=MINUTE_MS, gt=0)
 
+    def with_reefers_every(self, interval_ms: int) -> Cadence:
+        """The same with reefers that report so often, at least as often as all do here, and a whole number of times within that."""
+        often = self.report_ms // interval_ms or 1
+        more = {"dry_at_sea_every": self.dry_at_sea_every * often, "gnss_every": self.gnss_every * often}
+        report_ms = self.report_ms // often
+        return self.model_copy(update={"report_ms": report_ms, "reefer_every": interval_ms // report_ms, **more})
+
 
 CADENCES: dict[str, Cadence] = {
     "demo": Cadence(),
@@ -94,6 +101,8 @@ class SimSettings(SettingsTable):
     """Of the story: a fleet has as many as its preset says."""
     cadence: Literal["demo", "short"] = "demo"
     """Of the story, too."""
+    reefers_min: Literal[60, 15] = 60
+    """Of a fleet: how often its reefers report, minutes."""
     listening: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
     """The share of boxes whose trackers do as the ship's node asks (docs/storm-mode.md): what they report then depends on when it asks."""
     begins_at_ms: int = BEGINS_AT_MS
@@ -120,7 +129,8 @@ class SimSettings(SettingsTable):
         """What makes the story what it is, in words: how far it has come means something to this very story alone."""
         begins = datetime.fromtimestamp(self.begins_at_ms / 1000, UTC).isoformat(timespec="milliseconds")
         listening = f", {self.listening:g} listening" if self.listening else ""
-        told = f"{self.boxes} boxes, {self.cadence}" if self.preset == "story" else f"the {self.preset} fleet"
+        often = f", reefers every {self.reefers_min} min" if self.reefers_min != 60 else ""
+        told = f"{self.boxes} boxes, {self.cadence}" if self.preset == "story" else f"the {self.preset} fleet{often}"
         return f"seed {self.seed}, {told}, from {begins}{listening}"
 
     @property
@@ -136,7 +146,9 @@ class SimSettings(SettingsTable):
 
     def reporting(self) -> Cadence:
         """How often everything in it reports."""
-        return CADENCES[self.cadence if self.preset == "story" else PRESETS[self.preset].cadence]
+        if self.preset == "story":
+            return CADENCES[self.cadence]
+        return CADENCES[PRESETS[self.preset].cadence].with_reefers_every(self.reefers_min * MINUTE_MS)
 
     def doors(self) -> dict[str, IntakeDoor]:
         """The intake of each place."""

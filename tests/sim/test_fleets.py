@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -278,6 +279,17 @@ def _aboard_ms(sensors: Sensors, number: str, since: int, until: int) -> int:
     until = min(until, int(sensors.faults.dies_at_ms[box]))
     stages = [stage for stage in sensors.world.stages.each() if stage.box == box and stage.state is State.SHIP]
     return max((min(until, stage.until_at_ms) - max(since, stage.from_at_ms) for stage in stages), default=0)
+
+
+@pytest.mark.parametrize(("preset", "reefers_min"), [("demo", 60), ("demo", 15), ("bench", 15)])
+def test_reefers_report_as_often_as_the_settings_say(tmp_path: Path, preset: PresetName, reefers_min: Literal[60, 15]) -> None:
+    """And dry boxes at sea and positions as before."""
+    settings = SimSettings(data=tmp_path, intakes=(IntakeDoor(at="*"),), preset=preset, reefers_min=reefers_min)
+    told, before = settings.reporting(), CADENCES[PRESETS[preset].cadence]
+    assert told.report_ms * told.reefer_every == reefers_min * MINUTE_MS
+    assert told.report_ms * told.dry_at_sea_every == before.report_ms * before.dry_at_sea_every
+    assert told.report_ms * told.gnss_every == before.report_ms * before.gnss_every
+    assert ("every 15 min" in settings.story()) is (reefers_min == 15)
 
 
 def test_it_is_chosen_in_the_settings_with_one_intake_for_all_places(tmp_path: Path) -> None:
