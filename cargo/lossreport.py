@@ -6,7 +6,7 @@ record that says who and when; the fold does not depend on the order they come i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -251,10 +251,21 @@ def edit(report: Report, given: Mapping[str, str], by: str, at_ms: int) -> Made:
             lines[name] = Filled(read_given(name, text), "GIVEN", by)
         except ValueError as problem:
             problems.append(str(problem))
+    problems += _untrue_times(lines, given, at_ms)
     if problems or not given:
         raise ValueError("; ".join(problems) or "nothing is given to fill in")
     content = msgspec.structs.replace(report.content, lines=lines)
     return _written(report.head, content, report.news, report.revision + 1, "edited", by, at_ms)
+
+
+def _untrue_times(lines: Mapping[str, Filled], given: Collection[str], now_at_ms: int) -> Iterator[str]:
+    """What of the times of the loss, where one is given, can not be: later than now, or an end before its beginning."""
+    began, ended = (lines.get(name, UNKNOWN).value for name in ("occurred_at", "occurred_until"))
+    for name, at in (("occurred_at", began), ("occurred_until", ended)):
+        if name in given and isinstance(at, str) and at > time_text(now_at_ms):
+            yield f"{name} is {at}, which is later than now"
+    if {"occurred_at", "occurred_until"} & set(given) and isinstance(began, str) and isinstance(ended, str) and ended < began:
+        yield f"occurred_until is {ended}, before occurred_at, {began}"
 
 
 def approve(report: Report, by: str, at_ms: int) -> Made:

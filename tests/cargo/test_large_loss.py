@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -58,3 +59,18 @@ def test_a_slip_of_the_year_is_told(text: str) -> None:
     with pytest.raises(ValueError, match="a time with its zone"):
         read_given("occurred_at", text)
     assert read_given("occurred_at", "2026-05-01T04:00:12Z") == "2026-05-01T04:00:12Z"
+
+
+def test_times_that_can_not_be_are_told_at_the_edit() -> None:
+    made = next_draft([], FACTS, "ship-a")
+    assert made is not None
+    [report] = ReportBook([made.body]).reports()
+    began = str(report.content.lines["occurred_at"].value)
+    wrongs = (
+        ({"occurred_at": "2098-05-01T04:00:00Z"}, "occurred_at is 2098-05-01T04:00:00Z, which is later than now"),
+        ({"occurred_until": "2001-05-01T04:00:00Z"}, f"occurred_until is 2001-05-01T04:00:00Z, before occurred_at, {began}"),
+    )
+    for given, why in wrongs:
+        with pytest.raises(ValueError, match=re.escape(why)):
+            edit(report, given, "master", FACTS.now_at_ms)
+    edit(report, {"occurred_until": began}, "master", FACTS.now_at_ms)
