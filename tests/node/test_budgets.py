@@ -27,7 +27,7 @@ from streams.node.settings import LinkSettings, NodeSettings
 from streams.policy import Peer
 from streams.ranges import RangeSet
 from streams.records import Record, to_batch
-from tests.node.fleet import address, readings, settings, until
+from tests.node.fleet import ROLES, address, readings, settings, until
 from tests.node.points import LEASED
 from tests.node.process import NodeProcess
 
@@ -47,7 +47,8 @@ def frugal(folder: Path, **more: Any) -> NodeSettings:
 
 
 def alert(number: int) -> Append:
-    return Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": str(number)})]))
+    """One of the ship's own."""
+    return Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": f"{ROLES['ship-a'][1]}-{number}"})]))
 
 
 @asynccontextmanager
