@@ -16,7 +16,7 @@ import orjson
 
 from cargo.identifiers import compact_container
 from cargo.readings import DEVICE_CHARS_MAX
-from intake.decoding import Decoded, reading_of
+from intake.decoding import UNREADABLE, Decoded, reading_of
 
 Fields = dict[str, Any]
 _FLAGS = {
@@ -46,7 +46,7 @@ def decode_dcsa(payload: bytes) -> Decoded:
     for number, event in enumerate(events, 1):
         try:
             messages.append(_reading(event))
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as problem:
+        except UNREADABLE as problem:
             problems.append(f"event {number}: {problem}")
     more = f"; and {len(problems) - PROBLEMS_MAX} more" if len(problems) > PROBLEMS_MAX else ""
     return Decoded(messages, "; ".join(problems[:PROBLEMS_MAX]) + more)

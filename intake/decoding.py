@@ -7,13 +7,23 @@ name of one that comes along (`intake/decoders.py`) or as `module:function` of o
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 MESSAGES_MAX = 1_000
 """Readings in one message of others."""
+
+UNREADABLE = (
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError),
+    *(RuntimeError, EOFError, OSError, NameError, struct.error, zlib.error, msgspec.MsgspecError),
+)
+"""What a decoder may raise for bytes that it does not understand: the message is `malformed`, with its bytes in `exceptions`. Whatever
+Python itself and the usual readers of bytes raise; an error of one's own is one of these, if it is a ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +36,7 @@ class Decoded:
 
 
 Decoder = Callable[[bytes], Decoded]
-"""From the payload of one MQTT message. The same bytes give the same, so that a repeat is known as one. No I/O. What it raises says
-that it does not understand the bytes: the message is `malformed`, with its bytes in `exceptions`."""
+"""From the payload of one MQTT message. The same bytes give the same, so that a repeat is known as one. No I/O; raises only UNREADABLE."""
 
 
 def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]:
@@ -36,12 +45,12 @@ def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]
 
 
 def decoded(decode: Decoder, payload: bytes) -> Decoded:
-    """What `decode`, which may be anybody's, makes of a payload; of one that it does not understand, no messages and the reason. Never
-    raises for its content.
+    """What `decode` makes of a payload; of one that it does not understand, or where that gives no Decoded, no messages and the reason.
+    Raises what `decode` does that is none of UNREADABLE.
     """
     try:
         made: object = decode(payload)
-    except Exception as problem:
+    except UNREADABLE as problem:
         return Decoded((), f"its decoder does not read it: {str(problem) or type(problem).__name__}")
     if not isinstance(made, Decoded):
         return Decoded((), f"its decoder gives a {type(made).__name__}, and no Decoded")

@@ -265,8 +265,8 @@ def test_of_what_is_refused_in_part_the_refusal_is_told(at: str) -> None:
     assert [part.records.num_rows for part in prepared.parts] == [1]
 
 
-class _Own(Exception):
-    """As somebody's library has them."""
+class _Own(ValueError):
+    """As docs/payloads.md asks of errors of one's own."""
 
 
 def _raises(problem: BaseException) -> Decoder:
