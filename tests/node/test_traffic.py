@@ -9,15 +9,16 @@ import pytest
 
 from streams.budget import Tariff
 from streams.node.traffic import FILE_NAME, KEPT_EVERY_S, Passed, Traffic
+from streams.policy import LinkClass
 
 NOON_MS = 1_777_636_800_000
-TARIFFS = {"satellite": Tariff(overhead_percent=100.0, price_per_mb=5.0)}
+TARIFFS: dict[LinkClass, Tariff] = {"satellite": Tariff(overhead_percent=100.0, price_per_mb=5.0)}
 LIVE: tuple[Passed, ...] = (("satellite", 300_000, 200_000, True),)
 SPENT = {"since_wall_at_ms": NOON_MS, "sent_bytes": 1_300_000, "received_bytes": 200_000, "cost": 15.0}
 
 
 def begun(folder: Path, now_at_ms: int = NOON_MS) -> Traffic:
-    return Traffic(folder, TARIFFS, now_at_ms)  # type: ignore[arg-type]
+    return Traffic(folder, TARIFFS, now_at_ms)
 
 
 def test_a_killed_node_goes_on_counting_where_it_was_written_down(tmp_path: Path) -> None:
