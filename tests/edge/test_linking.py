@@ -81,15 +81,20 @@ def choose(process: ShipProcess, wish: str) -> None:
     httpx.post(f"{process.url}/ship/link", json={"link": wish}, headers=headers, trust_env=False, timeout=30).raise_for_status()
 
 
+def shore_of(hq: Node, port: Node) -> str:
+    """The ship's settings of headquarters and of Tokyo's port."""
+    return (
+        f'[headquarters]\nnode = "hq"\nurl = "{hq.url}"\ntoken = "{TOKEN}"\n'
+        f'[[ports]]\nnode = "port-jptyo"\nurl = "{port.url}"\ntoken = "{TOKEN}"\nlocode = "JPTYO"\nname = "Tokyo"\n'
+        f"latitude_deg = {TOKYO[0]}\nlongitude_deg = {TOKYO[1]}\n"
+        '[[node.known]]\nnode = "hq"\nrole = "hq"\n[[node.known]]\nnode = "port-jptyo"\nrole = "port"\n'
+    )
+
+
 async def test_a_ship_that_starts_in_port_meets_headquarters_once(tmp_path: Path) -> None:
     """So that each knows the other's key, and neither takes a port's word for the other's; then the port's link alone is kept."""
     async with ashore(tmp_path, "port-jptyo", "port") as port, ashore(tmp_path, "hq", "hq") as hq:
-        more = (
-            f'[headquarters]\nnode = "hq"\nurl = "{hq.url}"\ntoken = "{TOKEN}"\n'
-            f'[[ports]]\nnode = "port-jptyo"\nurl = "{port.url}"\ntoken = "{TOKEN}"\nlocode = "JPTYO"\nname = "Tokyo"\n'
-            f"latitude_deg = {TOKYO[0]}\nlongitude_deg = {TOKYO[1]}\n"
-            '[[node.known]]\nnode = "hq"\nrole = "hq"\n[[node.known]]\nnode = "port-jptyo"\nrole = "port"\n'
-        )
+        more = shore_of(hq, port)
         with fleet_clock(lambda: START_MS + 86_400_000) as clock, ship(tmp_path, more, clock) as process:
             process.start()
             await asyncio.to_thread(process.wait_ready)
@@ -109,12 +114,7 @@ async def test_a_ship_that_starts_in_port_meets_headquarters_once(tmp_path: Path
 
 async def test_in_port_everything_travels_and_at_sea_only_what_is_dear(tmp_path: Path) -> None:
     async with ashore(tmp_path, "port-jptyo", "port") as port, ashore(tmp_path, "hq", "hq") as hq:
-        more = (
-            f'[headquarters]\nnode = "hq"\nurl = "{hq.url}"\ntoken = "{TOKEN}"\n'
-            f'[[ports]]\nnode = "port-jptyo"\nurl = "{port.url}"\ntoken = "{TOKEN}"\nlocode = "JPTYO"\nname = "Tokyo"\n'
-            f"latitude_deg = {TOKYO[0]}\nlongitude_deg = {TOKYO[1]}\n"
-            '[[node.known]]\nnode = "hq"\nrole = "hq"\n[[node.known]]\nnode = "port-jptyo"\nrole = "port"\n'
-        )
+        more = shore_of(hq, port)
         now = [START_MS + 86_400_000]
         with fleet_clock(lambda: now[0]) as clock, ship(tmp_path, more, clock) as process:
             process.start()
