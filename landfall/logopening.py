@@ -12,6 +12,7 @@ from landfall.writingout import tell
 from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.log import LogReader
+from streams.logs.damage import Damage
 from streams.logs.kinds import AnyReader, in_kafka, open_reader
 from streams.logs.marker import marked_node
 from streams.logs.recovering import index_problem, recovered
@@ -52,7 +53,14 @@ def _reader(log: Path, passed_over: PassedOver | None) -> Iterator[AnyReader]:
     why = None if in_kafka(log) else index_problem(log)
     if why is not None:
         tell([f"its index lacks what this log's files have ({why}); read by one made for this. The node mends its own when it starts"])
-        with recovered(log, BlockCodec(), lambda damage: tell([str(damage)]), passed_over) as reader:
+
+        def on_damage(damage: Damage) -> None:
+            if damage.offsets and passed_over is not None:
+                passed_over(str(damage))
+            else:
+                tell([str(damage)])
+
+        with recovered(log, BlockCodec(), on_damage, passed_over) as reader:
             yield reader
         return
     try:

@@ -141,6 +141,14 @@ def test_one_block_that_does_not_verify_costs_that_block(
     log.close()
 
 
+def test_without_an_index_too_a_damaged_block_is_no_quiet_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _one_block_damaged(tmp_path, _written(tmp_path)).close()
+    _index_lost(tmp_path)
+    code, out, err = run(capsys, "log", "history", "box-0", "-f", tmp_path)
+    assert (code, "passed over, as if it were not here" in err) == (1, True), err
+    assert out.count("\n") == len([offset for offset in range(0, WRITTEN, 7) if offset // 10 != DAMAGED])
+
+
 def test_what_counts_or_writes_files_passes_it_over_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = _one_block_damaged(tmp_path, _written(tmp_path))
     code, out, err = run(capsys, "log", "export", "containers", "-f", tmp_path, "-o", tmp_path / "out.csv", "--past-holes")
