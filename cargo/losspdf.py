@@ -110,4 +110,3 @@ class _Page(FPDF):
         self.cell(text=self.drawn(f"{title} ({len(boxes)})"), new_x="LMARGIN", new_y="NEXT")
         told = [(str(number), *box_told(box)) for number, box in enumerate(boxes, 1)]
         self.table_of(("", "Container, as the papers have it", "When, and on what evidence"), told, (10.0, 80.0, 100.0))
-
