@@ -12,10 +12,12 @@ from typing import Literal, get_args
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 
+from cargo.identifiers import is_imo
 from streams.errors import Misuse
 
 Role = Literal["operations", "clerk", "customer", "crew"]
 ROLES: tuple[Role, ...] = get_args(Role)
+USERNAME_CHARS_MAX = 100
 PASSWORD_CHARS_MIN = 8
 PASSWORD_CHARS_MAX = 200
 HASHING_AT_ONCE_MAX = 2
@@ -37,10 +39,17 @@ class Account:
     ship: str | None = None
 
     def __post_init__(self) -> None:
+        if not (0 < len(self.username) <= USERNAME_CHARS_MAX and self.username.isprintable() and self.username == self.username.strip()):
+            raise Misuse(f"a username is 1 to {USERNAME_CHARS_MAX} printable characters, not {self.username!r}", hint="choose another")
+        if self.ship is not None and not is_imo(self.ship):
+            raise Misuse(f"{self.ship!r} is no ship's IMO number", hint="seven digits, of which the last checks the others")
         if self.role not in ROLES:
             raise Misuse(f"there is no role {self.role!r}", hint=f"use one of {', '.join(ROLES)}")
         if (self.role == "customer") != (self.customer is not None) or (self.role == "crew") != (self.ship is not None):
-            raise Misuse(f"{self.username}: a customer's account names a customer, a crew's a ship, and no other does")
+            raise Misuse(
+                f"{self.username}: a customer's account names a customer, a crew's a ship, and no other does",
+                hint="as `landfall account add` takes them: --role customer --customer ID, --role crew --ship IMO",
+            )
 
 
 class Accounts:
@@ -51,9 +60,12 @@ class Accounts:
         self._hasher = PasswordHasher(time_cost=HASH_PASSES, memory_cost=HASH_KIB, parallelism=1)
         self._nobody = self._hasher.hash("no account has this password")
         self._hashing = threading.BoundedSemaphore(HASHING_AT_ONCE_MAX)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(self._connect()) as connection:
-            connection.execute(_SCHEMA)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(self._connect()) as connection:
+                connection.execute(_SCHEMA)
+        except (OSError, sqlite3.DatabaseError) as problem:
+            raise Misuse(f"{path} can not hold the accounts: {problem}", hint="name a file that this process may write") from None
 
     def add(self, account: Account, password: str) -> None:
         """Add the account, or replace the one of the same username. Raises Misuse for a password too short or too long."""
@@ -62,6 +74,17 @@ class Accounts:
         row = (account.username, self._hash(password), account.role, account.name, account.customer, account.ship)
         with closing(self._connect()) as connection:
             connection.execute("INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def all(self) -> list[Account]:
+        """Every account, by username."""
+        with closing(self._connect()) as connection:
+            rows = connection.execute("SELECT username, role, name, customer, ship FROM account ORDER BY username").fetchall()
+        return [Account(*row) for row in rows]
+
+    def remove(self, username: str) -> bool:
+        """Remove the account; whether there was one. Its tokens count for nothing from then on."""
+        with closing(self._connect()) as connection:
+            return connection.execute("DELETE FROM account WHERE username = ?", (username,)).rowcount > 0
 
     def get(self, username: str) -> Account | None:
         """The account of this username, or None."""
