@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,24 +81,43 @@ class Client:
         self._nodes = nodes
 
     def read(self, stream: str, position: Position | None = None) -> Iterator[dict[str, Any]]:
-        """Every record of `stream` from `position` on that a node has now, each once, in order of each origin.
+        """Every record of `stream` from `position` on, else from its `start`, that a node has now, each once, in order of each origin.
 
         A record is a dict: `stream`, `origin`, `offset`, `topic`, `device`, `device_at_ms`, `received_at_ms`, `order_at_ms` (UTC ms),
         `signals`, `body`. Raises RetryLater when no node answers in time, Trimmed when `position` is below what any copy keeps,
         NotAllowed for a wrong token.
         """
         reached = (position or Position()).to_json()
-        while rows := self._nodes.asked(lambda doors: list(doors.read.read(stream, Position.from_json(reached), ROWS_MAX))):
+        try:
+            rows = self._rows(stream, reached)
+        except Trimmed:
+            if reached:
+                raise
+            reached = self.start(stream).position.to_json()
+            rows = self._rows(stream, reached)
+        while rows:
             for row in rows:
                 reached[row["origin"]] = row["offset"] + 1
                 yield row
+            rows = self._rows(stream, reached)
+
+    def _rows(self, stream: str, reached: Mapping[str, int]) -> list[dict[str, Any]]:
+        return self._nodes.asked(lambda doors: list(doors.read.read(stream, Position.from_json(reached), ROWS_MAX)))
+
+    def start(self, stream: str) -> Standing:
+        """Where `stream` begins at that of the nodes that answer which has dropped least of it: everything below is kept by none of them.
+
+        Called by who was told Trimmed and would go on: `follow(stream, standing=fleet.start(stream).merged(standing))`. What was dropped
+        between is then never given. Raises RetryLater when no node answers in time, NotAllowed for a wrong token.
+        """
+        return Standing(self._nodes.start(stream) or Position())
 
     def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> list[dict[str, Any]]:
         """Every record of one container or ship with since <= order time < until (UTC ms), merged over all streams. Raises as `read`."""
         return self._nodes.asked(lambda doors: list(doors.read.history(topic, since_at_ms, until_at_ms)))
 
     def follow(self, stream: str, consumer: str | None = None, standing: Standing | None = None) -> Follower:
-        """All of `stream` that is there and all that comes: from `standing`, or from where `consumer` last committed, or from the start.
+        """All of `stream` that is there and all that comes: from `standing`, or from where `consumer` last committed, or from its `start`.
 
         Where a consumer stands is looked up at every node that answers, and what any of them knows to be dealt with is. Raises RetryLater
         when none does, Misuse when the name is known as a consumer of another stream, or both are given.
@@ -131,6 +150,7 @@ class Follower:
     def __init__(self, nodes: _Nodes, stream: str, consumer: str | None, standing: Standing) -> None:
         self._nodes, self._stream, self._consumer = nodes, stream, consumer
         self._fetched = self._committed = standing
+        self._anew = standing == Standing()
         self._given = _Place(standing)
         self._rows: deque[dict[str, Any]] = deque()
         self._closed = threading.Event()
@@ -149,18 +169,28 @@ class Follower:
         return self
 
     def __next__(self) -> dict[str, Any]:
-        """The next record, once. Raises Trimmed when all nodes have dropped what follows, NotAllowed for a wrong token."""
+        """The next record, once. Raises Trimmed when all nodes have dropped what follows what it had read, NotAllowed for a wrong token."""
         while not self._rows:
             if self._closed.is_set():
                 raise StopIteration
             with suppress(RetryLater):  # closed meanwhile
-                followed = self._nodes.followed(self._following_soon, self._following, self._closed)
-                self._rows.extend(followed.rows)
-                self._given.next(followed.standing, bool(followed.rows))
-                self._fetched = followed.standing
+                self._fetch()
         row = self._rows.popleft()
         self._given.pass_by(row, last=not self._rows)
         return row
+
+    def _fetch(self) -> None:
+        try:
+            followed = self._nodes.followed(self._following_soon, self._following, self._closed)
+        except Trimmed:
+            begins = self._nodes.start(self._stream) if self._anew else None
+            if begins is None or begins == self._fetched.position:
+                raise
+            followed = Followed([], Standing(begins))
+        self._rows.extend(followed.rows)
+        self._given.next(followed.standing, bool(followed.rows))
+        self._fetched = followed.standing
+        self._anew &= not followed.rows
 
     def _following(self, doors: _Doors) -> Followed:
         return doors.read.follow(self._stream, self._fetched, ROWS_MAX, WAIT_MS)
@@ -292,7 +322,12 @@ class _Nodes:
         finally:
             race.over.set()
 
-    def asked_all(self, question: Callable[[_Doors], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    def start(self, stream: str) -> Position | None:
+        """Where that of the nodes that answer begins which has dropped least of `stream`; None where none has any of it."""
+        starts = [start for start in self.asked_all(lambda doors: [doors.read.start(stream)]) if start is not None]
+        return min(starts, key=lambda start: sum(start.values()), default=None)
+
+    def asked_all(self, question: Callable[[_Doors], list[Answer]]) -> list[Answer]:
         """The rows of all nodes that answer. Raises RetryLater when none does in time."""
         rows = self.asked(question)
         for doors in self._in_turn()[1:]:

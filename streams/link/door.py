@@ -96,8 +96,13 @@ class _Streams(msgspec.Struct):
     streams: list[str]
 
 
+class _Begun(msgspec.Struct):
+    floor: int
+
+
 class _Ledger(msgspec.Struct):
     position: dict[str, int]
+    origins: dict[str, _Begun]
 
 
 class _Refusal(msgspec.Struct):
@@ -173,6 +178,11 @@ class ReadDoor:
     def position(self, stream: str) -> Position:
         """The Position of this copy of `stream`."""
         return Position.from_json(self._door.ask(f"/ledger/{stream}", _Ledger).position)
+
+    def start(self, stream: str) -> Position | None:
+        """Where this copy of `stream` begins: at each origin's floor, below which it has dropped all. None where it has nothing of it."""
+        origins = self._door.ask(f"/ledger/{stream}", _Ledger).origins
+        return Position.from_json({origin: one.floor for origin, one in origins.items()}) if origins else None
 
     def read(self, stream: str, position: Position | None = None, limit: int = 10_000) -> Iterator[dict[str, Any]]:
         """Rows of `stream` from `position` on, at most `limit`, each as a dict: coordinates, times, topic, device, signals, body.

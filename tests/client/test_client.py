@@ -274,16 +274,51 @@ async def test_what_another_node_kept_of_a_consumer_and_does_not_read_is_named(t
     await node.stop()
 
 
-async def test_what_every_node_has_dropped_is_told(tmp_path: Path) -> None:
+async def test_who_has_read_nothing_begins_where_what_is_still_kept_begins(tmp_path: Path) -> None:
     node = await started("hq", tmp_path)
     await node.append([readings(0, 100)])
     node.log.trim("containers", node.log.origin, 50)
     fleet = landfall.connect([landfall.NodeDoor(node.url, "door-of-hq")])
-    with pytest.raises(Trimmed):
-        await asyncio.to_thread(lambda: next(fleet.follow("containers")))
-    rows = await asyncio.to_thread(lambda: list(fleet.read("containers", Position({node.log.origin: 50}))))
-    assert len(rows) == 50
+    rows = await asyncio.to_thread(lambda: list(fleet.read("containers")))
+    assert [row["offset"] for row in rows] == list(range(50, 100))
+    with await asyncio.to_thread(fleet.follow, "containers", "pager") as pager:
+        assert (await asyncio.to_thread(next, pager))["offset"] == 50
+        await asyncio.to_thread(pager.commit)
+        assert pager.standing.position == Position({node.log.origin: 51})
+    with await asyncio.to_thread(fleet.follow, "containers", "pager") as pager:
+        assert (await asyncio.to_thread(next, pager))["offset"] == 51
     await node.stop()
+
+
+async def test_what_every_node_has_dropped_before_it_was_read_is_told(tmp_path: Path) -> None:
+    """Who would go on all the same begins where what is still kept begins."""
+    node = await started("hq", tmp_path)
+    await node.append([readings(0, 100)])
+    fleet = landfall.connect([landfall.NodeDoor(node.url, "door-of-hq")])
+    with fleet.follow("containers") as reader:
+        await asyncio.to_thread(next, reader)
+    node.log.trim("containers", node.log.origin, 50)
+    with pytest.raises(Trimmed):
+        await asyncio.to_thread(next, fleet.follow("containers", standing=reader.standing))
+    with pytest.raises(Trimmed):
+        await asyncio.to_thread(lambda: list(fleet.read("containers", reader.standing.position)))
+    begins = await asyncio.to_thread(fleet.start, "containers")
+    row = await asyncio.to_thread(next, fleet.follow("containers", standing=begins.merged(reader.standing)))
+    assert row["offset"] == 50
+    await node.stop()
+
+
+async def test_it_begins_at_the_node_that_has_dropped_least(tmp_path: Path) -> None:
+    nodes = [await started(name, tmp_path) for name in ("hq", "tokyo", "sydney")]
+    for node, floor in zip(nodes, (50, 20, 0), strict=True):
+        if floor:
+            await node.append([readings(0, 100)])
+            node.log.trim("containers", node.log.origin, floor)
+    fleet = landfall.connect([landfall.NodeDoor(node.url, f"door-of-{node.settings.node}") for node in nodes])
+    assert await asyncio.to_thread(fleet.start, "containers") == landfall.Standing(Position({nodes[1].log.origin: 20}))
+    assert await asyncio.to_thread(fleet.start, "events") == landfall.Standing()
+    for node in nodes:
+        await node.stop()
 
 
 def test_the_example_in_the_docs_runs(one: Station, capsys: pytest.CaptureFixture[str]) -> None:
