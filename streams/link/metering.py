@@ -57,6 +57,14 @@ class _MeteredSocket(socket.socket):
         self._meter.purse.passed(sent)
         return sent
 
+    def sendmsg(self, buffers: Any, *others: Any) -> int:
+        """What asyncio sends by from Python 3.12 on, once it has had to wait."""
+        data = list(buffers)
+        self._allow(sum(len(memoryview(one)) for one in data))
+        sent = super().sendmsg(data, *others)
+        self._meter.purse.passed(sent)
+        return sent
+
     def recv(self, size: int, flags: int = 0, /) -> bytes:
         data = super().recv(size, flags)
         self._came(len(data))
