@@ -70,8 +70,8 @@ def link(
     wish: Annotated[str, typer.Argument(metavar="LINK", help="auto, none, satellite, lan, or a port of call's UN/LOCODE.")],
     config: Config = None,
 ) -> None:
-    """Which link the running ship keeps, until her node ends: by where she is (auto); none; headquarters' over the satellite, or over a
-    network that is not dear (lan); or a port's."""
+    """Which link the running ship keeps, until the next such word, over restarts too: by where she is (auto); none; headquarters' over
+    the satellite, or over a network that is not dear (lan); or a port's."""
     told = ship_of(config or context.obj).answer("POST", "/ship/link", {"link": wish}, keys=("wish",))
     Console(highlight=False).print(f"the ship keeps: {told['wish']}", markup=False)
 
@@ -119,7 +119,7 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
         if unsure := budget["unsure_bytes"]:
             yield (
                 f"  of what is spent, {unsure:,} bytes (cost {unsure / BYTES_A_MB * budget['price_per_mb']:,.2f}) "
-                "were leased ahead as the node was killed: "
+                "were leased ahead as the node ended: "
                 "they count, so that no byte is spent twice, and may not have passed"
             )
     for name, passed in told["link"]["traffic"].items():

@@ -67,9 +67,10 @@ class Dialler:
             if shown and (reason := self._wrong(problem, peer) or self._doubt(problem)):
                 raise NotAllowed(f"{url} is not linked to: {reason}", hint=MEND) from None
             raise RetryLater(f"{url} can not be reached: {str(problem) or type(problem).__name__}") from None
-        answer = opened._response
-        transport = answer.connection.transport if answer.connection else None
-        return Wire(opened, transport, Nonces(mine, nonce_of(answer.headers)))
+        answer, line = opened._response, opened._response.connection
+        transport = None if line is None else line.transport
+        gone = None if line is None or line.protocol is None else line.protocol.closed
+        return Wire(opened, transport, Nonces(mine, nonce_of(answer.headers)), gone)
 
     async def close(self) -> None:
         """No more dialling; open links stay."""

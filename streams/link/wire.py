@@ -46,9 +46,17 @@ class Wire:
     (seconds since 1970); None where it shows none. `nonces`: what its ends have asked each other. `address`: the peer's host, if known.
     """
 
-    def __init__(self, socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None, nonces: Nonces) -> None:
+    def __init__(
+        self,
+        socket_: ClientWebSocketResponse | web.WebSocketResponse,
+        transport: Transport | None,
+        nonces: Nonces,
+        gone: asyncio.Future[None] | None = None,
+    ) -> None:
+        """`gone`: done once its socket is closed; None where nobody has to wait for that."""
         self._socket = socket_
         self._transport = transport
+        self._gone = gone
         self.nonces = nonces
         self.address = _host(socket_.get_extra_info("peername"))
         self.counts_until_s = expires_s(socket_.get_extra_info("peercert"))
@@ -100,12 +108,24 @@ class Wire:
             yield message.data
 
     async def close(self) -> None:
-        """Say goodbye, and cut when that takes too long. Nobody says goodbye on a link that has been cut."""
+        """Say goodbye, and cut when that takes too long. Nobody says goodbye on a link that has been cut.
+
+        Of a link that was dialled the socket is closed when it returns, so that its budget is held for it no more: over TLS only once the
+        peer has answered that goodbye too.
+        """
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._socket.close()
+                await self._closed()
         except (TimeoutError, ConnectionError):
             self.abort()
+            await self._closed()
+
+    async def _closed(self) -> None:
+        if self._gone is not None:
+            await asyncio.wait((self._gone,))  # which does not end with who waits
+            if not self._gone.cancelled():
+                self._gone.exception()  # why it was cut, where it was: heard
 
     def abort(self) -> None:
         """Cut the link at once, whatever waits to be sent."""

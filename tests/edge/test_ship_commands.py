@@ -67,7 +67,7 @@ def test_a_lease_that_may_not_have_been_spent_is_told_as_that() -> None:
     digests = {"every_h": 6.0, "wait": False, "next_at_ms": None, "last": None}
     told: dict[str, Any] = {"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}
     told["kept_here"] = []
-    assert "of what is spent, 65,536 bytes (cost 0.33) were leased ahead as the node was killed" in list(_lines(told))[-1]
+    assert "of what is spent, 65,536 bytes (cost 0.33) were leased ahead as the node ended" in list(_lines(told))[-1]
     satellite["unsure_bytes"] = 0
     assert "leased" not in str(list(_lines(told)))
 

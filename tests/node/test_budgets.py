@@ -19,7 +19,7 @@ from bench.proxy import Proxy
 from streams.budget import FAREWELL_BYTES, LEASE_BYTES, Budget, Purse
 from streams.clock import StillClock, WallClock
 from streams.errors import Misuse
-from streams.link.metering import OPENING_BYTES, Meter
+from streams.link.metering import OPENING_BYTES, BudgetSpent, Meter
 from streams.log import Append
 from streams.node.node import Node
 from streams.node.purses import FILE_NAME
@@ -30,6 +30,7 @@ from streams.records import Record, to_batch
 from tests.node.fleet import ROLES, address, readings, settings, until
 from tests.node.points import LEASED
 from tests.node.process import NodeProcess
+from tests.node.test_certificates import run, secured
 
 BUDGET, RESERVE = 400_000, 100_000
 ROOMY = 900_000
@@ -40,10 +41,22 @@ SOUNDINGS = "soundings"
 DAY_MS = 86_400_000
 
 
-def frugal(folder: Path, **more: Any) -> NodeSettings:
+def frugal(folder: Path, certs: Path | None = None, **more: Any) -> NodeSettings:
     """A ship whose satellite link may take BUDGET bytes a day and carries readings too."""
     link = LinkSettings(streams=CARRIED, budget_bytes_per_day=BUDGET, alerts_reserve_bytes=RESERVE, price_per_mb=5.0, **more)
-    return settings("ship-a", folder).model_copy(update={"links": {"satellite": link}})
+    return shown("ship-a", folder, certs).model_copy(update={"links": {"satellite": link}})
+
+
+def shown(name: str, folder: Path, certs: Path | None) -> NodeSettings:
+    """A node's settings, by certificates where there are any."""
+    return secured(name, folder, certs) if certs else settings(name, folder)
+
+
+def made(certs: Path) -> Path:
+    """Certificates of headquarters and the ship."""
+    run("certs", "authority", str(certs))
+    run("certs", "node", "hq", "ship-a", "--folder", str(certs), "--host", "127.0.0.1")
+    return certs
 
 
 def alert(number: int) -> Append:
@@ -61,13 +74,14 @@ async def up(node: Node) -> AsyncIterator[Node]:
 
 
 @asynccontextmanager
-async def ashore(folder: Path, carried: tuple[str, ...] = CARRIED) -> AsyncIterator[tuple[Node, Proxy, str]]:
+async def ashore(folder: Path, carried: tuple[str, ...] = CARRIED, certs: Path | None = None) -> AsyncIterator[tuple[Node, Proxy, str]]:
     """Headquarters, and a way there that counts the bytes that pass."""
-    hq = Node(settings("hq", folder).model_copy(update={"links": {"satellite": LinkSettings(streams=carried)}}))
+    hq = Node(shown("hq", folder, certs).model_copy(update={"links": {"satellite": LinkSettings(streams=carried)}}))
     await hq.start()
-    proxy = Proxy(int(hq.url.rpartition(":")[2]))
+    proxy = Proxy(int((hq.tls_url if certs else hq.url).rpartition(":")[2]))
     try:
-        yield hq, proxy, await proxy.start()
+        url = await proxy.start()
+        yield hq, proxy, url.replace("http:", "https:") if certs else url
     finally:
         await proxy.stop()
         await hq.stop()
@@ -142,12 +156,13 @@ async def until_carried(proxy: Proxy, bytes_: int) -> None:
     await until(lambda: proxy.carried_bytes > bytes_)
 
 
-async def test_a_restart_costs_what_passed_and_gives_nothing_of_it_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_certificates", [False, True], ids=["plain", "TLS"])
+async def test_a_restart_costs_what_passed_and_gives_nothing_of_it_back(tmp_path: Path, by_certificates: bool) -> None:
     """The node is started anew while it sends, again and again: what passed is never more than the day allows, and no lease is lost."""
-    starts, book = 0, 0
-    async with ashore(tmp_path) as (_, proxy, url):
+    starts, book, certs = 0, 0, made(tmp_path / "certs") if by_certificates else None
+    async with ashore(tmp_path, certs=certs) as (_, proxy, url):
         while book <= BUDGET - RESERVE - 2 * OPENING_BYTES:
-            async with up(Node(frugal(tmp_path), wall=StillClock())) as ship:
+            async with up(Node(frugal(tmp_path, certs), wall=StillClock())) as ship:
                 assert spent(ship) == book
                 await ship.append([readings(20_000 * starts, 20_000)])
                 before = proxy.carried_bytes
@@ -158,7 +173,7 @@ async def test_a_restart_costs_what_passed_and_gives_nothing_of_it_back(tmp_path
             book = sum(leased(tmp_path).values())
             starts += 1
             assert proxy.carried_bytes <= book <= proxy.carried_bytes + starts * FAREWELL_BYTES + (starts > 2) * LEASE_BYTES
-        async with up(Node(frugal(tmp_path), wall=StillClock())) as ship:
+        async with up(Node(frugal(tmp_path, certs), wall=StillClock())) as ship:
             await ship.append([readings(20_000 * starts, 60_000)])
             ship.link([address("ship-a", "hq", url, "satellite")])
             await until(lambda: state(ship) == "alerts" and not ship.links.status(), deadline_s=90)
@@ -179,6 +194,18 @@ async def test_what_came_and_was_not_read_when_a_link_is_closed_has_passed(tmp_p
             before = purse.spent_bytes()
             own.close()
     assert purse.spent_bytes() == before + 7_000
+
+
+def test_what_is_sent_of_several_pieces_at_once_is_allowed_beforehand_and_counted() -> None:
+    """So asyncio sends from Python 3.12 on, once a socket had no room."""
+    purse = Purse(Budget(BUDGET), {}, lambda leased: True, WallClock().now_ms)
+    with socket.create_server(("127.0.0.1", 0)) as server, Meter(purse, False).socket((socket.AF_INET, socket.SOCK_STREAM, 0)) as own:
+        own.connect(server.getsockname())
+        before = purse.spent_bytes()
+        assert own.sendmsg([bytes(2_000), bytearray(1_000)]) == 3_000
+        assert purse.spent_bytes() == before + 3_000
+        with pytest.raises(BudgetSpent):
+            own.sendmsg([bytes(2_000), bytes(BUDGET)])
 
 
 def ship_process(folder: Path, url: str) -> NodeProcess:
