@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from streams.clock import Clock, WallClock
@@ -273,7 +274,7 @@ class Links:
             dialled = address.node not in self._live and not self._turned_away(address.node)
             if dialled and (policy := self._policy(address.node, address.link)):
                 try:
-                    meter = self._purses.meter(policy)
+                    meter = self._purses.meter(policy, partial(self._traffic.dialled, policy.link_class))
                     wire = await self._dialler.dial(address.url, address.node, address.shown_token(), address.link, meter)
                     opened_s, problem_told = self._clock.monotonic_s(), ""
                     await self._run(peer, policy, wire, dialled_here=True)
@@ -365,7 +366,8 @@ class Links:
     async def _serve(self, name: str, live: Live) -> None:
         running = asyncio.create_task(live.drive.run(), name=f"session with {name}")
         self._running.add(running)
-        self._served.append(live)
+        if not live.dialled_here:
+            self._served.append(live)  # what is dialled here is counted at its socket
         try:
             await asyncio.wait((running,))
         except asyncio.CancelledError:
@@ -377,8 +379,9 @@ class Links:
             self._running.discard(running)
             self._ashore.note(live.drive.session)
             self._places.left(name, live)
-            self._served.remove(live)
-            self._traffic.ended(live.passed())
+            if not live.dialled_here:
+                self._served.remove(live)
+                self._traffic.ended(live.passed())
             self._tell_left(name, live, running)
 
     def _tell_left(self, name: str, live: Live, running: asyncio.Task[str]) -> None:

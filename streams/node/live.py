@@ -27,7 +27,7 @@ class Live:
 
     def passed(self) -> Passed:
         """What has passed it so far."""
-        return self.link, self.wire.sent_bytes, self.wire.received_bytes, self.dialled_here
+        return self.link, self.wire.sent_bytes, self.wire.received_bytes
 
     def status(self, now_s: float) -> dict[str, Any]:
         """Class of link, round trip in ms, bytes and records each way, records the peer still lacks; `now_s`: monotone seconds."""

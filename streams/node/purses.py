@@ -14,7 +14,7 @@ from typing import Any
 from streams.budget import Leased, Purse
 from streams.crash import commit_point
 from streams.errors import Misuse
-from streams.link.metering import OPENING_BYTES, Meter
+from streams.link.metering import OPENING_BYTES, Count, Meter
 from streams.node.settings import LinkSettings
 from streams.policy import LinkClass, LinkPolicy
 from streams.shares import Shares, Word
@@ -45,7 +45,7 @@ class Purses:
             )
             for link, budget in budgets.items()
         }
-        self._meters = {(link, alerts): Meter(purse, alerts) for link, purse in self._purses.items() for alerts in (True, False)}
+        self._meters: dict[tuple[LinkClass, bool], Meter] = {}
         self._told: set[tuple[str, LinkClass, str]] = set()
 
     def spent(self, link: LinkClass) -> bool:
@@ -78,9 +78,12 @@ class Purses:
         for purse in self._purses.values():
             purse.settle()
 
-    def meter(self, policy: LinkPolicy) -> Meter | None:
-        """What allows and counts the bytes of a link with this policy; None where nothing has to."""
-        return self._meters.get((policy.link_class, policy.streams == (ALERTS,)))
+    def meter(self, policy: LinkPolicy, count: Count) -> Meter:
+        """What tells `count` the bytes of links with this policy, and allows them where their class has a budget: each time the same."""
+        link, alerts = policy.link_class, policy.streams == (ALERTS,)
+        if (link, alerts) not in self._meters:
+            self._meters[link, alerts] = Meter(self._purses.get(link), alerts, count)
+        return self._meters[link, alerts]
 
     def news(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """What has come to pass since the last call, for `exceptions`: reason, outcome, details; each once a day."""

@@ -21,17 +21,18 @@ _log = logging.getLogger("landfall.node")
 
 
 class Tally(msgspec.Struct):
-    """Bytes of WebSocket frames, as `Wire` counts them. `paid_bytes`: those both ways of links dialled here, who dials pays."""
+    """Bytes: of links dialled here all at the socket, of others their WebSocket frames, as `Wire` counts them. `paid_bytes`: of the former,
+    both ways, for who dials pays.
+    """
 
     sent_bytes: int = 0
     received_bytes: int = 0
     paid_bytes: int = 0
 
-    def add(self, sent_bytes: int, received_bytes: int, dialled_here: bool) -> None:
-        """One session's, or what there has been of it until now."""
+    def add(self, sent_bytes: int, received_bytes: int) -> None:
+        """So many more."""
         self.sent_bytes += sent_bytes
         self.received_bytes += received_bytes
-        self.paid_bytes += (sent_bytes + received_bytes) * dialled_here
 
 
 class _Kept(msgspec.Struct):
@@ -39,12 +40,14 @@ class _Kept(msgspec.Struct):
     tallies: dict[str, Tally]
 
 
-Passed = tuple[LinkClass, int, int, bool]
-"""What passed in one session: class of link, bytes sent, bytes received, whether it was dialled here."""
+Passed = tuple[LinkClass, int, int]
+"""What passed in one session that another node dialled: class of link, bytes sent, bytes received."""
 
 
 class Traffic:
-    """Counts sessions, those that have ended and those that are; what it has counted goes on where it stood after a start."""
+    """Counts what passes sockets opened here, and sessions that others dialled, those that have ended and those that are; what it has
+    counted goes on where it stood after a start.
+    """
 
     def __init__(self, folder: Path, tariffs: Mapping[LinkClass, Tariff], now_at_ms: int) -> None:
         """`folder`: the node's, where it is kept; what does not read is counted anew. `tariffs`: of the classes that have one. `now_at_ms`:
@@ -54,6 +57,12 @@ class Traffic:
         kept = _read(self._path) or _Kept(now_at_ms, {})
         self._since_at_ms, self._ended, self._kept = kept.since_at_ms, kept.tallies, msgspec.json.encode(kept)
         self._kept_s = -math.inf
+
+    def dialled(self, link: LinkClass, sent_bytes: int, received_bytes: int) -> None:
+        """So many bytes have passed a socket that was opened here for a link of this class."""
+        tally = self._ended.setdefault(link, Tally())
+        tally.add(sent_bytes, received_bytes)
+        tally.paid_bytes += sent_bytes + received_bytes
 
     def ended(self, passed: Passed) -> None:
         """That session is over."""

@@ -13,8 +13,8 @@ from streams.policy import LinkClass
 
 NOON_MS = 1_777_636_800_000
 TARIFFS: dict[LinkClass, Tariff] = {"satellite": Tariff(overhead_percent=100.0, price_per_mb=5.0)}
-LIVE: tuple[Passed, ...] = (("satellite", 300_000, 200_000, True),)
-SPENT = {"since_wall_at_ms": NOON_MS, "sent_bytes": 1_300_000, "received_bytes": 200_000, "cost": 15.0}
+LIVE: tuple[Passed, ...] = (("satellite", 300_000, 200_000),)
+SPENT = {"since_wall_at_ms": NOON_MS, "sent_bytes": 1_300_000, "received_bytes": 700_000, "cost": 15.0}
 
 
 def begun(folder: Path, now_at_ms: int = NOON_MS) -> Traffic:
@@ -22,10 +22,11 @@ def begun(folder: Path, now_at_ms: int = NOON_MS) -> Traffic:
 
 
 def test_a_killed_node_goes_on_counting_where_it_was_written_down(tmp_path: Path) -> None:
-    """Sessions that were under way are in it, and nothing counts twice."""
+    """Sessions that were under way are in it, and nothing counts twice. Who dials pays."""
     traffic = begun(tmp_path)
-    traffic.ended(("satellite", 1_000_000, 0, True))
-    traffic.ended(("port", 7, 5, False))
+    for _ in range(2):
+        traffic.dialled("satellite", 500_000, 250_000)
+    traffic.ended(("port", 7, 5))
     traffic.keep(LIVE, now_s=0.0)
     for day in (1, 2):
         traffic = begun(tmp_path, NOON_MS + day * 86_400_000)
