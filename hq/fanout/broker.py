@@ -46,10 +46,11 @@ configuration:
 def run_broker(settings: KafkaBrokerSettings) -> None:
     """Run the broker until SIGTERM or SIGINT; its word goes to stdout.
 
-    Raises Misuse when a port is taken, RetryLater when the broker ends by itself. Killed, it takes the broker with it: the next start finds
-    ports and folder free.
+    Raises Misuse when a port is taken or the folder is none it may write, RetryLater when the broker ends by itself. Killed, it takes the
+    broker with it: the next start finds ports and folder free.
     """
     _check_ports(settings)
+    _check_folder(settings.folder)
     with running(Metrics("broker"), settings) as under_way:
         stop_when_asked(under_way.stop)
         format_folder(settings)
@@ -73,6 +74,19 @@ def _check_ports(settings: KafkaBrokerSettings) -> None:
     for what, host, port in (*doors, *own):
         with bound(what, host, port):
             pass
+
+
+def _check_folder(folder: Path) -> None:
+    """It is there afterwards, and may be written, as its `log` if it has one. Java would tell in as many lines of one that may not."""
+    hint = "let the user that runs this write there, or name another folder"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        places = [folder, *(place for place in (folder / "log",) if place.exists())]
+    except OSError as problem:
+        raise Misuse(f"the broker's folder {folder} can not be had: {problem.strerror}", hint=hint) from None
+    for place in places:
+        if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+            raise Misuse(f"the broker's folder {place} can not be written by this user", hint=hint)
 
 
 def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:

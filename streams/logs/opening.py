@@ -22,16 +22,17 @@ from streams.logs.segments import disk_refused, merged_numbers, secret_of, segme
 
 
 def lock_folder(folder: Path, *kinds: str) -> int:
-    """A descriptor that keeps all other writers out of `folder` until it is closed; in it are the folders `kinds`, made if need be.
+    """A descriptor that keeps all other writers out of `folder` until it is closed; it and in it the folders `kinds` are made if need be.
 
-    Raises Misuse when there is one already, or a restore was interrupted; RetryLater when the disk is full, read-only or failing.
+    Raises Misuse when there is one already, or a restore was interrupted; RetryLater when the disk is full, read-only or failing, or
+    whoever runs this may not write there.
     """
     if not folder.exists() and (beside := restored_beside(folder)).exists():
         hint = f"run `landfall log restore` again; to begin with an empty log instead, remove {beside.name}"
         raise Misuse(f"there is no log in {folder.parent}, but what a restore left when it was interrupted", hint=hint)
     try:
-        for kind in kinds:
-            (folder / kind).mkdir(parents=True, exist_ok=True)
+        for place in (folder, *(folder / kind for kind in kinds)):
+            place.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as problem:
         raise disk_refused(problem) from problem

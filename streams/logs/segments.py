@@ -238,8 +238,11 @@ class SegmentWriter:
 
 
 def disk_refused(problem: Exception) -> RetryLater:
-    """What the log raises when the disk is full or failing."""
-    return RetryLater(f"the disk did not take it: {problem}", hint="free some space, or look at the disk's health; nothing was changed")
+    """What the log raises when the disk is full or failing, or whoever runs this may not write there."""
+    what = "free some space, or look at the disk's health"
+    if isinstance(problem, PermissionError):
+        what = "let the user that runs this write there"
+    return RetryLater(f"the disk did not take it: {problem}", hint=f"{what}; nothing was changed")
 
 
 def _numbers(log: Path, kind: str) -> Iterator[int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from streams.errors import Misuse
+from streams.errors import Misuse, RetryLater
 
 
 class PrivateKey(Protocol):
@@ -25,15 +25,28 @@ AnyKey = TypeVar("AnyKey", bound=PrivateKey)
 def load_or_make(path: Path, read: Callable[[bytes], AnyKey], make: Callable[[], AnyKey]) -> AnyKey:
     """The key in `path`; a new one, durable there with mode 0600, when there is none.
 
-    Raises Misuse when the file is no key, or others on this machine may read it.
+    Raises Misuse when the file is no key, or others on this machine may read it; RetryLater when it can not be read or made.
     """
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077:
+            raise Misuse(f"the key in {path} can be read by others (mode {mode:04o})", hint=f"chmod 600 {path}, and think of a new key")
+        told = path.read_bytes()
     except FileNotFoundError:
+        told = None
+    except OSError as problem:
+        raise _unkept(path, "read", problem) from problem
+    if told is not None:
+        return read(told)
+    try:
         return _kept(path, make())
-    if mode & 0o077:
-        raise Misuse(f"the key in {path} can be read by others (mode {mode:04o})", hint=f"chmod 600 {path}, and think of a new key")
-    return read(path.read_bytes())
+    except OSError as problem:
+        raise _unkept(path, "made", problem) from problem
+
+
+def _unkept(path: Path, what: str, problem: OSError) -> RetryLater:
+    hint = "let the user that runs this read and write it, on a disk with room"
+    return RetryLater(f"the key in {path} can not be {what}: {problem.strerror}", hint=hint)
 
 
 def _kept(path: Path, key: AnyKey) -> AnyKey:

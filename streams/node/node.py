@@ -208,7 +208,6 @@ class Node:
 
     async def _start(self) -> None:
         settings = self.settings
-        settings.folder.mkdir(parents=True, exist_ok=True)
         self._log = await self._opened_log()
         key = await asyncio.to_thread(load_or_make_key, settings.folder / KEY_NAME)
         signer = Signer(self._log, BlockCodec(), key, self.clock, self.report)

@@ -86,3 +86,9 @@ def test_a_port_that_is_taken_is_told_before_anything_is_made(which: str, tmp_pa
         with pytest.raises(Misuse, match=rf"Kafka's {which} can not listen on 127\.0\.0\.1:{port}: something listens there already"):
             broker.run_broker(KafkaBrokerSettings.model_validate(told))
     assert not (tmp_path / "broker").exists()
+
+
+def test_a_folder_that_can_not_be_had_is_told_before_java_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Misuse, match=r"the broker's folder .*/file/broker can not be had: Not a directory"):
+        broker.run_broker(KafkaBrokerSettings.model_validate(settings(tmp_path / "file" / "broker")))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from streams.codec import BlockCodec
-from streams.errors import Misuse
+from streams.errors import Misuse, RetryLater
 from streams.ledger import OriginLedger
 from streams.log import Append
 from streams.node.checking import ASKED_AGAIN
@@ -42,6 +42,14 @@ def test_a_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> N
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert load_or_make_key(path).public == key.public
     assert [entry.name for entry in tmp_path.iterdir()] == ["key"]
+
+
+def test_a_key_that_can_not_be_kept_or_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RetryLater, match=r"the key in .*/nowhere/key can not be made: No such file or directory"):
+        load_or_make_key(tmp_path / "nowhere" / "key")
+    (tmp_path / "key").mkdir(mode=0o700)
+    with pytest.raises(RetryLater, match=r"the key in .*/key can not be read: Is a directory"):
+        load_or_make_key(tmp_path / "key")
 
 
 def test_a_key_that_others_can_read_or_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -27,3 +27,9 @@ async def test_a_node_that_waits_is_not_ready(tmp_path: Path) -> None:
     health = await asyncio.to_thread(reader.health)
     assert (health["ready"], health["waits_for"]) == (True, [])
     await node.stop()
+
+
+async def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RetryLater, match=r"the disk did not take it: .*Not a directory"):
+        await started("hq", tmp_path / "file")

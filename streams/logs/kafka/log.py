@@ -41,7 +41,6 @@ class KafkaLog(KeptLog, KafkaLogReader):
         self._gathering = Gathering(super().append, settings.gather_ms)
         if (folder / SEGMENTS).exists():
             raise Misuse(f"{folder} holds a log in files", hint="give the log in Kafka a folder of its own; a peer brings the records over")
-        folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
             self._lock_descriptor = lock_folder(folder)
             undo.callback(os.close, self._lock_descriptor)
