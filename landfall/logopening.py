@@ -23,6 +23,7 @@ from streams.words import Origin, check_stream
 
 DAMAGED = 1
 """How a command ends that passed over what does not verify."""
+_NAMES = "`landfall stream ls` shows the names"
 
 
 @contextmanager
@@ -72,13 +73,23 @@ def _reader(log: Path, passed_over: PassedOver | None) -> Iterator[AnyReader]:
 
 def known_stream(log: AnyReader, stream: str) -> str:
     """`stream` itself. Raises Misuse when the log knows none of that name."""
-    try:
-        check_stream(stream)
-    except ValueError as problem:
-        raise Misuse(str(problem), hint="`landfall stream ls` shows the names") from None
-    if stream not in log.streams():
-        raise Misuse(f"this log knows no stream {stream!r}", hint="`landfall stream ls` shows the names")
+    if _named(stream) not in log.streams():
+        raise Misuse(f"nothing of a stream {stream!r} is in this log", hint=_NAMES)
     return stream
+
+
+def awaited_stream(log: AnyReader, stream: str) -> str:
+    """`stream` itself; where the log has nothing of it yet, that is told on standard error. Raises Misuse for what is no stream's name."""
+    if _named(stream) not in log.streams():
+        tell([f"nothing of a stream {stream!r} is in this log yet: it is waited for ({_NAMES})"])
+    return stream
+
+
+def _named(stream: str) -> str:
+    try:
+        return check_stream(stream)
+    except ValueError as problem:
+        raise Misuse(str(problem), hint=_NAMES) from None
 
 
 def floors_why(folder: Path, log: LogReader, stream: str) -> Mapping[Origin, str]:

@@ -15,7 +15,7 @@ from landfall.logfollowing import Following
 from landfall.logheld import Held
 from landfall.loglists import Column, List
 from landfall.lognumbers import counts, many, read_at_ms
-from landfall.logopening import floors_why, known_stream, opened
+from landfall.logopening import awaited_stream, floors_why, known_stream, opened
 from landfall.logshowing import RECORDS, limited, with_proven
 from landfall.logunread import NEWER, end_of_unread, unread_of, unread_of_topic, unread_words
 from landfall.writingout import Format, Row, say, tell, write
@@ -122,7 +122,8 @@ def tail(
     if past_holes and not follow:
         raise Misuse("without --follow tail shows the last that is held, behind holes too", hint="leave --past-holes out")
     with opened(folder) as log:
-        following = Following(log, known_stream(log, stream), WallClock(), past_holes=past_holes)
+        name = awaited_stream(log, stream) if follow else known_stream(log, stream)
+        following = Following(log, name, WallClock(), past_holes=past_holes)
         last, unread = _last(log, stream, following.ledger, limit)
         write(lambda: iter([last]), RECORDS, format_, output)
         if not follow:

@@ -15,7 +15,7 @@ from streams.words import STREAM_PATTERN
 
 ACCESS_CHARS_MAX = 4_096
 SELECTORS_MAX = 64
-_PATTERN = re.compile(r"\*|[a-z0-9][a-z0-9-]{0,62}/\*|[a-z0-9][a-z0-9-]{0,62}/?[A-Za-z0-9-]{0,62}\*")
+_PATTERN = re.compile(rf"\*|{STREAM_PATTERN.pattern}[./]?\*")
 _LANES = {lane.name.lower(): lane for lane in Lane}
 _FOR_CUSTOMERS = ("customers", "terms")
 """Streams of all customers: no ship holds them."""

@@ -103,6 +103,16 @@ def test_past_holes_what_is_held_is_shown_and_the_rest_when_it_comes(logs: tuple
         assert said(following) == f"containers:{ship.origin} offsets 10 to 19: here now"
 
 
+def test_the_first_records_of_a_stream_are_waited_for(tmp_path: Path) -> None:
+    """As by who starts to follow alerts before there was any."""
+    log = open_log(tmp_path / "port", "port-b")
+    with tail(tmp_path / "port") as following:
+        assert said(following).startswith("nothing of a stream 'containers' is in this log yet: it is waited for")
+        append_rows(log, rows(3))
+        assert shown(following, 3) == [0, 1, 2]
+    log.close()
+
+
 def test_it_goes_on_when_a_hole_will_never_be_filled(logs: tuple[FileLog, FileLog]) -> None:
     """Its origin declares part of it gone; or this copy drops everything up to behind it."""
     ship, port = logs

@@ -134,7 +134,7 @@ def test_records_are_shown_as_text_and_json(folder: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("log", "cat", "cargo", "--folder", "{}"), "knows no stream 'cargo'"),
+        (("log", "cat", "cargo", "--folder", "{}"), "nothing of a stream 'cargo' is in this log"),
         (("log", "ls", "CARGO!", "--folder", "{}"), "a stream's name is like"),
         (("stream", "ls", "--folder", "{}/elsewhere"), "there is no log"),
     ],

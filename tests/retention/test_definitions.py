@@ -124,6 +124,15 @@ def test_every_problem_is_told_at_once() -> None:
     ]
 
 
+def test_a_pattern_is_the_beginning_of_streams_names() -> None:
+    definitions = set_of({"quays.*": {"patience_s": 1}, "quays.to*": {"patience_s": 2}, "yard/cranes/*": {"patience_s": 3}})
+    names = ("quays.sydney", "quays.tokyo", "yard/cranes/7", "quays")
+    assert [definitions.of(name).patience_s for name in names] == [1, 2, 3, None]
+    for name in ("*.tokyo", "quays.**", ".*", "quays.*.tokyo", "quays .*", "Quays.*"):
+        with pytest.raises(ValueError, match="a definition is of a stream"):
+            read_fields(name, {"patience_s": 1})
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
