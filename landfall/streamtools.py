@@ -32,6 +32,7 @@ stream_app = typer.Typer(help="The streams, and how each is managed.", no_args_i
 Name = Annotated[str, typer.Argument(help="A stream, or a pattern that ends in a star: containers, customers/duckworks, customers/*.")]
 Folder = Annotated[Path | None, typer.Option("--folder", "-f", help="A node's folder: what that node knows.")]
 OptionalApi = Annotated[str | None, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
+OptionalPassword = Annotated[str, typer.Option("--password", help="Asked for when it is not given.", show_default=False)]
 Settings = Annotated[
     list[str],
     typer.Argument(
@@ -98,7 +99,7 @@ def show(
     folder: Folder = None,
     api: OptionalApi = None,
     username: Username = "",
-    password: Annotated[str, typer.Option("--password", help="Your password at headquarters.")] = "",
+    password: OptionalPassword = "",
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """How one stream is managed, by its own settings, those of patterns and the defaults together."""
@@ -139,7 +140,7 @@ def list_streams(
     folder: Folder = None,
     api: OptionalApi = None,
     username: Username = "",
-    password: Annotated[str, typer.Option("--password", help="Your password at headquarters.")] = "",
+    password: OptionalPassword = "",
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a stream, for programs.")] = False,
 ) -> None:
     """Each stream and how it is managed; from a node's folder also how much it holds, from how many origins, and what is missing."""
@@ -182,7 +183,9 @@ def _definitions(folder: Path | None, api: str | None, username: str, password: 
         raise Misuse("either a node's folder or headquarters' API tells how streams are managed", hint="give --folder or --api")
     definitions = Definitions()
     if api is not None:
-        with headquarters(api, username, password) as client:
+        if not username:
+            raise Misuse("headquarters' API answers those who log in", hint="give --username; the password is asked for")
+        with headquarters(api, username, password or typer.prompt("Password", hide_input=True)) as client:
             for name, one in _standing(client).items():
                 definitions.take(name, one["version"], read_fields(name, one["value"]))
         return definitions

@@ -38,6 +38,7 @@ class Right(StrEnum):
     ACKNOWLEDGE = "acknowledge alerts"
     SEE_PORTS = "see what a port expects"
     SEE_PROCESSES = "see how the processes fare"
+    SEE_STREAMS = "see how streams are managed"
     SEE_SEARCH_AREAS = "see where to search for lost boxes"
     SEE_REPORTS = "see loss reports"
     REPORT_LOSSES = "report losses in the company's name"
@@ -48,7 +49,7 @@ class Right(StrEnum):
 _REPORTS = (Right.SEE_REPORTS, Right.SEE_NOTICES)
 _RIGHTS: dict[Role, frozenset[Right]] = {
     "operations": frozenset(Right),
-    "clerk": frozenset({Right.WRITE_REGISTRY, Right.SEE_PORTS, Right.SEE_PROCESSES, Right.SEE_SEARCH_AREAS, *_REPORTS}),
+    "clerk": frozenset({Right.WRITE_REGISTRY, Right.SEE_PORTS, Right.SEE_PROCESSES, Right.SEE_STREAMS, Right.SEE_SEARCH_AREAS, *_REPORTS}),
     "crew": frozenset({Right.ACKNOWLEDGE}),
     "customer": frozenset({Right.SEE_NOTICES}),
 }

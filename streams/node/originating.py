@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from streams.consumers import CONSUMERS
-from streams.definitions import Definitions, may_originate
+from streams.definitions import Definitions, could_originate, may_originate
 from streams.derived import parent_of
 from streams.errors import NotAllowed
 from streams.log import Append, LogReader
@@ -52,10 +52,11 @@ class Originating:
     def check(self, stream: str) -> None:
         """Raises NotAllowed where headquarters lets this node write nothing of its own into `stream`: for who can be told so."""
         if stream not in OF_ITSELF and not self._may(stream):
-            raise NotAllowed(
-                f"'{self._me.node}' may not write into {stream}: it is written by {self._writers(stream)}",
-                hint=f"nothing was written; headquarters says who may: landfall stream set {parent_of(stream)} originate=…",
-            )
+            who = "no setting lets another write there"
+            if could_originate(stream, self._me.role):
+                who = f"headquarters says who may: landfall stream set {parent_of(stream)} originate=…"
+            what = f"'{self._me.node}' may not write into {stream}: it is written by {self._writers(stream)}"
+            raise NotAllowed(what, hint=f"nothing was written; {who}")
 
     def check_said(self, append: Append) -> None:
         """Raises NotAllowed where a record is not this node's to say: nobody else would take it, nor what stands behind it."""

@@ -60,6 +60,17 @@ def test_a_customers_boxes_in_a_stream_with_other_settings(at: tuple[str, ...], 
     assert [line.split()[0] for line in listed.splitlines() if "365 days" in line] == [NAME]
 
 
+def test_who_asks_headquarters_logs_in(at: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the options of `create` do: without a name that is told, without a password it is asked for; and a customer may not."""
+    api, (_, name, _, password) = at[:2], at[2:]
+    assert "→ give --username" in called("stream", "ls", *api).stderr
+    monkeypatch.setattr("typer.prompt", lambda what, **_: {"Password": password}[what])
+    done = called("stream", "show", "containers", *api, "--username", name)
+    assert (done.returncode, "all but customers" in done.stdout) == (0, True), done.stderr
+    told = called("stream", "show", "containers", *api, "--username", "donald").stderr
+    assert "Your account may not see how streams are managed." in told
+
+
 def test_two_who_change_one_stream_at_once_lose_neither_change(
     at: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,8 @@ async def test_a_stream_set_narrower_and_wider_again(request: pytest.FixtureRequ
     await until(lambda: tokyo.definitions.of(QUAYS).originate == ("hq",))
     with pytest.raises(NotAllowed, match=r"'tokyo' may not write into quays: it is written by hq .*landfall stream set quays originate="):
         await asyncio.to_thread(door.append, [quay_readings(3, 1, "events"), quay_readings(3, 3)])
+    with pytest.raises(NotAllowed, match=r"into registry: it is written by hq .*no setting lets another write there"):
+        await asyncio.to_thread(door.append, [quay_readings(3, 1, "registry")])
     assert tokyo.log.position(QUAYS)[tokyo.log.origin] == 3, "what was refused is nowhere"
     assert not tokyo.log.position("events")[tokyo.log.origin], "nor what was to be written with it"
     await tokyo.append([quay_readings(3, 3)])

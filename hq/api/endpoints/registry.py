@@ -86,7 +86,7 @@ def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
 @router.get("/registry/streams")
 def streams(ask: Asking) -> dict[str, Any]:
     """What has been set of streams, by name or pattern: `value` of it alone, and the `whole` that holds with all that it leaves open."""
-    ask.need(Right.SEE_PROCESSES)
+    ask.need(Right.SEE_STREAMS)
     definitions = ask.services.registrar.streams()
     return {
         **framed_clock(ask.services.clock),
