@@ -28,8 +28,7 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
     box.incident_id, box.lost_at_ms = incident.id, lost_at
     box.alert_id = alert_id(state.settings.place.side, "lost_container", box.number, first)
     missed_at = box.base_ms() + state.interval_ms(box, at_ms)
-    window = f"lost between {clock_text(box.base_ms())} and {clock_text(min(missed_at, at_ms))} UTC"
-    detail = "; ".join([window, *(piece.detail for piece in decision.evidence)])
+    detail = "; ".join([_window(box, decision, min(missed_at, at_ms)), *(piece.detail for piece in decision.evidence)])
     box.loss = Loss(detail, decision.posterior, decision.evidence)
     tell(state, _box_alert(state, box, "raised", at_ms))
     more = {
@@ -95,8 +94,19 @@ def position_of(state: WatchState, at_ms: int) -> dict[str, Any] | None:
 
 def _lost_at_ms(box: Box, decision: Decision) -> int:
     """The time of the first blow when there was one, else when it was last heard (both on the ship's clock)."""
-    blows = [piece.at_ms for piece in decision.evidence if piece.family == "kinematic"]
+    blows = _blows_ms(decision)
     return min(min(blows), box.heard_at_ms) if blows else box.heard_at_ms or box.waiting_from_ms
+
+
+def _blows_ms(decision: Decision) -> list[int]:
+    return [piece.at_ms for piece in decision.evidence if piece.family == "kinematic"]
+
+
+def _window(box: Box, decision: Decision, missed_at_ms: int) -> str:
+    """When it went, in words: when its own sensors felt it, and when its last word came; else between when it must have gone."""
+    if blows := _blows_ms(decision):
+        return f"felt at {clock_text(min(blows))}, last heard at {clock_text(box.heard_at_ms)} UTC"
+    return f"lost between {clock_text(box.base_ms())} and {clock_text(missed_at_ms)} UTC"
 
 
 def incident_id(raiser: str, number: str, lost_at_ms: int) -> str:
@@ -158,7 +168,8 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
     bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
     mute = {box.number for box in state.memory.boxes.values() if box.by_hand}
     at_risk = state.stowage.at_risk(lost, mute)
-    window = f"between {clock_text(incident.first_at_ms)} and {clock_text(incident.last_at_ms)} UTC"
+    first_at, last_at = clock_text(incident.first_at_ms), clock_text(incident.last_at_ms)
+    window = f"at {first_at} UTC" if first_at == last_at else f"between {first_at} and {last_at} UTC"
     beside = f"; {len(at_risk)} without tracker in the same stacks {'is' if len(at_risk) == 1 else 'are'} at risk" if at_risk else ""
     detail = f"bay {bays}, {window}{beside}"
     first = Evidence("incident", incident.id, 0.0, detail, incident.first_at_ms)

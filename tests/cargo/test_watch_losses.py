@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from cargo.alerts import AlertBook
+from cargo.changes import clock_text
 from cargo.heard import Heard, Value
 from cargo.outcome import Outcome
 from cargo.slots import Slot
@@ -34,7 +35,8 @@ def probable(made: Outcome) -> dict[str, int]:
 
 @pytest.mark.parametrize(("fell_ms", "silence_s"), [(1_800, 30), (600, 150)])
 def test_a_loss_with_shock_and_fall_is_raised_soon(fell_ms: int, silence_s: int) -> None:
-    """Goal: six boxes slide off: 30 s after a fall too deep for the deck, else after the storm's minute; nothing else aboard is."""
+    """Goal: six boxes slide off: 30 s after a fall too deep for the deck, else after the storm's minute; nothing else aboard is. Each alert
+    says when the box felt it and when its last word came, the incident's between when they went."""
     sea = stormy()
     blows = [heard for at in LOST for heard in fall(sea, at, LOSS_MS + at * 700, fell_ms)]
     _, made = watch(sea, sea.readings(STORM_MS + 5 * HOUR_MS, blows))
@@ -42,6 +44,12 @@ def test_a_loss_with_shock_and_fall_is_raised_soon(fell_ms: int, silence_s: int)
     assert set(raised) == {number(at) for at in LOST}
     assert all(silence_s * SECOND_MS < after < (silence_s + 10) * SECOND_MS for after in raised.values())
     assert not told(made.alerts, state="retracted")
+    details = {record.topic: record.body["detail"] for record in told(made.alerts, rule="lost_container", state="raised")}
+    last_ms = LOSS_MS + LOST[-1] * 700
+    assert details[number(LOST[-1])].startswith(f"felt at {clock_text(last_ms)}, last heard at {clock_text(last_ms + 2 * SECOND_MS)} UTC; ")
+    told_of = [record.body["detail"] for record in told(made.alerts, rule="incident")]
+    assert told_of[0].endswith(f", at {clock_text(LOSS_MS)} UTC")
+    assert told_of[-1].endswith(f", between {clock_text(LOSS_MS)} and {clock_text(last_ms)} UTC")
 
 
 def test_in_calm_water_a_fall_is_told_within_the_minute() -> None:
