@@ -36,13 +36,14 @@ class Console:
 
     async def _ship(self, request: web.Request) -> web.Response:
         links, where, kept = self._links, self._links.where, self._node.links
+        called = await self._musters.last()
         position = where and {"latitude_deg": where.latitude_deg, "longitude_deg": where.longitude_deg, "at_ms": where.at_ms}
         told: dict[str, Any] = {
             "ship": self._node.settings.identity,
             "node": self._node.settings.node,
             "at_ms": self._node.clock.now_ms(),
             "position": position,
-            "port": links.port,
+            "port": called.port or links.port,
             "link": {"wish": links.wish, "peers": kept.status(), "budgets": kept.budgets(), "traffic": kept.traffic()},
             "waiting": await asyncio.to_thread(self._waiting, self._aboard.telling.durable()),
             "kept_here": self._node.originating.kept_here(),
@@ -50,7 +51,7 @@ class Console:
             "streams": await asyncio.to_thread(self._held),
             "intake": {"mqtt_port": self._intake.port, "broker_connected": self._intake.broker_connected, **self._intake_counts()},
             "storm": self._aboard.storm.status(),
-            "muster": (await self._musters.last()).summary,
+            "muster": called.summary,
         }
         return web.json_response(told)
 

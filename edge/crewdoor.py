@@ -113,7 +113,7 @@ class CrewDoor:
             "node": self._node.settings.node,
             "now_at_ms": self._node.clock.now_ms(),
             "position": links.where and msgspec.to_builtins(links.where),
-            "port": links.port,
+            "port": called.port or links.port,
             "peers": sorted(self._node.links.status()),
             "muster": {**called.summary, "at_ms": called.at_ms, "bays": bays(called.lines)},
             "alerts": [alert_told(one) for one in (*_open(alerts), *_closed(alerts)[:CLOSED_MAX])],

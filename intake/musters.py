@@ -18,9 +18,11 @@ CALL_EVERY_S, WAITED_FOR_S = 1.0, 0.3
 @dataclass(frozen=True, slots=True)
 class Called:
     """The muster, box by box: as of `at_ms` (the watch's own time, UTC ms; 0: nothing heard yet), its lines, and what each box is to the
-    watch (`states`; a box never heard of is in none). `summary`: the body of an X_MUSTER event."""
+    watch (`states`; a box never heard of is in none). `port`: where she lies (UN/LOCODE), whether a node stands there or not; None at sea.
+    `summary`: the body of an X_MUSTER event."""
 
     at_ms: int
+    port: str | None
     lines: tuple[Roll, ...]
     states: Mapping[str, State]
     summary: Mapping[str, Any]
@@ -31,7 +33,8 @@ def called(state: WatchState) -> Called:
     memory = state.memory
     lines = tuple(muster(state, memory.settled_at_ms))
     states = {line.container: memory.boxes[line.container].state for line in lines if line.container in memory.boxes}
-    return Called(memory.settled_at_ms, lines, states, muster_event(state, memory.settled_at_ms, "asked", lines).body)
+    summary = muster_event(state, memory.settled_at_ms, "asked", lines).body
+    return Called(memory.settled_at_ms, memory.voyage.berth or None, lines, states, summary)
 
 
 class Musters:

@@ -153,7 +153,8 @@ function incidentCard(one, board) {
   const rows = boxes.map((box) => h("tr", {}, h("td", { class: box.open ? "gone" : "heard" }, shape(box.open ? "gone" : "heard"), " ", h("span", { class: "mono" }, box.topic)), h("td", { class: "mono" }, box.slot || ""), h("td", {}, box.open ? STATES[box.status] || box.status : "taken back", evidence(box)), h("td", {}, box.acknowledged_by ? `✓ ${box.acknowledged_by}` : "")));
   return h("section", { class: `panel alert ${one.open ? one.severity : "closed"}` },
     h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: one.open ? "gone" : "" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (reckoned) · raised `, when(one.raised_at_ms))),
-      waiting.length ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge(waiting) }, `Acknowledge ${count(waiting.length)}`) : noted(one),
+      one.acknowledged_by ? noted(one) : null,
+      waiting.length ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge(waiting) }, `Acknowledge ${count(waiting.length)}`) : null,
       seen.page === "alerts" ? h("button", { key: `loss-${one.incident_id}`, onclick: () => show({ page: "loss" }) }, "Loss report") : null),
     one.incident.at_risk.length ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` At risk beside them, without a tracker: ${one.incident.at_risk.join(", ")}`) : null,
     h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["container", "slot", "", "noted by"].map((title) => h("th", {}, title)))), h("tbody", {}, rows)));

@@ -12,12 +12,16 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from cargo.registry import Entry, entry_body
 from edge.linking import Whereabouts, port_at
 from edge.settings import PortOfCall
+from streams.log import Append
 from streams.node.node import Node
 from streams.node.settings import KnownPeer, NodeSettings
+from streams.records import Record, to_batch
 from streams.words import Position
 from tests.cargo.sea import SHIP, START_MS
+from tests.cargo.sea import TOKYO as PORT
 from tests.edge.aboard import NODE, Message, ShipProcess, fleet_clock, publish_all, ship
 from tests.node.process import wait
 
@@ -110,6 +114,20 @@ async def test_a_ship_that_starts_in_port_meets_headquarters_once(tmp_path: Path
 
             await asyncio.to_thread(wait, lambda: linked() == ["port-jptyo"], process.tail)
             assert await asyncio.to_thread(process.stop) == 0
+
+
+def test_a_port_without_a_node_is_told_as_one(tmp_path: Path) -> None:
+    """A port that headquarters' registry alone tells of: the ship, and so her console, says that she lies there, and dials nobody."""
+    told = Entry("port", PORT.locode, 1, START_MS, "clerk", PORT)
+    with fleet_clock(START_MS + HOUR_MS) as clock, ship(tmp_path, clock=clock) as process:
+        process.start()
+        process.wait_ready()
+        process.hears([Append(f"aboard/{SHIP}", to_batch([Record(told.topic, body=entry_body(told))]))])
+        publish_all(process.mqtt_port, [where(minute, TOKYO) for minute in range(3)], process.tail)
+        wait(lambda: (process.status() or {}).get("port") == "JPTYO", process.tail)
+        board = httpx.get(f"{process.url}/ship/board", headers={"Authorization": f"Bearer {process.token}"}).json()
+        assert (board["port"], board["peers"]) == ("JPTYO", [])
+        assert process.stop() == 0
 
 
 async def test_in_port_everything_travels_and_at_sea_only_what_is_dear(tmp_path: Path) -> None:
