@@ -24,6 +24,7 @@ from streams.errors import Misuse, RetryLater
 from streams.link.door import AdmitDoor, WireGone
 from streams.log import LogReader
 from streams.node.defining import learn, taught_by
+from streams.node.introducing import introduced_to
 from streams.node.keyfiles import load_or_make
 from streams.node.loading import read_past
 from streams.node.proving import KEY_NAME, load_or_make_key
@@ -180,8 +181,11 @@ def _terms(settings: NodeSettings, log: LogReader, other: str) -> Terms:
 
 
 def _signers(settings: NodeSettings, log: LogReader, given: Sequence[str]) -> dict[bytes, Terms]:
-    """Whose key is whose among the known nodes: as given, else as the registry pins it, else as the node has signed with it before."""
-    told = trust_among(given, {peer.node for peer in settings.known}).before(registry_trust(log))
+    """Whose key is whose among the known nodes: as given, here or in the settings, else as the registry pins it, else as the node showed it
+    in its own session, else as it has signed with it before.
+    """
+    person = trust_among(given, {peer.node for peer in settings.known}).before(settings.trust())
+    told = person.before(registry_trust(log)).before(introduced_to(settings.folder))
     signed = signed_keys(log)
     signers = {}
     for peer in settings.known:

@@ -28,7 +28,7 @@ class Introductions:
     def __init__(self, folder: Path, peers: Mapping[str, Peer], report: Callable[..., None]) -> None:
         """`folder`: the node's. `peers`: all nodes that are known, this one among them. What was kept and does not read is told of."""
         self._file, self.peers, self._report = folder / FILE_NAME, peers, report
-        self._trust = Trust(_read(self._file), INTRODUCED)
+        self._trust = introduced_to(folder)
         self._told: set[tuple[str, bytes]] = set()
 
     def trust(self) -> Trust:
@@ -78,6 +78,11 @@ class Introductions:
             replace_file(self._file, "".join(lines).encode())
         except OSError as problem:
             _log.warning("%s can not be written: %s; whom it would name is asked again after a start", self._file, problem)
+
+
+def introduced_to(folder: Path) -> Trust:
+    """The keys that were shown to the node of this folder in sessions; none before the first."""
+    return Trust(_read(folder / FILE_NAME), INTRODUCED)
 
 
 def _read(path: Path) -> dict[str, frozenset[bytes]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ from streams.records import Record, to_batch
 from streams.stick.frames import Signed, read_frames
 from streams.stick.messages import Carried
 from streams.stick.planning import position_file, read_position_file
-from tests.node.fleet import ROLES, readings, settings
+from tests.node.fleet import ROLES, address, readings, settings, until
 
 
 class Place:
@@ -50,6 +51,14 @@ class Place:
             yield node
         finally:
             await node.stop()
+
+    def give(self, key: str) -> None:
+        """Its operator writes down whose key `NODE=ed25519:…` is."""
+        node, _, text = key.partition("=")
+        told = tomllib.loads(self.config.read_text())
+        for known in told["node"]["known"]:
+            known |= {"keys": [text]} if known["node"] == node else {}
+        self.config.write_text(tomli_w.dumps(told))
 
     def key(self) -> str:
         """`NODE=ed25519:…`, as a person was told it."""
@@ -118,6 +127,27 @@ async def test_a_ship_s_log_reaches_two_ports_on_sticks_in_any_order(tmp_path: P
         main(("log", "verify", "--folder", str(tokyo.folder), "--stream", "alerts", "--key", ship.key()))
     assert not ended.value.code
     assert "broken" not in capsys.readouterr().out
+
+
+async def test_who_was_met_in_a_session_or_stands_in_the_settings_with_its_key_needs_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tokyo met the ship, and has nothing that she signed; Singapore's settings have her key."""
+    ship, tokyo, singapore = (Place(name, tmp_path) for name in ("ship-a", "tokyo", "singapore"))
+    stick = str(tmp_path / "one.stick")
+    async with ship.up() as aboard, tokyo.up() as node, singapore.up() as other:
+        aboard.link([address("ship-a", "tokyo", node.url)])
+        await until(lambda: bool(node.links.status()) and (tokyo.folder / "known.keys").exists())
+        aboard.link([])
+        await until(lambda: not node.links.status())
+        await aboard.append([readings(0, 100)])
+        assert (await sync(capsys, "export", stick, "--to", "tokyo", "-c", str(ship.config)))[0] == 0
+        code, told = await sync(capsys, "import", stick, "-c", str(tokyo.config))
+        assert (code, node.log.position("containers")) == (0, aboard.log.position("containers")), told
+        assert (await sync(capsys, "import", stick, "-c", str(singapore.config)))[0] == 1
+        singapore.give(ship.key())
+        code, told = await sync(capsys, "import", stick, "-c", str(singapore.config))
+        assert (code, other.log.position("containers")) == (0, aboard.log.position("containers")), told
 
 
 async def test_a_stick_for_a_customer_carries_its_stream_and_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
