@@ -53,10 +53,20 @@ function bayButton(one) {
 
 const across = (row) => (row % 2 ? (row + 1) / 2 : -row / 2);
 
+// From port to starboard, those where nothing stands among them: who reads "12, 08" takes the second stack for row 10.
+function rowsOf(boxes) {
+  const places = boxes.map((box) => across(box.row));
+  const rows = [];
+  for (let place = Math.min(...places); place <= Math.max(...places); place += 1) {
+    if (place || places.includes(0)) rows.push(place > 0 ? 2 * place - 1 : -2 * place);
+  }
+  return rows;
+}
+
 /** The bay as one looks forward from aft: port at the left, hatch cover between deck and hold. */
 export function bayPanel(told) {
   const placed = told.boxes.filter((box) => box.slot);
-  const rows = [...new Set(placed.map((box) => box.row))].sort((one, other) => across(one) - across(other));
+  const rows = rowsOf(placed);
   const tiers = [...new Set(placed.map((box) => box.tier))].sort((one, other) => other - one);
   const at = new Map(placed.map((box) => [`${box.row}/${box.tier}`, box]));
   const lines = [];

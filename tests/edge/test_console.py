@@ -165,6 +165,19 @@ def test_a_list_without_any_tracker_is_never_shown_as_all_accounted_for(bridge: 
     bridge.windows.close()
 
 
+def test_a_row_where_nothing_stands_keeps_its_place_in_the_bay(bridge: Bridge) -> None:
+    """Between two stacks that stand there is room for each that does not; no row 00 where the ship has none."""
+    page = bridge.enter().page
+    shown = """async (rows) => {
+        const { bayPanel } = await import("/console/pages.js");
+        const boxes = rows.map((row) => ({ row, tier: 82, slot: "0420082", container: "MSKU0000000", reason: "heard" }));
+        return [...bayPanel({ bay: "042", at_ms: 0, boxes }).querySelectorAll("thead th")].map((one) => one.textContent);
+    }"""
+    assert page.evaluate(shown, [1, 8, 2]) == ["tier", "08", "06", "04", "02", "01"]
+    assert page.evaluate(shown, [0, 5]) == ["tier", "00", "01", "03", "05"]
+    bridge.windows.close()
+
+
 ASHORE = """async () => {
     const { lossPage } = await import("/console/pages.js");
     const report = { incident_id: "i", report_id: "i-1", number: 1, kind: "INITIAL", state: "sent" };
