@@ -144,6 +144,8 @@ def summary(plan: BayPlan) -> Iterator[str]:
     yield f"{len(goods):,} boxes with dangerous goods{': UN ' + ', '.join(numbers) if numbers else ''}"
     ports = Counter(box.pod for box in plan.boxes)
     yield f"to {', '.join(f'{pod} {count:,}' for pod, count in sorted(ports.items())) or 'nowhere'}"
+    if here := ports[plan.port]:
+        yield f"{here:,} of them to {plan.port}, which she leaves: look whether this is the plan with which she came"
     untracked = sum(not box.tracker for box in plan.boxes)
     yield f"{untracked:,} without a tracker" if untracked else "all with a tracker"
 

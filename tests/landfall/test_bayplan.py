@@ -147,6 +147,8 @@ def test_a_plan_is_checked_without_headquarters(tmp_path: Path) -> None:
         "to AUSYD 2, SGSIN 1",
         "1 without a tracker",
     ]
+    carried_on = "1 of them to SGSIN, which she leaves: look whether this is the plan with which she came"
+    assert [line for line in summary(replace(PLAN, port="SGSIN")) if line not in summary(PLAN)][1:] == [carried_on]
     assert "can not be read" in landfall("bayplan", "check", tmp_path / "none.edi").stderr
     assert "no such word" in landfall("bayplan", "import", plan, "--trackers", "some", "--api", "x", "-u", "x", "--password", "x").stderr
 
