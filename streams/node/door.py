@@ -16,7 +16,7 @@ from aiohttp import web
 from streams.block import Block
 from streams.clock import Clock
 from streams.consumers import CONSUMERS, check_client
-from streams.definitions import Definitions
+from streams.definitions import Definitions, may_have, may_originate
 from streams.derived import DERIVED
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.ledger import position_of
@@ -242,16 +242,24 @@ class Door:
         return web.json_response({"stream": stream, "position": position_of(ledger).to_json(), "origins": origins})
 
     async def _read(self, request: web.Request) -> web.Response:
-        stream = check_stream(request.match_info["stream"])
+        stream = self._to_be_here(check_stream(request.match_info["stream"]))
         position = _position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
         limit = min(int(request.query.get("limit", ROWS)), ROWS_MAX)
         return _told(await asyncio.to_thread(lambda: _text(batch_lines(self._node.log.read(stream, position, topics), limit))))
 
+    def _to_be_here(self, stream: str) -> str:
+        """`stream` itself. Raises RetryLater where nothing of it is here nor, as it is managed now, ever will be: others may have it."""
+        me, definition = self._node.settings.me(), self._node.definitions.of(stream)
+        if may_have(me, definition) or may_originate(definition, me.role, me.node) or stream in self._node.log.streams():
+            return stream
+        raise RetryLater(f"'{me.node}' is given nothing of {stream}, which goes to {', '.join(definition.replicate)}", hint="ask these")
+
     async def _follow(self, request: web.Request) -> web.Response:
         wanted = msgspec.json.decode(await _body(request), type=WireFollow)
         standing = Standing.from_json({"position": wanted.position, "skipped": wanted.skipped})
-        ask = Ask(check_stream(request.match_info["stream"]), standing, min(wanted.limit, ROWS_MAX))
+        stream = self._to_be_here(check_stream(request.match_info["stream"]))
+        ask = Ask(stream, standing, min(wanted.limit, ROWS_MAX))
         polled = await self._following.follow(self._node.log, ask, min(wanted.wait_ms, WAIT_MS_MAX))
         rows = await asyncio.to_thread(lambda: _text(batch_lines((*polled.late, *polled.batches), ROWS_MAX)))
         return _told(f"{rows}{json.dumps(polled.standing.to_json())}\n")

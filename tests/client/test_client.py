@@ -308,6 +308,22 @@ async def test_what_every_node_has_dropped_before_it_was_read_is_told(tmp_path: 
     await node.stop()
 
 
+async def test_a_node_that_is_not_given_a_stream_is_passed_by(tmp_path: Path) -> None:
+    """Named first, it would be waited at for ever, as one is that is given the stream and has nothing of it yet."""
+    hq, tokyo = [await started(name, tmp_path) for name in ("hq", "tokyo")]
+    await hq.append([Append("customers/duckworks", readings(0, 3).records)])
+    doors = [landfall.NodeDoor(node.url, f"door-of-{node.settings.node}") for node in (tokyo, hq)]
+    fleet, without = landfall.connect(doors), landfall.connect(doors[:1], patience_s=0.1)
+    assert len(await asyncio.to_thread(lambda: list(fleet.read("customers/duckworks")))) == 3
+    fleet = landfall.connect(doors)
+    assert (await asyncio.to_thread(next, fleet.follow("customers/duckworks")))["offset"] == 0
+    with pytest.raises(RetryLater, match=r"'tokyo' is given nothing of customers/duckworks, which goes to customer/duckworks"):
+        await asyncio.to_thread(lambda: list(without.read("customers/duckworks")))
+    assert await asyncio.to_thread(lambda: list(without.read("events"))) == []
+    for node in (hq, tokyo):
+        await node.stop()
+
+
 async def test_it_begins_at_the_node_that_has_dropped_least(tmp_path: Path) -> None:
     nodes = [await started(name, tmp_path) for name in ("hq", "tokyo", "sydney")]
     for node, floor in zip(nodes, (50, 20, 0), strict=True):
