@@ -196,6 +196,10 @@ class Box(msgspec.Struct, omit_defaults=True):
         handling."""
         return self.shock is not None and self.shock[1] >= sailed_at_ms and abs(self.newest_at_ms - self.shock[1]) <= KINEMATIC_WINDOW_MS
 
+    def said_more(self) -> bool:
+        """Whether it has had a word after its last blow that was not of the same fall: then it is there to speak."""
+        return self.shock is not None and self.newest_at_ms - self.shock[1] > LAST_WORDS_MS
+
     def fell_with(self, at_ms: int) -> bool:
         """Whether it is told as lost, and a word of this time (UTC ms, by its own clock) is of the fall itself."""
         return self.state in GONE_STATES and self.loss is not None and self.loss.is_last_word(at_ms)

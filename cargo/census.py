@@ -22,7 +22,7 @@ ROWS_MIN = 16
 class Line:
     """One box of a gateway, times UTC ms. `counts`: it is aboard and not told as lost; `heard_at_ms`: when it was last heard; `base_ms`:
     since when it is silent, as far as it goes itself and somebody listened; `calm_ms`, `storm_ms`: its interval out of storms and in one,
-    and the shortest silence that misses it; `on_deck`; `struck`: it told of a blow with its last message; `lost`: it is told as lost."""
+    and the shortest silence that misses it; `on_deck`; `struck`: a blow was the last it told of; `lost`: it is told as lost."""
 
     counts: bool
     on_deck: bool

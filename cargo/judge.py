@@ -15,7 +15,6 @@ from cargo.lost import (
     GROUP_MIN,
     GROUP_WINDOW_MS,
     KINEMATIC_WINDOW_MS,
-    LAST_WORDS_MS,
     ROLL_WINDOW_MS,
     Case,
     Decision,
@@ -175,6 +174,7 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
         promised_ms=box.again_ms if tells_on(state, box) else 0,
         fellows=silent_fellows(state, box, now),
         below=lost_below(state, box),
+        standing=standing_on(state, box, now),
         battery_low=box.battery_low,
         rssi_sliding=box.rssi_sliding,
     )
@@ -196,28 +196,32 @@ def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> tu
 
 
 def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
-    """The boxes of its stack and beside it, itself included, that fell silent within 2 minutes of it, each for longer than its gateway's
-    losses on the air explain; and those that were lost in the time in which it must have fallen silent. Where these are fewer than a group,
-    those of an incident known by then count (`_lost_around`)."""
-    found = []
+    """The boxes of its stack and beside it, itself included, that fell silent within 2 minutes of it (`_silent_with`); and those that were
+    lost in the time in which it must have fallen silent. Where these are fewer than a group, those of an incident known by then count
+    (`_lost_around`)."""
     first_missed_ms = box.heard_at_ms + state.interval_ms(box, box.heard_at_ms)
+    found = []
     for number in state.stowage.near(box.number):
         other = state.memory.boxes.get(number)
         if other is None or not other.heard_at_ms:
             continue
-        if (
-            other.state in GONE_STATES and other is not box and box.heard_at_ms - GROUP_WINDOW_MS <= other.lost_at_ms <= first_missed_ms
-        ) or (
-            abs(other.heard_at_ms - box.heard_at_ms) <= GROUP_WINDOW_MS
-            and (
-                other.state in GONE_STATES
-                or at_ms >= state.missed_at_ms(other, at_ms, state.patience(other))
-                or unanswered_ms(state, other, at_ms)
-            )
-        ):
+        went_then = other.state in GONE_STATES and box.heard_at_ms - GROUP_WINDOW_MS <= other.lost_at_ms <= first_missed_ms
+        if (went_then and other is not box) or _silent_with(state, box, other, at_ms):
             found.append(number)
     around = () if len(found) >= GROUP_MIN else _lost_around(state, box, first_missed_ms)
     return around if len(around) >= GROUP_MIN else tuple(found)
+
+
+def _silent_with(state: WatchState, box: Box, other: Box, at_ms: int) -> bool:
+    """Whether it fell silent within 2 minutes of this box, for longer than its gateway's losses on the air explain, and for no fault of its
+    own device."""
+    if abs(other.heard_at_ms - box.heard_at_ms) > GROUP_WINDOW_MS:
+        return False
+    if other.state in GONE_STATES:
+        return True
+    if other is not box and (other.battery_low or other.rssi_sliding):
+        return False
+    return at_ms >= state.missed_at_ms(other, at_ms, state.patience(other)) or unanswered_ms(state, other, at_ms) > 0
 
 
 def _rolled_with(state: WatchState, group: tuple[str, ...]) -> tuple[float, int]:
@@ -276,6 +280,22 @@ def lost_below(state: WatchState, box: Box) -> tuple[str, ...]:
     return tuple(one.number for one in under if one is not None and one.state in GONE_STATES and one.lost_at_ms >= since_ms)
 
 
+def standing_on(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
+    """The boxes that stand on it and speak on since it should have: they were neither struck nor tilted, so it is under them still."""
+    every_ms = box.again_ms if tells_on(state, box) else state.interval_ms(box, at_ms)
+    since_ms = box.heard_at_ms + every_ms + grace_ms(every_ms)
+    over = (state.memory.boxes.get(number) for number in state.stowage.over(box.number))
+    return tuple(
+        one.number
+        for one in over
+        if one is not None
+        and one.state == "ONBOARD"
+        and one.heard_at_ms > since_ms
+        and one.tilt is None
+        and (one.shock is None or one.shock[1] < box.newest_at_ms - KINEMATIC_WINDOW_MS)
+    )
+
+
 def fell_and_speak(state: WatchState, box: Box) -> tuple[str, ...]:
     """The boxes of its stack and beside it that were struck within 2 minutes of its own fall and spoke on after that: they lie aboard."""
     if box.free_fall is None:
@@ -285,7 +305,7 @@ def fell_and_speak(state: WatchState, box: Box) -> tuple[str, ...]:
         other = state.memory.boxes.get(number)
         if other is None or other is box or other.shock is None or other.state in GONE_STATES:
             continue
-        if abs(other.shock[1] - box.free_fall[1]) <= KINEMATIC_WINDOW_MS and other.newest_at_ms - other.shock[1] > LAST_WORDS_MS:
+        if abs(other.shock[1] - box.free_fall[1]) <= KINEMATIC_WINDOW_MS and other.said_more():
             found.append(number)
     return tuple(found)
 

@@ -72,6 +72,10 @@ ROLL_WINDOW_MS = 10 * 60_000
 SOCKETS_MIN = 2
 FIX_NM = 0.5
 HEARD_SHARE_MIN = 0.8
+RETURNED_INTERVALS = 6
+"""Of a silence that began in an outage of the gateway, or of the node: after so many missed intervals since it hears again, and most of
+its others, the outage explains nothing.
+"""
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -92,6 +96,7 @@ class Weights(msgspec.Struct, frozen=True):
     gateway: float = -4.0
     restarted: float = -4.0
     collapse: float = -4.0
+    carries: float = -4.0
     discharge: float = -5.0
     probable_min: float = PROBABLE_MIN
     """Not a weight: the posterior from which a box is PROBABLE_OVERBOARD."""
@@ -134,7 +139,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     `down`: its neighbours that were struck within two minutes of it and spoke on. `unanswered_ms`: how long it has not answered a roll call
     that others of its gateway answer, or has not spoken after a blow though it had said that it would every `promised_ms` (0: it had not),
     or its fellows that would have spoken for it (`fellows`) have not; 0 where nobody waits for its word, and before that is long enough to
-    count. `below`: the boxes under it in its stack that are told as lost since it last spoke.
+    count. `below`: the boxes under it in its stack that are told as lost since it last spoke; `standing`: those on it that speak on, and
+    were neither struck nor tilted.
     """
 
     now_at_ms: int
@@ -167,6 +173,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     promised_ms: int = 0
     fellows: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
+    standing: tuple[str, ...] = ()
     battery_low: bool = False
     rssi_sliding: bool = False
 
@@ -347,12 +354,15 @@ def _contra(case: Case, weights: Weights) -> list[Evidence]:
     if _gateway_out(case):
         share = "nothing" if not case.gateway_alive else f"only {case.heard_share or 0:.0%} of its other boxes due"
         pieces.append(Evidence("contra", "gateway", weights.gateway, f"its gateway heard {share}", case.now_at_ms))
-    elif case.gateway_restarted:
+    elif case.gateway_restarted and missed(case) < RETURNED_INTERVALS:
         pieces.append(Evidence("contra", "restart", weights.restarted, "its gateway was out since it was last heard", case.heard_at_ms))
     fell_at_ms = _stack_down_at_ms(case)
     if fell_at_ms is not None:
         detail = f"its fall was no deeper than the deck, and {len(case.down)} that fell with it speak on: {', '.join(case.down[:12])}"
         pieces.append(Evidence("contra", "stack_down", weights.collapse, detail, fell_at_ms))
+    if case.standing:
+        detail = f"what stands on it speaks on, and was not struck: {', '.join(case.standing[:12])}"
+        pieces.append(Evidence("contra", "carries", weights.carries, detail, case.now_at_ms))
     if case.leaving:
         pieces.append(Evidence("contra", "discharge", weights.discharge, "it is being loaded or discharged in port", case.now_at_ms))
     elif not case.at_sea:

@@ -33,6 +33,8 @@ ANSWERS_MIN = 2
 WITNESSES_MIN = 3
 STRUCK_WORDS = 5
 """So many words of a box that was struck are waited for."""
+HEARD_WORDS = 3
+"""Of a fall that may have ended aboard: so many of them must fall into a time in which its gateway heard others, before silence counts."""
 FELLOWS_MIN = 2
 HEARD_WITHIN_MS = 3 * 60_000
 """So long after its last word another of its gateway shows that a box which was to tell on would have been heard."""
@@ -176,7 +178,7 @@ def _kept_from_speaking(state: WatchState, box: Box, at_ms: int) -> bool:
 def _gateway_hears(state: WatchState, box: Box, at_ms: int) -> bool:
     """Whether its gateway brought a word of another box when this one was to speak: later ones do not show that it heard then."""
     gateway, quiet_ms = state.memory.gateways.get(box.gateway), _quiet_from_ms(state, box, at_ms)
-    return gateway is not None and gateway.heard_at_ms >= quiet_ms + box.again_ms and at_ms <= quiet_ms + HEARD_WITHIN_MS
+    return gateway is not None and gateway.heard_at_ms >= quiet_ms + HEARD_WORDS * box.again_ms and at_ms <= quiet_ms + HEARD_WITHIN_MS
 
 
 def silent_fellows(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:

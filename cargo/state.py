@@ -380,7 +380,7 @@ class WatchState:
         return Line(
             counts=box.aboard and box.state not in GONE_STATES,
             on_deck=bool(self.stowage.on_deck(number)),
-            struck=box.struck(self.memory.voyage.sailed_at_ms),
+            struck=box.struck(self.memory.voyage.sailed_at_ms) and not box.said_more(),
             heard_at_ms=box.heard_at_ms,
             base_ms=_listened_from_ms(box),
             calm_ms=(calm, calm + grace_ms(calm)),

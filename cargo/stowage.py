@@ -42,6 +42,10 @@ class Stowage:
         """The boxes of its stack that it stands on, lowest number first. Empty when it is not on the list."""
         return [mate for mate in self.stack_of(number) if self.slots[mate].tier < self.slots[number].tier]
 
+    def over(self, number: str) -> list[str]:
+        """The boxes of its stack that stand on it, lowest number first. Empty when it is not on the list."""
+        return [mate for mate in self.stack_of(number) if self.slots[mate].tier > self.slots[number].tier]
+
     def near(self, number: str) -> list[str]:
         """The boxes of its stack and of the stacks beside, before and behind it, itself included, in order of number."""
         slot = self.slots.get(number)

@@ -228,9 +228,22 @@ def test_a_fall_that_may_have_ended_on_deck_is_decided_like_any_silence(fell_ms:
     assert decide(short(silent_ms=silent_ms, **ROLL, **deep, down=("MSKU1234565",))).state == "PROBABLE_OVERBOARD"
 
 
-def test_silence_that_began_with_an_outage_is_no_loss() -> None:
-    """Goal: who fell silent while the gateway was out is missing when it is back and hears the others, not lost."""
-    assert decide(case(gateway_restarted=True, **GROUP, **ROLL)).state == "MISSING"
+def test_an_outage_explains_a_silence_until_six_more_intervals_are_missed() -> None:
+    """Goal: who fell silent while the gateway was out is missing when it is back and hears the others, not lost: devices that do speak are
+    heard in one of these. After them the outage explains nothing.
+    """
+    six = {"gateway_restarted": True, **GROUP, **ROLL, "silent_ms": 366 * MINUTE_MS}
+    assert decide(case(**{**six, "silent_ms": 366 * MINUTE_MS - 1})).state == "MISSING"
+    assert decide(case(**six)).state == "PROBABLE_OVERBOARD"
+    assert decide(case(**six, heard_share=0.79)).state == "GATEWAY_OUTAGE"
+
+
+def test_what_stands_on_it_and_speaks_on_keeps_it_aboard() -> None:
+    """Goal: no box goes over the side from under a stack that stands; a deep fall and silence are of another kind."""
+    decision = decide(case(**GROUP, **ROLL, standing=("MSKU1234565",)))
+    assert decision.state == "MISSING"
+    assert log_odds(decision) == pytest.approx(PRIOR + 3 + 2 - 4)
+    assert decide(short(standing=("MSKU1234565",))).state == "PROBABLE_OVERBOARD"
 
 
 @pytest.mark.parametrize("gone", ["shock", "free_fall"])
