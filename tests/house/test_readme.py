@@ -1,4 +1,5 @@
-"""Goal: README's table of the story is whole: each row has a screen or says there is none, and names tests and benches that are there.
+"""Goal: README's table of the story is whole: each row has a screen or says there is none, and names tests and benches that are there. And
+from README each page of `docs/` is found.
 
 That those tests prove what their row says, no test can tell: that is for the reader of both.
 """
@@ -38,3 +39,8 @@ def test_every_row_of_the_story_names_a_test_that_is_there() -> None:
 def test_every_test_and_bench_that_readme_names_is_there() -> None:
     assert not [f"{file}::{name}" for file, name in TEST.findall(README) if not has(file, name)]
     assert not [bench for bench in BENCH.findall(README) if not (ROOT / bench.replace(".", "/")).with_suffix(".py").is_file()]
+
+
+def test_readme_leads_to_every_page() -> None:
+    pages = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert sorted(pages - set(re.findall(r"\]\((docs/[\w-]+\.md)\)", README))) == []
