@@ -49,7 +49,7 @@ class Console:
             "kept_here": self._node.originating.kept_here(),
             "digests": self._aboard.digesting.status(),
             "streams": await asyncio.to_thread(self._held),
-            "intake": {"mqtt_port": self._intake.port, "broker_connected": self._intake.broker_connected, **self._intake_counts()},
+            "intake": self._taken_in(),
             "storm": self._aboard.storm.status(),
             "muster": called.summary,
         }
@@ -69,7 +69,9 @@ class Console:
         log = self._node.log
         return {stream: sum(one.held.count() for one in log.ledger(stream).values()) for stream in log.streams()}
 
-    def _intake_counts(self) -> dict[str, int]:
+    def _taken_in(self) -> dict[str, Any]:
         body = self._node.metrics.body(0, 0)
         told = {**body["counts"], **body["gauges"]}
-        return {name.removeprefix("intake_"): int(count) for name, count in told.items() if name.startswith("intake_")}
+        counts = {name.removeprefix("intake_"): int(count) for name, count in told.items() if name.startswith("intake_")}
+        intake = self._intake
+        return {"mqtt_port": intake.port, "broker_connected": intake.broker_connected, "troubles": intake.troubles(), **counts}

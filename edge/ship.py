@@ -46,7 +46,7 @@ async def run_ship(settings: ShipSettings) -> None:
     )
     intake.strangers = watching.strangers
     watching.gives_way = intake.is_at_work
-    intake.sessions_file = settings.node.folder / "mqtt.sessions"
+    intake.sessions_file, intake.report = settings.node.folder / "mqtt.sessions", node.report
     watching.lacked = lambda: lacked(node, STREAMS)
     watching.patience_s = lambda stream: node.definitions.of(stream).patience_s
     node.retaining.excursions = AroundAlerts(lambda: node.log)

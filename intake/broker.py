@@ -14,6 +14,7 @@ import hashlib
 import logging
 import socket
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import paho.mqtt.client as mqtt
@@ -25,6 +26,7 @@ from intake.pipeline import Pipeline
 from intake.settings import BrokerSettings
 from intake.subscriber import Subscriber
 from intake.window import Window
+from streams.errors import Misuse
 from streams.metrics import Metrics
 
 CONNECT_TIMEOUT_S = 5.0
@@ -38,6 +40,8 @@ _PRESENCE = PRESENCE.encode()
 A broker that is killed forgets its wills, and not what was retained: so who hears of another that it has come answers it."""
 STANDS_IN_AFTER_S, ANSWERS_WITHIN_S = 1.0, 10.0
 """Who only connects again is back sooner; who is said to be there, and does not answer for so long, is not."""
+AWAY_TOLD_AFTER_S = 60.0
+"""A broker that brings nothing for so long, because it is not there or does not take this node, is told of in `exceptions`, once."""
 BURST_REST_S = 0.002
 """So long after the acknowledgements that it waited for a broker takes to send what they make room for."""
 _RESTS = "more comes soon"
@@ -52,8 +56,9 @@ def presence(client_id: str) -> str:
 class BrokerIntake:
     """Keeps one subscription alive and hands what it brings to the pipeline. Runs on the event loop; only connecting uses a thread."""
 
-    def __init__(self, settings: BrokerSettings, pipeline: Pipeline, metrics: Metrics) -> None:
-        self._settings, self._pipeline, self._metrics = settings, pipeline, metrics
+    def __init__(self, settings: BrokerSettings, pipeline: Pipeline, metrics: Metrics, report: Callable[..., None]) -> None:
+        """`report`: tells `exceptions`, as `Node.report`. Raises Misuse when `tls_ca` does not load."""
+        self._settings, self._pipeline, self._metrics, self._report = settings, pipeline, metrics, report
         self._loop = asyncio.get_running_loop()
         self._lost = asyncio.Event()
         self._acknowledger: _Acknowledger | None = None
@@ -61,6 +66,10 @@ class BrokerIntake:
         self._waits: set[str] = set()
         self._problem = ""
         self.connected = False
+        self.trouble: str | None = "is not connected yet"
+        """Why the broker brings nothing, as it ends a sentence that the broker begins; None: it may."""
+        self._away_since_s: float | None = None
+        self._away_told = False
         self._asked: bytes | None = None
         self._standing_in: dict[str, asyncio.Task[None]] = {}
         self._stood_in: set[str] = set()
@@ -87,12 +96,30 @@ class BrokerIntake:
                 was_connected, self.connected = self.connected, False
                 pause_ms = self._settings.reconnect_ms_min if was_connected else min(pause_ms * 2, self._settings.reconnect_ms_max)
                 self._metrics.count("broker_connections_lost")
-                _log.info("broker %s:%d %s; again in %d ms", self._settings.host, self._settings.port, self._problem, pause_ms)
+                _log.info("%s %s; again in %d ms", self.called, self._problem, pause_ms)
+                self._is_away()
                 await asyncio.sleep(pause_ms / 1000)
         finally:
             unlisten()
             self._leave()
             await asyncio.gather(*self._standing_in.values(), return_exceptions=True)
+
+    @property
+    def called(self) -> str:
+        """The broker, in sentences."""
+        return f"the broker {self._settings.host}:{self._settings.port}"
+
+    def _is_away(self) -> None:
+        self.trouble, now_s = self._problem, self._loop.time()
+        self._away_since_s = now_s if self._away_since_s is None else self._away_since_s
+        if not self._away_told and now_s - self._away_since_s >= AWAY_TOLD_AFTER_S:
+            self._away_told = True
+            self._report(f"{self.called} brings nothing", "it is tried again, as often as `reconnect_ms_max` says", why=self._problem)
+
+    def _is_there(self) -> None:
+        if self._away_told:
+            self._report(f"{self.called} is there again", "what it kept for this node comes in")
+        self.trouble, self._away_since_s, self._away_told = None, None, False
 
     def ask(self, request: bytes) -> None:
         """Publish what the node asks of devices, retained, if the settings let it; what is asked last also at every new connection."""
@@ -111,8 +138,8 @@ class BrokerIntake:
         client.connect_timeout = CONNECT_TIMEOUT_S
         if settings.username is not None:
             client.username_pw_set(settings.username, settings.password.get_secret_value() if settings.password else None)
-        if settings.tls:
-            client.tls_set()
+        if settings.tls_ca is not None:
+            _trust(client, settings.tls_ca)
         if settings.stands_in_for:
             client.will_set(presence(settings.client_id), AWAY, qos=1, retain=True)
         client.on_connect = self._on_connect
@@ -238,6 +265,7 @@ class BrokerIntake:
             client.disconnect()
         else:
             self.connected = True
+            self._is_there()
             if self._settings.stands_in_for:
                 client.publish(presence(self._settings.client_id), HERE, qos=1, retain=True)
                 self._want_write()
@@ -290,7 +318,7 @@ class BrokerIntake:
         its = self._settings.model_copy(update={"client_id": other, "stands_in_for": (), "asks_devices": False})
         self._stood_in.add(other)
         try:
-            await BrokerIntake(its, self._pipeline, self._metrics).run()
+            await BrokerIntake(its, self._pipeline, self._metrics, self._report).run()
         finally:
             self._stood_in.discard(other)
 
@@ -307,6 +335,16 @@ class BrokerIntake:
         if self._acknowledger is not None:
             self._acknowledger.over = True
             self._acknowledger = None
+
+
+def _trust(client: Subscriber, authority: Path) -> None:
+    try:
+        client.tls_set(str(authority))
+    except OSError as problem:
+        raise Misuse(
+            f"the broker's tls_ca {authority} does not load: {problem.strerror or problem}",
+            hint="name a PEM file with the certificate of who signed the broker's; for a public authority the system's own bundle",
+        ) from problem
 
 
 class _Acknowledger:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
@@ -28,6 +28,10 @@ class OtherDisks(Elsewhere, Protocol):
         """It is about these streams, and of each origin the `newest` records: what is older nobody brings again."""
         ...
 
+    def alone_outcome(self) -> str | None:
+        """What becomes of sensors while no other disk takes what is taken in; None while one does."""
+        ...
+
 
 class Intake:
     """What a ship's or a quay's node runs beside its sync: `node.add_background("intake", …)`."""
@@ -38,10 +42,12 @@ class Intake:
         """`others`: of these disks one has a reading before its sensor hears of it. `companions`: the other nodes of this ship or port.
 
         `strangers`, set before `run`: of container numbers, those this node does not know; readings of them are taken, and counted as such.
-        `sessions_file`, too: where sessions of the endpoint's clients are kept over a restart.
+        `sessions_file`, too: where sessions of the endpoint's clients are kept over a restart. And `report`: tells `exceptions`, as
+        `Node.report`.
         """
         self.strangers: Strangers | None = None
         self.sessions_file: Path | None = None
+        self.report: Callable[..., None] = lambda reason, outcome, **details: None
         self._others, self._companions = others, companions
         self._settings, self._clock, self._metrics = settings, clock, metrics
         self._pipeline: Pipeline | None = None
@@ -64,6 +70,17 @@ class Intake:
         """Whether the broker's subscription stands; None without one."""
         return None if self._broker is None else self._broker.connected
 
+    def troubles(self) -> list[str]:
+        """Why sensors are not answered, or their broker brings nothing, or less is promised than was asked for: a sentence each."""
+        found = []
+        if self._broker is not None and self._broker.trouble is not None:
+            found.append(f"{self._broker.called} {self._broker.trouble}")
+        if self._pipeline is not None and (stuck_s := self._pipeline.stuck_s()):
+            found.append(f"nothing could be stored for {stuck_s:.0f} s: no sensor is answered")
+        if self._others is not None and (outcome := self._others.alone_outcome()) is not None:
+            found.append(f"no other node takes what is taken in here: {outcome}")
+        return found
+
     def is_at_work(self) -> bool:
         """Whether sensors wait for what they brought to be stored. Any thread."""
         return self._pipeline is not None and self._pipeline.is_at_work()
@@ -78,7 +95,7 @@ class Intake:
     async def run(self, sink: Sink, log: Log, node: str) -> None:
         """Take sensors in until cancelled; the endpoint listens once the window of repeats is rebuilt from the log.
 
-        Raises Misuse when the endpoint's address can not be had.
+        Raises Misuse when the endpoint's address can not be had, or a certificate does not load.
         """
         settings = self._settings
         if self._others is not None:
@@ -93,7 +110,7 @@ class Intake:
             async with asyncio.TaskGroup() as working:
                 taking = working.create_task(pipeline.run())
                 if settings.broker is not None:
-                    self._broker = BrokerIntake(settings.broker, pipeline, self._metrics)
+                    self._broker = BrokerIntake(settings.broker, pipeline, self._metrics, self.report)
                     if self._asked is not None:
                         self._broker.ask(self._asked)
                     working.create_task(self._broker.run())

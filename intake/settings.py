@@ -16,6 +16,8 @@ TAKEN_BYTES_MAX = 4 << 20
 """No limit of what is taken whole goes beyond: what of a reading is kept as it came fits a block of 8 MiB, however little it compresses."""
 _ARGON2 = re.compile(r"\$argon2(id|i|d)\$v=\d+\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]{11,}\$[A-Za-z0-9+/]{16,}", re.ASCII)
 """What argon2 writes, with 8 bytes of salt and 12 of hash at least."""
+_LEVEL = re.compile(r"[^/+#\0]+")
+"""By which nodes that share a subscription say that they are there: one level of `landfall/nodes/<client_id>`."""
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 
 
@@ -118,18 +120,18 @@ class EndpointSettings(SettingsTable):
 
 
 class BrokerSettings(SettingsTable):
-    """A broker to subscribe at. `client_id` names the persistent session there: one per node, and never changed. `asks_devices`: publish
-    what the node asks of devices there (docs/storm-mode.md); its login must be allowed to, and no other. `stands_in_for`: the `client_id`s
-    of the other nodes of this ship or port that share a subscription with this one there (docs/cluster.md); each names the others. When
-    nothing could be stored for `gives_way_after_ms`, because the disk is full or fails, one that has others leaves the broker to them until
-    it can."""
+    """A broker to subscribe at, over TLS with `tls_ca`, a PEM file of who signed its certificate. `client_id` names the persistent session
+    there: one per node, and never changed. `asks_devices`: publish what the node asks of devices there (docs/storm-mode.md); its login
+    must be allowed to, and no other. `stands_in_for`: the `client_id`s of other nodes of this ship or port that share a subscription with
+    this one there; each is named by one other (docs/cluster.md). When nothing could be stored for `gives_way_after_ms`, because the disk
+    is full or fails, one that has others leaves the broker to them until it can."""
 
     host: Host = "127.0.0.1"
     port: _Port = 1883
     client_id: str = Field(min_length=1, max_length=100)
     username: str | None = None
     password: SecretStr | None = None
-    tls: bool = False
+    tls_ca: GivenPath | None = None
     filters: _Filters = SUBSCRIPTIONS
     payload_bytes_max: int = Field(default=65_536 + 4_096, ge=4_096, le=TAKEN_BYTES_MAX)
     asks_devices: bool = False
@@ -144,6 +146,12 @@ class BrokerSettings(SettingsTable):
         if self.client_id in self.stands_in_for:
             where = ("stands_in_for", self.stands_in_for.index(self.client_id))
             yield Problem(where, f"{self.client_id!r} is this node's own client_id", "name those of the others")
+        mend = "leave out '/', '+' and '#'"
+        if self.stands_in_for and not _LEVEL.fullmatch(self.client_id):
+            yield Problem(("client_id",), f"{self.client_id!r} is to be one level of a topic there", mend)
+        for at, one in enumerate(self.stands_in_for):
+            if not _LEVEL.fullmatch(one):
+                yield Problem(("stands_in_for", at), f"{one!r} is to be one level of a topic there", mend)
 
 
 class IntakeSettings(SettingsTable):

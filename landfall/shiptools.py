@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cargo.byhand import BY_REPORT, WORDS
+from intake.arrivals import Outcome
 from landfall.asking import Asked
 from landfall.lognumbers import utc
 from landfall.processes import run_process, settings_of
@@ -51,8 +52,8 @@ def status(
     config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="All that the node tells, for programs.")] = False,
 ) -> None:
-    """How the running ship fares: her links, what waits and since when, what was sent today and what it cost."""
-    keys = ("node", "ship", "position", "port", "link", "waiting", "kept_here", "digests")
+    """How the running ship fares: her sensors, her links, what waits and since when, what was sent today and what it cost."""
+    keys = ("node", "ship", "position", "port", "link", "waiting", "kept_here", "digests", "intake")
     told = ship_of(config or context.obj).answer("GET", "/ship", keys=keys)
     if as_json:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
@@ -105,6 +106,9 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
     where = told["position"]
     place = f"{where['latitude_deg']:.4f} {where['longitude_deg']:.4f} at {utc(where['at_ms'])}" if where else "not known yet"
     yield f"{told['node']} ({told['ship']}), {'in ' + told['port'] if told['port'] else 'at sea'}, position {place}"
+    yield _sensors(told["intake"])
+    for trouble in told["intake"]["troubles"]:
+        yield f"  {trouble}"
     yield f"link: {told['link']['wish']}; in session with {', '.join(told['link']['peers']) or 'nobody'}"
     if told["kept_here"]:
         yield f"kept aboard alone, because headquarters lets others write it: {', '.join(told['kept_here'])}"
@@ -126,6 +130,17 @@ def _lines(told: dict[str, Any]) -> Iterator[str]:
         cost = "no price is set" if passed["cost"] is None else f"cost {passed['cost']:,.2f}"
         since = utc(passed["since_wall_at_ms"])
         yield f"passed the {name} link since {since}: {passed['sent_bytes']:,} bytes out, {passed['received_bytes']:,} in; {cost}"
+
+
+def _sensors(told: dict[str, Any]) -> str:
+    """By which ways they come in, and what became of what they brought since the node was started."""
+    port, broker = told["mqtt_port"], told["broker_connected"]
+    ways = [f"MQTT on port {port}"] if port is not None else []
+    ways += [] if broker is None else [f"at a broker that is {'' if broker else 'not '}connected"]
+    counted = {one.name.lower(): told.get(one.name.lower(), 0) for one in Outcome} | {"waiting": told.get("waiting", 0)}
+    became = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counted.items() if count)
+    came = f"{told.get('received', 0):,} came in since the start" + (f": {became}" if became else "")
+    return f"sensors: {' and '.join(ways) or 'no way in'}; {came}"
 
 
 def _digests(told: dict[str, Any]) -> str:

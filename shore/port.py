@@ -44,7 +44,7 @@ class PortNode:
             )
             self.intake.strangers = self._watching.strangers
             self._watching.gives_way = self.intake.is_at_work
-            self.intake.sessions_file = settings.node.folder / "mqtt.sessions"
+            self.intake.sessions_file, self.intake.report = settings.node.folder / "mqtt.sessions", self.node.report
             self._watching.lacked = lambda: lacked(self.node, STREAMS)
             self._watching.patience_s = lambda stream: self.node.definitions.of(stream).patience_s
             self.node.add_background("intake", self._take_in)

@@ -37,6 +37,7 @@ class OtherDisks:
 
     def __init__(self, node: Node, alone_after_s: float, goes_on: bool) -> None:
         self._node, self._alone_after_s, self._goes_on = node, alone_after_s, goes_on
+        self._outcome = "sensors are answered from one disk" if goes_on else "no sensor is answered"
         self._of_one_ship = {node.settings.node, *node.settings.companions()}
         self._streams: tuple[str, ...] = ()
         self._newest = 0
@@ -59,6 +60,10 @@ class OtherDisks:
             known.setdefault((stream, origin), RangeSet()).update(ranges)
         self._known = {key: self._newest_of(ranges) for key, ranges in known.items()}
         return partial(self._until_there, self._known)
+
+    def alone_outcome(self) -> str | None:
+        """What becomes of sensors while this node is alone; None while it is not."""
+        return self._outcome if self.alone else None
 
     def refused_s(self) -> float:
         """For how long this disk has not given what it alone has, and somebody waits for, monotone s; 0 while it does. Known once alone."""
@@ -154,9 +159,9 @@ class OtherDisks:
 
     def _is_alone(self) -> None:
         self.alone = True
-        outcome = "sensors are answered from one disk" if self._goes_on else "no sensor is answered"
-        told.error("no other node of this ship or port takes what is taken in here: %s until one does", outcome)
-        self._node.report("no other node takes what is taken in here", outcome, waited_s=self._alone_after_s, records=self.lacked_records())
+        told.error("no other node of this ship or port takes what is taken in here: %s until one does", self._outcome)
+        why, waited_s = "no other node takes what is taken in here", self._alone_after_s
+        self._node.report(why, self._outcome, waited_s=waited_s, records=self.lacked_records())
 
 
 def _given(one: Appended) -> RangeSet:

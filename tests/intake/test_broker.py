@@ -11,6 +11,7 @@ import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,34 +133,49 @@ async def test_of_a_huge_message_the_beginning_is_held(tmp_path: Path) -> None:
             assert body["payload_sha256"] == hashlib.sha256(b"x" * length).hexdigest()
 
 
-async def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_over_tls(tmp_path: Path) -> None:
     """What TLS has read ahead of us comes too, though the socket says nothing more."""
     certificate, key = self_signed(tmp_path)
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     port = free_port()
     with mosquitto(tmp_path, f"listener {port} 127.0.0.1\ncertfile {certificate}\nkeyfile {key}\n") as broker:
-        settings = BrokerSettings(host="localhost", port=port, client_id="ship-a", tls=True)
+        settings = BrokerSettings(host="localhost", port=port, client_id="ship-a", tls_ca=certificate)
         async with fed(tmp_path, port, settings=settings) as (log, _, intake):
             await eventually(lambda: intake.broker_connected is True)
             await asyncio.to_thread(publish, broker.port, 0, READINGS)
             await eventually(lambda: len(stored(log, "containers")) == READINGS)
 
 
-async def test_a_broker_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+async def test_a_broker_that_is_not_there_is_waited_for_and_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, however often it is tried; and that it is there again."""
+    monkeypatch.setattr("intake.broker.AWAY_TOLD_AFTER_S", 0.2)
+    told: list[tuple[str, Any]] = []
     with mosquitto(tmp_path) as broker:
         broker.stop()
-        log = FileLog(tmp_path / "log", tmp_path / "marker", "ship-a", BlockCodec(), WallClock())
-        committer, metrics = GroupCommitter(log), Metrics("ship")
         settings = BrokerSettings(port=broker.port, client_id="ship-a", reconnect_ms_min=20, reconnect_ms_max=50)
-        intake = Intake(IntakeSettings(broker=settings), WallClock(), metrics)
-        running = asyncio.create_task(intake.run(committer, log, "ship-a"))
-        await eventually(lambda: metrics.body(0, 0)["counts"].get("broker_connections_lost", 0) >= 3)
-        broker.start()
-        await eventually(lambda: intake.broker_connected is True, DEADLINE_S)
-        running.cancel()
-        await asyncio.wait([running])
-        await committer.close()
-        log.close()
+        async with fed(tmp_path, broker.port, settings=settings) as (_, metrics, intake):
+            intake.report = lambda reason, outcome, **details: told.append((reason, details.get("why")))
+            await eventually(lambda: bool(told))
+            lost = metrics.body(0, 0)["counts"]["broker_connections_lost"]
+            await eventually(lambda: metrics.body(0, 0)["counts"]["broker_connections_lost"] >= lost + 3)
+            called = f"the broker 127.0.0.1:{broker.port}"
+            [(reason, why)] = told
+            assert (reason, "can not be reached: " in why) == (f"{called} brings nothing", True)
+            assert intake.troubles() == [f"{called} {why}"]
+            broker.start()
+            await eventually(lambda: intake.broker_connected is True, DEADLINE_S)
+            assert told[1:] == [(f"{called} is there again", None)]
+            assert intake.troubles() == []
+
+
+async def test_a_broker_that_does_not_take_its_login_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("intake.broker.AWAY_TOLD_AFTER_S", 0.2)
+    told: list[tuple[str, Any]] = []
+    with mosquitto(tmp_path, anonymous=False) as broker:
+        async with fed(tmp_path, broker.port) as (_, __, intake):
+            intake.report = lambda reason, outcome, **details: told.append((reason, details.get("why")))
+            await eventually(lambda: bool(told))
+            assert told == [(f"the broker 127.0.0.1:{broker.port} brings nothing", "refuses this client: Not authorized")]
+            assert intake.troubles() == [f"the broker 127.0.0.1:{broker.port} refuses this client: Not authorized"]
 
 
 class PassesAnything:
@@ -224,14 +240,13 @@ async def test_what_came_before_a_packet_that_can_not_be_read_is_taken(tmp_path:
         await eventually(lambda: len(stored(log, "containers")) == 1)
 
 
-async def test_what_came_before_a_record_that_is_no_tls_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_came_before_a_record_that_is_no_tls_is_taken(tmp_path: Path) -> None:
     """The connection fails in the same turn that has brought what came before."""
     certificate, key = self_signed(tmp_path)
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate, key)
     broker = PassesAnything(brought(TOPIC.encode(), b"\0\5", payload(0)), raw=b"this is no record of TLS")
     async with await asyncio.start_server(broker.serve, "127.0.0.1", 0, ssl=tls) as server:
-        settings = BrokerSettings(host="localhost", port=server.sockets[0].getsockname()[1], client_id="ship-a", tls=True)
+        settings = BrokerSettings(host="localhost", port=server.sockets[0].getsockname()[1], client_id="ship-a", tls_ca=certificate)
         async with fed(tmp_path, settings.port, settings=settings) as (log, _, _):
             await eventually(lambda: len(stored(log, "containers")) == 1)

@@ -174,6 +174,7 @@ async def test_alone_it_waits_and_says_so(tmp_path: Path, engine: Node) -> None:
         with Publisher(bridge.port) as gateway:
             publish(gateway, 0, 5)
             await eventually(lambda: "no sensor is answered" in bridge.told())
+            assert bridge.intake.troubles() == ["no other node takes what is taken in here: no sensor is answered"]
             await eventually(lambda: bridge.on_one_disk() >= 5)
             assert not gateway.acknowledged
             bridge.node.link([address("bridge", "engine", engine.url)])

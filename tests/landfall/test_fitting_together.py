@@ -288,6 +288,11 @@ def test_what_is_no_argon2_hash_is_refused_and_not_told(hashed: str) -> None:
 def test_a_node_stands_in_for_others_at_a_broker() -> None:
     with pytest.raises(ValidationError, match="'bridge' is this node's own client_id; name those of the others"):
         BrokerSettings(client_id="bridge", stands_in_for=("engine", "bridge"))
+    with pytest.raises(ValidationError, match=r"client_id.*\n.*'ship/bridge' is to be one level of a topic there; leave out '/'"):
+        BrokerSettings(client_id="ship/bridge", stands_in_for=("engine",))
+    with pytest.raises(ValidationError, match=r"'en#' is to be one level of a topic there"):
+        BrokerSettings(client_id="bridge", stands_in_for=("en#",))
+    BrokerSettings(client_id="ship/bridge")
 
 
 def test_every_kind_of_argon2_hash_is_taken() -> None:
