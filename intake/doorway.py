@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from intake.connection import Connection
 from streams.errors import Misuse
+from streams.link.tls import Shown
 
 BACKLOG = 1_024
 ACCEPTED_AT_ONCE = 64
@@ -147,9 +148,14 @@ class Doorway:
                 asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
 
-def tls_of(certificate: Path, key: Path | None) -> ssl.SSLContext:
+def tls_of(certificate: Path, key: Path) -> Shown:
     """What clients are met with. Raises Misuse when the two do not load."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    _load(context, certificate, key)
+    return Shown(context, certificate, key, lambda fresh: _load(fresh, certificate, key))
+
+
+def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     try:
         context.load_cert_chain(certificate, key)
     except OSError as problem:
@@ -157,7 +163,6 @@ def tls_of(certificate: Path, key: Path | None) -> ssl.SSLContext:
             f"the MQTT endpoint's tls_certificate {certificate} and tls_key {key} do not load: {problem.strerror or problem}",
             hint="name a certificate and its own key, both PEM, that this user may read",
         ) from problem
-    return context
 
 
 def address_of(peer: Sequence[Any] | str | None) -> str:

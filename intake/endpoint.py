@@ -30,6 +30,7 @@ from intake.subscriptions import Subscription
 from intake.wills import Testator, Wills
 from streams.clock import Clock, WallClock
 from streams.errors import RetryLater
+from streams.link.renewing import keep_certificate
 from streams.listening import listening
 from streams.metrics import Metrics
 
@@ -45,10 +46,17 @@ class Endpoint:
     """Listens, and keeps the connections. Everything on one event loop; use it as `async with Endpoint(…):`."""
 
     def __init__(
-        self, settings: EndpointSettings, pipeline: Pipeline, clock: Clock, metrics: Metrics, sessions_file: Path | None = None
+        self,
+        settings: EndpointSettings,
+        pipeline: Pipeline,
+        clock: Clock,
+        metrics: Metrics,
+        report: Callable[..., None],
+        sessions_file: Path | None = None,
     ) -> None:
-        """`sessions_file`: where clients' sessions are kept over a restart, and beside it, in WILLS_FILE, their wills; None: nowhere."""
-        self.settings = settings
+        """`report`: tells `exceptions`, as `Node.report`. `sessions_file`: where clients' sessions are kept over a restart, and beside it,
+        in WILLS_FILE, their wills; None: nowhere."""
+        self.settings, self._report = settings, report
         self.logins = Logins(settings)
         self._pipeline, self._clock, self._metrics = pipeline, clock, metrics
         self._connections: set[Connection] = set()
@@ -74,6 +82,7 @@ class Endpoint:
         self._places = settings.connections_max
         self._doorway: Doorway | None = None
         self._sweeper: asyncio.Task[None] | None = None
+        self._renewer: asyncio.Task[None] | None = None
         self._asked: bytes | None = None
         pipeline.listen(self._full_changed)
         pipeline.listen_of_accounts(self._account_held)
@@ -87,15 +96,20 @@ class Endpoint:
 
     async def __aenter__(self) -> Endpoint:
         """Listen. Raises Misuse when the address can not be had, or the certificate does not load."""
-        tls = None if self.settings.tls_certificate is None else tls_of(self.settings.tls_certificate, self.settings.tls_key)
+        files = self.settings.tls_certificate, self.settings.tls_key
+        shown = None if files[0] is None or files[1] is None else tls_of(files[0], files[1])
         self._places = places(self.settings.connections_max)
         host, port = self.settings.host, self.settings.port
-        doorway = Doorway(self, lambda address: Connection(self, address), tls, self.settings.connect_within_ms / 1_000)
+        tls, within_s = None if shown is None else shown.context, self.settings.connect_within_ms / 1_000
+        doorway = Doorway(self, lambda address: Connection(self, address), tls, within_s)
         with listening("the MQTT endpoint", host, port):
             await doorway.open(host, port)
         self._doorway = doorway
         self._publish_left_wills()
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        if shown is not None:
+            keeping = keep_certificate("the MQTT endpoint", "the MQTT endpoint", shown, self._report)
+            self._renewer = asyncio.get_running_loop().create_task(keeping)
         _log.info("MQTT endpoint listens on %s:%d", self.settings.host, self.port)
         return self
 
@@ -107,6 +121,8 @@ class Endpoint:
             return
         self._doorway.close()
         self._sweeper.cancel()
+        if self._renewer is not None:
+            self._renewer.cancel()
         for connection in list(self._connections):
             connection.end(Reason.SERVER_SHUTTING_DOWN, "the node ends")
         await self._doorway.closed()

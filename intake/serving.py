@@ -103,7 +103,7 @@ class Intake:
         pipeline = self._pipeline = await asyncio.to_thread(self._make_pipeline, sink, log, node)
         async with AsyncExitStack() as stack:
             if settings.endpoint is not None:
-                endpoint = Endpoint(settings.endpoint, pipeline, self._clock, self._metrics, self.sessions_file)
+                endpoint = Endpoint(settings.endpoint, pipeline, self._clock, self._metrics, self.report, self.sessions_file)
                 self._endpoint = await stack.enter_async_context(endpoint)
                 if self._asked is not None:
                     endpoint.ask(self._asked)

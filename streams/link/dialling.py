@@ -15,7 +15,7 @@ from streams.errors import Misuse, NotAllowed, RetryLater
 from streams.link.certificates import doubt, doubt_of_authority
 from streams.link.metering import Meter
 from streams.link.strangers import no_node
-from streams.link.tls import MEND, Shown, TlsFiles, dialling, node_host, why
+from streams.link.tls import MEND, TlsFiles, dialling, node_host, shown_of, why
 from streams.link.wire import NONCE_BYTES, NONCE_HEADER, RECEIVE_BYTES_MAX, Wire, nonce_of
 from streams.policy import LinkClass
 from streams.session.terms import Nonces
@@ -34,7 +34,7 @@ class Dialler:
     def __init__(self, node: str, tls: TlsFiles | None = None) -> None:
         """`tls`: what to show at `https://` doors, and whose certificates to believe there. Raises Misuse when it does not load."""
         self._node, self._tls = node, tls
-        self._shown = None if tls is None else Shown(dialling(tls), tls)
+        self._shown = None if tls is None else shown_of(dialling(tls), tls)
         self._https: dict[Meter | None, aiohttp.ClientSession] = {}
 
     async def dial(self, url: str, peer: str, token: str | None, link: LinkClass, meter: Meter | None = None) -> Wire:

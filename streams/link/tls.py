@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,25 +86,30 @@ def why(problem: BaseException, node: str) -> str | None:
 
 
 class Shown:
-    """What a context shows of this node, also once the certificate and the key in the files are others: links that are up stay as they are,
-    those that come show the new one. Whom to believe, the authority, is read at the start alone.
+    """What a context shows, also once the certificate and the key in the files are others: connections that are up stay as they are, those
+    that come show the new one. Whom to believe, the authority, is read at the start alone.
     """
 
-    def __init__(self, context: ssl.SSLContext, files: TlsFiles) -> None:
-        """`context`: made of these files."""
-        self.context, self._files = context, files
-        self._seen = _stamps(files)
+    def __init__(self, context: ssl.SSLContext, certificate: Path, key: Path, load: Callable[[ssl.SSLContext], object]) -> None:
+        """`load` fills a context from these files, as it did `context`, and raises Misuse when they do not load."""
+        self.context, self.certificate, self._key, self._load = context, certificate, key, load
+        self._seen = _stamps(certificate, key)
 
     def renew(self) -> bool:
         """Whether there are others now, which it shows from now on. Raises Misuse where they do not load, as while one of them is still
         that of before: the last that did are shown on.
         """
-        if (stamps := _stamps(self._files)) == self._seen:
+        if (stamps := _stamps(self.certificate, self._key)) == self._seen:
             return False
-        _filled(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), self._files)  # what does not belong together would spoil what is shown
-        self.context.load_cert_chain(self._files.certificate, self._files.key)
+        self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))  # what does not belong together would spoil what is shown
+        self.context.load_cert_chain(self.certificate, self._key)
         self._seen = stamps
         return True
+
+
+def shown_of(context: ssl.SSLContext, files: TlsFiles) -> Shown:
+    """`context` was made of these files, a node's."""
+    return Shown(context, files.certificate, files.key, lambda fresh: _filled(fresh, files))
 
 
 class _Hearing(ssl.SSLObject):
@@ -133,9 +138,9 @@ def _filled(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-def _stamps(files: TlsFiles) -> list[tuple[int, int, int]]:
+def _stamps(certificate: Path, key: Path) -> list[tuple[int, int, int]]:
     stamps = []
-    for path in (files.certificate, files.key):
+    for path in (certificate, key):
         with suppress(OSError):  # whoever loads it says so
             found = path.stat()
             stamps.append((found.st_ino, found.st_mtime_ns, found.st_size))

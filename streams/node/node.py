@@ -27,7 +27,8 @@ from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.definitions import Definitions
 from streams.errors import LandfallError
-from streams.link.tls import Shown, serving
+from streams.link.renewing import keep_certificate, tell_doubt
+from streams.link.tls import serving, shown_of
 from streams.listening import listening
 from streams.log import Append, Appended, Log, PeerKnowsMore
 from streams.logs.damage import Damage
@@ -45,7 +46,6 @@ from streams.node.links import Links
 from streams.node.originating import Originating
 from streams.node.proving import KEY_NAME, keep_signing, load_or_make_key
 from streams.node.purses import ALERTS, Purses
-from streams.node.renewing import keep_certificate, tell_doubt
 from streams.node.retaining import Retaining
 from streams.node.settings import NodeSettings, PeerAddress
 from streams.node.storing import Store
@@ -231,12 +231,12 @@ class Node:
             for gate in await self._doorkeeper.gates(settings.host, settings.port):
                 await web.SockSite(self._runner, gate).start()
         if tls := settings.tls:
-            shown = Shown(serving(tls.files()), tls.files())
-            tell_doubt(settings.node, tls.files())
+            shown, doubted = shown_of(serving(tls.files()), tls.files()), partial(tell_doubt, settings.node, tls.files())
+            doubted()
             with listening(f"the TLS door of '{settings.node}'", tls.host, tls.port):
                 for gate in await self._doorkeeper.gates(tls.host, tls.port):
                     await web.SockSite(self._runner, gate, ssl_context=shown.context).start()
-            self._begin("certificate", partial(keep_certificate, settings.node, shown, tls.files(), self.report))
+            self._begin("certificate", partial(keep_certificate, f"'{settings.node}'", "this node", shown, self.report, doubted))
         self._teller.appending(self.append)
         self._begin("doorkeeper", self._doorkeeper.keep)
         self._begin("store", store.run)

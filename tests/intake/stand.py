@@ -47,6 +47,8 @@ class Stand:
     pipeline: Pipeline
     metrics: Metrics
     endpoint: Endpoint
+    reports: list[str]
+    """What the endpoint had to tell `exceptions`."""
 
     def rows(self, stream: str) -> list[StoredRecord]:
         """Everything in `stream`."""
@@ -81,12 +83,17 @@ async def stand(
     clock = clock or WallClock()
     log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), clock, options)
     metrics = Metrics("ship")
+    reports: list[str] = []
+
+    def report(reason: str, outcome: str, **details: Any) -> None:
+        reports.append(reason)
+
     committer = GroupCommitter(log)
     pipeline = Pipeline(committer, log, "ship-a", clock, metrics, pipeline_settings, strangers=strangers)
     running = asyncio.create_task(pipeline.run())
     try:
-        async with Endpoint(settings, pipeline, clock, metrics, folder / "mqtt.sessions") as endpoint:
-            yield Stand(log, pipeline, metrics, endpoint)
+        async with Endpoint(settings, pipeline, clock, metrics, report, folder / "mqtt.sessions") as endpoint:
+            yield Stand(log, pipeline, metrics, endpoint, reports)
     finally:
         running.cancel()
         await asyncio.wait([running])

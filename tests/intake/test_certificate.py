@@ -1,7 +1,12 @@
-"""Goal: a node whose MQTT endpoint has a certificate that does not load says which files, and does not start."""
+"""Goal: a node whose MQTT endpoint has a certificate that does not load says which files, and does not start; one in its place is shown
+while the node runs, and it is told of before it expires.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +14,8 @@ import pytest
 
 from intake.settings import EndpointSettings
 from streams.errors import Misuse
-from tests.intake.stand import stand
+from streams.link import renewing
+from tests.intake.stand import DEADLINE_S, eventually, stand
 from tests.intake.test_endpoint import self_signed
 
 
@@ -36,3 +42,33 @@ async def test_it_is_told_with_its_files(tmp_path: Path, files: Callable[[Path],
             raise AssertionError("it listens")
     assert str(certificate) in str(raised.value)
     assert str(key) in str(raised.value)
+
+
+async def shown_at(port: int) -> str:
+    """The certificate that a client is met with, as PEM."""
+    return await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port), timeout=DEADLINE_S)
+
+
+async def test_one_in_its_place_is_shown_while_the_node_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While only one of the two files is new, the old one is shown on. Of one that expires soon `exceptions` hear, once."""
+    monkeypatch.setattr(renewing, "LOOK_EVERY_S", 0.05)
+    caplog.set_level(logging.INFO, "landfall.node")
+    certificate, key = self_signed(tmp_path)
+    before = certificate.read_text()
+    async with stand(tmp_path, EndpointSettings(port=0, tls_certificate=certificate, tls_key=key)) as one:
+        port = one.endpoint.port
+        assert await shown_at(port) == before
+        (tmp_path / "new").mkdir()
+        new_certificate, new_key = self_signed(tmp_path / "new")
+        after = new_certificate.read_text()
+        new_certificate.replace(certificate)
+        await eventually(lambda: "the certificate of the MQTT endpoint is not renewed" in caplog.text)
+        assert await shown_at(port) == before
+        new_key.replace(key)
+        await eventually(lambda: "the MQTT endpoint shows another certificate from now on" in caplog.text)
+        assert await shown_at(port) == after
+        await asyncio.sleep(10 * renewing.LOOK_EVERY_S)
+    assert set(one.reports) == {"the MQTT endpoint's certificate expires soon"}
+    assert len(one.reports) <= 2, "of each once, however often it is looked at"

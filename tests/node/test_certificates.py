@@ -18,11 +18,12 @@ from pydantic import ValidationError
 from landfall.cli import main
 from streams.clock import WallClock
 from streams.errors import Misuse, NotAllowed
+from streams.link import renewing
 from streams.link.certificates import Made, describe, make_authority, make_node
 from streams.link.dialling import Dialler
 from streams.link.tls import TlsFiles, trusting
 from streams.log import Append
-from streams.node import doorkeeper, renewing
+from streams.node import doorkeeper
 from streams.node.node import Node
 from streams.node.settings import NodeSettings, PeerAddress, TlsSettings
 from streams.records import Record, to_batch
