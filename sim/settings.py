@@ -151,9 +151,9 @@ class SimSettings(SettingsTable):
         return CADENCES[PRESETS[self.preset].cadence].with_reefers_every(self.reefers_min * MINUTE_MS)
 
     def doors(self) -> dict[str, IntakeDoor]:
-        """The intake of each place."""
+        """The intake of each place, `at` that place."""
         given = {one.at: one for one in self.intakes}
-        return {name: given.get(name) or given["*"] for name in self.places.names}
+        return {name: given.get(name) or given["*"].model_copy(update={"at": name}) for name in self.places.names}
 
     @property
     def progress(self) -> Path:

@@ -295,7 +295,7 @@ def test_reefers_report_as_often_as_the_settings_say(tmp_path: Path, preset: Pre
 def test_it_is_chosen_in_the_settings_with_one_intake_for_all_places(tmp_path: Path) -> None:
     door = IntakeDoor(at="*")
     settings = SimSettings(data=tmp_path, intakes=(door,), preset="stress")
-    assert settings.doors() == dict.fromkeys(PRESETS["stress"].places.names, door)
+    assert settings.doors() == {name: IntakeDoor(at=name) for name in PRESETS["stress"].places.names}, "each says which place it is of"
     assert settings.reporting() == CADENCES["hourly"]
     assert "stress" in settings.story()
     own = IntakeDoor(at="ship/9999101", port=1884)
