@@ -17,7 +17,7 @@ from cargo.bookings import Registry
 from cargo.lossdrift import NOT_COMPUTED
 from cargo.lossform import LOSS, UNKNOWN, Filled, position_text, time_text
 from cargo.lossreport import Box, Content, Dangerous, Head, Kind, Report, drafted
-from cargo.lost import GONE_STATES
+from cargo.lost import GONE_STATES, LAST_WORDS_MS
 from cargo.outcome import Made, digest
 from cargo.registry import LoadList, Ship, Stowed
 
@@ -27,6 +27,8 @@ COMPOSED_CHARS_MAX, PART_CHARS_MAX = 2_000, 200
 READ_WITHIN_MS = 6 * HOUR_MS
 """What the ship's own sensors said so long before a loss still tells of it; `source` says when it was."""
 ROLL_WITHIN_MS = 10 * 60_000
+SPOKE_ON_MS = LAST_WORDS_MS + 30_000
+"""The words of one fall come within the first, by clocks that are up to half a minute off (DOMAIN.md 6)."""
 OWN_LOSS = Filled(LOSS, "RECKONED", "of her own boxes, by their evidence")
 SIZES = {"2": "20'", "4": "40'", "L": "45'"}
 KINDS = {"G": "dry", "R": "reefer", "U": "open top", "P": "platform", "T": "tank", "H": "insulated", "V": "ventilated", "B": "bulk"}
@@ -177,13 +179,20 @@ def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | No
         booking=bookings[0].reference if bookings else None,
         lost_at_ms=position.get("at_ms") or (min((one["at_ms"] for one in evidence), default=None) if alert else None),
         lost_until_ms=alert.raised_at_ms if alert else None,
-        blow=any(one["family"] == "kinematic" for one in evidence),
+        blow=_went_with_its_blow(evidence),
         latitude_deg=position.get("latitude_deg"),
         longitude_deg=position.get("longitude_deg"),
         posterior=body.get("posterior"),
         status="CONFIRMED_LOST" if _counted(body) else "PROBABLE_OVERBOARD" if body.get("status") in GONE_STATES else body.get("status"),
         evidence=tuple(one["detail"] for one in evidence),
     )
+
+
+def _went_with_its_blow(evidence: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a blow was measured, and no word came more than SPOKE_ON_MS after it: who speaks on was aboard still."""
+    blows = [piece["at_ms"] for piece in evidence if piece["family"] == "kinematic"]
+    words = [piece["at_ms"] for piece in evidence if piece["family"] == "presence"]
+    return bool(blows) and max(words, default=0) - min(blows) <= SPOKE_ON_MS
 
 
 def _counted(body: Mapping[str, Any]) -> bool:
@@ -209,7 +218,7 @@ def ship_lines(registry: Registry, ship: str) -> dict[str, Filled]:
 def _when_and_where(facts: Facts, lost: Iterable[Box]) -> dict[str, Filled]:
     boxes = list(lost)
     actual = bool(boxes) and all(box.blow for box in boxes)
-    why = "blows that the boxes themselves measured" if actual else "when the boxes were last heard"
+    why = "blows that the boxes themselves measured" if actual else "when a box was first struck, or last heard"
     until = [box.lost_until_ms for box in boxes if box.lost_until_ms is not None]
     lines = {
         "occurred_at": Filled(time_text(facts.span["from_at_ms"]), "MEASURED" if actual else "RECKONED", why),

@@ -50,6 +50,19 @@ def learn(book: ReportBook, made: Any) -> Report:
     return last(book)
 
 
+@pytest.mark.parametrize(("spoke_on_s", "actual"), [(39, True), (41, False)])
+def test_a_box_that_spoke_on_after_its_blow_was_not_lost_by_it(spoke_on_s: int, actual: bool) -> None:
+    """Goal: its blow is no measurement of when it went: that lies between the blow and when it was missed."""
+    told = FACTS.boxes[0].body["evidence"]
+    blow_ms = next(piece["at_ms"] for piece in told if piece["family"] == "kinematic")
+    late = [{**piece, "at_ms": blow_ms + spoke_on_s * 1_000} if piece["family"] == "presence" else piece for piece in told]
+    one = replace(FACTS.boxes[0], body={**FACTS.boxes[0].body, "evidence": late})
+    _, report = first(replace(FACTS, boxes=(one, *FACTS.boxes[1:])))
+    assert line(report, "occurred_is")[0] == ("ACTUAL" if actual else "ESTIMATED")
+    assert line(report, "occurred_at")[1] == ("MEASURED" if actual else "RECKONED")
+    assert sum(not box.blow for box in report.content.lost) == (not actual)
+
+
 def test_each_line_says_from_what_it_is() -> None:
     _, report = first()
     assert (report.head.kind, report.head.number, report.head.refers_to, report.state) == ("INITIAL", 1, None, "draft")
