@@ -109,8 +109,9 @@ class Taking:
             yield f"'{at.origin.node}' brings what '{picked.origin.node}' wrote"
         if not may_originate(definition, "ship", picked.origin.node) or not may_have(self._node.settings.me(), definition):
             yield f"stream '{picked.stream}' is not a ship's to write, or not for {self._node.settings.node}"
-        if not any(_answers(picked, ask) for ask in self._asked(at.origin.node, topic)):
-            yield f"'{at.origin.node}' was not asked for these"
+        asked = list(self._asked(at.origin.node, topic))
+        if not any(_answers(picked, ask) for ask in asked):
+            yield f"'{at.origin.node}' was not asked for these" if asked else f"no such question to '{at.origin.node}' is known here"
 
     def _asked(self, node: str, topic: str) -> Iterator[Ask]:
         """The question of this topic to the ship whose node it is."""

@@ -268,6 +268,9 @@ async def test_an_answer_brings_what_its_ship_wrote_and_nothing_else(tmp_path: P
         assert digests(hq, ASKED).items() <= digests(ship, ASKED).items()
         assert [str(origin) for origin in hq.log.ledger("containers")] == [str(ship.log.origin)]
         await until(lambda: outcomes(hq).count("not taken") == len(forged) + 1)
+        problems = [str(body.get("problem")) for _, body in Bodies(hq.log, "exceptions").news()]
+        assert problems.count("'ship-a' was not asked for these") == 2
+        assert problems.count("no such question to 'ship-a' is known here") == 1, "who has not heard of one accuses nobody"
         await ship.stop()
 
 
