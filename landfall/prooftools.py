@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +35,7 @@ from streams.proof.statements import last_statement
 from streams.proof.trust import OWN_WORD, registry_trust
 from streams.proof.verifying import Verdict, demand, verify
 from streams.records import BODY, DEVICE, ORDER_AT, RECEIVED_AT, SOURCE_ORIGIN
-from streams.retention.starts import in_words
+from streams.retention.starts import dropped_elsewhere, in_words
 from streams.words import Origin
 
 proof_app = typer.Typer(help="Proof files: check one, with nothing but its origin's public key.", no_args_is_help=True)
@@ -166,10 +166,12 @@ GAPS = List(
         Column("floor_why", "because", in_words, pa.string()),
         Column.time("since_at_ms", "received after", unknown="?"),
         Column.time("until_at_ms", "before", unknown="?"),
+        Column.text("dropped_at", "dropped at"),
     ),
     nothing="nothing that this copy has heard of is missing (whether what is held reads: `landfall log check`)",
 )
-"""What `gaps` tells of each. For programs `first` is the first offset that is missing, `end` the first that is not."""
+"""What `gaps` tells of each. For programs `first` is the first offset that is missing, `end` the first that is not. `dropped_at`: of what
+is wanted, which nodes have told that they keep it no more, each with its floor and why."""
 
 
 @log_app.command("gaps")
@@ -177,9 +179,9 @@ def list_gaps(stream: Stream, folder: Folder, format_: How = Format.TEXT, output
     """What this copy lacks of a stream: wanted, gone and why, below the floor; and when its origin received it."""
     with opened(folder) as log:
         known_stream(log, stream)
-        why = floors_why(folder, log, stream)
+        why, dropped = floors_why(folder, log, stream), dropped_elsewhere(log, stream)
         write(
-            lambda: GAPS.tables(_gap_row(stream, gap, why.get(gap.origin)) for gap in gaps(log, stream)),
+            lambda: GAPS.tables(_gap_row(stream, gap, why.get(gap.origin), dropped.get(gap.origin, {})) for gap in gaps(log, stream)),
             GAPS.telling(),
             format_,
             output,
@@ -240,9 +242,11 @@ def show_keys(folder: Folder) -> None:
                 sys.stdout.write(f"{node}={text}  # {trust.of(node) if (node, text) in pinned else OWN_WORD}\n")
 
 
-def _gap_row(stream: str, gap: Gap, floor_why: str | None) -> Row:
+def _gap_row(stream: str, gap: Gap, floor_why: str | None, dropped: Mapping[str, tuple[int, str]]) -> Row:
     told = {"stream": stream, "origin": str(gap.origin), "first": gap.first, "end": gap.end, "records": gap.count, "why": gap.why}
     told["floor_why"] = floor_why if gap.why == "below_floor" else None
+    below = [(node, *start) for node, start in sorted(dropped.items()) if gap.why == "wanted" and start[0] > gap.first]
+    told["dropped_at"] = ", ".join(f"{node} (below {floor:,}: {why.replace('_', ' ')})" for node, floor, why in below)
     return {**told, "since_at_ms": gap.since_at_ms, "until_at_ms": gap.until_at_ms}
 
 

@@ -45,6 +45,20 @@ def append_starts(stream: str, starts: Starts) -> Append:
     return Append(CONSUMERS, to_batch([Record(FLOORS + stream, body=body)]))
 
 
+def dropped_elsewhere(log: LogReader, stream: str) -> dict[Origin, dict[str, tuple[int, str]]]:
+    """Per origin and node the highest floor that the node has told of in `stream`, and why it is there: what is wanted here and lies below,
+    that node can not bring. Raises what reading the log raises.
+    """
+    found: dict[Origin, dict[str, tuple[int, str]]] = {}
+    for batch in log.latest(CONSUMERS, FLOORS + stream):
+        body = json.loads(batch.records.column(BODY)[0].as_py())
+        for origin, floor in Position.from_json(body["position"]).items():
+            told = floor, str(body["why"].get(str(origin), UNKNOWN))
+            floors = found.setdefault(origin, {})
+            floors[batch.origin.node] = max(told, floors.get(batch.origin.node, told))
+    return found
+
+
 def starts_of(log: LogReader, stream: str, nodes: Collection[str] | None = None) -> dict[Origin, str]:
     """Why this copy's floors of `stream` are where they are, as far as one of `nodes` (None: any) has told of a floor just there."""
     floors = {origin: one.floor for origin, one in log.ledger(stream).items() if one.floor}

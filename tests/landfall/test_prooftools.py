@@ -23,10 +23,11 @@ from streams.proof.making import Claim, make
 from streams.proof.reading import Copy
 from streams.proof.trust import Trust
 from streams.records import ORDER_AT, Record, to_batch
+from streams.retention.starts import append_starts
 from streams.retention.thinning import Thinning
 from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged, received, thin
 from tests.retention.thinkit import BOXES, box, no_excursions, none_ashore, ship_log
-from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
+from tests.streams.logkit import NOW_MS, append_rows, copy_all, open_log, rows
 
 BOX = "MSKU1234565"
 MINUTE = 60_000
@@ -179,6 +180,21 @@ def test_that_nothing_was_heard_is_proven_too(folder: Path, tmp_path: Path, caps
     assert "24 missing" in out
     assert "one every 1 h (as who made the file says; from the records shown: they do not tell): 0 held" in out
     assert "  - that there should be a reading every 1 h: that is the word of who made the file" in out
+
+
+def test_gaps_tell_who_keeps_no_more_what_is_wanted(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two ports told of floors, one of them twice; the other's lies below what is wanted."""
+    ship, port, tokyo, sydney = open_log(folder), *(open_log(tmp_path / name, name) for name in ("port", "tokyo", "sydney"))
+    port.admit([block for block in ship.blocks("containers", ship.origin, 0, 94) if not 10 <= block.first < 20])
+    for floor in (12, 20):
+        tokyo.append([append_starts("containers", {ship.origin: (floor, "bytes")})])
+    sydney.append([append_starts("containers", {ship.origin: (10, "age_at_home")})])
+    for log in (tokyo, sydney):
+        copy_all(log, port, ["consumers"])
+    for log in (ship, port, tokyo, sydney):
+        log.close()
+    _, out, _ = run(capsys, "log", "gaps", "containers", "-f", tmp_path / "port", "--format", "json")
+    assert [json.loads(line)["dropped_at"] for line in out.splitlines()] == ["tokyo (below 20: bytes)"]
 
 
 def test_a_gap_beside_another_has_the_times_of_the_nearest_records(folder: Path, tmp_path: Path) -> None:
