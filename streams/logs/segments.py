@@ -242,6 +242,8 @@ def disk_refused(problem: Exception) -> RetryLater:
     what = "free some space, or look at the disk's health"
     if isinstance(problem, PermissionError):
         what = "let the user that runs this write there"
+    elif isinstance(problem, FileNotFoundError | NotADirectoryError | FileExistsError):
+        what = "see that this folder is there, or can be made"
     return RetryLater(f"the disk did not take it: {problem}", hint=f"{what}; nothing was changed")
 
 
