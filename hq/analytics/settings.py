@@ -16,7 +16,8 @@ from streams.tables import DoorUrl, GivenPath, Token, given
 class AnalyticsSettings(WorkSettings):
     """Settings of `landfall analytics`, Spark's part of headquarters.
 
-    `log_dir`: the folder of headquarters' log. `tables_dir`: where its Delta tables are (a folder, or an object store's URL);
+    `log_dir`: headquarters' log, the folder `log` of its node's. `tables_dir`: where its Delta tables are (a folder, or an object store's
+    URL);
     `checkpoint_dir` belongs to them: move or delete both or neither. `scratch_dir`: where Spark may spill. `door`: the node's URL
     (`http://host:port`), and `token`: what local processes show there. `clock`: "wall", or the URL of the fleet's clock. `places`: node
     name → `ship/<imo>` or `quay/<locode>`, where that node's sensors are. `records_max`: of one micro-batch; `request_records_max`: of one

@@ -47,9 +47,10 @@ class KafkaReader(SettingsTable):
 class FanoutSettings(WorkSettings):
     """Settings of `landfall fanout`.
 
-    `log` is the folder of headquarters' log. `kafka` is the login of a super user there: the fan-out makes topics, logins and rights.
-    `transactional_id`: one name per fan-out of one log; a second process of the name puts an end to the first. `readers`: all who may read;
-    a right that is not named here is taken away at the next start. New topics get `partitions`, `replication` and `retention_ms`,
+    `log` is headquarters' log, the folder `log` of its node's. `kafka` is the login of a super user there: the fan-out makes topics, logins
+    and rights. `transactional_id`: one name per fan-out of one log; a second process of the name puts an end to the first. `readers`:
+    all who may read; a right that is not named here is taken away at the next start.
+    New topics get `partitions`, `replication` and `retention_ms`,
     and `min_insync`: how many of the copies must have a message before it counts as written.
     `door`, the node's URL (`http://host:port`), and `token`, what local processes show there, are for metrics and failures; without a door
     they are not sent. `clock`: "wall", or the URL of a clock that serves the fleet's time. Intervals and time-outs are of the wall's clock.

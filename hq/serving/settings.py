@@ -13,7 +13,7 @@ from streams.tables import GivenPath
 class ProjectorSettings(WorkSettings):
     """Settings of `landfall projector`.
 
-    `log` is the folder of headquarters' log; `database_url` an SQLAlchemy address (`sqlite:////path/serving.db`,
+    `log` is headquarters' log, the folder `log` of its node's; `database_url` an SQLAlchemy address (`sqlite:////path/serving.db`,
     `postgresql+psycopg://user@host/landfall`) of a database this process may drop and make: by default the SQLite file `serving.db` in the
     folder it is started in. `door` is the node's URL (`http://host:port`) and `token` what local processes show there, for metrics and
     exceptions; without a door they are not sent. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON. `places`:
