@@ -127,6 +127,7 @@ def curve(losses: list[Seen], quiets: list[Seen]) -> Iterator[str]:
         "position",
         "hold",
         "collapse",
+        "carries",
         "discharge",
         "battery",
         "gateway",

@@ -224,8 +224,10 @@ class _Draft:
             piece = Piece(first, end, placed.location, block.order_first_ms, block.order_last_ms, placed.topics)
             self._change.added.append((key, piece))
             ledger.held.add(first, end)
-            for ranges in ledger.gone.values():
+            for reason, ranges in list(ledger.gone.items()):
                 ranges.remove(first, end)
+                if not ranges:
+                    del ledger.gone[reason]
         self._received[key] = max(self._received.get(key, 0), placed.received_at_ms)
 
     def hear(self, key: LineKey, end: int) -> None:
@@ -241,7 +243,8 @@ class _Draft:
         if self._own(key):
             ledger.held.remove(gone.first, gone.end)
             self._change.dropped.append((key, gone.first, gone.end))
-        ledger.gone.setdefault(gone.reason, RangeSet()).update(ranges.without(ledger.held))
+        if news := ranges.without(ledger.held):
+            ledger.gone.setdefault(gone.reason, RangeSet()).update(news)
 
     def raise_floor(self, key: LineKey, floor: int) -> None:
         ledger = self.ledger(key)
