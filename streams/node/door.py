@@ -28,7 +28,7 @@ from streams.log import Append, Appended, Log
 from streams.node.following import Ask, Following
 from streams.node.links import Links
 from streams.node.losing import Losing, losing
-from streams.node.originating import Originating
+from streams.node.originating import OF_ITSELF, Originating
 from streams.node.rowtelling import batch_lines, table_lines
 from streams.node.settings import NodeSettings
 from streams.patience import Standing
@@ -251,7 +251,8 @@ class Door:
     def _to_be_here(self, stream: str) -> str:
         """`stream` itself. Raises RetryLater where nothing of it is here nor, as it is managed now, ever will be: others may have it."""
         me, definition = self._node.settings.me(), self._node.definitions.of(stream)
-        if may_have(me, definition) or may_originate(definition, me.role, me.node) or stream in self._node.log.streams():
+        its_own = stream in OF_ITSELF or may_originate(definition, me.role, me.node)
+        if its_own or may_have(me, definition) or stream in self._node.log.streams():
             return stream
         raise RetryLater(f"'{me.node}' is given nothing of {stream}, which goes to {', '.join(definition.replicate)}", hint="ask these")
 

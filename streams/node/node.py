@@ -276,6 +276,8 @@ class Node:
         )
 
     async def _close_links(self) -> None:
+        for site in list(self._runner.sites if self._runner else ()):
+            await site.stop()  # whoever dials anew is not let in to be sent away
         if self._links is not None:
             await self._links.close("the node is stopping")
 
