@@ -174,7 +174,7 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
         promised_ms=box.again_ms if tells_on(state, box) else 0,
         fellows=silent_fellows(state, box, now),
         below=lost_below(state, box),
-        standing=standing_on(state, box, now),
+        carries=carried_by(state, box, now),
         battery_low=box.battery_low,
         rssi_sliding=box.rssi_sliding,
     )
@@ -219,9 +219,9 @@ def _silent_with(state: WatchState, box: Box, other: Box, at_ms: int) -> bool:
         return False
     if other.state in GONE_STATES:
         return True
-    if other is not box and (other.battery_low or other.rssi_sliding):
+    if at_ms < state.missed_at_ms(other, at_ms, state.patience(other)) and not unanswered_ms(state, other, at_ms):
         return False
-    return at_ms >= state.missed_at_ms(other, at_ms, state.patience(other)) or unanswered_ms(state, other, at_ms) > 0
+    return other is box or not (other.battery_low or other.rssi_sliding)
 
 
 def _rolled_with(state: WatchState, group: tuple[str, ...]) -> tuple[float, int]:
@@ -280,7 +280,7 @@ def lost_below(state: WatchState, box: Box) -> tuple[str, ...]:
     return tuple(one.number for one in under if one is not None and one.state in GONE_STATES and one.lost_at_ms >= since_ms)
 
 
-def standing_on(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
+def carried_by(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
     """The boxes that stand on it and speak on since it should have: they were neither struck nor tilted, so it is under them still."""
     every_ms = box.again_ms if tells_on(state, box) else state.interval_ms(box, at_ms)
     since_ms = box.heard_at_ms + every_ms + grace_ms(every_ms)

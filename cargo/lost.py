@@ -139,7 +139,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     `down`: its neighbours that were struck within two minutes of it and spoke on. `unanswered_ms`: how long it has not answered a roll call
     that others of its gateway answer, or has not spoken after a blow though it had said that it would every `promised_ms` (0: it had not),
     or its fellows that would have spoken for it (`fellows`) have not; 0 where nobody waits for its word, and before that is long enough to
-    count. `below`: the boxes under it in its stack that are told as lost since it last spoke; `standing`: those on it that speak on, and
+    count. `below`: the boxes under it in its stack that are told as lost since it last spoke; `carries`: those on it that speak on, and
     were neither struck nor tilted.
     """
 
@@ -173,7 +173,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     promised_ms: int = 0
     fellows: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
-    standing: tuple[str, ...] = ()
+    carries: tuple[str, ...] = ()
     battery_low: bool = False
     rssi_sliding: bool = False
 
@@ -360,8 +360,8 @@ def _contra(case: Case, weights: Weights) -> list[Evidence]:
     if fell_at_ms is not None:
         detail = f"its fall was no deeper than the deck, and {len(case.down)} that fell with it speak on: {', '.join(case.down[:12])}"
         pieces.append(Evidence("contra", "stack_down", weights.collapse, detail, fell_at_ms))
-    if case.standing:
-        detail = f"what stands on it speaks on, and was not struck: {', '.join(case.standing[:12])}"
+    if case.carries:
+        detail = f"what stands on it speaks on, and was not struck: {', '.join(case.carries[:12])}"
         pieces.append(Evidence("contra", "carries", weights.carries, detail, case.now_at_ms))
     if case.leaving:
         pieces.append(Evidence("contra", "discharge", weights.discharge, "it is being loaded or discharged in port", case.now_at_ms))

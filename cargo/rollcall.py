@@ -202,8 +202,7 @@ def silent_fellows(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
 
 def _spoke_on(state: WatchState, box: Box, at_ms: int) -> bool:
     """Whether one that was struck had a word after that by `at_ms`, which may still wait for its turn."""
-    later_ms = max(state.waiting.came_at_ms(box.number, at_ms) - box.heard_at_ms, box.newest_at_ms - (box.shock or (0.0, 0))[1])
-    return later_ms > LAST_WORDS_MS
+    return box.said_more() or state.waiting.came_at_ms(box.number, at_ms) - box.heard_at_ms > LAST_WORDS_MS
 
 
 def _witnesses(state: WatchState, box: Box, at_ms: int) -> int:

@@ -240,10 +240,10 @@ def test_an_outage_explains_a_silence_until_six_more_intervals_are_missed() -> N
 
 def test_what_stands_on_it_and_speaks_on_keeps_it_aboard() -> None:
     """Goal: no box goes over the side from under a stack that stands; a deep fall and silence are of another kind."""
-    decision = decide(case(**GROUP, **ROLL, standing=("MSKU1234565",)))
+    decision = decide(case(**GROUP, **ROLL, carries=("MSKU1234565",)))
     assert decision.state == "MISSING"
     assert log_odds(decision) == pytest.approx(PRIOR + 3 + 2 - 4)
-    assert decide(short(standing=("MSKU1234565",))).state == "PROBABLE_OVERBOARD"
+    assert decide(short(carries=("MSKU1234565",))).state == "PROBABLE_OVERBOARD"
 
 
 @pytest.mark.parametrize("gone", ["shock", "free_fall"])
