@@ -26,7 +26,7 @@ from sim.fleets import PRESETS, PresetName, build_fleet
 from sim.publish import Publisher
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor
-from sim.tape import PIECE_MS, Tape
+from sim.tape import Tape, piece_ms
 from sim.truth import Truth
 from sim.world import build_world
 from streams.clock import WallClock
@@ -38,12 +38,12 @@ PUBLISHED_READINGS = 200_000
 
 def made(sensors: Sensors) -> dict[str, float]:
     """The voyage made piece by piece until it ends or so many are made: as columns, and as columns and payloads."""
-    times = sensors.world.timeline
+    times, step_ms = sensors.world.timeline, piece_ms(len(sensors.world.boxes))
     readings = payload_bytes = 0
     columns_s = written_s = 0.0
-    for since in range(times.begins_at_ms, times.ends_at_ms, PIECE_MS):
+    for since in range(times.begins_at_ms, times.ends_at_ms, step_ms):
         began_s = time.process_time()
-        piece = sensors.heard(since, since + PIECE_MS)
+        piece = sensors.heard(since, since + step_ms)
         made_s = time.process_time()
         payload_bytes += sum(map(len, sensors.payloads(piece)))
         columns_s += made_s - began_s

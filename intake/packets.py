@@ -95,6 +95,11 @@ class PacketReader:
         self.v5, self.more, self.pinged = False, False, False
         self.violation: Violation | None = None
 
+    @property
+    def between_packets(self) -> bool:
+        """Whether nothing is held of a packet that has begun, and no violation was seen."""
+        return not self._tail and self._oversized is None and self.violation is None
+
     def feed(self, data: bytes) -> list[Publish | Control]:
         """The packets that `data` completes, in order."""
         packets: list[Publish | Control] = []

@@ -33,6 +33,7 @@ REFUSALS = {
 }
 """Return codes of a CONNACK (MQTT 3.1.1, 3.2.2.3)."""
 PUBLISH_QOS_1, PUBLISH_AGAIN = b"\x32", b"\x3a"
+PUBACK = packet(Kind.PUBACK << 4, b"\0\0")
 log = logging.getLogger("sim.publish")
 
 
@@ -87,8 +88,10 @@ class Connection:
         if self.socket is None:
             if now_s >= self._next_try_s:
                 self._connect(now_s)
-        elif now_s - self._heard_s > (1.5 * KEEP_ALIVE_S if self._up else CONNECT_WITHIN_S):
-            self._break("it is silent")
+        elif self._silent(now_s):
+            self.read()  # it may have spoken while nobody listened: a long piece was being made
+            if self._silent(now_s):
+                self._break("it is silent")
         elif self._up and now_s - min(self._wrote_s, self._heard_s) > KEEP_ALIVE_S / 2:
             self._wrote_s = now_s
             self._out.append(packet(Kind.PINGREQ << 4, b""))
@@ -101,8 +104,11 @@ class Connection:
                 if not data:
                     raise Broken("closed by the intake")
                 self._heard_s = self._wall.monotonic_s()
-                for came in self._reader.feed(data):
-                    self._take(came)
+                if self._reader.between_packets and (acknowledged := puback_ids(data)):
+                    self._tick_off(acknowledged)
+                else:
+                    for came in self._reader.feed(data):
+                        self._take(came)
                 if self._reader.violation is not None:
                     raise Broken(f"no MQTT: {self._reader.violation}")
                 if len(data) < READ_BYTES and not (isinstance(self.socket, ssl.SSLSocket) and self.socket.pending()):
@@ -137,6 +143,9 @@ class Connection:
             self.socket.close()
         self.socket, self._up = None, False
 
+    def _silent(self, now_s: float) -> bool:
+        return now_s - self._heard_s > (1.5 * KEEP_ALIVE_S if self._up else CONNECT_WITHIN_S)
+
     def _free_packet_id(self) -> bytes:
         while True:  # the window is smaller than there are identifiers
             self._packet_id = self._packet_id % PACKET_IDS + 1
@@ -167,11 +176,15 @@ class Connection:
             if self.hears is not None:
                 self.hears(came)
         elif came.kind == Kind.PUBACK:
-            known = self._under_way.pop(came.body[:2], None)
-            if known is not None:
-                self.acknowledged.append(known[0])
+            self._tick_off([came.body[:2]])
         elif came.kind == Kind.CONNACK:
             self._welcome(came.body[-1] if len(came.body) == 2 else -1)
+
+    def _tick_off(self, packet_ids: list[bytes]) -> None:
+        for packet_id in packet_ids:
+            known = self._under_way.pop(packet_id, None)
+            if known is not None:
+                self.acknowledged.append(known[0])
 
     def _welcome(self, code: int) -> None:
         door = self.door
@@ -201,6 +214,14 @@ class Connection:
         if not self._told:
             self._told = True
             self._report(what)
+
+
+def puback_ids(data: bytes) -> list[bytes]:
+    """The packet identifiers of PUBACK packets as MQTT 3.1.1 has them, 4 bytes each; none if there is anything else in `data`."""
+    count, rest = divmod(len(data), len(PUBACK))
+    if rest or data[::4] + data[1::4] != PUBACK[:1] * count + PUBACK[1:2] * count:
+        return []
+    return [data[at : at + 2] for at in range(2, len(data), len(PUBACK))]
 
 
 def _connect_packet(door: IntakeDoor, client_id: str) -> bytes:

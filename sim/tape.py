@@ -10,10 +10,16 @@ from sim.readings import Readings
 from sim.sensors import Sensors
 from sim.truth import Truth
 
-PIECE_MS = 3 * HOUR_MS
-"""How much is made at once; pieces begin at whole multiples of it, so that a restart makes the same ones."""
-LARGE_BOXES, LARGE_PIECE_MS = 24_000, 15 * MINUTE_MS
-"""Of more boxes so much: else its intakes would wait for a word until hundreds of thousands of readings are made."""
+PIECES_MS = 3 * HOUR_MS, HOUR_MS, 15 * MINUTE_MS
+PIECE_BOX_MS = 24_000 * HOUR_MS
+"""Boxes times milliseconds in a piece, unless it is the shortest: an intake waits for a word while a piece is made."""
+
+
+def piece_ms(boxes: int) -> int:
+    """How much of a world with so many boxes is made at once, in ms; pieces begin at whole multiples of it, so that a restart makes the
+    same ones.
+    """
+    return next((piece for piece in PIECES_MS if boxes * piece <= PIECE_BOX_MS), PIECES_MS[-1])
 
 
 class Outlet(Protocol):
@@ -37,7 +43,7 @@ class Tape:
     def __init__(self, sensors: Sensors, truth: Truth, outlet: Outlet, from_at_ms: int) -> None:
         self._sensors, self._truth, self._outlet = sensors, truth, outlet
         self._from_at_ms = from_at_ms
-        self._piece_ms = PIECE_MS if len(sensors.world.boxes) <= LARGE_BOXES else LARGE_PIECE_MS
+        self._piece_ms = piece_ms(len(sensors.world.boxes))
         self._piece_ends_at_ms = from_at_ms // self._piece_ms * self._piece_ms
         self._heard_at_ms: list[int] = []
         self._messages: list[tuple[int, str, bytes]] = []

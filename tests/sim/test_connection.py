@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import threading
 import time
@@ -168,6 +169,49 @@ def test_a_door_that_lets_nobody_in_is_told_of_once(door: Door, said: bytes, wor
         assert one.socket is None
     assert len(told) == 1
     assert words in told[0]
+
+
+@pytest.mark.parametrize("spoke", [False, True])
+def test_who_spoke_while_nobody_listened_is_not_silent(door: Door, spoke: bool) -> None:
+    told: list[str] = []
+    clock = StillClock()
+    one = connection(door.port, told, clock)
+    one.tend()
+    one.write()
+    door.take()
+    door.hear(1)
+    if spoke:
+        door.say(CONNACK)
+        assert one.socket is not None
+        assert select.select([one.socket], [], [], DEADLINE_S)[0]
+    clock.at_s += CONNECT_WITHIN_S + 1
+    one.tend()
+    assert one.offer(b"t", b"0", 0) is spoke
+    assert bool(told) is not spoke
+    one.close()
+
+
+@pytest.mark.parametrize("cut", range(1, 16))
+def test_acknowledgements_count_wherever_they_are_cut(door: Door, cut: int) -> None:
+    said = b"".join(packet(Kind.PUBACK << 4, bytes((0, number))) for number in (1, 2, 3)) + packet(Kind.PINGRESP << 4, b"")
+    said += packet(Kind.PUBACK << 4, b"\0\4")
+    told: list[str] = []
+    one = connection(door.port, told)
+    one.tend()
+    one.write()
+    door.take()
+    door.hear(1)
+    door.say(CONNACK)
+    moved_until(lambda: one.offer(b"t", b"0", 0), one.read)
+    for ticket in range(1, 5):
+        assert one.offer(b"t", b"more", ticket)
+    door.say(said[:cut])
+    moved_until(lambda: len(one.acknowledged) >= min(cut // 4, 3), one.read)
+    door.say(said[cut:])
+    moved_until(lambda: len(one.acknowledged) == 4, one.read)
+    assert one.acknowledged == [0, 1, 2, 3]
+    assert not told
+    one.close()
 
 
 def test_a_silent_connection_is_asked_and_then_given_up(door: Door) -> None:
