@@ -104,9 +104,8 @@ def _called_around(state: WatchState, number: str, listening: Sequence[str]) -> 
 
 def _listening(state: WatchState, gateway: str) -> list[str]:
     """Those of the gateway that answer calls, sorted."""
-    boxes = state.memory.boxes
-    numbers = state.on_gateway.get(gateway, ())
-    return sorted(number for number in numbers if boxes[number].answers >= ANSWERS_MIN and boxes[number].state not in GONE_STATES)
+    boxes = state.on_gateway.get(gateway, {}).values()
+    return sorted(box.number for box in boxes if box.answers >= ANSWERS_MIN and box.state not in GONE_STATES)
 
 
 def expect_again(state: WatchState, box: Box, at_ms: int) -> None:
@@ -208,7 +207,7 @@ def _spoke_on(state: WatchState, box: Box, at_ms: int) -> bool:
 def _witnesses(state: WatchState, box: Box, at_ms: int) -> int:
     """How many others of its gateway have answered this call lately."""
     since_ms = max(at_ms - ANSWER_MS_MAX - CALL_INTERVAL_MS, box.called_at_ms)
-    others = (state.memory.boxes[number] for number in state.on_gateway.get(box.gateway, ()))
+    others = state.on_gateway.get(box.gateway, {}).values()
     return sum(other is not box and other.answers >= ANSWERS_MIN and other.answered_at_ms > since_ms for other in others)
 
 

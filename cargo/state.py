@@ -118,7 +118,7 @@ class WatchState:
         self.memory = memory or Memory(EventClock(), Voyage())
         self.stowage = Stowage()
         self.timers: list[tuple[int, str]] = []
-        self.on_gateway: dict[str, dict[str, None]] = {}
+        self.on_gateway: dict[str, dict[str, Box]] = {}
         self.outcome = Outcome()
         self.waiting = Waiting()
         self.off_track: dict[str, None] = {}
@@ -138,7 +138,7 @@ class WatchState:
             self._index(id_, boxes)
         for number in sorted(self.memory.boxes):
             box = self.memory.boxes[number]
-            self.on_gateway.setdefault(box.gateway, {})[number] = None
+            self.on_gateway.setdefault(box.gateway, {})[number] = box
             if box.due_at_ms:
                 heappush(self.timers, (box.due_at_ms, number))
             if box.off_at_ms:
@@ -259,7 +259,7 @@ class WatchState:
         box = self.memory.boxes.get(number)
         if box is None:
             box = self.memory.boxes[number] = Box.new(number)
-            self.on_gateway.setdefault("", {})[number] = None
+            self.on_gateway.setdefault("", {})[number] = box
             self.changed(box)
         return box
 
@@ -267,7 +267,7 @@ class WatchState:
         """The box is now heard by this gateway."""
         if box.gateway != gateway:
             self.on_gateway[box.gateway].pop(box.number, None)
-            self.on_gateway.setdefault(gateway, {})[box.number] = None
+            self.on_gateway.setdefault(gateway, {})[box.number] = box
             self.changed(box)
             box.gateway = gateway
             self.changed(box)
@@ -318,22 +318,23 @@ class WatchState:
         """How many of the gateway's boxes should have spoken in the span, 30 s of each end left out, and the lost, and those that told of a
         blow with their last words: these may be lost. Where a storm ended in it, those of the storm's minute may have gone back to their
         hours: that is no outage."""
-        boxes, reefers, due = self.memory.boxes, self._reefers, 0
+        boxes, reefers, due = list(self.on_gateway.get(gateway, {}).values()), self._reefers, 0
         earliest, latest = since_ms + GRACE_MS_MIN, until_ms - GRACE_MS_MIN
         storm, stormy_before = self.memory.voyage.storm(until_ms), self.memory.voyage.storm(since_ms)
         calm, sailed_at_ms = not (storm or stormy_before), self.memory.voyage.sailed_at_ms
-        reefer_ms, usual_ms = min(self._reefer_ms, INTERVAL_MS_MAX), min(self._usual_ms, INTERVAL_MS_MAX)
-        for number in self.on_gateway.get(gateway, ()):
-            box = boxes[number]
+        soonest_ms = min(self._reefer_ms, self._usual_ms, INTERVAL_MS_MAX)
+        if calm:  # as below, of most boxes, in a fraction of the time; where no habit is known yet, none is expected before its usual time
+            boxes = [
+                box
+                for box in boxes
+                if earliest < box.heard_at_ms + (calm_ms := box.habit.calm_ms) < latest
+                or not (INTERVAL_MS_MIN <= calm_ms <= INTERVAL_MS_MAX or (not calm_ms and box.heard_at_ms + soonest_ms >= latest))
+            ]
+        for box in boxes:
             heard_at_ms = box.heard_at_ms
             if heard_at_ms + INTERVAL_MS_MIN >= latest:
                 continue
-            calm_ms = box.habit.calm_ms
-            if calm and INTERVAL_MS_MIN <= calm_ms <= INTERVAL_MS_MAX and not earliest < heard_at_ms + calm_ms < latest:
-                continue  # as below, of most boxes, in half the time
-            nominal_ms = reefer_ms if number in reefers else usual_ms
-            if calm and not calm_ms and heard_at_ms + nominal_ms >= latest:
-                continue  # as below, where no habit is known yet: it is not expected sooner
+            nominal_ms = self._reefer_ms if box.number in reefers else self._usual_ms
             next_at_ms = heard_at_ms + box.habit.interval_ms(nominal_ms, storm=storm)
             if storm != stormy_before:
                 next_at_ms = max(next_at_ms, heard_at_ms + box.habit.interval_ms(nominal_ms, storm=stormy_before))

@@ -23,7 +23,7 @@ def test_the_count_is_that_of_each_boxs_interval(usual_ms: int) -> None:
         box.aboard, box.gateway, box.heard_at_ms = chance.random() < 0.9, GATEWAY, START_MS + chance.randrange(60 * HOUR_MS)
         for _ in range(chance.choice((0, 0, 2, 6))):
             box.habit.note(chance.choice((MINUTE_MS // 2, HOUR_MS, 30 * HOUR_MS)) + chance.randrange(1_000), storm=False)
-        state.on_gateway.setdefault(GATEWAY, {})[box.number] = None
+        state.on_gateway.setdefault(GATEWAY, {})[box.number] = box
     found = set()
     for _ in range(60):
         since_ms = START_MS + chance.randrange(100 * HOUR_MS)
