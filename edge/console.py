@@ -44,12 +44,13 @@ class Console:
             "at_ms": self._node.clock.now_ms(),
             "position": position,
             "port": called.port or links.port,
+            "companions": self._node.settings.companions(),
             "link": {"wish": links.wish, "peers": kept.status(), "budgets": kept.budgets(), "traffic": kept.traffic()},
             "waiting": await asyncio.to_thread(self._waiting, self._aboard.telling.durable()),
             "kept_here": self._node.originating.kept_here(),
             "digests": self._aboard.digesting.status(),
             "streams": await asyncio.to_thread(self._held),
-            "intake": self._taken_in(),
+            "intake": self._intake.status(),
             "storm": self._aboard.storm.status(),
             "muster": called.summary,
         }
@@ -68,10 +69,3 @@ class Console:
     def _held(self) -> dict[str, int]:
         log = self._node.log
         return {stream: sum(one.held.count() for one in log.ledger(stream).values()) for stream in log.streams()}
-
-    def _taken_in(self) -> dict[str, Any]:
-        body = self._node.metrics.body(0, 0)
-        told = {**body["counts"], **body["gauges"]}
-        counts = {name.removeprefix("intake_"): int(count) for name, count in told.items() if name.startswith("intake_")}
-        intake = self._intake
-        return {"mqtt_port": intake.port, "broker_connected": intake.broker_connected, "troubles": intake.troubles(), **counts}

@@ -31,6 +31,8 @@ KEEP_ALIVE_PATIENCE = 1.5
 """MQTT 3.1.2.10: a client is gone after one and a half times its keep-alive."""
 _VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _UNAVAILABLE_311, _LOGIN_REFUSED_311 = 1, 2, 3, 4
 _LEAVES, _DISCONNECT_WITH_WILL = 0x00, 0x04
+_TLS_HANDSHAKE = 0x16
+"""The first byte of TLS, which of a CONNECT would be one with flags that MQTT forbids."""
 _DEAF, _TURN = "client does not read", "what others bring comes in between"
 DEAF_S_MAX = 60.0
 """So long one without a keep-alive may have more unread than it may."""
@@ -92,6 +94,9 @@ class Connection(asyncio.Protocol):
         """Bytes came: good packets are taken even when a violation follows them."""
         if self.gateway is not None:
             self._heard_at_s = self._door.now_s()
+        elif not self._begun and data[0] == _TLS_HANDSHAKE:
+            self.end(Reason.PROTOCOL_ERROR, "it speaks TLS, and this endpoint has no tls_certificate")
+            return
         elif not self._begun and data[0] >> 4 != Kind.CONNECT:
             self.end(Reason.PROTOCOL_ERROR, "it does not begin with a CONNECT")
             return

@@ -313,7 +313,9 @@ class Endpoint:
     def ending(self, connection: Connection, detail: str) -> None:
         """The door ends this connection, and why: said in the log and counted."""
         self._metrics.count("mqtt_connections_ended")
-        _log.info("MQTT connection of %s ended: %s", self._client_of.get(connection, "a stranger"), detail)
+        username, client_id = self._client_of.get(connection, (None, None))
+        who = "a stranger" if client_id is None else repr(client_id) + ("" if username is None else f" of login {username!r}")
+        _log.info("MQTT connection of %s from %s ended: %s", who, connection.address, detail)
 
     def _full_changed(self, full: bool) -> None:
         for connection in self._connections:

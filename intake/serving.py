@@ -7,7 +7,7 @@ import gc
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -80,6 +80,16 @@ class Intake:
         if self._others is not None and (outcome := self._others.alone_outcome()) is not None:
             found.append(f"no other node takes what is taken in here: {outcome}")
         return found
+
+    def status(self) -> dict[str, Any]:
+        """The endpoint's port and how many clients are connected there (each None without one), `broker_connected`, `troubles`; and what
+        came in since the start: `received`, each outcome that there was, `waiting`, and what else is counted as `intake_…`."""
+        body = self._metrics.body(0, 0)
+        told = {**body["counts"], **body["gauges"]}
+        counts = {name.removeprefix("intake_"): int(count) for name, count in told.items() if name.startswith("intake_")}
+        clients = None if self.port is None else int(told.get("mqtt_connections", 0))
+        ways = {"mqtt_port": self.port, "mqtt_clients": clients, "broker_connected": self.broker_connected}
+        return {**ways, "troubles": self.troubles(), **counts}
 
     def is_at_work(self) -> bool:
         """Whether sensors wait for what they brought to be stored. Any thread."""

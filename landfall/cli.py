@@ -55,12 +55,6 @@ def demo(
 
 
 @app.command(rich_help_panel=NODES, epilog=SETTINGS)
-def port(config: Config = None) -> None:
-    """A port's node, or headquarters': takes its quay's sensors, accepts ships, links to peers, serves the log."""
-    run_process("port", config)
-
-
-@app.command(rich_help_panel=NODES, epilog=SETTINGS)
 def customer(config: Config = None) -> None:
     """A customer's own node: has its stream from headquarters, checks what they signed, keeps and serves it; and nothing else."""
     run_process("customer", config)
@@ -113,6 +107,7 @@ class Group:
 
 GROUPS = {
     "ship": Group("landfall.shiptools:ship_app", NODES, SETTINGS),
+    "port": Group("landfall.porttools:port_app", NODES, SETTINGS),
     "sim": Group("landfall.simtools:sim_app", DEMO),
     "fleet": Group("landfall.fleettools:fleet_app", DEMO),
     "log": Group("landfall.logcommands:log_app", LOOKING),

@@ -23,7 +23,7 @@ from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import opened
 from landfall.screen import say
 from landfall.searchtools import Current, ForecastFile, Wind, weather_given
-from landfall.shiptools import ship_of
+from landfall.statuslines import node_of
 from landfall.writingout import whole_file
 from streams.bodies import Bodies
 from streams.errors import Misuse
@@ -217,7 +217,7 @@ def _lines(given: list[str]) -> dict[str, str]:
 
 
 def _wished(config: Path | None, wish: dict[str, Any]) -> None:
-    told = ship_of(config, HINT).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
+    told = node_of("ship", config, HINT).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
     say(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
 
 

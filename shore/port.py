@@ -11,6 +11,7 @@ from intake.watching import Watching
 from shore.aboard import ShipsDesk
 from shore.forwarding import Forwarding
 from shore.settings import PortSettings
+from shore.status import Status
 from shore.taking import Taking
 from shore.terms import CustomersDesk
 from streams.clock import Clock
@@ -54,6 +55,7 @@ class PortNode:
             ships = ShipsDesk([known.peer() for known in settings.node.known])
             self._forwarding = Forwarding(self.node.report, self._patience, _customers_desk(settings.node), ships)
             self.node.add_background("forwarding", self._forward)
+        Status(self.node, self.intake)
         self.node.add_background("answers", Taking(self.node, self._patience).run)
 
     async def start(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import logging
 import struct
 from pathlib import Path
 
@@ -13,11 +14,12 @@ import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from pydantic import SecretStr
 
 from intake.arrivals import KEPT_BYTES_MAX, Publish
 from intake.connect import read_connect, read_disconnect
 from intake.packets import TOPIC_BYTES_MAX, Control, PacketReader, Reason, Violation, packet
-from intake.settings import EndpointSettings
+from intake.settings import EndpointSettings, GatewayLogin
 from intake.subscriptions import subscribe, unsubscribe
 from tests.intake.stand import TOPIC, Publisher, payload, stand
 from tests.intake.test_endpoint import CONNECT_311, ask
@@ -355,3 +357,21 @@ async def test_an_oversized_message_with_many_properties_is_acknowledged_and_doe
         assert body["payload_sha256"] == hashlib.sha256(big).hexdigest()
         assert base64.b64decode(body["payload_base64"]) == big[:KEPT_BYTES_MAX]
         assert len(one.rows("containers")) == 1
+
+
+async def test_the_log_says_who_is_sent_away_from_where_and_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A gateway that was given the wrong password, or is to speak TLS where there is none, is found by it."""
+    caplog.set_level(logging.INFO, "intake.endpoint")
+    logins = (GatewayLogin(username="gw-3", password=SecretStr("right"), publish=("landfall/#",)),)
+    async with stand(tmp_path, EndpointSettings(port=0, logins=logins)) as one:
+        for sent in (
+            b"\x16\x03\x01\0\xf4\x01\0\0\xf0\x03\x03",
+            packet(0x10, b"\0\4MQTT\4\xc2\0\x3c" + text(b"it") + text(b"gw-3") + text(b"wrong")),
+            packet(0x10, b"\0\4MQTT\4\xc2\0\x3c" + text(b"it") + text(b"gw-3") + text(b"right")) + publish(b"", b"a/#"),
+        ):
+            await ask(one.endpoint.port, sent)
+    assert [record.getMessage() for record in caplog.records if " ended: " in record.getMessage()] == [
+        "MQTT connection of a stranger from 127.0.0.1/32 ended: it speaks TLS, and this endpoint has no tls_certificate",
+        "MQTT connection of a stranger from 127.0.0.1/32 ended: wrong login of 'gw-3'",
+        "MQTT connection of 'it' of login 'gw-3' from 127.0.0.1/32 ended: a topic name that is empty or has wildcards (0x82)",
+    ]

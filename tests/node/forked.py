@@ -28,6 +28,7 @@ LOADED = (
     "hq.serving.projector",
     "hq.serving.settings",
     "landfall.cli",
+    "landfall.porttools",
     "landfall.shiptools",
     "shore.port",
     "shore.settings",

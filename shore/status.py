@@ -1,0 +1,33 @@
+"""What a node ashore tells over its HTTP door of itself: its quay's sensors, its standby, its links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from intake.serving import Intake
+from streams.node.node import Node
+
+
+class Status:
+    """`GET /port`, of a port's node and of headquarters', which has no sensors; it wants the node's token."""
+
+    def __init__(self, node: Node, intake: Intake) -> None:
+        self._node, self._intake = node, intake
+        node.app.router.add_get("/port", self._port)
+
+    async def _port(self, request: web.Request) -> web.Response:
+        settings, links = self._node.settings, self._node.links
+        kept = {"dials": sorted(peer.node for peer in settings.peers), "peers": links.status()}
+        told: dict[str, Any] = {
+            "node": settings.node,
+            "role": settings.role,
+            "port": settings.identity,
+            "at_ms": self._node.clock.now_ms(),
+            "companions": settings.companions(),
+            "link": {**kept, "budgets": links.budgets(), "traffic": links.traffic()},
+            "kept_here": self._node.originating.kept_here(),
+            "intake": self._intake.status(),
+        }
+        return web.json_response(told)

@@ -1,0 +1,67 @@
+"""Goal: who looks after a port sees from the command line what became of what its quay and gate brought, how standby and links stand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from landfall.cli import main
+from tests.cargo.sea import START_MS
+from tests.edge.aboard import publish_all
+from tests.node.process import wait
+from tests.shore.pair import OF_PORT, Paired, stage
+
+BOX = "landfall/containers/MSKU1234565/reading"
+READING = {"device": "GATE-2", "gateway": "GATE-2", "at": START_MS, "door_open": False}
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    try:
+        main(("port", *words))
+        code = 0
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    printed = capsys.readouterr()
+    return code, " ".join((printed.out + printed.err).split())
+
+
+def test_what_the_quay_brought_and_how_standby_and_links_stand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with stage(tmp_path, OF_PORT, START_MS, []) as all_:
+        one, other = all_.nodes
+
+        def status(of: Paired) -> str:
+            code, told = run(capsys, "status", "-c", str(of.config))
+            assert code == 0, told
+            return told
+
+        said = [(BOX, json.dumps(READING).encode()), (BOX, json.dumps(READING).encode()), (BOX, b"{"), ("elsewhere", b"{}")]
+        publish_all(one.mqtt_port, said, all_.tails)
+        told = status(one)
+        assert told.startswith("quay-a (JPTYO), a port's node sensors: MQTT on port")
+        assert "4 came in since the start: 1 accepted, 1 repeated, 1 malformed, 1 foreign other nodes of this port: quay-b in" in told
+        assert "in session with hq, quay-b" in told
+        assert "in vain" not in told
+        wait(lambda: "quay-b in session, still lacks 0 records" in status(one), all_.tails)
+        assert "0 came in since the start other nodes of this port: quay-a in session" in status(other)
+
+        whole: dict[str, Any] = json.loads(run(capsys, "-c", str(one.config), "status", "--json")[1])
+        counted = {name: whole["intake"][name] for name in ("received", "accepted", "repeated", "malformed", "foreign", "waiting")}
+        assert counted == {"received": 4, "accepted": 1, "repeated": 1, "malformed": 1, "foreign": 1, "waiting": 0}
+
+        told = run(capsys, "status", "-c", str(all_.hq.config))[1]
+        assert told.startswith("hq, headquarters' node in session with quay-a, quay-b"), told
+
+        other.kill()
+        all_.hq.kill()
+        publish_all(one.mqtt_port, [(BOX, json.dumps({**READING, "at": START_MS + 60_000}).encode())], all_.tails)
+        wait(lambda: "in session with nobody; dials hq, quay-b in vain" in status(one), all_.tails)
+        told = status(one)
+        assert "2 accepted" in told
+        assert "no other node takes what is taken in here: sensors are answered from one disk other nodes of this port: quay-b not" in told
+
+        one.kill()
+        code, told = run(capsys, "status", "-c", str(one.config))
+        assert (code, "'quay-a' can not be reached" in told, "start it with `landfall port`" in told) == (2, True, True), told
