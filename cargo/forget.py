@@ -9,7 +9,7 @@ GONE_MS = 30 * DAY_MS
 """A box not heard for so long is forgotten, unless it is on the list, and so is a device's clock."""
 LISTS_MAX = 64
 PAST_MS = 400 * DAY_MS
-"""A booking whose spans ended so long ago is forgotten, and so is an incident."""
+"""A booking whose spans ended so long ago is forgotten, and so is an incident of which no box is lost any more."""
 
 
 def forget(state: WatchState, at_ms: int) -> None:
@@ -30,7 +30,8 @@ def forget(state: WatchState, at_ms: int) -> None:
     if len(kept) < len(memory.lists):
         memory.lists = {listed.id: listed for listed in kept}
         state.restow()
-    for id_ in [id_ for id_, incident in memory.incidents.items() if incident.last_at_ms < at_ms - PAST_MS]:
+    told = {box.incident_id for box in memory.boxes.values()}
+    for id_ in [id_ for id_, incident in memory.incidents.items() if incident.last_at_ms < at_ms - PAST_MS and id_ not in told]:
         del memory.incidents[id_]
 
 

@@ -1,4 +1,8 @@
-"""Losses gathered into incidents (one ship, neighbouring bays, ten minutes), and the alerts that tell of them and take them back."""
+"""Losses gathered into incidents (one ship, neighbouring bays, ten minutes), and the alerts that tell of them and take them back.
+
+With the FINAL report nothing is left to be done: the alert of each box that it tells of is cleared, and the incident's with the last of
+them. The boxes stay lost, which their alerts' status says; what becomes known later changes the cleared alert, or takes it back.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,9 @@ from cargo.telling import tell, tell_anew
 
 INCIDENT_WINDOW_MS = 10 * 60_000
 INCIDENT_BAYS = 4
+REPORTED_WORDS: dict[State, str] = {"REPORTED_INITIAL": ", reported", "REPORTED_FINAL": ", reported for good"}
+FINALLY = "finally_reported"
+"""The signal of the evidence that a FINAL report was sent (`cargo.byhand.Word`)."""
 
 
 def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
@@ -49,25 +56,25 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
 def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
     """The loss of this box (whose state says so) is confirmed by a witness: its alert and its incident's say so from now on."""
     known = box.loss or Loss("", 0.0, ())
-    evidence = (witness.proof, *(piece for piece in known.evidence if piece.family != "person" or piece.signal == "reported"))
+    evidence = (witness.proof, *(piece for piece in known.evidence if piece.family != "person" or piece.signal in {"reported", FINALLY}))
     box.loss = Loss(known.detail, 1.0, evidence)
-    tell_anew(state, replace(_box_alert(state, box, "updated", at_ms), by=witness.by))
+    tell_anew(state, replace(_box_alert(state, box, _still(box), at_ms), by=witness.by))
     lost_at = box.lost_at_ms or box.heard_at_ms
     sure = {"by": witness.by, "evidence": pieces(evidence)}
     state.outcome.events.append(event(state.settings.place, box.number, "X_LOST_OVERBOARD", lost_at, **sure))
     if box.incident_id:
-        _tell_incident(state, state.memory.incidents[box.incident_id], at_ms)
+        _tell_incident(state, state.memory.incidents[box.incident_id], at_ms, witness.by)
 
 
 def reported(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
     """A report of the loss of this box (whose state says so) was sent: its alert and its incident's say so from now on, with who wrote it
-    down; how probable the loss is does not change by it."""
+    down, and are cleared where it was the FINAL; how probable the loss is does not change by it."""
     known = box.loss or Loss("", 0.0, ())
     earlier = (piece for piece in known.evidence if piece.family != "person" or piece.signal == "gone")
     box.loss = Loss(known.detail, known.posterior, (witness.proof, *earlier))
-    tell_anew(state, replace(_box_alert(state, box, "updated", at_ms), by=witness.by))
+    tell_anew(state, replace(_box_alert(state, box, _still(box), at_ms), by=witness.by))
     if box.incident_id:
-        _tell_incident(state, state.memory.incidents[box.incident_id], at_ms)
+        _tell_incident(state, state.memory.incidents[box.incident_id], at_ms, witness.by)
 
 
 def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None = None) -> None:
@@ -81,7 +88,12 @@ def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None
     incident = state.memory.incidents[box.incident_id]
     incident.found = sorted({*incident.found, box.number})
     box.incident_id, box.alert_id, box.loss = "", "", None
-    _tell_incident(state, incident, at_ms)
+    _tell_incident(state, incident, at_ms, told.by)
+
+
+def closed_text(at_ms: int, why: str) -> str:
+    """What the words of an incident end with once its FINAL report is sent: when (UTC ms), and why in words."""
+    return f"; closed at {clock_text(at_ms)} UTC: {why}"
 
 
 def position_of(state: WatchState, at_ms: int) -> dict[str, Any] | None:
@@ -134,6 +146,11 @@ def _incident_of(state: WatchState, number: str, lost_at_ms: int) -> Incident:
     return incident
 
 
+def _still(box: Box) -> AlertState:
+    """The change of a lost box's alert that says more of it: cleared it stays once its FINAL report is sent."""
+    return "cleared" if box.state == "REPORTED_FINAL" else "updated"
+
+
 def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> Alert:
     loss = box.loss or Loss("", 0.0, ())
     words = "lost overboard" if counted(loss.evidence) else "probably overboard"
@@ -144,7 +161,7 @@ def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> A
         severity="CRITICAL",
         state=change,
         at_ms=at_ms,
-        title=f"{box.number} {words}{', reported' if box.state in REPORTED_STATES else ''}",
+        title=f"{box.number} {words}{REPORTED_WORDS.get(box.state, '')}",
         detail="; ".join([*(piece.detail for piece in loss.evidence if piece.family == "person"), loss.detail]),
         ship=state.settings.place.ship,
         incident_id=box.incident_id,
@@ -156,14 +173,17 @@ def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> A
     )
 
 
-def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
+def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | None = None) -> None:
     """The incident's alert on the ship's log: how many, how many of them confirmed, which bays, when and where, and which boxes that no
-    tracker speaks for are at risk."""
+    tracker speaks for are at risk; `by` whom it changes. Cleared where the FINAL report tells of all that stay lost: then with who sent it
+    when."""
     lost = sorted(set(incident.lost) - set(incident.found))
     boxes = [state.memory.boxes[number] for number in lost if number in state.memory.boxes]
     sure = sum(box.loss is not None and counted(box.loss.evidence) for box in boxes)
     told_of = sum(box.state in REPORTED_STATES for box in boxes)
-    change: AlertState = "retracted" if not lost else "updated" if incident.raised else "raised"
+    status = _incident_status(boxes, len(lost), sure)
+    over = status == "REPORTED_FINAL"
+    change: AlertState = "retracted" if not lost else "cleared" if over else "updated" if incident.raised else "raised"
     incident.raised = True
     bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
     mute = {box.number for box in state.memory.boxes.values() if box.by_hand}
@@ -173,6 +193,8 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
     beside = f"; {len(at_risk)} without tracker in the same stacks {'is' if len(at_risk) == 1 else 'are'} at risk" if at_risk else ""
     detail = f"bay {bays}, {window}{beside}"
     first = Evidence("incident", incident.id, 0.0, detail, incident.first_at_ms)
+    sent = [(piece.at_ms, piece.detail) for box in boxes if box.loss for piece in box.loss.evidence if piece.signal == FINALLY]
+    closed = closed_text(*max(sent)) if over and sent else ""
     alert = Alert(
         alert_id=f"{state.settings.place.side}-{digest('alert', 'incident', incident.id)}",
         topic=state.settings.place.log_topic,
@@ -180,13 +202,14 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int) -> None:
         severity="CRITICAL",
         state=change,
         at_ms=at_ms,
-        title=_incident_title(len(lost), sure, told_of),
-        detail=detail if lost else f"all {len(incident.found)} were found",
+        title=_incident_title(len(lost), sure, told_of, over=over),
+        detail=f"{detail}{closed}" if lost else f"all {len(incident.found)} were found",
         ship=state.settings.place.ship,
         incident_id=incident.id,
-        status=_incident_status(boxes, len(lost), sure),
+        status=status,
         position=position_of(state, incident.first_at_ms),
         evidence=(first,),
+        by=by,
         incident={
             "containers": lost,
             "at_risk": at_risk,
@@ -208,9 +231,11 @@ def _incident_status(boxes: list[Box], lost: int, sure: int) -> State:
     return "CONFIRMED_LOST" if sure == lost else "PROBABLE_OVERBOARD"
 
 
-def _incident_title(lost: int, sure: int, reported: int) -> str:
+def _incident_title(lost: int, sure: int, reported: int, *, over: bool) -> str:
     boxes = f"{lost} container{'s' if lost != 1 else ''}"
     certain = "lost overboard" if lost and sure == lost else "probably overboard"
     some = f", {sure} of them for certain" if 0 < sure < lost else ""
+    if over:
+        return f"{boxes} {certain}{some}{REPORTED_WORDS['REPORTED_FINAL']}"
     sent = "" if not reported else ", reported" if reported == lost else f", {reported} of them reported"
     return f"{boxes} {certain}{some}{sent}"

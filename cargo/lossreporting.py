@@ -8,12 +8,14 @@ from typing import Annotated
 import msgspec
 
 from cargo.alerts import Standing
+from cargo.byhand import WORDS, Word
 from cargo.forecast import INSTANTS_MAX, Forecast, Weather
+from cargo.incidents import REPORTED_WORDS, closed_text
 from cargo.lossdraft import Facts, final_draft, next_draft
 from cargo.lossdrift import HOURS, drift_by_hand
 from cargo.lossform import UNKNOWN
 from cargo.lossreport import Receipt, Report, ReportBook, Sending, To, acknowledge, approve, edit, mark_sent
-from cargo.lost import REPORTED_STATES, State
+from cargo.lost import State
 from cargo.outcome import Made
 
 DIGEST_CHARS_MIN = 8
@@ -123,27 +125,26 @@ def by_company(change: Change, report: Report, at_ms: int) -> Made:
 
 def marked_reported(alerts: Iterable[Standing], report: Report, by: str, at_ms: int) -> list[Made]:
     """The changes of `alerts` (an incident's and its boxes', as they stand) that say that this report, just sent by the company, tells of
-    them: what a ship's own watch makes of a sending aboard. A box that is reported already, found, or told of by no word of it stays as it
-    is; of an incident all boxes are to be in the report. Each is later than what it changes, whatever `at_ms` (UTC ms) says.
+    them: what a ship's own watch makes of a sending aboard, which the FINAL clears. A box that is reported already, found, or told of by no
+    word of it stays as it is; of an incident all boxes are to be in the report. Each is later than what it changes, whatever `at_ms` (UTC
+    ms) says.
     """
     told, final = {box.container for box in report.content.lost}, report.head.kind == "FINAL"
     status: State = "REPORTED_FINAL" if final else "REPORTED_INITIAL"
-    proof = {
-        "family": "person",
-        "signal": "reported",
-        "weight": 0.0,
-        "detail": f"its loss was reported, says {by}: {report.id}",
-        "at_ms": at_ms,
-    }
+    word: Word = "finally_reported" if final else "reported"
+    why = f"{WORDS[word]}, says {by}: {report.id}"
+    proof = {"family": "person", "signal": word, "weight": 0.0, "detail": why, "at_ms": at_ms}
     made = []
     for one in alerts:
         body, whole = one.body, one.body["rule"] == "incident"
         boxes = set(body["incident"]["containers"]) if whole else {one.topic}
         if not one.open or not boxes or not boxes <= told or body["status"] in ("REPORTED_FINAL", status):
             continue
-        title = body["title"] if body["status"] in REPORTED_STATES else f"{body['title']}, reported"
+        title = body["title"].removesuffix(REPORTED_WORDS["REPORTED_INITIAL"]) + REPORTED_WORDS[status]
         when = max(at_ms, body["at_ms"] + 1)
         evidence = body["evidence"] if whole else [proof, *body["evidence"]]
-        news = {"state": "updated", "status": status, "title": title, "evidence": evidence, "by": by, "at_ms": when}
+        news = {"state": "cleared" if final else "updated", "status": status, "title": title, "evidence": evidence, "by": by, "at_ms": when}
+        if whole and final:
+            news["detail"] = f"{body['detail']}{closed_text(at_ms, why)}"
         made.append(Made(one.topic, when, {**body, **news}))
     return made

@@ -69,7 +69,7 @@ def muster_tile(fleet: Answer) -> Tile:
     notes += [f"{words.number(unheard)} not heard yet"] if unheard else []
     notes += [f"{words.counted(counts['misread'], 'wrong number')} heard, not counted"] if counts["misread"] else []
     notes = [*(notes or ["every box"]), words.as_of(fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])]
-    tone = "alert" if lost else "good" if not unheard else "plain"
+    tone = "alert" if lost > counts["lost_closed"] else "good" if not unheard and not lost else "plain"
     return Tile("Accounted for", f"{words.number(accounted)} of {words.number(boxes)}", " · ".join(notes), tone)
 
 

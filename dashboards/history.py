@@ -49,6 +49,8 @@ def milestones(items: Iterable[Item], names: Names) -> list[tuple[str, str, str]
 
 def _alert(body: Item) -> tuple[str, str]:
     title = body.get("title") or (words.status(body["status"]) if body.get("status") else words.rule(body.get("rule") or "alert"))
+    if body["state"] == "cleared" and body.get("status") == "REPORTED_FINAL":
+        return title, "muted"  # it is as lost as it was
     return (title, "alert") if body["state"] == "raised" else (f"{body['state'].capitalize()}: {title}", "good")
 
 

@@ -72,8 +72,8 @@ def fleet_layers(told: Row, now_at_ms: int, beat: int, search: Row | None = None
         _ports(ports),
         _blocks(block_rows(told["places"], ships, ports, counted)),
         _ships(ships),
-        _labels("port-names", ports, theme.MUTED, "end"),
-        _labels("ship-names", ships, theme.TEXT, "middle"),
+        _labels("port-names", ports, [*theme.rgb(theme.MUTED), 255], "end"),
+        _labels("ship-names", ships, [*theme.rgb(theme.TEXT), 255], "middle"),
         *_lost(lost, beat),
     ]
 
@@ -196,7 +196,8 @@ def _blocks(rows: list[Drawn]) -> pdk.Layer:
     )
 
 
-def _labels(layer_id: str, rows: list[Drawn], colour: str, anchor: str) -> pdk.Layer:
+def _labels(layer_id: str, rows: list[Drawn], colour: list[int] | str, anchor: str) -> pdk.Layer:
+    """`colour`: of all of them, or the name of the field that has each one's."""
     return pdk.Layer(
         "TextLayer",
         rows,
@@ -204,7 +205,7 @@ def _labels(layer_id: str, rows: list[Drawn], colour: str, anchor: str) -> pdk.L
         get_position="spot",
         get_text="label",
         get_size=12.5,
-        get_color=[*theme.rgb(colour), 255],
+        get_color=colour,
         get_pixel_offset="offset_px",
         get_text_anchor=f"'{anchor}'",
         font_family=FONT,
@@ -218,5 +219,7 @@ def _labels(layer_id: str, rows: list[Drawn], colour: str, anchor: str) -> pdk.L
 
 
 def _lost(rows: list[Drawn], beat: int) -> list[pdk.Layer]:
-    crosses = _icons("lost", rows, "cross", get_size=14 if beat % 2 else 17, get_color=[*theme.rgb(theme.ALERT), 255])
-    return [crosses, _labels("lost-numbers", fan_out(rows), theme.ALERT, "start")]
+    """Those that ask for something swell with the beat; a closed one stands still."""
+    sized = [{**row, "size_px": 14 if row["closed"] or beat % 2 else 17} for row in rows]
+    crosses = _icons("lost", sized, "cross", get_size="size_px", get_color="colour")
+    return [crosses, _labels("lost-numbers", fan_out(rows), "colour", "start")]

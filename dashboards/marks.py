@@ -103,7 +103,7 @@ def block_rows(places: Sequence[Row], ships: Sequence[Row], ports: Sequence[Row]
 
 
 def lost_rows(lost: Iterable[Row], now_at_ms: int) -> list[Drawn]:
-    """Boxes overboard that have a position: where each fell, its number and slot."""
+    """Boxes overboard that have a position: where each fell, its number and slot; in a quiet colour where a final report closed it."""
     drawn = []
     for box in lost:
         where = box["position"]
@@ -114,7 +114,8 @@ def lost_rows(lost: Iterable[Row], now_at_ms: int) -> list[Drawn]:
         facts.append(f"fell {words.age(where['at_ms'], now_at_ms)} · raised {words.age(box['raised_at_ms'], now_at_ms)}")
         drawn.append(
             {"id": box["container"], "title": box["container"], "label": box["container"], "told": "\n".join(facts)}
-            | {"spot": [wrapped(where["longitude_deg"]), where["latitude_deg"]], "colour": list(box["colour"] or theme.rgb(theme.ALERT))}
+            | {"spot": [wrapped(where["longitude_deg"]), where["latitude_deg"]], "closed": box["closed"]}
+            | {"colour": [*theme.rgb(theme.MUTED if box["closed"] else theme.ALERT), 255]}
         )
     return drawn
 

@@ -46,7 +46,7 @@ SECURITY = {
     "Cache-Control": "no-cache",
 }
 CLOSED_MAX = 50
-"""Alerts that ask for nothing any more, shown beside all that do."""
+"""Alerts that ask for nothing any more and are of no incident, shown beside all others."""
 NO_SLOT = "none"
 """The bay of boxes on no list, in an address."""
 
@@ -116,8 +116,8 @@ class CrewDoor:
             "port": called.port or links.port,
             "peers": sorted(self._node.links.status()),
             "muster": {**called.summary, "at_ms": called.at_ms, "bays": bays(called.lines)},
-            "alerts": [alert_told(one) for one in (*_open(alerts), *_closed(alerts)[:CLOSED_MAX])],
-            "open_alerts": len(_open(alerts)),
+            "alerts": [alert_told(one) for one in shown(alerts)],
+            "open_alerts": sum(one.open for one in alerts),
             "reports": [report_head(one) for one in reports],
             "reports_waiting": self._reports_waiting(),
         }
@@ -225,12 +225,12 @@ def report_head(report: Report) -> dict[str, Any]:
     return {name: value for name, value in told.items() if name != "lines"} | boxes
 
 
-def _open(alerts: Sequence[Standing]) -> list[Standing]:
-    return [one for one in alerts if one.open]
-
-
-def _closed(alerts: Sequence[Standing]) -> list[Standing]:
-    return [one for one in alerts if not one.open]
+def shown(alerts: Sequence[Standing]) -> list[Standing]:
+    """Those of `alerts` (the last raised first) that the console shows: all that are open, all of incidents, whose reports are read and
+    written on when they are closed too, and CLOSED_MAX others."""
+    over = [one for one in alerts if not one.open]
+    of_losses, others = ([one for one in over if bool(one.body["incident_id"]) == lost] for lost in (True, False))
+    return [*(one for one in alerts if one.open), *of_losses, *others[:CLOSED_MAX]]
 
 
 def _pdf(report: Report) -> bytes:

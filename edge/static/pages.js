@@ -112,12 +112,14 @@ export function alertsPage(board) {
   const single = (one) => !one.incident_id;
   const standing = board.alerts.filter((one) => one.open);
   const closed = board.alerts.filter((one) => !one.open);
+  const going = new Set(standing.map((one) => one.incident_id));
+  const incidents = (ongoing) => board.alerts.filter((one) => one.incident && going.has(one.incident_id) === ongoing).map((one) => incidentCard(one, board));
   return [
     h("div", { class: "row" }, h("h2", { class: "grow" }, `${count(standing.length)} open, ${count(waiting.length)} nobody has taken note of`), waiting.length > 1 ? h("button", { class: "main", key: "ack-all", onclick: () => acknowledge(waiting) }, `Acknowledge all ${count(waiting.length)}`) : null),
     standing.length ? null : h("section", { class: "panel heard" }, shape("heard"), " No alert is open."),
-    standing.filter((one) => one.incident).map((one) => incidentCard(one, board)),
+    incidents(true),
     standing.filter(single).map(alertCard),
-    closed.length ? h("details", { class: "panel" }, h("summary", { key: "closed" }, `${count(closed.length)} that ask for nothing any more`), h("div", { class: "stackv" }, closed.map(alertCard))) : null,
+    closed.length ? h("details", { class: "panel" }, h("summary", { key: "closed" }, `${count(closed.length)} that ask for nothing any more`), h("div", { class: "stackv" }, incidents(false), closed.filter(single).map(alertCard))) : null,
   ];
 }
 
@@ -160,9 +162,10 @@ export function position(where) {
 function incidentCard(one, board) {
   const boxes = board.alerts.filter((other) => other.incident_id === one.incident_id && !other.incident);
   const waiting = [one, ...boxes].filter((other) => other.open && !other.acknowledged_by);
-  const rows = boxes.map((box) => h("tr", {}, h("td", { class: box.open ? "gone" : "heard" }, shape(box.open ? "gone" : "heard"), " ", h("span", { class: "mono" }, box.topic)), h("td", { class: "mono" }, box.slot || ""), h("td", {}, box.open ? STATES[box.status] || box.status : "taken back", evidence(box)), h("td", {}, box.acknowledged_by ? `✓ ${box.acknowledged_by}` : "")));
+  const fate = (box) => (box.state === "retracted" ? "heard" : "gone");
+  const rows = boxes.map((box) => h("tr", {}, h("td", { class: fate(box) }, shape(fate(box)), " ", h("span", { class: "mono" }, box.topic)), h("td", { class: "mono" }, box.slot || ""), h("td", {}, box.state === "retracted" ? "taken back" : STATES[box.status] || box.status, evidence(box)), h("td", {}, box.acknowledged_by ? `✓ ${box.acknowledged_by}` : "")));
   return h("section", { class: `panel alert ${one.open ? one.severity : "closed"}` },
-    h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: one.open ? "gone" : "" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (reckoned) · raised `, when(one.raised_at_ms))),
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: one.open ? "gone" : "" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (reckoned) · raised `, when(one.raised_at_ms), one.open ? null : [` · ${one.state} `, when(one.at_ms), one.by ? ` by ${one.by}` : ""])),
       one.acknowledged_by ? noted(one) : null,
       waiting.length ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge(waiting) }, `Acknowledge ${count(waiting.length)}`) : null,
       seen.page === "alerts" ? h("button", { key: `loss-${one.incident_id}`, onclick: () => show({ page: "loss" }) }, "Loss report") : null),

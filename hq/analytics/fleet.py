@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 import pyarrow as pa
@@ -44,6 +45,13 @@ class Departure(msgspec.Struct, frozen=True):
     ship: str
 
 
+class Fate(msgspec.Struct, frozen=True):
+    """An event of stream `events` with which a ship tells that a box is lost, or is aboard after all."""
+
+    event: Literal["X_PROBABLE_OVERBOARD", "X_LOST_OVERBOARD", "X_FOUND"]
+    event_at_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Discharge:
     """A box that was to be put ashore at `port` by a ship that sailed at `sailed_at_ms` (UTC ms)."""
@@ -71,6 +79,7 @@ class FleetWatch:
         self._hearing: dict[str, set[int]] = defaultdict(set)
         self._due: dict[str, dict[Discharge, bool]] = defaultdict(dict)
         self._silent_since: dict[str, tuple[int, str | None]] = {}
+        self._fates: dict[str, tuple[int, bool]] = {}
 
     def remember(self, root: str, before: int, entries: Iterable[Entry]) -> None:
         """Know what the history before micro-batch `before` says, and the registry's `entries` of that time; nothing of it is judged
@@ -90,6 +99,7 @@ class FleetWatch:
         for container, reports in self._reports(rows).items():
             found += self._judge_box(container, reports)
         self._sailed(rows)
+        self._told_lost(rows)
         found += self._silent() + self._missing()
         return sorted(found, key=lambda alert: (alert.at_ms, alert.topic, alert.alert_id))
 
@@ -138,11 +148,13 @@ class FleetWatch:
         """Boxes that have now been silent for too long, by the time at the place they are at."""
         found: list[Alert] = []
         for container, heard in self._heard.items():
+            if container in self._silent_since or self._is_lost(container):
+                continue
             place, last_at_ms = max(heard.items(), key=lambda item: (item[1], item[0]))
             custody = self._registry.get(Custody, container)
             if custody is not None and (custody.at == "delivered" or custody.since_at_ms >= last_at_ms):
                 place = custody.at  # it went on since, and what hears it there may not have come here yet
-            if container not in self._silent_since and self._listened_ms(place, last_at_ms) >= SILENT_MS:
+            if self._listened_ms(place, last_at_ms) >= SILENT_MS:
                 ship = place.removeprefix("ship/") if place.startswith("ship/") else None
                 self._silent_since[container] = (last_at_ms, ship)
                 found.append(silent(container, last_at_ms, ship))
@@ -176,12 +188,26 @@ class FleetWatch:
     def _heard_ashore(self, discharge: Discharge) -> bool:
         return self._heard.get(discharge.container, {}).get(f"quay/{discharge.port}", -1) >= discharge.sailed_at_ms - BERTH_MS_MAX
 
+    def _told_lost(self, rows: pa.Table) -> None:
+        """What ships tell of their losses: an alert of their own, which says more than that nobody hears a box or that it is not ashore."""
+        events = rows.filter(pc.equal(rows.column("stream"), "events"))
+        told = events.filter(pc.fill_null(pc.match_substring_regex(events.column(BODY), "_OVERBOARD|X_FOUND"), False))
+        columns = (told.column(name).to_pylist() for name in (TOPIC, "origin", BODY))
+        for container, origin, body in zip(*columns, strict=True):
+            fate, place = _fate(body), self._place(origin)
+            if fate is not None and place is not None and place.startswith("ship/"):
+                news = (fate.event_at_ms, fate.event != "X_FOUND")
+                self._fates[container] = max(self._fates.get(container, news), news)
+
+    def _is_lost(self, container: str) -> bool:
+        return self._fates.get(container, (0, False))[1]
+
     def _missing(self) -> list[Alert]:
         """Boxes due ashore that the quay has not heard in time, by the time on the quay."""
         found: list[Alert] = []
         for discharge, told in [item for due in self._due.values() for item in due.items()]:
             now_ms = self._now.get(f"quay/{discharge.port}", 0)
-            if not told and now_ms >= discharge.due_at_ms:
+            if not told and now_ms >= discharge.due_at_ms and not self._is_lost(discharge.container):
                 found += missing_at_discharge(discharge.container, discharge.port, discharge.sailed_at_ms, now_ms, ())
                 self._due[discharge.container][discharge] = True
         return found
@@ -209,6 +235,14 @@ def _departure(body: str) -> Departure | None:
     except (msgspec.MsgspecError, RecursionError):
         return None
     return event if event.event == "DEPA" else None
+
+
+def _fate(body: str) -> Fate | None:
+    """What an event's body tells of a loss; None when it tells of something else, or does not read."""
+    try:
+        return msgspec.json.decode(body, type=Fate)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
 
 
 def alert_records(alerts: Iterable[Alert]) -> list[Record]:

@@ -40,6 +40,7 @@ _LOST: Fields = {
     "slot": "0740282",
     "ship": _IMO,
     "raised_at_ms": _AT - 90_000,
+    "closed": False,
     "customer": "duckworks",
     "colour": [240, 200, 40],
     "position": _FELL,
@@ -280,7 +281,7 @@ _NOTICE: Fields = {
     "text": "Notice to duckworks: …",
 }
 _PLACED = {"place": _PLACE, "latitude_deg": -33.1, "longitude_deg": 153.2, "boxes": 40, "groups": [_GROUP]}
-_COUNTS = {"boxes": 2000, "lost": 7, "open_alerts": 8, "misread": 0, "on_ship": 1400, "on_quay": 593}
+_COUNTS = {"boxes": 2000, "lost": 7, "lost_closed": 0, "open_alerts": 8, "misread": 0, "on_ship": 1400, "on_quay": 593}
 
 EXAMPLES: dict[tuple[str, str], Fields] = {
     ("get", "/api/clock"): {"clock": _FRAME["clock"]},

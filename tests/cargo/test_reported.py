@@ -1,13 +1,17 @@
-"""Goal: what was reported is reported in the box's state, its alert, its incident and the muster; a report makes nothing more certain."""
+"""Goal: what was reported is reported in the box's state, its alert, its incident and the muster; a report makes nothing more certain. The
+FINAL ends the incident: its alerts are cleared, and its boxes are as lost as they were."""
 
 from __future__ import annotations
+
+from itertools import permutations
 
 import pytest
 
 from cargo.alerts import AlertBook
 from cargo.byhand import BY_REPORT, Said, Word, may_say, said_by_report, take_said
+from cargo.forget import DAY_MS, PAST_MS, forget
 from cargo.muster import muster_event
-from cargo.outcome import Outcome
+from cargo.outcome import Made, Outcome
 from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchState
 from cargo.watch import advance, step
@@ -67,7 +71,7 @@ def test_who_is_counted_after_the_report_is_certain_and_stays_reported_until_the
     assert [one.body["event"] for one in made.events if one.body["event"] != "X_MUSTER"] == ["X_LOST_OVERBOARD"]
     assert alerts(book)[0] == ("REPORTED_INITIAL", "lost overboard, reported", 1.0)
     learned(book, take_said(state, said("finally_reported")))
-    assert alerts(book)[0] == ("REPORTED_FINAL", "lost overboard, reported", 1.0)
+    assert alerts(book)[0] == ("REPORTED_FINAL", "lost overboard, reported for good", 1.0)
     assert alerts(book)[1] == ("PROBABLE_OVERBOARD", "2 containers probably overboard, 1 of them for certain, 1 of them reported")
     again = from_snapshot(snapshot_of(state), settings())
     assert list(snapshot_of(again)) == list(snapshot_of(state))
@@ -81,6 +85,92 @@ def test_a_reported_box_that_is_heard_again_is_taken_back() -> None:
     learned(book, made)
     assert alerts(book)[0][0] == "FOUND"
     assert alerts(book)[1] == ("PROBABLE_OVERBOARD", "1 container probably overboard")
+
+
+def finally_reported(state: WatchState, book: AlertBook, *serials: int) -> list[Made]:
+    """The FINAL tells of these boxes: what the watch makes of it."""
+    words: tuple[Word, ...] = ("reported", "finally_reported")
+    return [one for at in serials for word in words for one in learned(book, take_said(state, said(word, at))).alerts]
+
+
+def open_rules(book: AlertBook) -> list[str]:
+    """Of the alerts of losses those that are open, by rule."""
+    return sorted(one.body["rule"] for one in book.standing() if one.open and one.body["incident_id"])
+
+
+def test_the_final_clears_its_boxes_and_with_the_last_of_them_the_incident() -> None:
+    """With words that say by whom and when; the boxes stay gone in the muster."""
+    state, book = two_lost()
+    finally_reported(state, book, 0)
+    assert open_rules(book) == ["incident", "lost_container"], "of box 1 no report told"
+    finally_reported(state, book, 1)
+    assert open_rules(book) == []
+    body = next(one.body for one in book.standing() if one.body["rule"] == "incident")
+    assert (body["state"], body["status"], body["by"]) == ("cleared", "REPORTED_FINAL", "Master Moe")
+    assert body["title"] == "2 containers probably overboard, reported for good"
+    assert body["detail"].endswith(f"; closed at 12:00:00 UTC: its loss was reported for good, says Master Moe: {REPORT}")
+    box = next(one.body for one in book.standing() if one.topic == number(0) and one.body["rule"] == "lost_container")
+    assert (box["state"], box["by"]) == ("cleared", "Master Moe")
+    assert box["detail"].startswith(f"its loss was reported for good, says Master Moe: {REPORT}; ")
+    called = muster_event(state, SAID_MS, "asked").body
+    assert called["gone"] == called["reported"] == [number(0), number(1)]
+
+
+def test_an_incident_is_closed_whatever_order_its_records_come_in() -> None:
+    """And though the ship's other node, whose clock of settled time is behind or ahead, tells of the same."""
+    state, book = two_lost()
+    other, _ = two_lost()
+    other.memory.settled_at_ms += HOUR_MS
+    made = [*finally_reported(state, book, 0, 1), *finally_reported(other, AlertBook(), 1, 0)]
+    ours = [one for one in made if one.body["rule"] == "incident"]
+    assert len(ours) == 8
+    for at in range(len(ours)):
+        mixed = AlertBook((one.topic, one.body) for one in (*ours[at:], *ours[:at][::-1], *ours))
+        assert [one.open for one in mixed.standing()] == [False]
+    box = [(one.topic, one.body) for one in made if one.topic == number(0)]
+    assert [one.open for mixed in permutations(box) for one in AlertBook(mixed).standing()] == [False] * 24
+
+
+def test_a_count_after_the_final_is_said_and_opens_nothing() -> None:
+    state, book = two_lost()
+    finally_reported(state, book, 0, 1)
+    made = learned(book, take_said(state, said("gone")))
+    assert [one.body["event"] for one in made.events if one.body["event"] != "X_MUSTER"] == ["X_LOST_OVERBOARD"]
+    assert alerts(book)[0] == ("REPORTED_FINAL", "lost overboard, reported for good", 1.0)
+    assert alerts(book)[1] == ("REPORTED_FINAL", "2 containers probably overboard, 1 of them for certain, reported for good")
+    assert open_rules(book) == []
+    assert "closed at" in next(one.body["detail"] for one in book.standing() if one.body["rule"] == "incident")
+
+
+def test_who_is_heard_after_the_final_is_found_and_the_rest_stays_closed() -> None:
+    """Two years later too."""
+    state, book = two_lost()
+    finally_reported(state, book, 0, 1)
+    again = from_snapshot(snapshot_of(state), settings())
+    forget(again, SAID_MS + PAST_MS + DAY_MS)
+    for one in (state, again):
+        seen = AlertBook((told.topic, told.body) for told in book.standing())
+        made = learned(seen, take_said(one, said("seen")))
+        assert [event.body["event"] for event in made.events] == ["X_FOUND"]
+        assert alerts(seen)[0][0] == "FOUND"
+        assert alerts(seen)[1] == ("REPORTED_FINAL", "1 container probably overboard, reported for good")
+        assert open_rules(seen) == []
+        learned(seen, take_said(one, said("seen", 1)))
+        ends = [(told.body["state"], told.body["status"]) for told in seen.standing() if told.body["incident_id"]]
+        assert ends == [("retracted", "FOUND")] * 3
+
+
+def test_a_box_that_is_missed_after_the_final_opens_the_incident_again() -> None:
+    sea = Sea(boxes=24, silent={at: [(LOSS_MS, 1 << 62)] for at in (0, 5)})
+    state, made = watch(sea, sea.readings(SAID_MS - MINUTE_MS, [*fall(sea, 0, LOSS_MS), sea.says(5, LOSS_MS - 1_000, ambient_c=20.0)]))
+    made.add(advance(state, SAID_MS))
+    book = AlertBook((one.topic, one.body) for one in made.alerts)
+    finally_reported(state, book, 0)
+    assert open_rules(book) == []
+    learned(book, take_said(state, said("gone", 5)))
+    assert open_rules(book) == ["incident", "lost_container"]
+    finally_reported(state, book, 5)
+    assert open_rules(book) == []
 
 
 def test_what_a_sending_says_of_a_box_follows_from_how_far_it_has_come() -> None:

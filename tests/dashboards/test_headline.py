@@ -14,7 +14,7 @@ def tile(name: str, told: Any = None) -> Any:
 
 
 def muster(boxes: int, as_of_at_ms: int | None = NOW_MS - 5_000, **counts: int) -> Tile:
-    known = {"boxes": boxes, "lost": 0, "misread": 0, "on_ship": 2, "on_quay": 3}
+    known = {"boxes": boxes, "lost": 0, "lost_closed": 0, "misread": 0, "on_ship": 2, "on_quay": 3}
     return headline.muster_tile(fleet(as_of_at_ms=as_of_at_ms, counts={**known, **counts}))
 
 
@@ -25,6 +25,8 @@ def test_the_muster() -> None:
     assert muster(0, on_ship=0, on_quay=0).note == "no box is known yet"
     assert muster(6).note == "1 not heard yet · as of 5 s ago"
     assert muster(6, as_of_at_ms=None).note == "1 not heard yet · not known yet"
+    assert [muster(7, lost=2, lost_closed=closed).tone for closed in (0, 1, 2)] == ["alert", "alert", "plain"]
+    assert muster(7, lost=2, lost_closed=2).note == "2 overboard · as of 5 s ago"
     misread = muster(5, misread=1)
     assert (misread.value, misread.note, misread.tone) == ("5 of 5", "1 wrong number heard, not counted · as of 5 s ago", "good")
 

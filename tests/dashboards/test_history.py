@@ -32,6 +32,16 @@ def test_milestones() -> None:
     assert told[2][1].endswith("UTC · told by tokyo")
 
 
+def test_a_loss_that_a_final_report_closed_is_no_good_news() -> None:
+    cleared = {"state": "cleared", "title": "BBLU1000088 lost overboard, reported for good", "status": "REPORTED_FINAL", "at_ms": at(3)}
+    warm = {"state": "cleared", "title": "", "rule": "temperature", "at_ms": at(2)}
+    items = [{**event(at(3), "-"), "kind": "alert", "body": body} for body in (cleared, warm)]
+    assert [(what, tone) for what, _, tone in history.milestones(items, NAMES)] == [
+        ("BBLU1000088 lost overboard, reported for good", "muted"),
+        (f"Cleared: {words.rule('temperature')}", "good"),
+    ]
+
+
 def test_an_excursion_is_told_with_what_it_came_to() -> None:
     whole = event(at(1), "X_EXCURSION", place="SGSIN", event_at_ms=at(1), until_at_ms=at(3), peak_c=-7.5, degree_minutes=900.0)
     bare = event(at(0), "X_EXCURSION", place="SGSIN")

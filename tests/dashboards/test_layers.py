@@ -107,6 +107,14 @@ def test_the_lost_lie_where_they_fell() -> None:
     assert labels[-1]["label"] == "and 13 more"
 
 
+def test_what_a_final_report_closed_lies_there_and_does_not_swell() -> None:
+    told = a_map(lost=[lost("X", position()), lost("Y", position(), closed=True, status="REPORTED_FINAL")])
+    found = [{row["id"]: (row["size_px"], row["colour"]) for row in drawn(told, beat)["lost"]["data"]} for beat in (0, 1)]
+    assert found[0]["X"][0] != found[1]["X"][0]
+    assert found[0]["Y"] == found[1]["Y"] != found[1]["X"]
+    assert [row["colour"] for row in drawn(told)["lost-numbers"]["data"]] == [found[0]["X"][1], found[0]["Y"][1]]
+
+
 def test_alerts_share_a_mark_where_they_are_close() -> None:
     """The gravest is what the mark tells; one without a place is where its ship is; without both it is not on the map."""
     close = [alert("a", severity="WARNING", title="door open"), alert("b", position=position(152.0)), alert("c", position=None)]

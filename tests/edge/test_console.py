@@ -280,6 +280,43 @@ def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge:
     bridge.windows.close()
 
 
+def test_the_final_report_closes_the_incident_and_the_muster_goes_on_saying_who_is_gone(bridge: Bridge, tmp_path: Path) -> None:
+    """Nothing of it is open, nothing red but who is gone; by whom and when it was closed stands there, and its reports are read on."""
+    tab = bridge.enter()
+    page = tab.page
+    page.get_by_role("button", name="Loss", exact=True).click()
+    page.get_by_role("button", name="Draft the FINAL").first.click()
+    page.get_by_role("button", name=re.compile("^2. FINAL")).click()
+    page.get_by_label("The number is").select_option("COUNTED")
+    page.get_by_role("button", name="Keep what I changed").click()
+    expect(page.get_by_text(f"Kept as given by {MASTER}: 1 line.").first).to_be_visible()
+    page.get_by_role("button", name=f"Approve as {MASTER}").click()
+    page.get_by_label("by what means").fill("Inmarsat-C")
+    page.get_by_role("button", name="Write down as sent now").click()
+    title = "2 containers probably overboard, 1 of them for certain, reported for good"
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
+    closed = page.locator("section.alert.closed", has=page.get_by_role("heading", name=title))
+    expect(closed).to_contain_text(re.compile(rf"closed at \d\d:\d\d:\d\d UTC: its loss was reported for good, says {MASTER}"))
+    expect(closed).to_contain_text(re.compile(rf"cleared \d\d:\d\d:\d\d UTC · .* by {MASTER}"))
+    expect(closed.get_by_role("cell", name=re.compile("^reported as lost, for good"))).to_have_count(2)
+    expect(closed.get_by_role("cell", name="taken back")).to_have_count(1)
+    expect(page.get_by_role("button", name=re.compile("^2. FINAL · sent"))).to_be_visible()
+    page.evaluate("scrollTo(0, 0)")
+    pictures(tab, "console-closed", tmp_path)
+    page.get_by_role("button", name=re.compile("^Alerts")).click()
+    expect(page.locator("section.ALARM", has=page.get_by_text(f"{number(2)}: a stack is down"))).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile("^1 open, 1 nobody")), "that of the box which lies aboard").to_be_visible()
+    expect(page.locator("section.CRITICAL")).to_have_count(0)
+    page.get_by_text(re.compile("that ask for nothing any more")).click()
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
+    pictures(tab, "console-alerts-closed", tmp_path)
+    page.get_by_role("button", name="Muster").click()
+    expect(page.get_by_role("button", name=re.compile(r"^Bay 002: 34 of 36 accounted for; .*2 gone"))).to_be_visible()
+    expect(page.get_by_text("2 containers of those gone are reported as lost.")).to_be_visible()
+    pictures(tab, "console-muster-closed", tmp_path)
+    bridge.windows.close()
+
+
 def test_link_and_backlog_say_what_waits_and_since_when(bridge: Bridge, tmp_path: Path) -> None:
     """The backlog by stream with its age, and the crew's own choice of link."""
     tab = bridge.enter()

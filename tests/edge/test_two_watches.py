@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cargo.alerts import AlertBook
+from cargo.alerts import AlertBook, Standing
+from cargo.byhand import Said, Word
 from cargo.heard import Heard
 from cargo.outcome import Place
 from cargo.registry import entry_body
@@ -20,7 +21,7 @@ from streams.clock import StillClock
 from streams.log import Append
 from streams.node.node import Node
 from streams.records import Record, to_batch
-from tests.cargo.sea import SHIP, Sea
+from tests.cargo.sea import SHIP, Sea, number
 from tests.intake.stand import stored
 from tests.intake.test_watching import FALLS_MS, UNTIL_MS, voyage
 from tests.node.fleet import Calendar, address, until
@@ -35,7 +36,14 @@ async def watched(name: str, folder: Path, clock: StillClock, begin: asyncio.Eve
     own = settings(name, folder)
     node = Node(own.model_copy(update={"peers": tuple(peers)}), clock, process="ship")
     watching = Watching(
-        WatchSettings(Place(name, ship=IMO)), own.folder, clock, node.metrics, node.report, (f"aboard/{IMO}",), companions=own.companions()
+        WatchSettings(Place(name, ship=IMO)),
+        own.folder,
+        clock,
+        node.metrics,
+        node.report,
+        (f"aboard/{IMO}",),
+        decided_in="decisions",
+        companions=own.companions(),
     )
 
     async def watch() -> None:
@@ -85,6 +93,17 @@ def lost(node: Node) -> int:
     return sum(one.body["rule"] == "lost_container" and one.body["state"] != "retracted" for one in book.standing())
 
 
+def of_losses(node: Node) -> list[Standing]:
+    """The alerts of losses there, by the fold of all of them."""
+    book = AlertBook((row.record.topic, dict(row.record.body or {})) for row in stored(node.log, "alerts"))
+    return [one for one in book.standing() if one.body["incident_id"]]
+
+
+def fates(node: Node) -> set[tuple[str, str]]:
+    """How these stand: state and status."""
+    return {(one.body["state"], one.body["status"]) for one in of_losses(node)}
+
+
 async def test_both_say_the_same_of_what_either_heard(tmp_path: Path) -> None:
     """What comes later than the watch's lateness is late at one of them, and corrects there; so all of it is at both before they begin."""
     assert SHIP == IMO
@@ -98,6 +117,23 @@ async def test_both_say_the_same_of_what_either_heard(tmp_path: Path) -> None:
         await until(lambda: lost(bridge) == lost(engine) == LOST)
         await until(lambda: alike("alerts", bridge, engine) and alike("events", bridge, engine))
         await until(lambda: told(bridge, "bridge") == told(bridge, "engine") != [])
+
+
+async def test_what_the_final_report_closes_is_closed_at_both(tmp_path: Path) -> None:
+    """Whichever of them it was written down at, and though the other has judged less or more by then."""
+    begin = asyncio.Event()
+    begin.set()
+    async with pair(tmp_path, begin) as (bridge, engine):
+        await hear(bridge, voyage())
+        await until(lambda: lost(bridge) == lost(engine) == LOST)
+        words: tuple[Word, ...] = ("reported", "finally_reported")
+        said = [Said(number(at), IMO, word, UNTIL_MS, "Master Moe", "r-2").made() for at in range(LOST) for word in words]
+        await engine.append([Append("decisions", to_batch([Record(one.topic, device_at_ms=one.at_ms, body=one.body) for one in said]))])
+        closed = {("cleared", "REPORTED_FINAL")}
+        await until(lambda: all(len(of_losses(node)) == LOST + 1 and fates(node) == closed for node in (bridge, engine)))
+        await until(lambda: alike("alerts", bridge, engine))
+        assert fates(bridge) == fates(engine) == closed
+        assert lost(bridge) == LOST, "they are lost all the same"
 
 
 async def test_one_alone_goes_on(tmp_path: Path) -> None:

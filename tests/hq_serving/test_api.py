@@ -110,7 +110,7 @@ def test_the_map_for_operations(client: httpx.Client, staff: Headers) -> None:
 def test_the_fleet_counts(client: httpx.Client, staff: Headers) -> None:
     """Every box is counted once: aboard, on a quay or lost."""
     body = get(client, "fleet", staff)
-    assert body["counts"] == {"boxes": 12, "lost": 2, "open_alerts": 3, "misread": 0, "on_ship": 5, "on_quay": 5}
+    assert body["counts"] == {"boxes": 12, "lost": 2, "lost_closed": 0, "open_alerts": 3, "misread": 0, "on_ship": 5, "on_quay": 5}
     assert {ship["imo"]: ship["boxes"] for ship in body["ships"]} == {SHIP: 5, OTHER_SHIP: 0}
 
 
@@ -127,7 +127,7 @@ def test_a_wrong_check_digit_makes_no_box_of_the_fleet(tmp_path: Path) -> None:
     with api_of(settings_for(fleet.hq_dir, tmp_path)) as one:
         staff, crew = log_in(one, "mira"), log_in(one, "crew")
         body = get(one, "fleet", staff)
-        assert body["counts"] == {"boxes": 12, "lost": 2, "open_alerts": 3, "misread": 2, "on_ship": 5, "on_quay": 5}
+        assert body["counts"] == {"boxes": 12, "lost": 2, "lost_closed": 0, "open_alerts": 3, "misread": 2, "on_ship": 5, "on_quay": 5}
         assert {ship["imo"]: ship["boxes"] for ship in body["ships"]} == {SHIP: 5, OTHER_SHIP: 0}
         assert (get(one, "fleet", crew)["counts"]["boxes"], get(one, "fleet", crew)["counts"]["misread"]) == (7, 1)
         assert get(one, "fleet", log_in(one, "donald"))["counts"]["misread"] == 0
@@ -137,6 +137,32 @@ def test_a_wrong_check_digit_makes_no_box_of_the_fleet(tmp_path: Path) -> None:
         assert found["number_problem"] == f"the check digit of {wrong[:10]} is {DUCKS[0][10]}, not {wrong[10]}"
         assert len(get(one, f"containers/{wrong}/timeline", staff)["items"]) == 3
         assert get(one, f"containers/{DUCKS[0]}", staff)["container"]["number_problem"] is None
+    fleet.close()
+
+
+def test_what_a_final_report_closed_is_as_lost_as_before(tmp_path: Path) -> None:
+    """No alert is open of it any more; map, counts and pages have it where it fell, staff's and its owner's. What is found is aboard."""
+    fleet = Fleet(tmp_path)
+    fill(fleet)
+    final: dict[str, Any] = {"state": "cleared", "at_ms": NOW_MS + 1, "status": "REPORTED_FINAL", "incident_id": "i-1"}
+    ours = fleet.alert("ship-one", DUCKS[3], "a-duck", **final)
+    told = {"alert_id": "a-duck", "rule": "lost_container", "severity": "CRITICAL", "evidence": [], "landfall_kind": "alert"}
+    fleet.share("ducks", "ship-one", ours, {ours[0].offset: told | {name: final[name] for name in ("state", "at_ms", "status")}})
+    fleet.alert("ship-one", FOREIGN[0], "a-foreign", "retracted", NOW_MS + 2, status="FOUND", incident_id="i-1")
+    cluster = {"containers": [DUCKS[3]], "at_risk": [], "bays": [74]}
+    fleet.alert("ship-one", f"{SHIP}.log", "a-ship", incident=cluster, **final)
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as one:
+        staff, owner = log_in(one, "mira"), log_in(one, "donald")
+        counts = {"boxes": 12, "lost": 1, "lost_closed": 1, "open_alerts": 0, "misread": 0, "on_ship": 6, "on_quay": 5}
+        assert get(one, "fleet", staff)["counts"] == counts
+        assert get(one, "fleet", owner)["counts"]["lost"] == get(one, "fleet", owner)["counts"]["lost_closed"] == 1
+        for viewer in (staff, owner):
+            drawn = get(one, "map", viewer)
+            assert [(box["container"], box["status"], box["closed"]) for box in drawn["lost"]] == [(DUCKS[3], "REPORTED_FINAL", True)]
+            assert drawn["alerts"] == get(one, f"containers/{DUCKS[3]}", viewer)["alerts"] == []
+        (incident,) = get(one, "incidents", staff)["items"]
+        assert (incident["status"], incident["open_alerts"], incident["containers"]) == ("REPORTED_FINAL", 0, [DUCKS[3]])
     fleet.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from cargo.alerts import AlertBook
+from cargo.alerts import AlertBook, Standing
 from cargo.lossdraft import Facts, fill_in
 from cargo.registry import entry_body
 from streams.bodies import Bodies
@@ -44,8 +44,15 @@ class Desk:
 
     def statuses(self) -> Counter[str]:
         """How many of the open alerts of losses say what, as headquarters' log has them."""
+        return Counter(one.body["status"] for one in self._losses() if one.open)
+
+    def closed(self) -> list[Mapping[str, Any]]:
+        """The alerts of losses that are not open any more."""
+        return [one.body for one in self._losses() if not one.open]
+
+    def _losses(self) -> list[Standing]:
         book = AlertBook(Bodies(FileLogReader(self.folder / "log", BlockCodec()), "alerts").news())
-        return Counter(one.body["status"] for one in book.standing() if one.open and one.body["incident_id"])
+        return [one for one in book.standing() if one.body["incident_id"]]
 
     def learn(self, facts: Facts) -> None:
         """The alert of the incident as it stands in `facts`, later than before, comes ashore."""
@@ -117,6 +124,16 @@ def test_a_silent_ships_loss_is_drafted_ashore_as_she_would_have_and_sent_in_the
         assert number(9) in {box["container"] for box in update["lost"]}
         final = hq.do(do="final").json()["report"]
         assert (final["kind"], final["number"]) == ("FINAL", 2), "an UPDATE that nobody approved becomes it"
+        which = {"report": final["report_id"]}
+        counted = hq.do(do="edit", given={"number_is": "COUNTED"}, **which).json()["report"]
+        hq.do(do="approve", digest=counted["digest"], **which)
+        assert hq.do(do="sent", to="FLAG_STATE", means="e-mail", **which).json()["report"]["state"] == "sent"
+        assert hq.statuses() == {}, "the FINAL closes the incident, as the ship's own watch would"
+        closed = hq.closed()
+        assert {(one["state"], one["status"], one["by"]) for one in closed} == {("cleared", "REPORTED_FINAL", "Mira")}
+        assert all(one["title"].endswith("overboard, reported for good") for one in closed)
+        (incident,) = (one for one in closed if one["rule"] == "incident")
+        assert incident["detail"].endswith(f"UTC: its loss was reported for good, says Mira: {final['report_id']}")
 
 
 def test_nobody_else_drafts_and_nothing_is_drafted_of_what_nobody_knows(tmp_path: Path) -> None:

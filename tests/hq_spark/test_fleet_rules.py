@@ -109,6 +109,24 @@ def test_a_silent_box_is_told_by_the_time_of_its_own_ship_alone() -> None:
     assert found(watch, rows(SHIP, at(A, hours + 3))) == [(A, "silent", "cleared")]
 
 
+def told_of(box: str, hours: float, code: str, node: str = SHIP) -> pa.Table:
+    at_ms = NOON_MS + round(hours * HOUR_MS)
+    return rows(node, Record(box, None, at_ms, {}, {"event_id": code, "event": code, "event_at_ms": at_ms}), stream="events")
+
+
+def test_of_a_box_that_its_ship_tells_as_lost_it_is_not_told_that_nobody_hears_it() -> None:
+    """Nor that it is missing on the quay: until it was found, and falls silent again. Only of her own boxes a ship's word counts."""
+    watch, hours = FleetWatch(WHERE), SILENT_MS / HOUR_MS
+    falls = told_of(A, 1, "X_PROBABLE_OVERBOARD")
+    odd = rows(SHIP, Record(A, None, 1, {}, {"event": "X_FOUND"}), stream="events")
+    assert found(watch, rows(SHIP, at(A, 0), at(B, 0)), falls, odd) == []
+    assert found(watch, rows(SHIP, *through(B, 1, hours + 1))) == []
+    assert found(watch, sailed(hours + 1), told_of(B, 1, "X_LOST_OVERBOARD", QUAY), entries=(load_list(A, B),)) == []
+    assert found(watch, rows(QUAY, at(BOXES[2], hours + 2 + MISSING_AT_DISCHARGE_MS / HOUR_MS))) == [(B, "missing_at_discharge", "raised")]
+    assert found(watch, told_of(A, hours + 9, "X_FOUND"), rows(SHIP, at(A, hours + 9))) == [(A, "missing_at_discharge", "raised")]
+    assert found(watch, rows(SHIP, *through(B, 60, 2 * hours + 20))) == [(A, "silent", "raised")]
+
+
 def test_what_a_place_that_was_down_did_not_hear_is_no_silence() -> None:
     """Down for two days and up again it hears boxes one after the other: until it has heard others for the rest of 49 hours it says
     nothing of those to come. In whatever order the rows are learned."""

@@ -32,6 +32,7 @@ def fleet(ask: Asking) -> dict[str, Any]:
         misread = _misread(look, overboard)
         groups = _groups(look, overboard, misread)
         counts = {"boxes": sum(row["boxes"] for row in groups) + len(lost), "lost": len(lost), "open_alerts": _open_alerts(look)}
+        counts["lost_closed"] = sum(one["closed"] for one in lost)
         counts["misread"] = misread.total()
         for kind in ("ship", "quay"):
             counts[f"on_{kind}"] = sum(row["boxes"] for row in groups if row["place_kind"] == kind)
@@ -106,19 +107,19 @@ def _misread(look: Look, lost: Collection[str]) -> Places:
 
 
 def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:
-    """Boxes overboard, where they fell."""
+    """Boxes overboard, where they fell: by what their alerts say of them, which a final report clears, and whether they are `closed` so."""
     alerts, own = look.sight.alerts().subquery(), look.sight.containers().subquery()
     asked = select(alerts, own.c.customer.label("owner")).join(own, own.c.number == alerts.c.topic)
-    asked = asked.where(alerts.c.status.in_(LOST_STATUSES), alerts.c.state.not_in(CLOSED_STATES)).order_by(
-        alerts.c.raised_at_ms, alerts.c.topic
-    )
+    asked = asked.where(alerts.c.status.in_(LOST_STATUSES), alerts.c.state != "retracted")
+    newest = asked.order_by(alerts.c.raised_at_ms.desc(), alerts.c.topic.desc()).limit(LOST_MAX)
     found: dict[str, Fields] = {}
-    for row in look.rows(asked.limit(LOST_MAX)):
+    for row in reversed(look.rows(newest)):
         colour = customers.get(row["owner"] or "", {}).get("colour")
         told = {name: row[name] for name in ("alert_id", "status", "slot", "ship", "raised_at_ms")}
         found[row["topic"]] = {
             "container": row["topic"],
             **told,
+            "closed": row["state"] in CLOSED_STATES,
             "customer": row["owner"],
             "colour": colour,
             "position": position_told(row),
