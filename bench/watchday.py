@@ -3,7 +3,8 @@ what memory her node takes.
 
 `python -m bench.watchday [boxes] [hours]`: the readings lie in the log of a ship's node, as her endpoint left them, hourly from each box;
 then a watch that knows nothing takes her load list and reads that log from its beginning. Then `landfall ship`, whole, starts on that log,
-and its own watch judges all of it; killed, it is started once more. Prints one JSON object; seconds of CPU beside those of the wall.
+and its own watch judges all of it; killed, it is started once more, and then without its watch's snapshot. Prints one JSON object; seconds
+of CPU beside those of the wall.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from streams.logs.files import FileLog, FileLogReader
 from streams.records import DEVICE_AT, Record, to_batch
 from streams.words import Position
 from tests.edge.aboard import NODE, ShipProcess
-from tests.node.process import NodeProcess, wait
+from tests.node.process import wait
 
 BATCH = 2_000
 TIERS, ROWS, GATEWAYS = 8, 20, 24
@@ -101,17 +102,21 @@ def judged(log: FileLogReader, node: ShipProcess) -> bool:
 
 def of_node(folder: Path, name: str = "node") -> dict[str, object]:
     """The memory of `landfall ship` in `folder`, started as an operator does: when its watch has judged all that lies there and its
-    snapshot is written, and the most it ever was; and its CPU time. Then it is killed."""
+    snapshot is written, and the most it ever was; its CPU time; and how long after its start the watch told its first muster, with the CPU
+    until then. Then it is killed."""
     node = ShipProcess(folder)
     command = [sys.executable, "-m", "landfall", "ship", "-c", str(node.config)]
+    began_s = time.perf_counter()
     with (folder / "ship.log").open("ab") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
         try:
-            wait(lambda: NodeProcess.ready(node), node.tail)
+            wait(node.ready, node.tail, JUDGED_WITHIN_S)
+            mustered_s = round(time.perf_counter() - began_s, 1)
+            mustered: dict[str, object] = {f"{name}_mustered_s": mustered_s, f"{name}_mustered_cpu_s": round(cpu_s(process.pid), 1)}
             log = FileLogReader(folder / "ship" / "log", BlockCodec())
             wait(lambda: judged(log, node), node.tail, JUDGED_WITHIN_S)
             log.close()
             time.sleep(RESTS_S)
-            return {
+            return mustered | {
                 f"{name}_mib": memory_mib(process.pid),
                 f"{name}_peak_mib": peak_mib(process.pid),
                 f"{name}_cpu_s": round(cpu_s(process.pid), 1),
@@ -143,6 +148,8 @@ def main() -> None:
         read_s = time.process_time() - began_s
         del state
         node = of_node(Path(name)) | of_node(Path(name), "node_again")
+        (home / "watch.snapshot").unlink()
+        node |= of_node(Path(name), "node_anew")
     figures = {
         "boxes": boxes,
         "hours": hours,
