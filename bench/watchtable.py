@@ -44,9 +44,9 @@ from sim.mishaps import (
 from sim.storms import Weather
 from sim.trial import SHIP, STORM_MODE_DEG, Trial
 
-JUDGING, CALIBRATING = 10_000_000, 0
+JUDGING, CALIBRATING = 20_000_000, 0
 """Where the seeds of the voyages that judge and of those that calibrate begin. Who looks into one that judges, to mend what it shows, moves
-the judging ones on to seeds that nobody has looked at: those from 1,000,000 and from 3,000,000 on calibrate by now."""
+the judging ones on to seeds that nobody has looked at: those from 1,000,000, 3,000,000 and 10,000,000 on calibrate by now."""
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
 WATCHED_MS = 12 * MINUTE_MS
 SEEN_OUT_H = 74.0

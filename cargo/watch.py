@@ -26,7 +26,7 @@ from cargo.outcome import Made, Outcome, event
 from cargo.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
 from cargo.registry import Booking, Entry, LoadList, Port, SizeType
 from cargo.resuming import hear_again, leave_out_again
-from cargo.rollcall import call, expect_again, note_answer
+from cargo.rollcall import ANSWER_MS_MAX, call, expect_again, note_answer
 from cargo.rules import judge_reading
 from cargo.silence import end_silence
 from cargo.state import OUTAGE_MS_MIN, PENDING_MAX, Terms, WatchState
@@ -295,16 +295,16 @@ def _heard_at(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> int:
 
 
 def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int, heard_at_ms: int) -> None:
-    """Learns the box's habit from the gap between two readings: not from one across an outage, or across the beginning of a storm."""
-    gateway, voyage = state.memory.gateways[box.gateway], state.memory.voyage
-    storm = voyage.storm(at_ms)
-    known_from = max(gateway.back_at_ms, state.memory.deaf_until_ms, box.listened_from_ms, voyage.storm_from_ms if storm else 1)
-    if before_ms < known_from or (storm and note_answer(box, at_ms - before_ms, heard_at_ms)):
+    """Learns the box's habit from the gap between two readings: not from one across an outage, across the beginning of a storm, or so short
+    that it was answering a call or telling on after a blow: its next word in time would count as many lost on the air."""
+    gateway, storm, gap_ms = state.memory.gateways[box.gateway], state.memory.voyage.storm(at_ms), at_ms - before_ms
+    since_ms = max(1, gateway.back_at_ms, state.memory.deaf_until_ms, box.listened_from_ms, storm * state.memory.voyage.storm_from_ms)
+    if before_ms < since_ms or (storm and note_answer(box, gap_ms, heard_at_ms)) or gap_ms <= ANSWER_MS_MAX:
         return
     regular = box.habit.storm_ms if storm else box.habit.calm_ms
-    if regular and at_ms - before_ms > regular // 2:
-        gateway.note(at_ms - before_ms, regular)
-    box.habit.note(at_ms - before_ms, storm=storm)
+    if regular and gap_ms > regular // 2:
+        gateway.note(gap_ms, regular)
+    box.habit.note(gap_ms, storm=storm)
 
 
 def _aboard_again(state: WatchState, box: Box, at_ms: int, said_at_ms: int) -> None:

@@ -202,3 +202,17 @@ def test_telling_on_teaches_the_watch_no_habit_and_calls_nobody() -> None:
     learn(state, sea.entries())
     step(state, [row for row in rows if row.order_at_ms <= BLOW_MS + 20 * SECOND_MS])
     assert not to_call(state)
+
+
+def test_who_told_on_at_the_berth_makes_no_gateway_look_deaf() -> None:
+    """Goal: the last five words of a minute's telling on, of a box loaded just before, are no habit: after them its next word in time
+    looked like five lost on the air, and of a dozen such boxes a whole gateway waited for one interval more."""
+    sea = calm()
+    since_ms = SAILS_MS - HOUR_MS
+    said = [row for at in range(24) for row in (blow(sea, at, at_ms=since_ms), *on(sea, at, at_ms=since_ms))]
+    loaded = {number(at) for at in range(24)}
+    rows = without(sea.readings(SAILS_MS + 12 * HOUR_MS, said), lambda row: row.topic in loaded, 0, since_ms)
+    state, _ = watch(sea, rows)
+    gateway = state.memory.gateways["GW-0"]
+    assert gateway.came > 50
+    assert (gateway.missed, gateway.patience()) == (0, 2)
