@@ -23,6 +23,8 @@ HOUR_MS = 3_600_000
 FORECAST_CHARS_MAX = 4_000_000
 SPEED_KN_MAX, NEAR_NM = 60.0, 5.0
 """No ship that carries containers is faster, and no position further off."""
+FIRST_MS, LAST_MS = read_at_ms("2000-01-01"), read_at_ms("2100-01-01")
+"""A loss of another time is a slip of the pen."""
 
 Wind = Annotated[str, typer.Option("--wind", help="SPEED,FROM: m/s, and the degrees it comes from.")]
 Current = Annotated[str, typer.Option("--current", help="SPEED,TOWARDS: m/s, and the degrees it sets to.")]
@@ -68,8 +70,11 @@ def _segment(lost: list[str]) -> LossSegment:
     for text in lost:
         when, _, where = text.partition(",")
         latitude, longitude = _pair(where, "--lost", "2026-05-01T04:00Z,-33.9,151.3")
+        at_ms = read_at_ms(when)
+        if not FIRST_MS <= at_ms < LAST_MS:
+            raise Misuse(f"--lost {text}: nobody searches for what fell then", hint="look at the year: 2000 to 2099")
         try:
-            fixes.append(Fix(read_at_ms(when), latitude, longitude))
+            fixes.append(Fix(at_ms, latitude, longitude))
         except ValueError as problem:
             raise Misuse(f"--lost {text}: {problem}", hint="latitude -90 to 90, longitude -180 to 180") from None
     try:

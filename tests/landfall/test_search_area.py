@@ -42,6 +42,8 @@ def test_an_area_is_written_and_told(tmp_path: Path, capsys: pytest.CaptureFixtu
         ((*LOST, "--forecast", "none.csv"), "none.csv can not be read"),
         ((*LOST, "--wind", "9,10", "--hours", "999"), "10 to 2,000 particles over 1 to 336 hours"),
         (("--lost", "2026-05-01T04:00Z,95,151.30", "--wind", "9,10"), "lies nowhere on earth"),
+        (("--lost", "0026-05-01T04:00Z,1,1", "--wind", "9,10"), "nobody searches for what fell then → look at the year"),
+        (("--lost", "9999-12-31T23:00Z,1,1", "--wind", "9,10"), "nobody searches for what fell then"),
         (("--lost", "yesterday,1,1", "--wind", "9,10"), "'yesterday' is no time"),
         ((*LOST[2:], *LOST[:2], "--wind", "9,10"), "give the earlier --lost first"),
         ((*LOST, *LOST, "--wind", "9,10"), "--lost is given 4 times"),
