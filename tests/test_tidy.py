@@ -34,7 +34,16 @@ BROAD_HANDLERS: set[str] = set()
 
 # Third-party libraries and the only places that know them. What is not listed here may not be imported.
 DOORS: dict[str, tuple[str, ...]] = {
-    "aiohttp": ("streams/link", "streams/node", "edge/console.py", "edge/crewdoor.py", "edge/reportdoor.py", "sim/door.py", "sim/run.py", "shore/status.py"),
+    "aiohttp": (
+        "streams/link",
+        "streams/node",
+        "edge/console.py",
+        "edge/crewdoor.py",
+        "edge/reportdoor.py",
+        "sim/door.py",
+        "sim/run.py",
+        "shore/status.py",
+    ),
     "alembic": ("hq",),
     "argon2": ("hq", "intake/passwords.py"),
     "confluent_kafka": ("deploy/containers/reader.py", "hq/fanout", "streams/logs/kafka"),
