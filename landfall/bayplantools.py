@@ -33,7 +33,7 @@ bayplan_app = typer.Typer(
     help="Bay plans (UN/EDIFACT BAPLIE, 2.x and 3.x): check them, and start and follow a ship from them.", no_args_is_help=True
 )
 File = Annotated[Path, typer.Argument(help="A BAPLIE file, as the ship or the terminal has it.")]
-LeaveOut = Annotated[bool, typer.Option("--leave-out-bad", help="Take the rest when single boxes are wrong; those left out are named.")]
+LeaveOut = Annotated[bool, typer.Option("--leave-out-bad", help="Take the rest when single boxes are wrong; what is left out is named.")]
 
 
 @bayplan_app.command("check")

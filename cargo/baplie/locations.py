@@ -43,6 +43,10 @@ class Location:
         self.failed = True
         self.problems.append(segment.wrong(problem, hint, one_box=True))
 
+    def without(self, segment: Segment, problem: str, hint: str) -> None:
+        """What this segment says can not be taken: the box stays, and goes without it."""
+        self.problems.append(segment.wrong(problem, f"{hint}; else the box goes without it", one_box=True))
+
     def note(self, segment: Segment, told: str, hint: str) -> None:
         """Something to know, nothing to mend."""
         self.notes.append(segment.wrong(told, hint, one_box=True))
@@ -77,8 +81,9 @@ def read_location(location: Location) -> Stowed | None:
     }
     remarks = {text.strip() for one in location.all("FTX", "AAI") for text in (one.elements[3] if len(one.elements) > 3 else ())}
     fields["tracker"] = NO_TRACKER not in remarks
-    dangerous = tuple(goods for one in location.all("DGS") if (goods := _dangerous(location, one)) is not None)
-    if dangerous or UNKNOWN_GOODS not in remarks:
+    told = [_dangerous(location, one) for one in location.all("DGS")]
+    dangerous = tuple(goods for goods in told if goods is not None)
+    if dangerous or (None not in told and UNKNOWN_GOODS not in remarks):
         fields["dangerous"] = dangerous
     return None if location.failed else Stowed(**{name: value for name, value in fields.items() if value is not None})
 
@@ -112,7 +117,11 @@ def _size_type(location: Location, box: Segment) -> str | None:
         location.wrong(box, f"{code!r} is no size/type code of ISO 6346", "write its four characters, like 22G1 or 45R1")
         return None
     if code.isdecimal():
-        new = code[0] + {"3": "2"}.get(code[1], code[1]) + (_OLD_TYPES.get(code[2:]) or f"{_OLD_LETTERS.get(code[2], 'G')}0")
+        new = (
+            {"9": "L"}.get(code[0], code[0])
+            + {"3": "2"}.get(code[1], code[1])
+            + (_OLD_TYPES.get(code[2:]) or f"{_OLD_LETTERS.get(code[2], 'G')}0")
+        )
         location.note(box, f"{code} is a size/type code of 1984", f"it is taken as {new}")
         code = new
     place = location.segments[0]
@@ -146,21 +155,22 @@ def _weight_kg(location: Location) -> int | None:
         return None
     unit, number = one.at(2), _number(one.at(2, 1))
     if unit not in _KG or number is None or not 0 <= number * _KG[unit] <= WEIGHT_KG_MAX:
-        location.wrong(one, "this weight does not read, or is no container's", "write it like KGM:24500 (or TNE, LBR)")
+        location.without(one, "this weight does not read, or is no container's", "write it like KGM:24500 (or TNE, LBR)")
         return None
     return round(number * _KG[unit])
 
 
 def _celsius(location: Location, segment: Segment, text: str, unit: str) -> float | None:
     number, allowed = _number(text), SIGNALS["setpoint_c"]
-    if not unit and (number is not None or not text):
-        location.note(segment, "a temperature without a unit may be of either scale", "it is left out; write it like -18.0:CEL (or FAH)")
+    if not text or (not unit and number is not None):
+        told = "a temperature without a unit may be of either scale" if text else "no temperature is given here"
+        location.note(segment, told, "it is left out; write it like -18.0:CEL (or FAH)")
         return None
     if number is not None and unit == "FAH":
         number = round((number - 32) / 1.8, 2)
     right = number is not None and unit in ("CEL", "C", "FAH") and allowed.low is not None and allowed.high is not None
     if number is None or not right or not (allowed.low or 0) <= number <= (allowed.high or 0):
-        location.wrong(segment, "this temperature does not read, or no reefer can hold it", "write it like -18.0:CEL (or FAH)")
+        location.without(segment, "this temperature does not read, or no reefer can hold it", "write it like -18.0:CEL (or FAH)")
         return None
     return number
 
@@ -172,12 +182,12 @@ def _range_c(location: Location, segment: Segment) -> tuple[float, float] | None
 
 
 def _dangerous(location: Location, segment: Segment) -> Dangerous | None:
-    """Its class and UN number, `UN1993` too."""
+    """Its class and UN number, `UN1993` too; None, and told, where they do not read."""
     number = _UN_NUMBER.fullmatch(segment.at(2).upper())
     try:
         return Dangerous(number[1] if number else segment.at(2), segment.at(1))
     except ValueError as problem:
-        location.wrong(segment, str(problem), "write class and UN number, like DGS+IMD+6.1+2761")
+        location.without(segment, str(problem), "write class and UN number, like DGS+IMD+6.1+2761")
         return None
 
 

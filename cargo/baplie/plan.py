@@ -39,7 +39,7 @@ class BayPlan:
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something that is wrong in a file: at which segment (counted from 1, UNA not among them; 0: the file as a whole), the segment's
-    beginning, what, and what to do. `one_box`: it costs the box of its stowage location and nothing else.
+    beginning, what, and what to do. `one_box`: it costs the box of its stowage location, or what the segment says of it, and nothing else.
     """
 
     segment: int

@@ -47,7 +47,8 @@ class Read:
 def read_bayplan(content: bytes) -> Read:
     """The bay plan of a BAPLIE file. Never raises for what it contains: whoever uses the plan looks at `problems` first.
 
-    A box with a problem is not in the plan. Times without a zone are taken as UTC.
+    A box with a problem is not in the plan, but for one whose weight, temperature or dangerous goods do not read: it goes without these,
+    which is not the same as none. Times without a zone are taken as UTC.
     """
     segments, problems = read_segments(content)
     header, groups, trailer = _parted(segments)
