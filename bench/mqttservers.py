@@ -29,7 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 STARTED_WITHIN_S = 120.0
 QUIET_S = 3.0
 """A broker that has said nothing more for so long has nothing more."""
-TOPIC = "landfall/containers/MSKU1234565/reading"
+BOX, DEVICE = "MSKU1234565", "TRK-1"
+TOPIC = f"landfall/containers/{BOX}/reading"
 AT_MS = 1_777_593_600_000
 SHIP, TOKEN = "9321483", "of-the-ship"
 MQTT_STREAM = "$MQTT_msgs"
@@ -41,7 +42,7 @@ EACH_CHANGE = BEST + "autosave_on_changes true\n"
 
 def reading(number: int) -> bytes:
     """The payload of a reading: its number is in its time."""
-    return orjson.dumps({"device": "TRK-1", "at": AT_MS + 1_000 * number, "return_c": number % 400 / 10})
+    return orjson.dumps({"device": DEVICE, "at": AT_MS + 1_000 * number, "return_c": number % 400 / 10})
 
 
 def number_of(at_ms: int) -> int:
@@ -288,7 +289,8 @@ class Ship:
         position = Position()
         while rows := list(self._door.read("containers", position, PAGE)):
             for row in rows:
-                found[number_of(row["device_at_ms"])] += 1
+                if (row["topic"], row["device"]) == (BOX, DEVICE):
+                    found[number_of(row["device_at_ms"])] += 1
                 position = position.advanced(row["origin"], row["offset"] + 1)
         return found
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
-import tempfile
 from pathlib import Path
 
 FIRST, END = 20_000, 32_768
+GIVEN = Path(f"/tmp/landfall-ports-{os.getuid()}")
+"""Wherever a process has its own temporary files: two that give ports by two such files meet at one port."""
 
 
 def free_port() -> int:
@@ -23,7 +24,7 @@ def free_port() -> int:
 
 def free_ports(count: int) -> list[int]:
     """As many of them."""
-    with (Path(tempfile.gettempdir()) / f"landfall-ports-{os.getuid()}").open("a+") as file:
+    with GIVEN.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         last, ports = int(file.read() or FIRST), list[int]()
