@@ -84,6 +84,16 @@ def connection(port: int, told: list[str], clock: Clock | None = None) -> Connec
     return Connection(IntakeDoor(at=AT_PLACE, port=port), "sim", clock or WallClock(), told.append)
 
 
+def asking(door: Door, told: list[str], clock: Clock | None = None) -> Connection:
+    """One whose CONNECT has come, and is not answered yet."""
+    one = connection(door.port, told, clock)
+    one.tend()
+    one.write()
+    door.take()
+    door.hear(1)
+    return one
+
+
 def moved_until(true: Callable[[], bool], *moves: Callable[[], None]) -> None:
     deadline_s = time.monotonic() + DEADLINE_S
     while not true():
@@ -175,11 +185,7 @@ def test_a_door_that_lets_nobody_in_is_told_of_once(door: Door, said: bytes, wor
 def test_who_spoke_while_nobody_listened_is_not_silent(door: Door, spoke: bool) -> None:
     told: list[str] = []
     clock = StillClock()
-    one = connection(door.port, told, clock)
-    one.tend()
-    one.write()
-    door.take()
-    door.hear(1)
+    one = asking(door, told, clock)
     if spoke:
         door.say(CONNACK)
         assert one.socket is not None
@@ -196,11 +202,7 @@ def test_acknowledgements_count_wherever_they_are_cut(door: Door, cut: int) -> N
     said = b"".join(packet(Kind.PUBACK << 4, bytes((0, number))) for number in (1, 2, 3)) + packet(Kind.PINGRESP << 4, b"")
     said += packet(Kind.PUBACK << 4, b"\0\4")
     told: list[str] = []
-    one = connection(door.port, told)
-    one.tend()
-    one.write()
-    door.take()
-    door.hear(1)
+    one = asking(door, told)
     door.say(CONNACK)
     moved_until(lambda: one.offer(b"t", b"0", 0), one.read)
     for ticket in range(1, 5):
@@ -217,11 +219,7 @@ def test_acknowledgements_count_wherever_they_are_cut(door: Door, cut: int) -> N
 def test_a_silent_connection_is_asked_and_then_given_up(door: Door) -> None:
     told: list[str] = []
     clock = StillClock()
-    one = connection(door.port, told, clock)
-    one.tend()
-    one.write()
-    door.take()
-    door.hear(1)
+    one = asking(door, told, clock)
     door.say(CONNACK)
     moved_until(lambda: one.offer(b"t", b"", 0), one.read)
     one.write()
