@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streams.errors import RetryLater
+from streams.log import Append
 from streams.logs.kafka import transactions
 from streams.logs.kafka.client import Fenced
 from streams.logs.kafka.keeper import KafkaLogOptions
@@ -96,6 +97,30 @@ def test_a_producer_is_gone_before_the_next(kafka: Kafka, tmp_path: Path, monkey
     assert append_rows(log, rows(3, start=3)) == 3
     assert numbers(log) == list(range(6))
     assert len(kept) == 8
+    log.close()
+
+
+class CountingProducer(Producer):  # type: ignore[misc]
+    """Tells how many records the broker had not answered for when it went."""
+
+    unanswered: ClassVar[list[int]] = []
+
+    def __del__(self) -> None:
+        self.unanswered.append(len(self))
+
+
+def test_a_fenced_producer_goes_when_the_broker_has_answered(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that goes while further refusals come in would abort the process."""
+    monkeypatch.setattr(transactions, "Producer", CountingProducer)
+    where = place(kafka, tmp_path)
+    streams = [f"s{number}" for number in range(8)]
+    log = open_kafka_log(where)
+    log.append([Append(stream, rows(1)) for stream in streams])
+    with taken_over(where):
+        CountingProducer.unanswered.clear()
+        with pytest.raises(Fenced, match="has taken over"):
+            log.append([Append(stream, rows(1, start=1)) for stream in streams])
+        assert CountingProducer.unanswered == [0]
     log.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -17,7 +18,7 @@ from streams.logs.kafka.records import HEADERS_BYTES_MAX, Headers
 from streams.logs.kafka.settings import KafkaLogSettings
 
 WHO = "process of this node"
-CLEANED_UP_S = 10.0
+CLEANED_UP_S, LOOK_S = 10.0, 0.1
 UNANSWERED_MS = 15_000
 """Kafka ends a transaction by itself, and fences whoever began it, so long after this process would have given it up."""
 NOTHING_CHANGED = "nothing was changed"
@@ -133,7 +134,19 @@ class Transactions:
         except KafkaException as worse:  # whoever connects next ends it
             if worse.args[0].fatal():
                 problem = worse  # what a fatal error was is told here, not where it happened
+                apart(self._await_answers)
         finally:
             self._producer = None
         cause = told(problem, WHO)
         raise cause if isinstance(cause, Fenced) else RetryLater(f"{cause}", hint=NOTHING_CHANGED) from problem
+
+    def _await_answers(self) -> None:
+        """Until the broker has answered for every record, at most CLEANED_UP_S.
+
+        A producer that goes while it reads a further refusal frees the words of its fatal error twice, and the process is aborted
+        (librdkafka 2.10.1, `rd_kafka_txn_set_fatal_error` beside `rd_kafka_txns_term`). An abort that is not refused waits by itself.
+        """
+        deadline_s = time.monotonic() + CLEANED_UP_S
+        while len(self._connected()) and (left_s := deadline_s - time.monotonic()) > 0:
+            with suppress(KafkaException):  # the fatal error once more, known by now
+                self._connected().poll(min(left_s, LOOK_S))
