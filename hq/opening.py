@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 
@@ -12,14 +13,19 @@ from streams.logs.kinds import AnyReader, open_reader
 THERE_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.1
 
+log = logging.getLogger(__name__)
+
 
 def opened_log(folder: Path, within_s: float = THERE_WITHIN_S) -> AnyReader:
-    """A reader of the log in `folder`, waited for. Raises RetryLater when there is none within `within_s`."""
-    deadline_s = time.monotonic() + within_s
+    """A reader of the log in `folder`, waited for, which is said. Raises RetryLater when there is none within `within_s`."""
+    deadline_s, said = time.monotonic() + within_s, False
     while True:
         try:
             return open_reader(folder, BlockCodec())
         except FileNotFoundError:
             if time.monotonic() > deadline_s:
                 raise RetryLater(f"there is no log in {folder}", hint="start headquarters' node first, or mend the setting") from None
+        if not said:
+            log.warning("there is no log in %s yet: waiting for headquarters' node, %.0f s at most", folder, within_s)
+            said = True
         time.sleep(LOOK_EVERY_S)

@@ -43,15 +43,17 @@ _ABOUT = "Ships, containers, alerts. Every answer says the fleet's time (`clock`
 
 
 def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
-    """The API over the settings' store, on the fleet's time of `clock`. Its parts are made and released with the application's life."""
+    """The API over the settings' store, on the fleet's time of `clock`. Its parts are made and released with the application's life.
 
+    Waits for headquarters' log, as `opened_log`, which raises RetryLater: here, as a server that starts can not be asked to end.
+    """
+    log = opened_log(settings.log)
     metrics, door = Metrics(PROCESS), AppendDoor(settings.door, settings.token.get_secret_value())
     teller = teller_of(settings, metrics, clock)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         with teller, closing(ServingReader(settings.database_url)) as reader:
-            log = opened_log(settings.log)
             registrar = Registrar(log, door, clock)
             desk = ReportDesk(log, registrar)
             signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)
@@ -77,7 +79,10 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
 
 
 def run_api(settings: ApiSettings) -> None:
-    """Serve until SIGTERM or SIGINT; what is being answered is finished first. Raises Misuse when the address can not be had."""
+    """Serve until SIGTERM or SIGINT; what is being answered is finished first.
+
+    Raises Misuse when the address can not be had, and RetryLater when headquarters' log is not there.
+    """
     with bound("the API", settings.host, settings.port) as door, following(settings.clock) as clock, suppress(KeyboardInterrupt):
         app = create_app(settings, clock)
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=IDLE_S_MAX, timeout_graceful_shutdown=STOP_S_MAX)
