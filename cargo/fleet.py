@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from cargo.alerts import Alert, AlertState, alert_id
@@ -102,6 +103,26 @@ def heard_again(container: str, last_at_ms: int, at_ms: int, ship: str | None = 
     """The end of the alert `silent(container, last_at_ms, ship)` made: it was heard at `at_ms`, and be it that this is known only now."""
     cleared_at_ms = max(at_ms, last_at_ms + SILENT_MS)
     return _alert("silent", container, cleared_at_ms, f"{container}: silent", _silence(last_at_ms), "cleared", ship)
+
+
+def heard_after_loss(container: str, lost_at_ms: int, lost_from: str, heard: Report) -> Alert:
+    """The alert of a container that its ship (`lost_from`, `ship/<imo>`) tells as lost at `lost_at_ms`, and that another place heard since.
+
+    Her own watch takes a loss back when she hears the box; what others hear she does not know. Of one loss it is one alert.
+    """
+    when = datetime.fromtimestamp(heard.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    told = f"told as lost by {lost_from}, heard by {heard.heard_by} at {when}: where it is this box, say so aboard"
+    return _alert("heard_after_loss", container, heard.at_ms, f"{container}: lost, and heard since", _contradiction(told, lost_at_ms))
+
+
+def found_after_all(container: str, lost_at_ms: int, at_ms: int) -> Alert:
+    """The end of the alert `heard_after_loss`: its ship says at `at_ms` that it is aboard, or was seen."""
+    proof = _contradiction("its ship says that it is found", lost_at_ms)
+    return _alert("heard_after_loss", container, at_ms, f"{container}: lost, and heard since", proof, "cleared")
+
+
+def _contradiction(detail: str, lost_at_ms: int) -> Evidence:
+    return Evidence("presence", "heard_after_loss", 0.0, detail, lost_at_ms)
 
 
 def _silence(last_at_ms: int) -> Evidence:

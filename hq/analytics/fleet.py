@@ -20,7 +20,17 @@ import pyarrow.dataset as ds
 
 from cargo.alerts import Alert
 from cargo.bookings import Registry
-from cargo.fleet import MISSING_AT_DISCHARGE_MS, SILENT_MS, Report, heard_again, judge_container, missing_at_discharge, silent
+from cargo.fleet import (
+    MISSING_AT_DISCHARGE_MS,
+    SILENT_MS,
+    Report,
+    found_after_all,
+    heard_after_loss,
+    heard_again,
+    judge_container,
+    missing_at_discharge,
+    silent,
+)
 from cargo.geo import is_position
 from cargo.heard import is_topic
 from cargo.registry import Custody, Entry, LoadList
@@ -32,6 +42,8 @@ BERTH_MS_MAX = 72 * 3_600_000
 """A report from the quay counts for a discharge when it is at most so much older than the ship's departure."""
 HEARING_MS = 6 * 3_600_000
 """In such a span of time, counted from the epoch, a place has heard some box or was deaf."""
+OF_THE_FALL_MS = 60_000
+"""What is heard of a lost box so soon after its loss is of the fall itself, or a message that was under way."""
 WATCH_COLUMNS = ("stream", "origin", TOPIC, ORDER_AT, DEVICE_AT, RECEIVED_AT, BODY, "latitude_deg", "longitude_deg")
 PART_ROWS = 262_144
 
@@ -79,7 +91,8 @@ class FleetWatch:
         self._hearing: dict[str, set[int]] = defaultdict(set)
         self._due: dict[str, dict[Discharge, bool]] = defaultdict(dict)
         self._silent_since: dict[str, tuple[int, str | None]] = {}
-        self._fates: dict[str, tuple[int, bool]] = {}
+        self._fates: dict[str, tuple[int, bool, str]] = {}
+        self._doubted: dict[str, tuple[int, int]] = {}
 
     def remember(self, root: str, before: int, entries: Iterable[Entry]) -> None:
         """Know what the history before micro-batch `before` says, and the registry's `entries` of that time; nothing of it is judged
@@ -100,7 +113,7 @@ class FleetWatch:
             found += self._judge_box(container, reports)
         self._sailed(rows)
         self._told_lost(rows)
-        found += self._silent() + self._missing()
+        found += self._silent() + self._missing() + self._heard_since()
         return sorted(found, key=lambda alert: (alert.at_ms, alert.topic, alert.alert_id))
 
     def _learn(self, entries: Iterable[Entry]) -> None:
@@ -196,11 +209,26 @@ class FleetWatch:
         for container, origin, body in zip(*columns, strict=True):
             fate, place = _fate(body), self._place(origin)
             if fate is not None and place is not None and place.startswith("ship/"):
-                news = (fate.event_at_ms, fate.event != "X_FOUND")
+                news = (fate.event_at_ms, fate.event != "X_FOUND", place)
                 self._fates[container] = max(self._fates.get(container, news), news)
 
     def _is_lost(self, container: str) -> bool:
-        return self._fates.get(container, (0, False))[1]
+        return self._fates.get(container, (0, False, ""))[1]
+
+    def _heard_since(self) -> list[Alert]:
+        """Boxes told as lost that another place than their ship has heard since, once each; and those found of which that was told."""
+        found: list[Alert] = []
+        for container, (at_ms, lost, ship) in self._fates.items():
+            if not lost and container in self._doubted:
+                lost_at_ms, heard_at_ms = self._doubted.pop(container)
+                found.append(found_after_all(container, lost_at_ms, max(at_ms, heard_at_ms)))
+            elif lost and container not in self._doubted:
+                heard = self._heard.get(container, {}).items()
+                since = [Report(last_ms, place) for place, last_ms in heard if place != ship and last_ms > at_ms + OF_THE_FALL_MS]
+                if since:
+                    self._doubted[container] = at_ms, max(since).at_ms
+                    found.append(heard_after_loss(container, at_ms, ship, max(since)))
+        return found
 
     def _missing(self) -> list[Alert]:
         """Boxes due ashore that the quay has not heard in time, by the time on the quay."""

@@ -15,13 +15,14 @@ from cargo.registry import ToldFrom
 from hq.tables import HISTORY
 from streams.records import BODY, TOPIC, read_body
 
-PROBABLE = r"PROBABLE_OVERBOARD|lost_container|\\"
+PROBABLE = r"PROBABLE_OVERBOARD|lost_container|heard_after_loss|\\"
 """What a JSON text has somewhere that says so: the words as they are, or escaped."""
 
 
 def without_probable(root: str, given: pa.Table, told_from: ToldFrom) -> pa.Table:
     """`given` (from `owed`) but, where owners are told once a report is approved or sent, for events and alerts that say a box is probably
-    lost, and what takes back an alert that said no more. What a person confirms passes, and what takes that back.
+    lost, what takes back an alert that said no more, and that a box told as lost was heard since. What a person confirms passes, and what
+    takes that back.
 
     `root`: the tables', where it is looked up what was confirmed before; all of `given` counts too.
     """
@@ -40,7 +41,8 @@ def without_probable(root: str, given: pa.Table, told_from: ToldFrom) -> pa.Tabl
 
 
 def _is_probable(body: Mapping[str, Any]) -> bool:
-    return body.get("status") == "PROBABLE_OVERBOARD" or body.get("event") == "X_PROBABLE_OVERBOARD"
+    implied = body.get("rule") == "heard_after_loss"
+    return implied or body.get("status") == "PROBABLE_OVERBOARD" or body.get("event") == "X_PROBABLE_OVERBOARD"
 
 
 def _confirmed(bodies: Iterable[Mapping[str, Any]]) -> set[str]:

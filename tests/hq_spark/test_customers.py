@@ -156,6 +156,7 @@ def test_from_when_an_owner_sees_a_probable_loss_is_the_carriers_policy() -> Non
         assert without_probable("/nowhere", wide([reading(A, NOON_MS, return_c=4.0)]), policy).num_rows == 1
         others = [Record(A, device_at_ms=NOON_MS, body={**ALERT, "rule": "shock", "status": None}), change("raised", "PROBABLE_OVERBOARD")]
         assert told(others, policy) == [("raised", None, None)]
+        assert told([Record(A, device_at_ms=NOON_MS, body={**ALERT, "rule": "heard_after_loss", "status": None})], policy) == []
         text = pa.chunked_array([pa.array([json.dumps(change("raised", "PROBABLE_OVERBOARD").body).replace("PROBABLE", r"PROB\u0041BLE")])])
         hidden = escaped.set_column(escaped.schema.get_field_index("body"), "body", text)
         assert without_probable("/nowhere", hidden, policy).num_rows == 0

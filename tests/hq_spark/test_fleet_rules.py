@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cargo.alerts import AlertBook
 from cargo.fleet import MISSING_AT_DISCHARGE_MS, SILENT_MS
 from cargo.registry import Entry, parse_entry
 from hq.analytics.fleet import FleetWatch
@@ -125,6 +126,33 @@ def test_of_a_box_that_its_ship_tells_as_lost_it_is_not_told_that_nobody_hears_i
     assert found(watch, rows(QUAY, at(BOXES[2], hours + 2 + MISSING_AT_DISCHARGE_MS / HOUR_MS))) == [(B, "missing_at_discharge", "raised")]
     assert found(watch, told_of(A, hours + 9, "X_FOUND"), rows(SHIP, at(A, hours + 9))) == [(A, "missing_at_discharge", "raised")]
     assert found(watch, rows(SHIP, *through(B, 60, 2 * hours + 20))) == [(A, "silent", "raised")]
+
+
+def test_a_box_told_as_lost_that_a_quay_hears_since_is_told_once_until_its_ship_says_found() -> None:
+    """Whichever comes first, the loss or what the quay heard; not what was heard before, or of the fall itself, or by the ship."""
+    falls, later = told_of(A, 1, "X_PROBABLE_OVERBOARD"), rows(QUAY, at(A, 30))
+    for parts in ((falls, later), (later, falls)):
+        watch = FleetWatch(WHERE)
+        assert found(watch, rows(QUAY, at(A, -5), at(B, -5)), rows(SHIP, at(A, 0), at(A, 2), at(B, 0))) == []
+        assert found(watch, told_of(B, 1, "X_PROBABLE_OVERBOARD"), rows(QUAY, at(B, 1.01))) == []
+        assert [alert for part in parts for alert in found(watch, part)] == [(A, "heard_after_loss", "raised")]
+        assert found(watch, rows(QUAY, at(A, 31)), told_of(A, 2, "X_LOST_OVERBOARD")) == []
+        assert found(watch, told_of(A, 25, "X_FOUND")) == [(A, "heard_after_loss", "cleared")]
+        assert found(watch, rows(QUAY, at(A, 32))) == []
+        assert found(watch, told_of(A, 40, "X_PROBABLE_OVERBOARD"), rows(QUAY, at(A, 41))) == [(A, "heard_after_loss", "raised")]
+
+
+def test_the_end_of_a_doubt_comes_after_it() -> None:
+    """Of its ship's word from before the quay heard it too: the fold of alerts knows no order but that of times."""
+    watch = FleetWatch(WHERE)
+    raised = watch.judge(pa.concat_tables([told_of(A, 1, "X_PROBABLE_OVERBOARD"), rows(QUAY, at(A, 30))]), ())
+    assert (
+        raised[0].detail == "told as lost by ship/9321483, heard by quay/SGSIN at 2026-05-02 06:00:00Z: where it is this box, say so aboard"
+    )
+    cleared = watch.judge(told_of(A, 25, "X_FOUND"), ())
+    assert (raised[0].alert_id, raised[0].at_ms) == (cleared[0].alert_id, cleared[0].at_ms)
+    book = AlertBook((alert.topic, alert.made().body) for alert in (*cleared, *raised))
+    assert [alert.open for alert in book.standing()] == [False]
 
 
 def test_what_a_place_that_was_down_did_not_hear_is_no_silence() -> None:
