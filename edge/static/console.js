@@ -29,6 +29,34 @@ export function h(tag, attributes = {}, ...children) {
   return made;
 }
 
+// What stands in a field and is not written down yet, by the field's key.
+const typed = new Map();
+
+/** An input or a select with a `key`: what is typed into it outlives that the page is drawn anew, or left for another, until it is done or taken back. */
+export function field(tag, attributes, ...children) {
+  const made = h(tag, attributes, ...children);
+  const { key } = attributes;
+  const before = made.value;
+  if (typed.get(key) === before) typed.delete(key);
+  if (typed.has(key)) made.value = typed.get(key);
+  const mark = () => made.classList.toggle("unkept", typed.has(key));
+  made.addEventListener("input", () => {
+    if (made.value === before) typed.delete(key);
+    else typed.set(key, made.value);
+    mark();
+  });
+  mark();
+  return made;
+}
+
+/** What was typed into fields whose key begins so: key to value. */
+export const unkept = (prefix) => new Map([...typed].filter(([key]) => key.startsWith(prefix)));
+
+/** Takes back what was typed into fields whose keys begin so. */
+export function forget(...prefixes) {
+  for (const prefix of prefixes) for (const key of unkept(prefix).keys()) typed.delete(key);
+}
+
 /** One of the shapes of console.html. */
 export function shape(reason) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -82,11 +110,12 @@ export async function ask(path, body = null) {
   throw new Error(told.problem || `the node answered ${answer.status}`);
 }
 
-/** Does something and says how it ended; the page is drawn with the news. */
-export async function act(done, work) {
+/** Does something and says how it ended; the page is drawn with the news. What was typed for it stays in its fields, whose keys begin as `fields` say, unless it was done. */
+export async function act(done, work, ...fields) {
   seen.wrong = seen.said = null;
   try {
     await work();
+    forget(...fields);
     seen.said = done;
   } catch (problem) {
     seen.wrong = problem.name === "TimeoutError" ? "The node did not answer in time: look whether it was done before doing it again." : `Not done: ${problem.message}.`;
@@ -140,6 +169,7 @@ async function bayOf(bay, board) {
 }
 
 function leave(why = null) {
+  if (!why) typed.clear();
   sessionStorage.removeItem(TOKEN);
   Object.assign(seen, { board: null, wrong: why, said: null, whole: null });
   draw(true);
@@ -169,10 +199,8 @@ function tick() {
   banner();
 }
 
-/** Whether somebody is writing into a form: then it stays as it is. */
-function writing() {
-  return document.activeElement?.matches?.("input, select") || [...document.querySelectorAll("form[data-keep] input")].some((one) => one.value !== one.defaultValue);
-}
+/** Whether somebody is writing into a field: then the page stays as it is. */
+const writing = () => document.activeElement?.matches?.("input, select");
 
 function banner() {
   const place = document.getElementById("old");
@@ -221,3 +249,4 @@ draw(true);
 poll();
 setInterval(poll, POLL_MS);
 setInterval(tick, 1000);
+addEventListener("beforeunload", (event) => typed.size && event.preventDefault());

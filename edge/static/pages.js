@@ -1,6 +1,6 @@
 // The pages: muster, alerts, losses with their reports, link and backlog. Each is a function of what the node told last.
 
-import { act, ago, ask, count, h, moment, myName, open, save, seen, shape, show, when } from "/console/console.js";
+import { act, ago, ask, count, field, forget, h, moment, myName, open, save, seen, shape, show, unkept, when } from "/console/console.js";
 
 const REASONS = {
   heard: "heard", below_deck_not_due: "below deck, not due", not_due: "not due yet", collapsed: "fallen, still aboard", seen: "seen on board, silent", ashore: "ashore",
@@ -96,10 +96,10 @@ function boxPanel(told) {
 }
 
 function sayForm(box) {
-  const note = h("input", { maxlength: 200, key: `note-${box.container}`, placeholder: "what was seen, from where" });
+  const note = field("input", { maxlength: 200, key: `note-${box.container}`, placeholder: "what was seen, from where" });
   const say = (said) => () => {
     if (said === "gone" && !confirm(`${box.container}: a count was taken and it is not aboard?`)) return;
-    act(`${box.container}: “${SAID[said]}” is written down, by ${myName()}.`, () => ask("/ship/decide", { container: box.container, said, by: myName(), note: note.value }));
+    act(`${box.container}: “${SAID[said]}” is written down, by ${myName()}.`, () => ask("/ship/decide", { container: box.container, said, by: myName(), note: note.value }), `note-${box.container}`);
   };
   return h("div", { class: "stackv" }, h("h3", {}, "What you know of it"), h("label", {}, h("span", {}, "Note (may be empty)"), note),
     box.may_say.map((said) => h("button", { key: `say-${said}`, class: said === "gone" ? "grave" : "", onclick: say(said) }, SAID[said])), h("p", { class: "small muted" }, `Written down as said by ${myName()}, and told ashore.`));
@@ -194,12 +194,12 @@ function ashore(board) {
 }
 
 function sightingForm() {
-  const number = h("input", { key: "adrift-number", inputmode: "numeric", placeholder: "how many", "aria-label": "How many are adrift" });
-  const what = h("input", { key: "adrift-what", maxlength: 2000, placeholder: "40-foot, blue, low in the water", "aria-label": "What they look like" });
+  const number = field("input", { key: "adrift-number", inputmode: "numeric", placeholder: "how many", "aria-label": "How many are adrift" });
+  const what = field("input", { key: "adrift-what", maxlength: 2000, placeholder: "40-foot, blue, low in the water", "aria-label": "What they look like" });
   const draft = (event) => {
     event.preventDefault();
     document.activeElement.blur();
-    act("A report of containers seen adrift is drafted: read it, add what is known, approve it.", () => ask("/ship/report", { do: "drifting", by: myName(), given: { number_lost: number.value, description: what.value } }));
+    act("A report of containers seen adrift is drafted: read it, add what is known, approve it.", () => ask("/ship/report", { do: "drifting", by: myName(), given: { number_lost: number.value, description: what.value } }), "adrift-");
   };
   return h("form", { class: "panel row", onsubmit: draft, "aria-label": "Containers seen adrift" }, h("h2", { class: "grow" }, "Containers seen adrift, ours or not"), number, what, h("button", { key: "adrift" }, "Draft a report"));
 }
@@ -235,16 +235,26 @@ function receipt(report, sending) {
   const known = report.receipts.find((one) => one.to === sending.to && one.name === sending.name && one.acknowledged_at_ms >= sending.sent_at_ms);
   if (known) return h("span", { class: "pill heard" }, `✓ ${known.who}, ${moment(known.acknowledged_at_ms)}`);
   const whom = `${RECIPIENTS[sending.to] || sending.to} ${sending.name}`.trim();
-  const who = h("input", { key: `who-${sending.to}-${sending.name}`, maxlength: 200, required: true, placeholder: "duty officer", "aria-label": `Who acknowledged it at ${whom}` });
+  const key = `who-${report.report_id}-${sending.to}-${sending.name}`;
+  const who = field("input", { key, maxlength: 200, required: true, placeholder: "duty officer", "aria-label": `Who acknowledged it at ${whom}` });
   const keep = (event) => {
     event.preventDefault();
     document.activeElement.blur();
-    act(`Written down: acknowledged by ${whom}.`, () => ask("/ship/report", { do: "acknowledged", report: report.report_id, by: myName(), to: sending.to, name: sending.name, who: who.value }));
+    act(`Written down: acknowledged by ${whom}.`, () => ask("/ship/report", { do: "acknowledged", report: report.report_id, by: myName(), to: sending.to, name: sending.name, who: who.value }), key);
   };
   return h("form", { class: "row", onsubmit: keep, "aria-label": `Receipt of ${whom}` }, who, h("button", { key: `receipt-${sending.to}-${sending.name}` }, "Acknowledged now"));
 }
 
-const approve = (report) => act(`Approved by ${myName()}. Nothing is sent by that.`, () => ask("/ship/report", { do: "approve", report: report.report_id, by: myName(), digest: report.digest }));
+const linesOf = (report) => `line-${report.report_id}-`;
+
+/** Does something with a report as it was kept; not while lines of it are changed and not kept, which it would leave out. */
+function actOn(report, not, done, work, ...fields) {
+  const left = unkept(linesOf(report)).size;
+  if (left) return show({ wrong: `${not}: ${left === 1 ? "a line is" : `${left} lines are`} changed and not kept yet. Keep what you changed, or take it back.` });
+  return act(done, work, ...fields);
+}
+
+const approve = (report) => actOn(report, "Not approved", `Approved by ${myName()}. Nothing is sent by that.`, () => ask("/ship/report", { do: "approve", report: report.report_id, by: myName(), digest: report.digest }));
 
 function linesForm(report) {
   const fixed = report.state === "sent";
@@ -252,28 +262,30 @@ function linesForm(report) {
   const rows = report.form.map((line) => {
     const filled = report.lines[line.name];
     const text = filled.value === null ? "" : String(filled.value);
-    let field = h("span", {}, text || "not known");
+    let holds = h("span", {}, text || "not known");
     if (!fixed) {
-      field = line.words.length ? h("select", {}, ["", ...line.words].map((word) => h("option", { value: word, selected: word === text }, word || "not known"))) : h("input", { value: text, maxlength: 2000, placeholder: "not known" });
-      field.defaultValue = text;
-      field.dataset.key = `line-${line.name}`;
-      field.setAttribute("aria-label", line.title);
-      inputs.push([line.name, text, field]);
+      const known = { key: `${linesOf(report)}${line.name}`, "aria-label": line.title };
+      holds = line.words.length ? field("select", known, ["", ...line.words].map((word) => h("option", { value: word, selected: word === text }, word || "not known"))) : field("input", { ...known, value: text, maxlength: 2000, placeholder: "not known" });
+      inputs.push([line.name, text, holds]);
     }
-    return h("tr", {}, h("td", {}, line.title, line.voluntary ? h("span", { class: "small muted" }, " (voluntary)") : null), h("td", {}, field), h("td", {}, h("span", { class: `basis ${filled.basis}` }, BASES[filled.basis]), " ", h("span", { class: "small muted" }, filled.source)));
+    return h("tr", {}, h("td", {}, line.title, line.voluntary ? h("span", { class: "small muted" }, " (voluntary)") : null), h("td", {}, holds), h("td", {}, h("span", { class: `basis ${filled.basis}` }, BASES[filled.basis]), " ", h("span", { class: "small muted" }, filled.source)));
   });
   const keep = (event) => {
     event.preventDefault();
-    const given = Object.fromEntries(inputs.filter(([, before, field]) => field.value !== before).map(([name, , field]) => [name, field.value]));
+    const given = Object.fromEntries(inputs.filter(([, before, holds]) => holds.value !== before).map(([name, , holds]) => [name, holds.value]));
     if (!Object.keys(given).length) return show({ wrong: "Nothing was changed: change a line, then keep it." });
     document.activeElement.blur();
-    act(`Kept as given by ${myName()}: ${Object.keys(given).length} line${Object.keys(given).length === 1 ? "" : "s"}.`, () => ask("/ship/report", { do: "edit", report: report.report_id, by: myName(), given }));
+    act(`Kept as given by ${myName()}: ${Object.keys(given).length} line${Object.keys(given).length === 1 ? "" : "s"}.`, () => ask("/ship/report", { do: "edit", report: report.report_id, by: myName(), given }), linesOf(report));
   };
-  return h("form", { onsubmit: keep, "data-keep": true }, h("table", { class: "list form" }, h("thead", {}, h("tr", {}, h("th", {}, "line"), h("th", {}, "value"), h("th", {}, "from what"))), h("tbody", {}, rows)), fixed ? null : h("button", { key: "keep" }, "Keep what I changed"));
+  const takeBack = () => {
+    forget(linesOf(report));
+    show({});
+  };
+  return h("form", { onsubmit: keep }, h("table", { class: "list form" }, h("thead", {}, h("tr", {}, h("th", {}, "line"), h("th", {}, "value"), h("th", {}, "from what"))), h("tbody", {}, rows)), fixed ? null : h("div", { class: "row" }, h("button", { key: "keep" }, "Keep what I changed"), h("button", { key: "take-back", type: "button", onclick: takeBack }, "Take it back")));
 }
 
 function driftForm(report) {
-  const number = (key, most, needed) => h("input", { key: `drift-${key}`, type: "number", min: 0, max: most, step: "any", required: needed });
+  const number = (key, most, needed) => field("input", { key: `drift-${key}`, type: "number", min: 0, max: most, step: "any", required: needed });
   const wind = number("wind", 100, true);
   const from = number("from", 360, true);
   const current = number("current", 10);
@@ -282,19 +294,19 @@ function driftForm(report) {
     event.preventDefault();
     document.activeElement.blur();
     const weather = { at_ms: 0, wind_speed_ms: Number(wind.value), wind_from_deg: Number(from.value), current_speed_ms: Number(current.value), current_towards_deg: Number(towards.value) };
-    act("The drift is filled in, in the wind and the current that you gave.", () => ask("/ship/report", { do: "drift", report: report.report_id, by: myName(), weather: [weather] }));
+    act("The drift is filled in, in the wind and the current that you gave.", () => ask("/ship/report", { do: "drift", report: report.report_id, by: myName(), weather: [weather] }), "drift-");
   };
   return h("form", { class: "row", onsubmit: fill, "aria-label": "Drift in a wind and a current of your own" }, [["Wind, m/s", wind], ["from, degrees", from], ["Current, m/s", current], ["to, degrees", towards]].map(([title, field]) => h("label", { class: "grow" }, h("span", {}, title), field)), h("button", { key: "drift" }, "Fill in the drift, 24 h"));
 }
 
 function sentForm(report) {
-  const to = h("select", { key: "to" }, Object.entries(RECIPIENTS).map(([value, title]) => h("option", { value }, title)));
-  const name = h("input", { key: "to-name", maxlength: 200, placeholder: "RCC Australia" });
-  const means = h("input", { key: "means", maxlength: 200, required: true, placeholder: "Inmarsat-C, VHF 16, e-mail" });
+  const to = field("select", { key: "sent-to" }, Object.entries(RECIPIENTS).map(([value, title]) => h("option", { value }, title)));
+  const name = field("input", { key: "sent-name", maxlength: 200, placeholder: "RCC Australia" });
+  const means = field("input", { key: "sent-means", maxlength: 200, required: true, placeholder: "Inmarsat-C, VHF 16, e-mail" });
   const keep = (event) => {
     event.preventDefault();
     document.activeElement.blur();
-    act(`Written down: sent to ${RECIPIENTS[to.value]}.`, () => ask("/ship/report", { do: "sent", report: report.report_id, by: myName(), to: to.value, name: name.value, means: means.value }));
+    actOn(report, "Not written down", `Written down: sent to ${RECIPIENTS[to.value]}.`, () => ask("/ship/report", { do: "sent", report: report.report_id, by: myName(), to: to.value, name: name.value, means: means.value }), "sent-");
   };
   return h("form", { class: "row", onsubmit: keep, "aria-label": "Write down that it was sent" }, h("label", { class: "grow" }, h("span", {}, "It went to"), to), h("label", { class: "grow" }, h("span", {}, "who that is"), name), h("label", { class: "grow" }, h("span", {}, "by what means"), means), h("button", { class: "main", key: "sent" }, "Write down as sent now"));
 }

@@ -101,9 +101,17 @@ def test_the_muster_by_bay_says_who_is_gone_and_what_can_not_be_known(bridge: Br
     expect(box).to_contain_text(re.compile(r"07:59:5\d UTC · 60 min ago"))
     expect(box).to_contain_text("GW-0")
     pictures(tab, "console", tmp_path)
-    page.set_viewport_size({"width": 400, "height": 850})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "a phone has to scroll sideways"
+    narrow(tab)
     bridge.windows.close()
+
+
+def narrow(tab: Tab) -> None:
+    """A phone need not scroll this page sideways."""
+    wide = tab.page.viewport_size
+    tab.page.set_viewport_size({"width": 360, "height": 740})
+    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "a phone has to scroll sideways"
+    if wide:
+        tab.page.set_viewport_size(wide)
 
 
 def pictures(tab: Tab, name: str, folder: Path) -> None:
@@ -129,6 +137,7 @@ def test_alerts_are_noted_aboard_and_ashore_for_both_to_see(bridge: Bridge, tmp_
     expect(page.get_by_text(re.compile(r"✓ Ines Duarte, \d\d:\d\d:\d\d UTC"))).to_be_visible()
     page.get_by_text(re.compile("^Evidence · probability of a loss")).first.click()
     expect(page.get_by_text(re.compile("free fall of")).first).to_be_visible()
+    narrow(tab)
     pictures(tab, "console-alerts", tmp_path)
     page.get_by_role("button", name="Acknowledge 3").click()
     expect(page.get_by_text("Acknowledged by Mate <b>Meyer</b>: 3 alerts.").first).to_be_visible()
@@ -187,19 +196,33 @@ ASHORE = """async () => {
 
 
 def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tmp_path: Path) -> None:
-    """What a line may not hold is refused in a sentence; the rest is kept with who gave it; the files are what the log says."""
+    """What a line may not hold is refused in a sentence, and nothing typed is lost or left out by that; the rest is kept with who gave it;
+    the files are what the log says."""
     tab = bridge.enter()
     page = tab.page
-    page.get_by_role("button", name="Loss", exact=True).click()
+    loss = page.get_by_role("button", name="Loss", exact=True)
+    loss.click()
     page.get_by_role("button", name=re.compile("^1. INITIAL")).click()
-    afloat = page.get_by_label("Seen afloat")
-    afloat.fill("many")
+    page.get_by_label("Seen afloat").fill("many")
+    page.get_by_label("Action taken").fill("engines stopped")
+    page.get_by_label("The number is").select_option("COUNTED")
     page.get_by_role("button", name="Keep what I changed").click()
-    expect(page.get_by_role("alert").get_by_text("afloat is a whole number up to 30,000, not 'many'")).to_be_visible()
+    refused = page.get_by_role("alert").get_by_text("afloat is a whole number up to 30,000, not 'many'")
+    expect(refused, "wherever on the page one is").to_be_in_viewport()
+    page.get_by_role("button", name="Muster").click()
+    loss.click()
+    expect(page.get_by_label("Action taken")).to_have_value("engines stopped")
+    expect(page.get_by_label("The number is")).to_have_value("COUNTED")
+    page.get_by_role("button", name=f"Approve as {MASTER}").click()
+    expect(page.get_by_role("alert").get_by_text("Not approved: 3 lines are changed and not kept yet.")).to_be_in_viewport()
+    page.get_by_role("button", name="Take it back").click()
+    expect(page.get_by_label("The number is")).to_have_value("ESTIMATED")
+    assert {row["body"]["state"] for row in bridge.process.rows("reports")} == {"draft"}
     page.get_by_label("Seen afloat").fill("2")
     page.get_by_role("button", name="Keep what I changed").click()
     expect(page.get_by_text(f"Kept as given by {MASTER}: 1 line.").first).to_be_visible()
     expect(page.get_by_label("Seen afloat")).to_have_value("2")
+    narrow(tab)
     expect(page.get_by_role("row", name=re.compile("Seen afloat"))).to_contain_text(f"given {MASTER}")
     for field, value in (("Wind, m/s", "17"), ("from, degrees", "200"), ("Current, m/s", "0.4"), ("to, degrees", "20")):
         page.get_by_label(field).fill(value)
