@@ -11,7 +11,7 @@ from aiohttp import web
 from edge.digesting import Digesting
 from edge.linking import LinkChoice
 from edge.storm import StormMode
-from edge.waiting import Durable, Streams, TellingWaiting, waiting
+from edge.waiting import TellingWaiting
 from intake.musters import Musters
 from intake.serving import Intake
 from streams.node.node import Node
@@ -46,7 +46,7 @@ class Console:
             "port": called.port or links.port,
             "companions": self._node.settings.companions(),
             "link": {"wish": links.wish, "peers": kept.status(), "budgets": kept.budgets(), "traffic": kept.traffic()},
-            "waiting": await asyncio.to_thread(self._waiting, self._aboard.telling.durable()),
+            "waiting": await self._aboard.telling.now(),
             "kept_here": self._node.originating.kept_here(),
             "digests": self._aboard.digesting.status(),
             "streams": await asyncio.to_thread(self._held),
@@ -62,9 +62,6 @@ class Console:
             raise ValueError('the body is {"link": "auto|none|satellite|lan|<LOCODE>"}')
         self._links.choose(wish["link"])
         return web.json_response({"wish": self._links.wish})
-
-    def _waiting(self, durable: Durable) -> Streams:
-        return waiting(self._node.log, self._node.definitions, durable)
 
     def _held(self) -> dict[str, int]:
         log = self._node.log

@@ -60,6 +60,14 @@ class TellingWaiting:
         self._node, self._every_s = node, every_s
         self._remembered: dict[str, dict[Origin, RangeSet]] | None = None
         self._told: Streams | None = None
+        self._finding: asyncio.Task[Streams] | None = None
+
+    async def now(self) -> Streams:
+        """What waits; who asks while it is being found is told the same. Raises as `waiting`."""
+        if self._finding is None or self._finding.done():
+            node = self._node
+            self._finding = asyncio.create_task(asyncio.to_thread(waiting, node.log, node.definitions, self.durable()))
+        return await asyncio.shield(self._finding)
 
     async def run(self) -> None:
         """Until cancelled. What fails on purpose is logged, and tried again the next time: a full disk, a log that can not be read now."""
@@ -74,7 +82,7 @@ class TellingWaiting:
         node = self._node
         if self._remembered is None or node.settings.companions():
             self._remembered = await asyncio.to_thread(self._known_before, node.log)
-        now = await asyncio.to_thread(waiting, node.log, node.definitions, self.durable())
+        now = await self.now()
         node.metrics.gauges(GAUGES, {f"{GAUGES}{stream}.{what}": value for stream, waits in now.items() for what, value in waits.items()})
         if now != self._told:
             await node.append([self._record(now)])

@@ -28,6 +28,7 @@ from streams.logs.segments import file_path
 from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import Asked, outline_in, topic_hash
 from streams.logs.viewing import IndexView, PassedOver
+from streams.memory import spares
 from streams.ranges import RangeSet
 from streams.records import OFFSET, TOPIC, Batch, offset_runs
 from streams.retention.kept import shown
@@ -41,6 +42,9 @@ CUT_ROWS_MAX = 98_304
 """More rows of a block that is cut are written anew as several: of 380,000 readings 162 MiB at a time, of so many 57."""
 AHEAD_ROWS, AHEAD_BLOCKS = 1 << 17, 8
 """How much is decoded ahead of who reads: enough for two cores, and no more than memory has room for."""
+SPARED_ROWS = 1 << 15
+"""Both in a process that is to be small: so many rows of a large block are decoded at once, which reads it anew for each part. Of 384,000
+rows of a ship's boxes 85 MiB stood beside all else for as long as its watch took up its memory."""
 
 
 class IndexedReader(IndexView, ABC):
@@ -202,26 +206,28 @@ class IndexedReader(IndexView, ABC):
                 yield piece, block
 
     def _rows(self, key: LineKey, first: int, end: int) -> Iterator[pa.RecordBatch]:
-        for piece, block, rows in self._ahead(self._stored(key, first, end)):
+        for piece, rows in self._ahead(self._stored(key, first, end), first, end):
             try:
                 records = rows.result()
             except Corrupt as problem:
                 self._set_aside(key, piece, problem)
                 continue
-            low, high = max(first, piece.first), min(end, piece.end)
-            yield records.slice(low - block.first, high - low)
+            yield records
 
-    def _ahead(self, stored: Iterator[tuple[Piece, Block]]) -> Iterator[tuple[Piece, Block, Future[pa.RecordBatch]]]:
-        """The blocks with their rows, which are being decoded while those before them are looked at: at most AHEAD_ROWS."""
-        waiting: deque[tuple[Piece, Block, Future[pa.RecordBatch]]] = deque()
-        rows = 0
+    def _ahead(self, stored: Iterator[tuple[Piece, Block]], first: int, end: int) -> Iterator[tuple[Piece, Future[pa.RecordBatch]]]:
+        """Their rows that are asked for, being decoded while those before are looked at: AHEAD_ROWS at most, or SPARED_ROWS."""
+        waiting: deque[tuple[Piece, int, Future[pa.RecordBatch]]] = deque()
+        rows, ahead = 0, SPARED_ROWS if spares() else AHEAD_ROWS
         for piece, block in stored:
-            waiting.append((piece, block, self._decoders.submit(self._codec.decode, block)))
-            rows += block.count
-            while rows > AHEAD_ROWS or len(waiting) > AHEAD_BLOCKS:
-                rows -= waiting[0][1].count
-                yield waiting.popleft()
-        yield from waiting
+            for low, high in _parts_of(block, max(first, piece.first), min(end, piece.end)):
+                waiting.append((piece, high - low, self._decoders.submit(self._codec.some_rows, block, low, high)))
+                rows += high - low
+                while rows > ahead or len(waiting) > AHEAD_BLOCKS:
+                    done, count, wanted = waiting.popleft()
+                    rows -= count
+                    yield done, wanted
+        for piece, _, wanted in waiting:
+            yield piece, wanted
 
     def _topic_rows(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
         asked, after = Asked(key, topic, topic_hash(topic)), 0
@@ -295,6 +301,13 @@ def _cuts(held: HeldBlock) -> list[tuple[int, int]]:
 
 class Moved(LandfallError):
     """A block is no longer where a piece says: the index knows better by now."""
+
+
+def _parts_of(block: Block, first: int, end: int) -> Iterator[tuple[int, int]]:
+    """What of it is decoded at once."""
+    at_once = SPARED_ROWS if spares() and block.count > 2 * SPARED_ROWS else end - first
+    for low in range(first, end, at_once):
+        yield low, min(low + at_once, end)
 
 
 def _check_place(key: LineKey, piece: Piece, head: BlockHead) -> None:

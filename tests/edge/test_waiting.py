@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from edge.waiting import TellingWaiting, waiting
+import edge.waiting
+from edge.waiting import Streams, TellingWaiting, waiting
 from streams.derived import WAITING
 from streams.errors import Corrupt, RetryLater
 from streams.log import Append, Log
@@ -104,6 +106,29 @@ async def test_what_went_while_it_was_counted_does_not_wait(tmp_path: Path) -> N
 
     assert waiting(cast(Log, Before(ship.log, run=run)), ship.definitions, {}) == {}
     assert waiting(ship.log, ship.definitions, {})["containers"]["records"] == 7
+    await ship.stop()
+
+
+async def test_who_asks_while_it_is_being_found_is_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To find it a block is read: once for all that ask, and anew for who asks later."""
+    ship = await started("ship-a", tmp_path)
+    await ship.append([readings(0, 7)])
+    telling, found, go_on = TellingWaiting(ship, every_s=3600), [0], threading.Event()
+
+    def slowly(*what: Any) -> Streams:
+        found[0] += 1
+        go_on.wait(30)
+        return waiting(*what)
+
+    monkeypatch.setattr(edge.waiting, "waiting", slowly)
+    asked = [asyncio.create_task(telling.now()) for _ in range(5)]
+    await until(lambda: found == [1])
+    asked[0].cancel()
+    go_on.set()
+    assert [(await one)["containers"]["records"] for one in asked[1:]] == [7] * 4
+    assert found == [1]
+    await ship.append([readings(7, 2)])
+    assert (await telling.now())["containers"]["records"] == 9
     await ship.stop()
 
 
