@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 DECK_TIER = 82
+"""The usual number of the lowest tier on deck."""
+LOWEST_DECK_TIER = 70
+"""Ships whose deck cargo begins lower number it from 80, or from 72, on; no hold is so deep."""
 NEIGHBOUR_BAYS = 2
 """Two stacks are neighbours along the ship when their bays' numbers differ by so much at most: 33, 34 and 35 are one 40-foot length."""
 _SLOT = re.compile(r"[0-9]{7}")
@@ -22,7 +25,7 @@ StackKey = tuple[int, int, bool]
 @dataclass(frozen=True, slots=True, order=True)
 class Slot:
     """A place aboard, ISO 9711-1: bay (odd for 20', even for 40'), row (00 centre, odd starboard, even port), tier (02.. hold, 82..
-    deck)."""
+    deck, on some ships from 72 on)."""
 
     bay: int
     row: int
@@ -44,8 +47,8 @@ class Slot:
 
     @property
     def on_deck(self) -> bool:
-        """Whether it stands on deck (tier 82 and above)."""
-        return self.tier >= DECK_TIER
+        """Whether it stands on deck (tier 82 and above, and what some ships number lower)."""
+        return self.tier >= LOWEST_DECK_TIER
 
     @property
     def across(self) -> int:

@@ -31,6 +31,7 @@ class Stowage:
             self._stacks.setdefault(slot.stack, []).append(number)
             if slot.on_deck:
                 self._rows[slot.bay] = max(self._rows.get(slot.bay, 0), abs(slot.across))
+        self._deck_tier = min((slot.tier for slot in self.slots.values() if slot.on_deck), default=DECK_TIER)
         self._aftmost = max((slot.bay for slot in self.slots.values()), default=0)
 
     def stack_of(self, number: str) -> list[str]:
@@ -75,7 +76,7 @@ class Stowage:
         slot = self.slots.get(number)
         if slot is None or not slot.on_deck:
             return None
-        height_m = (slot.tier - DECK_TIER) / 2 * TIER_M + BELOW_M
+        height_m = (slot.tier - min(self._deck_tier, DECK_TIER)) / 2 * TIER_M + BELOW_M
         return math.ceil(1000 * math.sqrt(2 * height_m / 9.81))
 
     def at_risk(self, numbers: Iterable[str], mute: Container[str] = ()) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from cargo.slots import LOWEST_DECK_TIER
+
 NOTHING = "–"
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 
@@ -241,7 +243,7 @@ def slot(text: str | None) -> str:
     if len(text) != 7 or not text.isdigit():
         return text
     bay, row, tier = text[:3], text[3:5], text[5:]
-    return f"bay {bay} · row {row} · tier {tier}, {'on deck' if int(tier) >= 82 else 'in the hold'}"
+    return f"bay {bay} · row {row} · tier {tier}, {'on deck' if int(tier) >= LOWEST_DECK_TIER else 'in the hold'}"
 
 
 def event(code: str) -> str:

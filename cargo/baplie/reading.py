@@ -17,7 +17,7 @@ from cargo.baplie.plan import BayPlan, Problem
 from cargo.baplie.segments import Segment, read_segments
 from cargo.identifiers import is_imo, is_locode
 from cargo.registry import Stowed
-from cargo.slots import DECK_TIER, Cell, Slot
+from cargo.slots import DECK_TIER, LOWEST_DECK_TIER, Cell, Slot
 
 DEPARTED, DEPARTS, NEXT_PORT, PORT, STOWED = "136", "133", "61", "5", "147"
 PARTIAL = frozenset({"LOADONLY", "DISCHARGEONLY"})
@@ -199,7 +199,7 @@ def _over_nothing(filled: Mapping[Cell, tuple[str, Segment]]) -> Iterator[Proble
     than any hatch cover carries the first."""
     told: set[str] = set()
     for (bay, row, tier), (container, place) in sorted(filled.items()):
-        lowest = DECK_TIER if tier >= DECK_TIER else FIRST_HOLD_TIER
+        lowest = LOWEST_DECK_TIER if tier >= LOWEST_DECK_TIER else FIRST_HOLD_TIER
         under = [below for below in range(lowest, tier) if (bay, row, below) in filled]
         hangs = max(under) < tier - TIER_STEP if under else tier > HIGHEST_FIRST_TIER
         if hangs and container not in told:

@@ -70,8 +70,9 @@ export function bayPanel(told) {
   const tiers = [...new Set(placed.map((box) => box.tier))].sort((one, other) => other - one);
   const at = new Map(placed.map((box) => [`${box.row}/${box.tier}`, box]));
   const lines = [];
-  tiers.forEach((tier, index) => {
-    if (tier < 80 && (index === 0 || tiers[index - 1] >= 80)) lines.push(h("tr", {}, h("th", {}, ""), h("td", { class: "hatch", colspan: rows.length, title: "hatch cover" })));
+  const below = tiers.find((tier) => placed.some((box) => box.tier === tier && !box.on_deck));
+  tiers.forEach((tier) => {
+    if (tier === below) lines.push(h("tr", {}, h("th", {}, ""), h("td", { class: "hatch", colspan: rows.length, title: "hatch cover" })));
     lines.push(h("tr", {}, h("th", { scope: "row" }, String(tier).padStart(2, "0")), rows.map((row) => h("td", {}, at.has(`${row}/${tier}`) ? cell(at.get(`${row}/${tier}`)) : null))));
   });
   const loose = told.boxes.filter((box) => !box.slot);

@@ -257,6 +257,8 @@ def test_nothing_of_a_file_reaches_the_terminal_that_is_no_letter() -> None:
         (["0340282", "0340284", "0340290"], {2: "stands in tier 90 over nothing: the place above"}),
         (["0340290"], {0: "stands in tier 90 over nothing: no other box is under it"}),
         (["0330282", "0350282", "0340284", "0340286"], {}),
+        (["0340206", "0340272", "0340274"], {}),
+        (["0340280", "0340284"], {1: "stands in tier 84 over nothing: the place above"}),
         (["0340202", "0340206"], {1: "stands in tier 06 over nothing"}),
         (["0330282", "0330284", "0350282", "0340286"], {3: "stands in tier 86 over nothing: the place above"}),
         (["0340206", "0340284"], {}),

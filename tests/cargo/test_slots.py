@@ -31,7 +31,7 @@ def test_sides_rows_and_tiers_as_the_standard_counts_them() -> None:
     assert (slot.bay, slot.row, slot.tier, slot.on_deck, slot.side) == (34, 4, 84, True, "port")
     assert [Slot(2, row, 82).across for row in (0, 1, 2, 3, 4)] == [0, 1, -1, 2, -2]
     assert [Slot(2, row, 82).side for row in (0, 1, 2)] == ["centre", "starboard", "port"]
-    assert [Slot(2, 1, tier).on_deck for tier in (2, 20, 80, 82, 98)] == [False, False, False, True, True]
+    assert [Slot(2, 1, tier).on_deck for tier in (2, 20, 68, 72, 80, 82, 98)] == [False] * 3 + [True] * 4, "72 to 80: some ships"
     assert [Slot(2, row, 82).outboard_rank(rows=2) for row in (4, 3, 2, 0)] == [1, 1, 2, 3]
 
 
@@ -64,3 +64,14 @@ def test_a_fall_aboard_is_no_deeper_than_the_box_stood() -> None:
     stowage = Stowage(Stowed(number, slot, "45G1", "JPTYO", "SGSIN") for number, slot in zip(numbers, slots, strict=True))
     assert [stowage.deck_fall_ms(number) for number in numbers] == [783, 1_726, 2_312, None]
     assert stowage.deck_fall_ms("nowhere") is None
+
+
+def test_tiers_of_a_deck_that_begins_lower_are_as_high_above_it() -> None:
+    """Goal: on a ship whose deck cargo begins in tier 72 a box in tier 80 stands on deck, as high above it as one in tier 90 elsewhere:
+    its silence is no box's below deck, and a fall aboard is no deeper than there."""
+    numbers = [make_container("DUCU", serial) for serial in range(3)]
+    slots = ("0340272", "0340280", "0340218")
+    stowage = Stowage(Stowed(number, slot, "45G1", "JPTYO", "SGSIN") for number, slot in zip(numbers, slots, strict=True))
+    assert [stowage.on_deck(number) for number in numbers] == [True, True, False]
+    assert [stowage.deck_fall_ms(number) for number in numbers] == [783, 1_726, None]
+    assert stowage.under(numbers[1]) == numbers[:1], "deck and hold are apart"

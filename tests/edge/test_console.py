@@ -87,6 +87,8 @@ def test_the_muster_by_bay_says_who_is_gone_and_what_can_not_be_known(bridge: Br
     expect(page.get_by_role("heading", name=f"{tracked - len(STACK)} of {tracked} accounted for")).to_be_visible()
     expect(page.get_by_text(re.compile(r"as of \d\d:\d\d:\d\d UTC · \d+ s ago")).first).to_be_visible()
     expect(page.get_by_text(f"{len(UNTRACKED)} containers carry no tracker")).to_be_visible()
+    page.get_by_role("button", name=re.compile("^Bay 002")).click()
+    expect(page.locator("tr:has(td.hatch) + tr th"), "the hatch cover lies on the hold").to_have_text("04")
     bay = page.get_by_role("button", name=re.compile(r"^Bay 002: 33 of 36 accounted for; .*3 gone"))
     bay.focus()
     bay.press("Enter")
@@ -179,11 +181,17 @@ def test_a_row_where_nothing_stands_keeps_its_place_in_the_bay(bridge: Bridge) -
     page = bridge.enter().page
     shown = """async (rows) => {
         const { bayPanel } = await import("/console/pages.js");
-        const boxes = rows.map((row) => ({ row, tier: 82, slot: "0420082", container: "MSKU0000000", reason: "heard" }));
+        const boxes = rows.map((row) => ({ row, tier: 82, on_deck: true, slot: "0420082", container: "MSKU0000000", reason: "heard" }));
         return [...bayPanel({ bay: "042", at_ms: 0, boxes }).querySelectorAll("thead th")].map((one) => one.textContent);
     }"""
     assert page.evaluate(shown, [1, 8, 2]) == ["tier", "08", "06", "04", "02", "01"]
     assert page.evaluate(shown, [0, 5]) == ["tier", "00", "01", "03", "05"]
+    hatch = """async () => {
+        const { bayPanel } = await import("/console/pages.js");
+        const boxes = [84, 72, 4].map((tier) => ({ row: 1, tier, on_deck: tier > 70, slot: `04201${tier}`, container: "MSKU0000000", reason: "heard" }));
+        return bayPanel({ bay: "042", at_ms: 0, boxes }).querySelector("td.hatch").closest("tr").nextSibling.querySelector("th").textContent;
+    }"""
+    assert page.evaluate(hatch) == "04", "it lies under all that the node says stands on deck"
     bridge.windows.close()
 
 
