@@ -191,7 +191,8 @@ def bays(lines: Sequence[Roll]) -> list[dict[str, Any]]:
 
 
 def box_told(line: Roll, called: Called) -> dict[str, Any]:
-    """One box of a bay: where it stands (row, tier and whether on deck None outside every slot), how it is accounted for, when and by whom it was heard."""
+    """One box of a bay: where it stands (row, tier and whether on deck None outside every slot), how it is accounted for, when and by whom
+    it was heard."""
     slot = Slot.parse(line.slot) if line.slot else None
     return {
         "container": line.container,

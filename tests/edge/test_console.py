@@ -188,8 +188,9 @@ def test_a_row_where_nothing_stands_keeps_its_place_in_the_bay(bridge: Bridge) -
     assert page.evaluate(shown, [0, 5]) == ["tier", "00", "01", "03", "05"]
     hatch = """async () => {
         const { bayPanel } = await import("/console/pages.js");
-        const boxes = [84, 72, 4].map((tier) => ({ row: 1, tier, on_deck: tier > 70, slot: `04201${tier}`, container: "MSKU0000000", reason: "heard" }));
-        return bayPanel({ bay: "042", at_ms: 0, boxes }).querySelector("td.hatch").closest("tr").nextSibling.querySelector("th").textContent;
+        const box = { row: 1, slot: "0420182", container: "MSKU0000000", reason: "heard" };
+        const boxes = [84, 72, 4].map((tier) => ({ ...box, tier, on_deck: tier > 70 }));
+        return bayPanel({ bay: "042", at_ms: 0, boxes }).querySelector("tr:has(td.hatch) + tr th").textContent;
     }"""
     assert page.evaluate(hatch) == "04", "it lies under all that the node says stands on deck"
     bridge.windows.close()
