@@ -7,6 +7,7 @@ may add. The form itself, CCC.1/Circ.7, is transcribed into by hand: its layout 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +29,8 @@ BASES: Mapping[Basis, str] = {
 Holds = Literal["text", "time", "count", "latitude", "longitude", "words"]
 Value = str | int | float | None
 TEXT_CHARS_MAX = 2_000
+_ARC = re.compile(r"([0-9]{1,3})[° -] ?([0-9]{1,2}(?:\.[0-9]+)?)['′]? ?([NSEW])", re.IGNORECASE)
+"""A latitude or longitude as a bridge writes it: `33°54.0' S`, `33 54.0S`, `33-54.0 S`."""
 COUNT_MAX = 30_000
 """More containers than any ship carries."""
 
@@ -112,7 +115,7 @@ def read_given(name: str, text: str) -> Value:
     if line.holds == "time":
         return time_text(_at_ms(name, text))
     if line.holds in ("latitude", "longitude"):
-        return _degrees(name, text, 90.0 if line.holds == "latitude" else 180.0)
+        return _degrees(name, text, *(("NS", 90.0) if line.holds == "latitude" else ("EW", 180.0)))
     if len(text) > TEXT_CHARS_MAX or not all(letter.isprintable() or letter in "\n\t" for letter in text):
         raise ValueError(f"{name} is up to {TEXT_CHARS_MAX:,} printable characters")
     return text
@@ -153,13 +156,17 @@ def _at_ms(name: str, text: str) -> int:
     return at_ms
 
 
-def _degrees(name: str, text: str, most: float) -> float:
+def _degrees(name: str, text: str, ends: str, most: float) -> float:
+    arc = _ARC.fullmatch(text)
     try:
-        degrees = float(text)
+        degrees = float(text) if arc is None else math.nan
     except ValueError:
         degrees = math.nan
+    if arc and arc[3].upper() in ends and float(arc[2]) < 60:
+        degrees = (int(arc[1]) + float(arc[2]) / 60) * (1 if arc[3].upper() == ends[0] else -1)
     if not -most <= degrees <= most:
-        raise ValueError(f"{name} is {-most:g} to {most:g} degrees, south and west negative, not {text!r}")
+        as_written = position_text(-33.9, ends)
+        raise ValueError(f"{name} is {-most:g} to {most:g} degrees, south and west negative, or like {as_written}, not {text!r}")
     return degrees
 
 

@@ -151,13 +151,13 @@ export function percent(share) {
   return (share * 100).toFixed(share >= 0.99 ? 2 : 0);
 }
 
+function arc(degrees, ends) {
+  const tenths = Math.round(Math.abs(degrees) * 600); // of a minute: 59.96 of them are the next degree
+  return `${Math.floor(tenths / 600)}°${((tenths % 600) / 10).toFixed(1).padStart(4, "0")}′ ${ends[degrees < 0 ? 1 : 0]}`;
+}
+
 export function position(where) {
-  if (!where) return "position not known";
-  const text = (degrees, ends) => {
-    const tenths = Math.round(Math.abs(degrees) * 600); // of a minute: 59.96 of them are the next degree
-    return `${Math.floor(tenths / 600)}°${((tenths % 600) / 10).toFixed(1).padStart(4, "0")}′ ${ends[degrees < 0 ? 1 : 0]}`;
-  };
-  return `${text(where.latitude_deg, "NS")} ${text(where.longitude_deg, "EW")}`;
+  return where ? `${arc(where.latitude_deg, "NS")} ${arc(where.longitude_deg, "EW")}` : "position not known";
 }
 
 function incidentCard(one, board) {
@@ -262,7 +262,8 @@ function linesForm(report) {
   const inputs = [];
   const rows = report.form.map((line) => {
     const filled = report.lines[line.name];
-    const text = filled.value === null ? "" : String(filled.value);
+    const ends = { latitude: "NS", longitude: "EW" }[line.holds];
+    const text = filled.value === null ? "" : ends ? arc(filled.value, ends) : String(filled.value);
     let holds = h("span", {}, text || "not known");
     if (!fixed) {
       const known = { key: `${linesOf(report)}${line.name}`, "aria-label": line.title };

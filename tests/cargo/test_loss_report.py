@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cargo.bookings import Registry
 from cargo.lossdraft import final_draft, next_draft
-from cargo.lossform import LINES, read_given
+from cargo.lossform import LINES, read_given, told
 from cargo.lossreport import Receipt, Report, ReportBook, Sending, acknowledge, approve, edit, mark_sent
 from cargo.losstext import WIDTH, report_text
 from cargo.registry import Entry
@@ -305,6 +305,9 @@ def test_what_was_sent_stands_though_an_edit_of_before_comes_after_it() -> None:
         ("occurred_at", "2026-05-01T04:00:00", "a time with its zone"),
         ("latitude_deg", "91", "-90 to 90"),
         ("longitude_deg", "nan", "-180 to 180"),
+        ("longitude_deg", "180°06.0' W", "-180 to 180"),
+        ("latitude_deg", "33°60.0' S", "33°54.0' S"),
+        ("latitude_deg", "151°12.0' E", "33°54.0' S"),
         ("wind", "strong\x07", "printable"),
         ("weather", "bad", "no line 'weather'"),
     ],
@@ -312,6 +315,13 @@ def test_what_was_sent_stands_though_an_edit_of_before_comes_after_it() -> None:
 def test_what_a_line_can_not_hold_is_refused(name: str, text: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         read_given(name, text)
+
+
+@pytest.mark.parametrize("text", ["33°54.0' S", "33 54.0S", "33-54 s", "33° 54.0′ S", "-33.9"])
+def test_a_position_is_given_as_a_bridge_writes_it(text: str) -> None:
+    """And as the report itself does: what `told` writes is read again."""
+    assert told("latitude_deg", read_given("latitude_deg", text)) == "33°54.0' S"
+    assert read_given("longitude_deg", told("longitude_deg", -151.2)) == pytest.approx(-151.2)
 
 
 def test_all_that_is_wrong_with_an_edit_is_told_together() -> None:

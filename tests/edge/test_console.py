@@ -227,9 +227,12 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     page.get_by_role("button", name="Take it back").click()
     expect(page.get_by_label("The number is")).to_have_value("ESTIMATED")
     assert {row["body"]["state"] for row in bridge.process.rows("reports")} == {"draft"}
+    expect(page.get_by_label("Latitude")).to_have_value("36°06.0′ N")
+    page.get_by_label("Latitude").fill("36 07.5 N")
     page.get_by_label("Seen afloat").fill("2")
     page.get_by_role("button", name="Keep what I changed").click()
-    expect(page.get_by_text(f"Kept as given by {MASTER}: 1 line.").first).to_be_visible()
+    expect(page.get_by_text(f"Kept as given by {MASTER}: 2 lines.").first).to_be_visible()
+    expect(page.get_by_label("Latitude")).to_have_value("36°07.5′ N")
     expect(page.get_by_label("Seen afloat")).to_have_value("2")
     narrow(tab)
     expect(page.get_by_role("row", name=re.compile("Seen afloat"))).to_contain_text(f"given {MASTER}")
