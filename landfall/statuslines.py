@@ -60,8 +60,7 @@ def others(told: Told, whose: str) -> Iterator[str]:
     """Of the other nodes of this ship or port, if it has any: which is in session, and what it lacks of what is here."""
     peers, words = told["link"]["peers"], []
     for name in told["companions"]:
-        lacks = f"in session, still lacks {peers[name]['backlog_records']:,} records" if name in peers else "not in session"
-        words.append(f"{name} {lacks}")
+        words.append(f"{name} in session, still lacks {_lacks(peers[name]):,} records" if name in peers else f"{name} not in session")
     if words:
         yield f"other nodes of this {whose}: {'; '.join(words)}"
 
@@ -97,6 +96,11 @@ def sessions(link: Told) -> Table:
     """A row for each peer in session: what passed, and what it still lacks of what is for it."""
     table = Table("link to", "class", "sent bytes", "received bytes", "sent records", "still lacks", box=None, header_style="bold")
     for name, peer in link["peers"].items():
-        counts = (peer[what] for what in ("sent_bytes", "received_bytes", "sent_records", "backlog_records"))
+        counts = (peer["sent_bytes"], peer["received_bytes"], peer["sent_records"], _lacks(peer))
         table.add_row(name, peer["link"], *(f"{count:,}" for count in counts))
     return table
+
+
+def _lacks(peer: Told) -> int:
+    """How many records of what is for a peer are not known to be on its disk: those not yet sent, and those it has not acknowledged."""
+    return int(peer["backlog_records"]) + int(peer["unacknowledged_records"])

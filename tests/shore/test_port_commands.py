@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 
 from landfall.cli import main
 from tests.cargo.sea import START_MS
-from tests.edge.aboard import publish_all
+from tests.edge.aboard import Gateway, publish_all
 from tests.node.process import wait
 from tests.shore.pair import OF_PORT, Paired, stage
 
@@ -65,3 +68,16 @@ def test_what_the_quay_brought_and_how_standby_and_links_stand(tmp_path: Path, c
         one.kill()
         code, told = run(capsys, "status", "-c", str(one.config))
         assert (code, "'quay-a' can not be reached" in told, "start it with `landfall port`" in told) == (2, True, True), told
+
+
+def test_what_was_sent_and_is_not_acknowledged_is_still_lacked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A standby that takes nothing in (here a process that stands still, in session as long as nobody misses its word)."""
+    with stage(tmp_path, OF_PORT, START_MS, []) as all_:
+        one, other = all_.nodes
+        publish_all(one.mqtt_port, [(BOX, json.dumps(READING).encode())], all_.tails)
+        wait(lambda: "quay-b in session, still lacks 0 records" in run(capsys, "status", "-c", str(one.config))[1], all_.tails)
+        os.kill(other.pid, signal.SIGSTOP)
+        boxes = [(f"landfall/containers/MSKU{at:07}/reading", json.dumps(READING).encode()) for at in range(100)]
+        with Gateway(one.mqtt_port, boxes):
+            lacking = re.compile(r"quay-b in session, still lacks [1-9]\d\d records")
+            wait(lambda: bool(lacking.search(run(capsys, "status", "-c", str(one.config))[1])), all_.tails)
