@@ -8,7 +8,7 @@ const TOKEN = "landfall.token";
 const NAME = "landfall.name";
 const PAGES = { muster: "Muster", alerts: "Alerts", loss: "Loss", link: "Link & backlog" };
 
-export const seen = { page: "muster", board: null, bay: null, box: null, ship: null, report: null, bayBoxes: null, said: null, wrong: null };
+export const seen = { page: "muster", board: null, bay: null, box: null, ship: null, report: null, bayBoxes: null, bring: null, said: null, wrong: null };
 let shown = "";
 let answeredAt = 0;
 let trouble = null;
@@ -187,6 +187,11 @@ function draw(always) {
     app.replaceChildren(...(sessionStorage.getItem(TOKEN) ? frame() : [login()]));
     for (const one of unfolded) app.querySelector(`summary[data-key="${CSS.escape(one || "")}"]`)?.parentElement.setAttribute("open", "");
     if (key) app.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+    const wanted = seen.bring && app.querySelector(seen.bring);
+    if (wanted) {
+      wanted.scrollIntoView({ block: "nearest" });
+      seen.bring = null;
+    }
   }
   tick();
 }

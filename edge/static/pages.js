@@ -47,7 +47,7 @@ function bayButton(one) {
   const name = one.bay === "none" ? "no list" : one.bay;
   const title = `Bay ${name}: ${count(one.accounted)} of ${count(one.instrumented)} accounted for; ${Object.entries(one.reasons).map(([reason, number]) => `${number} ${REASONS[reason]}`).join(", ")}`;
   const grave = one.reasons.gone || one.reasons.missing;
-  return h("button", { key: `bay-${one.bay}`, class: grave ? "wrongbay" : "", "aria-pressed": String(seen.bay === one.bay), "aria-label": title, title, onclick: () => show({ bay: one.bay, box: null, bayBoxes: seen.bay === one.bay ? seen.bayBoxes : null }) },
+  return h("button", { key: `bay-${one.bay}`, class: grave ? "wrongbay" : "", "aria-pressed": String(seen.bay === one.bay), "aria-label": title, title, onclick: () => show({ bay: one.bay, box: null, bring: `#bay-${one.bay}`, bayBoxes: seen.bay === one.bay ? seen.bayBoxes : null }) },
     h("span", { class: "n" }, name, shape(worst)), h("span", { class: "small num muted" }, one.instrumented ? `${count(one.accounted)} / ${count(one.instrumented)}` : "no tracker"));
 }
 
@@ -76,7 +76,7 @@ export function bayPanel(told) {
     lines.push(h("tr", {}, h("th", { scope: "row" }, String(tier).padStart(2, "0")), rows.map((row) => h("td", {}, at.has(`${row}/${tier}`) ? cell(at.get(`${row}/${tier}`)) : null))));
   });
   const loose = told.boxes.filter((box) => !box.slot);
-  return h("section", { class: "panel" },
+  return h("section", { class: "panel", id: `bay-${told.bay}` },
     h("h2", {}, told.bay === "none" ? "Heard aboard, on no list" : `Bay ${told.bay}`), h("p", { class: "small muted" }, "seen from aft: port left, starboard right · as of ", when(told.at_ms)),
     placed.length ? h("div", { class: "hold" }, h("table", { class: "bay" }, h("thead", {}, h("tr", {}, h("th", {}, "tier"), rows.map((row) => h("th", { scope: "col" }, String(row).padStart(2, "0"))))), h("tbody", {}, lines))) : null,
     loose.length ? h("div", { class: "bays" }, loose.map(cell)) : null);
@@ -84,13 +84,13 @@ export function bayPanel(told) {
 
 function cell(box) {
   const name = `${box.container}, ${box.slot ? `slot ${box.slot}` : "on no list"}: ${REASONS[box.reason]}`;
-  return h("button", { key: `box-${box.container}`, class: `cell ${box.reason}`, "aria-pressed": String(seen.box === box.container), "aria-label": name, title: name, onclick: () => show({ box: box.container }) }, shape(box.reason), h("span", { class: "tail mono" }, box.container.slice(4)));
+  return h("button", { key: `box-${box.container}`, class: `cell ${box.reason}`, "aria-pressed": String(seen.box === box.container), "aria-label": name, title: name, onclick: () => show({ box: box.container, bring: "#box" }) }, shape(box.reason), h("span", { class: "tail mono" }, box.container.slice(4)));
 }
 
 function boxPanel(told) {
   const box = told.boxes.find((one) => one.container === seen.box);
   if (!box) return h("section", { class: "panel" }, h("h2", {}, "A box"), h("p", { class: "muted" }, "Choose a box: when and by which gateway it was heard, and what you can say of it."));
-  return h("section", { class: "panel", "aria-label": `Box ${box.container}` },
+  return h("section", { class: "panel", id: "box", "aria-label": `Box ${box.container}` },
     h("h2", { class: "mono" }, box.container), h("p", { class: box.reason }, shape(box.reason), ` ${REASONS[box.reason]}`),
     h("dl", {}, h("dt", {}, "Slot"), h("dd", { class: "mono" }, box.slot || "on no list"), h("dt", {}, "Last heard"), h("dd", {}, when(box.last_heard_at_ms)), h("dt", {}, "By gateway"), h("dd", {}, box.gateway || "none yet"), h("dt", {}, "The watch says"), h("dd", {}, STATES[box.state] || "never heard of")),
     box.may_say.length ? sayForm(box) : h("p", { class: "small muted" }, "Neither silent nor lost: there is nothing to say of it."));

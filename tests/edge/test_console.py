@@ -104,6 +104,9 @@ def test_the_muster_by_bay_says_who_is_gone_and_what_can_not_be_known(bridge: Br
     expect(box).to_contain_text("GW-0")
     pictures(tab, "console", tmp_path)
     narrow(tab)
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.get_by_role("button", name=re.compile("^Bay 006")).click()
+    expect(page.get_by_role("heading", name="Bay 006")).to_be_in_viewport()
     bridge.windows.close()
 
 
