@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -19,6 +20,10 @@ from intake.settings import IntakeSettings
 from streams.clock import Clock
 from streams.log import Log
 from streams.metrics import Metrics
+
+SWITCH_S = 0.001
+"""So long a thread of the process may keep the others waiting, such as the watch those that decode and commit what sensors brought: each
+takes its turn a dozen times a commit. Python's own 5 ms made a hundred publishers' longest waits half as long again."""
 
 
 class OtherDisks(Elsewhere, Protocol):
@@ -133,4 +138,5 @@ class Intake:
         pipeline = Pipeline(sink, log, node, self._clock, self._metrics, given, self._others, self._companions, self.strangers)
         gc.collect()
         gc.freeze()  # what is here will stay: to look through all of it again and again would hold sensors up, 0.1 s each time
+        sys.setswitchinterval(SWITCH_S)
         return pipeline
