@@ -12,7 +12,7 @@ export const seen = { page: "muster", board: null, bay: null, box: null, ship: n
 let shown = "";
 let answeredAt = 0;
 let trouble = null;
-let polling = false;
+let polling = null;
 
 /** An element; `on…` are listeners, `key` finds it again after the page is drawn anew, null children are left out. */
 export function h(tag, attributes = {}, ...children) {
@@ -113,15 +113,17 @@ export async function ask(path, body = null) {
 /** Does something and says how it ended; the page is drawn with the news. What was typed for it stays in its fields, whose keys begin as `fields` say, unless it was done. */
 export async function act(done, work, ...fields) {
   seen.wrong = seen.said = null;
+  const told = { said: null, wrong: null };
   try {
     await work();
     forget(...fields);
-    seen.said = done;
+    told.said = done;
   } catch (problem) {
-    seen.wrong = problem.name === "TimeoutError" ? "The node did not answer in time: look whether it was done before doing it again." : `Not done: ${problem.message}.`;
+    told.wrong = problem.name === "TimeoutError" ? "The node did not answer in time: look whether it was done before doing it again." : `Not done: ${problem.message}.`;
   }
-  document.getElementById("spoken").textContent = seen.wrong || seen.said || "";
-  await poll();
+  await latest();
+  Object.assign(seen, told);
+  document.getElementById("spoken").textContent = told.wrong || told.said;
   draw(true);
 }
 
@@ -138,12 +140,24 @@ export function show(what) {
   Object.assign(seen, { said: null, wrong: null }, what);
   location.hash = seen.page;
   draw(true);
-  poll();
+  latest();
 }
 
-async function poll() {
-  if (polling || !sessionStorage.getItem(TOKEN)) return;
-  polling = true;
+/** Asks the node once; who asks while that is under way has the same answer. */
+function poll() {
+  return (polling ??= look().finally(() => {
+    polling = null;
+  }));
+}
+
+/** The news from now on: an answer that is under way may be of before. */
+async function latest() {
+  await polling;
+  await poll();
+}
+
+async function look() {
+  if (!sessionStorage.getItem(TOKEN)) return;
   try {
     const board = await (await ask("/ship/board")).json();
     const bay = seen.page === "muster" && seen.bay ? await bayOf(seen.bay, board) : null;
@@ -155,8 +169,6 @@ async function poll() {
     trouble = null;
   } catch (problem) {
     trouble = problem.name === "TypeError" ? "can not be reached" : problem.name === "TimeoutError" ? "does not answer in time" : `says: ${problem.message}`;
-  } finally {
-    polling = false;
   }
   draw(false);
 }
@@ -223,7 +235,7 @@ function login() {
     sessionStorage.setItem(NAME, name.value.trim());
     sessionStorage.setItem(TOKEN, token.value.trim());
     seen.wrong = null;
-    await poll();
+    await latest();
     draw(true);
   };
   return h("form", { class: "login", onsubmit: enter }, h("h1", {}, "Landfall console"), h("p", { class: "muted" }, "Served by this ship's own node. Nothing leaves the ship but what her links carry."),

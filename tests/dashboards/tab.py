@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, WebSocket, expect, sync_playwright
+from playwright.sync_api import APIResponse, Browser, BrowserContext, Locator, Page, Route, WebSocket, expect, sync_playwright
 
 PASSWORD = "landfall-demo"
 CHROMIUM = "/usr/bin/chromium"
@@ -129,3 +129,23 @@ def _watched(context: BrowserContext, url: str) -> Tab:
 
 def _text(payload: str | bytes) -> str:
     return payload if isinstance(payload, str) else payload.decode("utf-8", errors="replace")
+
+
+@contextmanager
+def answered_late(page: Page, url: str) -> Iterator[None]:
+    """What the page asks for at `url` again and again was answered before the block, in which something is sent, and comes after it."""
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    page.route(url, hold)
+    while not held:
+        page.wait_for_timeout(50)
+    with page.expect_response(lambda answer: answer.request.method == "POST"):
+        yield
+    [(route, before)] = held
+    route.fulfill(response=before)

@@ -20,7 +20,7 @@ from streams.log import Append
 from streams.records import Record, to_batch
 from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
-from tests.dashboards.tab import Tab, Windows, browser
+from tests.dashboards.tab import Tab, Windows, answered_late, browser
 from tests.edge.aboard import TOKEN, ShipProcess, fleet_clock, message, publish_all, ship
 from tests.landfall.commands import run
 from tests.node.process import wait
@@ -79,8 +79,7 @@ def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
 
 
 def test_the_muster_by_bay_says_who_is_gone_and_what_can_not_be_known(bridge: Bridge, tmp_path: Path) -> None:
-    """The counts, with their time and age; each box of a bay by shape and word, when and by which gateway it was heard; and by keyboard
-    alone."""
+    """The counts, with time and age; each box of a bay by shape and word, when and by which gateway it was heard; by keyboard alone."""
     tab = bridge.enter()
     page = tab.page
     tracked = BOXES - len(UNTRACKED)
@@ -326,9 +325,11 @@ def test_the_final_report_closes_the_incident_and_the_muster_goes_on_saying_who_
     page.get_by_role("button", name="Draft the FINAL").first.click()
     page.get_by_role("button", name=re.compile("^2. FINAL")).click()
     page.get_by_label("The number is").select_option("COUNTED")
-    page.get_by_role("button", name="Keep what I changed").click()
+    with answered_late(page, "**/ship/board"):
+        page.get_by_role("button", name="Keep what I changed").click()
     expect(page.get_by_text(f"Kept as given by {MASTER}: 1 line.").first).to_be_visible()
     page.get_by_role("button", name=f"Approve as {MASTER}").click()
+    expect(page.get_by_text(f"Approved by {MASTER}.").first).to_be_visible()
     page.get_by_label("by what means").fill("Inmarsat-C")
     page.get_by_role("button", name="Write down as sent now").click()
     title = "2 containers probably overboard, 1 of them for certain, reported for good"
