@@ -8,7 +8,6 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,37 +19,16 @@ from streams.log import Append
 from streams.records import Record, to_batch
 from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
-from tests.dashboards.tab import Tab, Windows, answered_late, browser
-from tests.edge.aboard import TOKEN, ShipProcess, fleet_clock, message, publish_all, ship
+from tests.dashboards.tab import Tab, answered_late, browser
+from tests.edge.aboard import TOKEN, fleet_clock, message, publish_all, ship
+from tests.edge.bridge import MASTER, Bridge
 from tests.landfall.commands import run
 from tests.node.process import wait
 
 UNTIL_MS = LOST_AT_MS + HOUR_MS
-MASTER = "Master Moe"
 BOXES, UNTRACKED = 160, frozenset({3, 7, 30, 31, 101})
 
 pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tests/dashboards/tab.py
-
-
-@dataclass
-class Bridge:
-    """A ship three minutes after a stack fell, and her console in a browser."""
-
-    process: ShipProcess
-    folder: Path
-    windows: Windows
-
-    def enter(self, who: str = MASTER, token: str = TOKEN) -> Tab:
-        """A new tab, logged in with this token."""
-        tab = self.windows.tab()
-        tab.page.goto(f"{self.process.url}/console")
-        tab.page.get_by_label("Your name").fill(who)
-        tab.page.get_by_label("The node's token").fill(token)
-        tab.page.get_by_role("button", name="Log in").click()
-        return tab
-
-    def alerts(self) -> list[dict[str, Any]]:
-        return [row["body"] for row in self.process.rows("alerts")]
 
 
 @pytest.fixture(scope="module")
@@ -206,11 +184,9 @@ ASHORE = """async () => {
 }"""
 
 
-def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tmp_path: Path) -> None:
-    """What a line may not hold is refused in a sentence, and nothing typed is lost or left out by that; the rest is kept with who gave it;
-    the files are what the log says."""
-    tab = bridge.enter()
-    page = tab.page
+def test_what_a_line_may_not_hold_is_refused_and_nothing_typed_is_lost_or_left_out(bridge: Bridge) -> None:
+    """It is said in a sentence that is in view; what was typed stays until it is kept or taken back, and nothing is approved over it."""
+    page = bridge.enter().page
     loss = page.get_by_role("button", name="Loss", exact=True)
     loss.click()
     page.get_by_role("button", name=re.compile("^1. INITIAL")).click()
@@ -229,6 +205,15 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     page.get_by_role("button", name="Take it back").click()
     expect(page.get_by_label("The number is")).to_have_value("ESTIMATED")
     assert {row["body"]["state"] for row in bridge.process.rows("reports")} == {"draft"}
+    bridge.windows.close()
+
+
+def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tmp_path: Path) -> None:
+    """What is given is kept with who gave it; the files are what the log says."""
+    tab = bridge.enter()
+    page = tab.page
+    page.get_by_role("button", name="Loss", exact=True).click()
+    page.get_by_role("button", name=re.compile("^1. INITIAL")).click()
     expect(page.get_by_label("Latitude")).to_have_value("36°06.0′ N")
     page.get_by_label("Latitude").fill("36 07.5 N")
     page.get_by_label("Seen afloat").fill("2")
