@@ -305,12 +305,15 @@ function sentForm(report) {
   const to = field("select", { key: "sent-to" }, Object.entries(RECIPIENTS).map(([value, title]) => h("option", { value }, title)));
   const name = field("input", { key: "sent-name", maxlength: 200, placeholder: "RCC Australia" });
   const means = field("input", { key: "sent-means", maxlength: 200, required: true, placeholder: "Inmarsat-C, VHF 16, e-mail" });
+  const at = field("input", { key: "sent-at", type: "datetime-local" });
   const keep = (event) => {
     event.preventDefault();
     document.activeElement.blur();
-    actOn(report, "Not written down", `Written down: sent to ${RECIPIENTS[to.value]}.`, () => ask("/ship/report", { do: "sent", report: report.report_id, by: myName(), to: to.value, name: name.value, means: means.value }), "sent-");
+    const sent = { do: "sent", report: report.report_id, by: myName(), to: to.value, name: name.value, means: means.value, ...(at.value ? { sent_at_ms: Date.parse(`${at.value}Z`) } : {}) };
+    actOn(report, "Not written down", `Written down: sent to ${RECIPIENTS[to.value]}.`, () => ask("/ship/report", sent), "sent-");
   };
-  return h("form", { class: "row", onsubmit: keep, "aria-label": "Write down that it was sent" }, h("label", { class: "grow" }, h("span", {}, "It went to"), to), h("label", { class: "grow" }, h("span", {}, "who that is"), name), h("label", { class: "grow" }, h("span", {}, "by what means"), means), h("button", { class: "main", key: "sent" }, "Write down as sent now"));
+  const fields = [["It went to", to], ["who that is", name], ["by what means", means], ["when, UTC (empty: now)", at]].map(([title, one]) => h("label", { class: "grow" }, h("span", {}, title), one));
+  return h("form", { class: "row", onsubmit: keep, "aria-label": "Write down that it was sent" }, fields, h("button", { class: "main", key: "sent" }, "Write down as sent"));
 }
 
 // Link and backlog

@@ -8,6 +8,7 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +233,8 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     page.get_by_label("who that is").fill("RCC Japan")
     page.get_by_label("It went to").select_option("COASTAL_STATE")
     page.get_by_label("by what means").fill("Inmarsat-C")
-    page.get_by_role("button", name="Write down as sent now").click()
+    page.get_by_label("when, UTC").fill(datetime.fromtimestamp((UNTIL_MS - 10 * MINUTE_MS) / 1000, UTC).strftime("%Y-%m-%dT%H:%M"))
+    page.get_by_role("button", name="Write down as sent").click()
     expect(page.get_by_role("cell", name="Nearest coastal State RCC Japan", exact=True)).to_be_visible()
     page.get_by_label("Who acknowledged it at Nearest coastal State RCC Japan").fill("duty officer Sato")
     page.get_by_role("button", name="Acknowledged now").click()
@@ -243,6 +245,8 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
         page.get_by_role("button", name="PDF").click()
     assert saved.value.path().read_bytes().startswith(b"%PDF-")
     assert saved.value.suggested_filename.endswith("-1.pdf")
+    sendings = [row["body"]["sending"] for row in bridge.process.rows("reports") if row["body"].get("sending")]
+    assert [one["sent_at_ms"] for one in sendings] == [UNTIL_MS - 10 * MINUTE_MS]
     states = [row["body"]["state"] for row in bridge.process.rows("reports")]
     assert states[-5:] == ["edited", "edited", "approved", "sent", "sent"], "the last is the receipt"
     expect(page.get_by_text(f"Of what is written in the reports {len(states)} records are not ashore yet.")).to_be_visible()
@@ -316,7 +320,7 @@ def test_the_final_report_closes_the_incident_and_the_muster_goes_on_saying_who_
     page.get_by_role("button", name=f"Approve as {MASTER}").click()
     expect(page.get_by_text(f"Approved by {MASTER}.").first).to_be_visible()
     page.get_by_label("by what means").fill("Inmarsat-C")
-    page.get_by_role("button", name="Write down as sent now").click()
+    page.get_by_role("button", name="Write down as sent").click()
     title = "2 containers probably overboard, 1 of them for certain, reported for good"
     expect(page.get_by_role("heading", name=title)).to_be_visible()
     closed = page.locator("section.alert.closed", has=page.get_by_role("heading", name=title))
