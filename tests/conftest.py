@@ -17,6 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.fanout.kafka import Kafka
 from tests.node.forked import LOADED
+from tests.support import times
 
 # As in the Makefile, for whoever runs pytest without it: else each of the hundreds of processes of a run compiles our code anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -56,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     What dies in a test is a process, which can not tell memory from a disk; a power cut and a full disk are played, by cutdisk.py and
     refusingdisk.py of tests/streams. Waiting for the disk is saved: a third of the time of tests of nodes.
     """
+    times.register(config)
     if "TMPDIR" not in os.environ and not is_asked_for("torture", config) and is_roomy(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
