@@ -7,7 +7,6 @@ RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ca-certificates mosquitto python3 python3-venv \
     && python3 -m deploy.setup run \
     && .venv/bin/python -m deploy.setup.kafka \
-    && .venv/bin/python -m hq.fanout.rehearsal \
     && rm -rf .cache/ivy .cache/tmp .cache/lock /var/lib/apt/lists/* /tmp/* ~/.cache
 ENV PATH=/opt/landfall/.venv/bin:$PATH PYTHONUNBUFFERED=1
 CMD ["landfall", "--help"]

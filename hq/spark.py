@@ -16,7 +16,6 @@ from pydantic import Field
 from pyspark.sql import SparkSession
 
 from hq.java import java_home, spark_jars
-from hq.keptclasses import kept_classes
 from hq.source import LandfallSource
 from hq.sparkhome import spark_home
 from streams.tables import SettingsTable, given
@@ -48,11 +47,10 @@ def start_spark(settings: SparkSettings, scratch: Path) -> SparkSession:
 
     Sets JAVA_HOME, SPARK_HOME and PYSPARK_PYTHON for the processes that Spark starts.
     """
-    java, home = java_home(), spark_home()
-    os.environ["JAVA_HOME"], os.environ["SPARK_HOME"] = str(java), str(home)
+    os.environ["JAVA_HOME"], os.environ["SPARK_HOME"] = str(java_home()), str(spark_home())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder: SparkSession.Builder = SparkSession.builder
-    for name, value in _configuration(settings, scratch, kept_classes(home, java)).items():
+    for name, value in _configuration(settings, scratch).items():
         builder = builder.config(name, value)
     with end_put_off():
         spark = builder.getOrCreate()
@@ -85,14 +83,13 @@ def _end_quietly(spark: SparkSession) -> None:
         server.handle_error = lambda *_: told.debug("PySpark's accumulators", exc_info=True)
 
 
-def _configuration(settings: SparkSettings, scratch: Path, classes: Path) -> dict[str, str]:
-    shared = f'"-XX:SharedArchiveFile={classes}"' if classes.is_file() else ""
+def _configuration(settings: SparkSettings, scratch: Path) -> dict[str, str]:
     return {
         "spark.app.name": "landfall analytics",
         "spark.master": settings.master,
         "spark.jars": ",".join(str(jar) for jar in spark_jars()),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": " ".join(filter(None, (DRIVER_STACK, shared, settings.java_options))),
+        "spark.driver.extraJavaOptions": " ".join(filter(None, (DRIVER_STACK, settings.java_options))),
         "spark.driver.host": "127.0.0.1" if settings.master.startswith("local") else "0.0.0.0",
         "spark.scheduler.mode": "FAIR",
         "spark.local.dir": str(scratch),

@@ -1,21 +1,17 @@
-"""The folder Spark is started from: its programs and jars and Delta's, and beside them the classes that a rehearsal kept ready.
+"""The folder that Spark is started from: its programs, its jars and Delta's.
 
-PySpark's own folder has PySpark once more, as a zip, which each of Spark's Python processes would compile anew. And classes can be kept of
-the jars alone that Java is started with.
+PySpark's own folder also holds PySpark as a zip, which each of Spark's Python processes would compile again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
 from hq import java
-from hq.keptclasses import digest
-
-HOMES = "home-*"
-"""How homes are called below SPARK_CACHE."""
 
 
 def spark_home() -> Path:
@@ -28,7 +24,8 @@ def spark_home() -> Path:
     assert spec.origin is not None
     pyspark = Path(spec.origin).parent
     jars = sorted([*(pyspark / "jars").glob("*.jar"), *java.spark_jars()])
-    home = java.SPARK_CACHE / f"home-{digest(*(f'{jar} {jar.stat().st_size} {int(jar.stat().st_mtime)}' for jar in jars))}"
+    words = "\n".join(f"{jar} {jar.stat().st_size} {int(jar.stat().st_mtime)}" for jar in jars)
+    home = java.SPARK_CACHE / f"home-{hashlib.sha256(words.encode()).hexdigest()[:16]}"
     if home.is_dir():
         return home
     fresh = home.with_name(f"{home.name}.{os.getpid()}")

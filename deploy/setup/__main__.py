@@ -11,9 +11,7 @@ from pathlib import Path
 from deploy.setup import checks, debian, packages
 from deploy.setup.places import BUILD_LOCK, JARS_LOCK, KAFKA_LOCK, LOG, RUN_LOCK, VENV_PYTHON, stamp, stamps
 from deploy.setup.progress import StepFailed, run
-from hq.java import KAFKA_CACHE, SPARK_CACHE, Jar, locked_jars, locked_kafka_jars
-from hq.keptclasses import KEPT
-from hq.sparkhome import HOMES
+from hq.java import Jar, locked_jars, locked_kafka_jars
 from landfall.demo import ports
 
 
@@ -38,9 +36,7 @@ def main() -> int:
         packages.make_ready(for_tests)
         _fetch_jars("spark", "Spark's jars", JARS_LOCK, locked_jars())
         if for_tests:
-            _rehearse("rehearsal", "a rehearsal of Spark (a minute, once)", "hq.rehearsal", JARS_LOCK, SPARK_CACHE.glob(HOMES))
             _fetch_jars("kafka", "Kafka's jars", KAFKA_LOCK, locked_kafka_jars())
-            _rehearse("broker", "a rehearsal of Kafka", "hq.fanout.rehearsal", KAFKA_LOCK, KAFKA_CACHE.glob(KEPT))
     except StepFailed as failed:
         print(f"\n{failed}\nRun the same command again once that is mended: it goes on where it stopped.", file=sys.stderr)
         return 1
@@ -61,14 +57,6 @@ def _fetch_jars(step: str, title: str, lock: Path, jars: list[Jar]) -> None:
     digest = _digest_with_packages(lock)
     if stamps().get(step) != digest or not all(jar.path.is_file() for jar in jars):
         run(title, (str(VENV_PYTHON), "-m", f"deploy.setup.{step}"), LOG)
-        stamp(step, digest)
-
-
-def _rehearse(step: str, title: str, module: str, lock: Path, kept: Iterator[Path]) -> None:
-    """It starts once, so that it starts quicker from then on: worth its time where it starts often, as tests let it."""
-    digest = _digest_with_packages(lock)
-    if stamps().get(step) != digest or not any(kept):
-        run(title, (str(VENV_PYTHON), "-m", module), LOG)
         stamp(step, digest)
 
 

@@ -18,8 +18,7 @@ from typing import Any, get_args
 from hq.child import started
 from hq.fanout.settings import KafkaBrokerSettings
 from hq.health import serve_health
-from hq.java import KAFKA_CACHE, java_home, kafka_jars
-from hq.keptclasses import kept_classes
+from hq.java import java_home, kafka_jars
 from hq.running import Running, running, stop_when_asked
 from streams.errors import Misuse, RetryLater
 from streams.listening import bound
@@ -127,10 +126,10 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
 
 
 @contextmanager
-def serving(settings: KafkaBrokerSettings, *java_options: str) -> Iterator[subprocess.Popen[bytes]]:
+def serving(settings: KafkaBrokerSettings) -> Iterator[subprocess.Popen[bytes]]:
     """The broker under way, of a folder that is ready; ended after the block, and with this process. Call it from the main thread."""
     properties = _write(settings.folder / "server.properties", _properties(settings, settings.folder / "log"))
-    command = java_command(settings, "serve", (*java_options, "kafka.Kafka", str(properties)))
+    command = java_command(settings, "serve", ("kafka.Kafka", str(properties)))
     process = started(command)
     try:
         yield process
@@ -147,20 +146,14 @@ def java_command(settings: KafkaBrokerSettings, name: str, words: Sequence[str])
     """Starts Java with these words, which are in a file that only its owner reads: passwords are among them, and all see a command line."""
     logging_settings = _write(settings.folder / "log4j2.yaml", _LOG4J)
     heap = (f"-Xms{settings.heap_mb // 2}m", f"-Xmx{settings.heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    java = java_home()
-    options = (*heap, *_kept(kept_classes(KAFKA_CACHE, java)), f"-Dlog4j2.configurationFile={logging_settings}", *class_path(), *words)
+    options = (*heap, f"-Dlog4j2.configurationFile={logging_settings}", *class_path(), *words)
     quoted = "\n".join(f'"{word}"' for word in options)
-    return [str(java / "bin" / "java"), f"@{_write(settings.folder / f'{name}.words', quoted)}"]
+    return [str(java_home() / "bin" / "java"), f"@{_write(settings.folder / f'{name}.words', quoted)}"]
 
 
 def class_path() -> tuple[str, str]:
     """The broker's, as Java is told of it."""
     return "-cp", os.pathsep.join(map(str, kafka_jars()))
-
-
-def _kept(classes: Path) -> tuple[str, ...]:
-    """Java leaves them alone where they do not fit, and its warning of that is no news for whoever reads the broker's words."""
-    return (f"-XX:SharedArchiveFile={classes}", "-Xlog:all=error,cds=off") if classes.is_file() else ()
 
 
 def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:

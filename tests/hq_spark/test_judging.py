@@ -4,7 +4,6 @@ agree, because something came late, or is another here, that is seen."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,23 +14,10 @@ import pytest
 
 from cargo.agreement import RULES
 from hq.analytics.judging import put_in_time
-from hq.java import java_home
-from hq.keptclasses import kept_classes
-from hq.sparkhome import spark_home
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
 from tests.hq_spark.judgedfleet import CHANGED, DARK, GONE, LATE, NODES, UNTAUGHT, box_says, hour, lived, said_aboard, said_on_quay, tables
 
 OTHER = {number(at) for at in (LATE, DARK, CHANGED, GONE, UNTAUGHT)}
-JUDGE = """
-import sys
-from pathlib import Path
-from hq.spark import SparkSettings, start_spark
-from landfall.cli import main
-folder = Path(sys.argv[1])
-spark = start_spark(SparkSettings(master="local[1]", driver_memory="1g", shuffle_partitions=1), folder / "scratch")
-(folder / "maps").write_text(Path(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read_text())
-main(["judge", "--json", "-c", sys.argv[2]])
-"""
 SETTINGS = """
 log_dir = "{folder}/log"
 tables_dir = "{folder}"
@@ -51,8 +37,8 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
-def spoken(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    """What `landfall judge --json` says of the fleet's tables, and the files that its Java has mapped."""
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What `landfall judge --json` says of the fleet's tables."""
     folder = tmp_path_factory.mktemp("fleet")
     places = [lived(folder, "albatross", f"aboard/{SHIP}", said_aboard()), lived(folder, "tokyo", "registry", said_on_quay())]
     tables(folder, places)
@@ -61,16 +47,17 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], st
     config = folder / "analytics.toml"
     config.write_text(SETTINGS.format(folder=folder, places="\n".join(f'{node} = "{place}"' for node, place in NODES.items())))
     ran = subprocess.run(
-        [sys.executable, "-c", JUDGE, str(folder), str(config)], capture_output=True, text=True, env=os.environ, timeout=900
+        [sys.executable, "-m", "landfall", "judge", "--json", "-c", str(config)], capture_output=True, text=True, timeout=900
     )
     assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout), (folder / "maps").read_text()
+    spoken: dict[str, Any] = json.loads(ran.stdout)
+    return spoken
 
 
 @pytest.fixture(scope="module")
-def episodes(spoken: tuple[dict[str, Any], str]) -> list[Episode]:
+def episodes(spoken: dict[str, Any]) -> list[Episode]:
     """Each episode in both accounts."""
-    found: list[Episode] = spoken[0]["episodes"]
+    found: list[Episode] = spoken["episodes"]
     return found
 
 
@@ -112,9 +99,9 @@ def test_another_reading_or_another_setting_is_seen(episodes: list[Episode]) -> 
     assert verdicts(of(episodes, UNTAUGHT)) == [("humidity", "untold")]
 
 
-def test_each_reading_is_judged_once(spoken: tuple[Mapping[str, Any], str]) -> None:
+def test_each_reading_is_judged_once(spoken: Mapping[str, Any]) -> None:
     """What came twice is one; what is not at headquarters is not judged there, nor the ship's own where it is ahead of her boxes'."""
-    counts = {place: told["readings"] for place, told in spoken[0]["places"].items()}
+    counts = {place: told["readings"] for place, told in spoken["places"].items()}
     came = {"ship/" + SHIP: said_aboard(), "quay/JPTYO": said_on_quay()}
     apart = {place: {(one.topic, one.device, one.device_at_ms) for _, one in said} for place, said in came.items()}
     ahead = sum(1 for at_ms, one in said_aboard() if "." in one.topic and at_ms >= hour(49.5))
@@ -133,10 +120,3 @@ def test_a_clock_that_is_hours_behind_is_put_right_as_the_place_does_it() -> Non
     wrong = [put.column("order_at_ms")[n].as_py() - at for n, at in enumerate(at_ms)]
     assert max(abs(ms) for n, ms in enumerate(wrong) if n % 40 == 7) <= 40 * MINUTE_MS
     assert not any(ms for n, ms in enumerate(wrong) if n % 40 != 7)
-
-
-def test_java_works_with_the_classes_that_set_up_kept(spoken: tuple[Mapping[str, Any], str]) -> None:
-    """Java maps them only when they were made by it and for these very jars."""
-    kept = kept_classes(spark_home(), java_home())
-    assert kept.is_file(), "no rehearsal with this Java: run `.venv/bin/python -m hq.rehearsal`"
-    assert str(kept) in spoken[1]

@@ -1,4 +1,4 @@
-"""Goal: Spark is started from a folder of its own, whole whoever makes it, and Java is given the classes that a rehearsal kept."""
+"""Goal: Spark is started from a folder of its own, which is whole whoever makes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 
 from hq import java
 from hq.java import locked_jars
-from hq.keptclasses import kept_classes
 from hq.spark import end_put_off
 from hq.sparkhome import spark_home
 
@@ -48,17 +47,10 @@ def test_it_has_sparks_programs_its_jars_and_deltas_and_no_second_pyspark(cache:
     assert spark_home() == home
 
 
-def test_other_jars_have_another_home_and_another_java_other_classes(cache: Path, tmp_path: Path) -> None:
+def test_other_jars_have_another_home(cache: Path) -> None:
     home = spark_home()
     locked_jars()[0].path.write_bytes(b"newer")
     assert spark_home() != home
-    older, newer = tmp_path / "java", tmp_path / "other"
-    older.mkdir()
-    newer.mkdir()
-    assert kept_classes(home, older) != kept_classes(home, newer)
-    before = kept_classes(home, older)
-    (older / "release").write_text('JAVA_VERSION="25"')
-    assert kept_classes(home, older) != before
 
 
 def test_several_processes_that_make_it_at_once_have_the_same_one(cache: Path) -> None:
