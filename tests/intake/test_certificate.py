@@ -15,6 +15,7 @@ import pytest
 from intake.settings import EndpointSettings
 from streams.errors import Misuse
 from streams.link import renewing
+from streams.link.certificates import Described
 from tests.intake.stand import DEADLINE_S, eventually, stand
 from tests.intake.test_endpoint import self_signed
 
@@ -53,15 +54,23 @@ async def test_one_in_its_place_is_shown_while_the_node_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While only one of the two files is new, the old one is shown on. Of one that expires soon `exceptions` hear, once."""
-    monkeypatch.setattr(renewing, "LOOK_EVERY_S", 0.05)
+    looked, describe = list[bytes](), renewing.describe
+
+    def noted(content: bytes) -> Described:
+        looked.append(content)
+        return describe(content)
+
+    monkeypatch.setattr(renewing, "describe", noted)
+    monkeypatch.setattr(renewing, "LOOK_EVERY_S", 0.01)
     caplog.set_level(logging.INFO, "landfall.node")
     certificate, key = self_signed(tmp_path)
     before = certificate.read_text()
     async with stand(tmp_path, EndpointSettings(port=0, tls_certificate=certificate, tls_key=key)) as one:
         port = one.endpoint.port
         assert await shown_at(port) == before
+        await eventually(lambda: len(one.reports) == 1)
         (tmp_path / "new").mkdir()
-        new_certificate, new_key = self_signed(tmp_path / "new")
+        new_certificate, new_key = self_signed(tmp_path / "new", days=2)
         after = new_certificate.read_text()
         new_certificate.replace(certificate)
         await eventually(lambda: "the certificate of the MQTT endpoint is not renewed" in caplog.text)
@@ -69,6 +78,5 @@ async def test_one_in_its_place_is_shown_while_the_node_runs(
         new_key.replace(key)
         await eventually(lambda: "the MQTT endpoint shows another certificate from now on" in caplog.text)
         assert await shown_at(port) == after
-        await asyncio.sleep(10 * renewing.LOOK_EVERY_S)
-    assert set(one.reports) == {"the MQTT endpoint's certificate expires soon"}
-    assert len(one.reports) <= 2, "of each once, however often it is looked at"
+        await eventually(lambda: looked.count(after.encode()) > 3)
+    assert one.reports == ["the MQTT endpoint's certificate expires soon"] * 2, "of each once, however often it is looked at"

@@ -374,8 +374,8 @@ async def test_over_tls(tmp_path: Path) -> None:
         assert len(one.rows("containers")) == 1
 
 
-def self_signed(folder: Path) -> tuple[Path, Path]:
-    """A certificate for localhost and its key, as PEM files."""
+def self_signed(folder: Path, days: int = 1) -> tuple[Path, Path]:
+    """A certificate for localhost, valid for `days` from now, and its key, as PEM files."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)
@@ -386,7 +386,7 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
         .public_key(key.public_key())
         .serial_number(1)
         .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
         .sign(key, hashes.SHA256())
     )

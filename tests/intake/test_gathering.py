@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -12,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from intake import broker as broker_intake
 from intake import pipeline as pipelines
 from intake.arrivals import Outcome, Publish
+from intake.broker import READ_REST_S
 from intake.pipeline import FLOOD_MESSAGES, GATHER_STEP_S
 from intake.subscriber import Subscriber
 from intake.waiting import BATCH_BYTES
@@ -22,9 +21,10 @@ from streams.log import Append, Appended
 from streams.logs.files import FileLog
 from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import TOPIC, Publisher, Stand, eventually, payload, stand, stored
-from tests.intake.test_broker import subscribed
+from tests.intake.test_broker import fed
 
 FLOOD = FLOOD_MESSAGES + 44
+FOR_EVER_S = 3_600.0
 
 
 class Gateway:
@@ -170,18 +170,28 @@ async def test_who_stands_beside_a_flood_waits_for_no_more_of_it(tmp_path: Path,
 
 
 async def test_what_a_broker_writes_one_by_one_is_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rest_s, reads, read = 0.2, list[int](), Subscriber.read
+    """It rests after it has read: here until all that is published is with the broker."""
+    reads, rests, read, loop = list[int](), list[Callable[[], None]](), Subscriber.read, asyncio.get_running_loop()
+    call_later = loop.call_later
 
     def counting(subscriber: Subscriber) -> list[Publish]:
         brought = read(subscriber)
         reads.append(len(brought))
         return brought
 
-    monkeypatch.setattr(broker_intake, "READ_REST_S", rest_s)
-    monkeypatch.setattr(Subscriber, "read", counting)
     with mosquitto(tmp_path) as broker:
-        began_s = time.monotonic()
-        async with subscribed(tmp_path, broker.port) as (log, _):
+        async with fed(tmp_path, broker.port) as (log, _, intake):
+
+            def held_back(delay_s: float, ends: Callable[..., None], *arguments: object) -> asyncio.TimerHandle:
+                if delay_s == READ_REST_S and intake.broker_connected:
+                    rests.append(partial(ends, *arguments))
+                    delay_s = FOR_EVER_S
+                return call_later(delay_s, ends, *arguments)
+
+            monkeypatch.setattr(Subscriber, "read", counting)
+            monkeypatch.setattr(loop, "call_later", held_back)
+            await eventually(lambda: bool(rests))
             await asyncio.to_thread(publish_one_by_one, broker.port, 30)
+            rests.pop()()
             await eventually(lambda: len(stored(log, "containers")) == 30)
-        assert len(reads) <= 2 + (time.monotonic() - began_s) / rest_s
+    assert [count for count in reads if count] == [30]

@@ -34,6 +34,14 @@ from tests.intake.test_watching import FALLS_MS, UNTIL_MS, Aboard, voyage
 
 LOST = {number(box) for box in range(3)}
 PARTS = 40
+LOOKS = 3
+"""After so many the watch waits for the other node: it has looked before."""
+
+
+@pytest.fixture(autouse=True)
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake.catchingup, "LOOK_S", 0.005)
+    monkeypatch.setattr(intake.watching, "GATHER_S", 0.0)
 
 
 class Pair:
@@ -89,6 +97,16 @@ async def watched(aboard: Aboard, lacked: Callable[[], int | None]) -> AsyncIter
         await committer.close()
 
 
+def noted(lacked: Callable[[], int | None], looks: list[int | None]) -> Callable[[], int | None]:
+    """The same; each answer is added to `looks`."""
+
+    def look() -> int | None:
+        looks.append(lacked())
+        return looks[-1]
+
+    return look
+
+
 def lost(aboard: Aboard) -> list[str]:
     """The boxes it told as lost."""
     return [topic for topic, body in aboard.made() if body.get("rule") == "lost_container"]
@@ -106,8 +124,9 @@ async def test_no_stream_of_the_other_node_runs_ahead_of_another(tmp_path: Path,
         await eventually(pair.aboard.judged)
     pair.hears(said[len(before) :])
     pair.brings(first)
-    async with watched(pair.aboard, pair.lacked) as watching:
-        await asyncio.sleep(2 * intake.catchingup.LOOK_S)
+    looks: list[int | None] = []
+    async with watched(pair.aboard, noted(pair.lacked, looks)) as watching:
+        await eventually(lambda: len(looks) >= LOOKS)
         pair.brings("containers" if first == "ships" else "ships")
         await eventually(pair.aboard.judged)
         summary: Any = (await watching.call_roll()).summary
@@ -136,8 +155,9 @@ async def test_nobody_is_waited_for_for_ever(tmp_path: Path, lacks: int | None, 
     """Where no other node answers, or what it says it has never comes: the watch goes on alone."""
     pair = Pair(tmp_path)
     pair.aboard.append(voyage())
-    async with watched(pair.aboard, lambda: lacks):
-        await asyncio.sleep(2 * intake.catchingup.LOOK_S)
+    looks: list[int | None] = []
+    async with watched(pair.aboard, noted(lambda: lacks, looks)):
+        await eventually(lambda: len(looks) >= LOOKS)
         assert not pair.aboard.judged()
         pair.aboard.clock.advance(intake.catchingup.MEETS_S if lacks is None else PATIENCE_S)
         await eventually(pair.aboard.judged)

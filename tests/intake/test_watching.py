@@ -20,11 +20,11 @@ from cargo.registry import entry_body
 from cargo.snapshot import snapshot_of
 from cargo.state import WatchSettings
 from intake.musters import Musters
-from intake.watching import GIVES_WAY_ROWS, LOOK_S, Watching
+from intake.watching import GIVES_WAY_ROWS, Watching
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
-from streams.log import Append
+from streams.log import Append, Log
 from streams.logs.files import FileLog
 from streams.metrics import Metrics
 from streams.records import Record, to_batch
@@ -34,6 +34,11 @@ from tests.intake.stand import eventually, stored
 FALLS_MS = SAILS_MS + HOUR_MS
 UNTIL_MS = FALLS_MS + HOUR_MS
 PARTS = 6
+
+
+@pytest.fixture(autouse=True)
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake.watching, "GATHER_S", 0.0)
 
 
 def voyage() -> list[Heard]:
@@ -247,7 +252,7 @@ async def test_a_backlog_is_judged_at_one_go_though_no_step_of_it_is_full(tmp_pa
     aboard.log.close()
 
 
-async def test_a_fall_in_calm_water_is_told_though_nothing_more_is_heard(tmp_path: Path) -> None:
+async def test_a_fall_in_calm_water_is_told_though_nothing_more_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: nobody speaks for a minute after a box fell over the side: the bridge is told by the node's own time, not before its half
     minute of silence, and a watch that takes all steps again makes no more of it."""
     sea, aboard = Sea(boxes=48), Aboard(tmp_path)
@@ -258,6 +263,15 @@ async def test_a_fall_in_calm_water_is_told_though_nothing_more_is_heard(tmp_pat
         aboard.append([one])
     committer, settings = GroupCommitter(aboard.log), WatchSettings(Place("ship-a", ship=SHIP))
     watching = Watching(settings, aboard.folder, aboard.clock, Metrics("ship"), print, (f"aboard/{SHIP}",))
+    monkeypatch.setattr(intake.watching, "LOOK_S", 0.005)
+    looks, read_and_judge = list[int](), watching._read_and_judge
+
+    def noted(log: Log) -> Any:
+        made = read_and_judge(log)
+        looks.append(aboard.clock.at_ms)
+        return made
+
+    monkeypatch.setattr(watching, "_read_and_judge", noted)
     running = asyncio.create_task(watching.run(aboard.log, committer))
 
     def lost() -> list[str]:
@@ -265,7 +279,7 @@ async def test_a_fall_in_calm_water_is_told_though_nothing_more_is_heard(tmp_pat
 
     await eventually(lambda: aboard.judged() or running.done())
     aboard.clock.advance(38)
-    await asyncio.sleep(2 * LOOK_S)
+    await eventually(lambda: looks.count(aboard.clock.at_ms) > 1 or running.done())
     assert not lost()
     aboard.clock.advance(10)
     await eventually(lambda: bool(lost()) or running.done())

@@ -19,6 +19,7 @@ from streams.log import Append, Appended
 from streams.logs.files import FileLog
 from streams.records import Record, to_batch
 from streams.words import Position
+from tests.intake.stand import DEADLINE_S, eventually
 
 EVER, OTHER = "9321483", "9839430"
 BOXES = ("MSKU1234565", "CSQU3054383", "TGHU7599330")
@@ -202,16 +203,26 @@ class Telling(FileLog):
 
 
 @pytest.mark.parametrize("turns", range(8))
-async def test_it_ends_when_asked_in_whichever_turn_of_the_loop_something_comes(tmp_path: Path, turns: int) -> None:
+async def test_it_ends_when_asked_in_whichever_turn_of_the_loop_something_comes(
+    tmp_path: Path, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A cancel that comes together with the word that the log grew is obeyed too: else a node would never end."""
+    waits, timeout = list[float](), asyncio.timeout
+
+    def noted(delay_s: float) -> asyncio.Timeout:
+        waits.append(delay_s)
+        return timeout(delay_s)
+
     log = Telling(tmp_path / "log", tmp_path / "marker", "hq", BlockCodec(), StillClock())
     forwarding = asyncio.create_task(Forwarding(lambda *_, **__: None).run(log, Mortal(log, 0, after=False)))
-    await asyncio.sleep(0.2)  # it has taken up its memory and waits
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "timeout", noted)
+        await eventually(lambda: len(waits) == 2)  # once it has read what there is, it waits for more
     assert log.said is not None
     log.said(frozenset({"alerts"}))
     for _ in range(turns):
         await asyncio.sleep(0)
     forwarding.cancel()
-    await asyncio.wait((forwarding,), timeout=5)
+    await asyncio.wait((forwarding,), timeout=DEADLINE_S)
     assert forwarding.cancelled()
     log.close()
