@@ -169,9 +169,7 @@ async def test_that_it_listens_again_is_kept_with_its_step(tmp_path: Path) -> No
     sea, aboard = Sea(boxes=48), Aboard(tmp_path)
     heard = [*[one for one in sea.readings(FALLS_MS) if one.order_at_ms < FALLS_MS - MINUTE_MS], *fall(sea, 3, FALLS_MS)]
     aboard.told()
-    for one in heard:
-        aboard.clock.at_ms = one.order_at_ms + 500
-        aboard.append([one])
+    aboard.hears(heard)
     await aboard.watch()
     assert not lost(aboard)
     aboard.clock.at_ms = FALLS_MS + 5 * MINUTE_MS

@@ -7,6 +7,7 @@ import json
 import random
 import threading
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,7 +34,7 @@ from tests.intake.stand import eventually, stored
 
 FALLS_MS = SAILS_MS + HOUR_MS
 UNTIL_MS = FALLS_MS + HOUR_MS
-PARTS = 6
+PARTS = 4
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +64,18 @@ class Aboard:
             if said:
                 self.log.append([Append(stream, to_batch([Record(one.topic, one.device, one.device_at_ms, one.signals) for one in said]))])
 
+    def hears(self, readings: list[Heard]) -> None:
+        """These are appended as time goes on: those of the last hour one by one, those before it a quarter of an hour together."""
+        live_at_ms = readings[-1].order_at_ms - HOUR_MS
+
+        def commit(one: Heard) -> int:
+            return one.order_at_ms // (15 * MINUTE_MS) if one.order_at_ms < live_at_ms else one.order_at_ms
+
+        for _, some in groupby(readings, key=commit):
+            together = list(some)
+            self.clock.at_ms = together[-1].order_at_ms + 500
+            self.append(together)
+
     def told(self) -> None:
         self.log.append([Append(f"aboard/{SHIP}", to_batch([Record(one.topic, body=entry_body(one)) for one in Sea(boxes=24).entries()]))])
 
@@ -89,9 +102,13 @@ class Aboard:
         assert running.cancelled(), running
 
     def judged(self) -> bool:
-        last = {row.record.topic: (row.record.body or {})["position"] for row in stored(self.log, "consumers")}
-        streams = (f"aboard/{SHIP}", "containers", "ships")
-        return bool(last) and all(last[f"watch/{stream}"] == self.log.position(stream).to_json() for stream in streams)
+        return all(self._stands_at(stream) == self.log.position(stream).to_json() for stream in (f"aboard/{SHIP}", "containers", "ships"))
+
+    def _stands_at(self, stream: str) -> object:
+        """The Position that the watch has committed; None before it has any."""
+        for batch in self.log.latest("consumers", f"watch/{stream}"):
+            return (next(batch.rows()).record.body or {})["position"]
+        return None
 
     def made(self) -> list[tuple[str, dict[str, Any]]]:
         return [(row.record.topic, dict(row.record.body or {})) for stream in ("alerts", "events") for row in stored(self.log, stream)]
@@ -101,10 +118,14 @@ def sorted_made(aboard: Aboard) -> list[str]:
     return sorted(json.dumps(one, sort_keys=True) for one in aboard.made())
 
 
-@pytest.fixture
-async def whole(tmp_path: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What a watch makes that is never broken off."""
-    aboard = Aboard(tmp_path / "whole")
+    return asyncio.run(_never_broken_off(tmp_path_factory.mktemp("whole")))
+
+
+async def _never_broken_off(folder: Path) -> list[str]:
+    aboard = Aboard(folder)
     aboard.told()
     readings = voyage()
     for part in range(PARTS):
@@ -258,9 +279,7 @@ async def test_a_fall_in_calm_water_is_told_though_nothing_more_is_heard(tmp_pat
     sea, aboard = Sea(boxes=48), Aboard(tmp_path)
     heard = [*[one for one in sea.readings(FALLS_MS) if one.order_at_ms < FALLS_MS - MINUTE_MS], *fall(sea, 3, FALLS_MS)]
     aboard.log.append([Append(f"aboard/{SHIP}", to_batch([Record(one.topic, body=entry_body(one)) for one in sea.entries()]))])
-    for one in heard:
-        aboard.clock.at_ms = one.order_at_ms + 500
-        aboard.append([one])
+    aboard.hears(heard)
     committer, settings = GroupCommitter(aboard.log), WatchSettings(Place("ship-a", ship=SHIP))
     watching = Watching(settings, aboard.folder, aboard.clock, Metrics("ship"), print, (f"aboard/{SHIP}",))
     monkeypatch.setattr(intake.watching, "LOOK_S", 0.005)
