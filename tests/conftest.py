@@ -17,7 +17,10 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.fanout.kafka import Kafka
 from tests.node.forked import LOADED
-from tests.support import times
+from tests.support import leaks, times
+from tests.support.leaks import no_process_is_left
+
+__all__ = ["no_process_is_left"]
 
 # As in the Makefile, for whoever runs pytest without it: else each of the hundreds of processes of a run compiles our code anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -58,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     refusingdisk.py of tests/streams. Waiting for the disk is saved: a third of the time of tests of nodes.
     """
     times.register(config)
+    leaks.watch_sqlite()
     if "TMPDIR" not in os.environ and not is_asked_for("torture", config) and is_roomy(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
@@ -130,6 +134,7 @@ class OneKafka:
             self._held_free = [os.open(os.devnull, os.O_RDONLY) for _ in range(HELD_FREE)]
             self.broker = Kafka(folder)
             self.broker.start()
+            leaks.SHARED.add(self.broker.pid)
         return self.broker
 
     def end(self) -> None:

@@ -8,6 +8,15 @@ import pytest
 
 from tests.e2e.played import Played, play
 from tests.e2e.voyage import Voyage
+from tests.support.leaks import descendants, kill_what_is_left
+
+
+@pytest.fixture(scope="package", autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """The voyage's processes serve all modules of this folder."""
+    before = descendants()
+    yield
+    kill_what_is_left(before)
 
 
 @pytest.fixture(scope="package")

@@ -51,6 +51,12 @@ class Process:
         environment = ENVIRONMENT | ({CRASH_VARIABLE: crash_at} if crash_at else {})
         self._running = Forked("landfall", (self._word, "--config", str(self._config)), environment, self.words)
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        assert self._running is not None
+        return self._running.pid
+
     def ended(self) -> int:
         """Its exit code, once it has ended by itself."""
         assert self._running is not None
@@ -99,6 +105,11 @@ class Kafka:
         """SIGKILL to the broker itself; what it had not yet written to its own files is lost to it."""
         os.kill(self.java(), signal.SIGKILL)
         self._process.ended()
+
+    @property
+    def pid(self) -> int:
+        """Our process, which started the broker's own."""
+        return self._process.pid
 
     def java(self) -> int:
         """The broker's own process."""
