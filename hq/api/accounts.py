@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -112,6 +112,8 @@ class Accounts:
         return (Account(*row[:5]), row[5]) if row else None
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, isolation_level=None, timeout=10)
-        connection.execute("PRAGMA synchronous=FULL")
+        with ExitStack() as failed:
+            connection = failed.enter_context(closing(sqlite3.connect(self._path, isolation_level=None, timeout=10)))
+            connection.execute("PRAGMA synchronous=FULL")
+            failed.pop_all()
         return connection

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +65,11 @@ def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
     def _connected(connection: Any, _: Any) -> None:
         connection.isolation_level = None
         pragmas = ["PRAGMA query_only=ON"] if read_only else ["PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL"]
-        for pragma in [*pragmas, "PRAGMA cache_size=-65536", "PRAGMA temp_store=MEMORY"]:
-            connection.execute(pragma)
+        with ExitStack() as failed:
+            failed.callback(connection.close)  # the pool does not know it yet
+            for pragma in [*pragmas, "PRAGMA cache_size=-65536", "PRAGMA temp_store=MEMORY"]:
+                connection.execute(pragma)
+            failed.pop_all()
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

@@ -10,9 +10,9 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import xxhash
@@ -85,10 +85,20 @@ class IndexReader:
         Raises Unreadable.
         """
         try:
-            connection = sqlite3.connect(uri_to_read(path), uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S)
-            return cls(connection, path)
+            return cls.over(
+                sqlite3.connect(uri_to_read(path), uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S), path
+            )
         except (OSError, sqlite3.OperationalError) as problem:
             raise unreadable(path, problem) from problem
+
+    @classmethod
+    def over(cls, connection: sqlite3.Connection, path: Path) -> Self:
+        """Look up through `connection`, which is closed with this object, and at once when `path` does not open. Raises OSError."""
+        with ExitStack() as failed:
+            failed.enter_context(closing(connection))
+            reader = cls(connection, path)
+            failed.pop_all()
+        return reader
 
     def close(self) -> None:
         """Release the database."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,14 +67,16 @@ class IndexWriter(IndexReader):
         try:
             if path.exists() and (damaged := sum_problem(path)) is not None:
                 raise IndexDamaged(damaged)
-            writer = cls(disk.connect(path), path)
+            writer = cls.over(disk.connect(path), path)
         except (OSError, sqlite3.OperationalError) as problem:
             raise disk_refused(problem) from problem
         try:
-            writer._prepare()
-            writer._disk = disk
+            with ExitStack() as failed:
+                failed.callback(writer.close)
+                writer._prepare()
+                writer._disk = disk
+                failed.pop_all()
         except (*UNREADABLE, IndexDamaged) as problem:
-            writer.close()
             if is_refusal(problem):
                 raise disk_refused(problem) from problem
             raise IndexDamaged(f"the log's index does not open: {problem}") from problem

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -60,10 +61,11 @@ def open_log(
 def open_reader(folder: Path, codec: Codec, passed_over: PassedOver | None = None) -> AnyReader:
     """A reader of the log in `folder`, from any process; `passed_over` as IndexView's. Raises FileNotFoundError where there is no log."""
     if not in_kafka(folder):
-        reader = FileLogReader(folder, codec, passed_over=passed_over)
-        if not in_kafka(folder):  # which a log in a Kafka says before it has an index
-            return reader
-        reader.close()
+        with ExitStack() as unused:
+            reader = unused.enter_context(closing(FileLogReader(folder, codec, passed_over=passed_over)))
+            if not in_kafka(folder):  # which a log in a Kafka says before it has an index
+                unused.pop_all()
+                return reader
     from streams.logs.kafka.reading import KafkaLogReader
 
     return KafkaLogReader(folder, codec, passed_over)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from streams.block import Codec
-from streams.errors import Misuse, RetryLater
+from streams.errors import Misuse
 from streams.logs.aside import Aside
 from streams.logs.disk import Disk
 from streams.logs.disowned import Disowned
@@ -108,9 +108,5 @@ class LogFolder:
         return replace(opened, index=IndexWriter.open_for(path, self.disk), doubt=lost or opened.doubt)
 
     def _replay(self, index: IndexWriter, *, whole: bool) -> Opened:
-        try:
-            placing = Placing(self.codec, self.disowned, self.marker.reached)
-            return Replay(self.path, placing, self.aside, index, whole=whole).run()
-        except RetryLater:
-            index.close()
-            raise
+        placing = Placing(self.codec, self.disowned, self.marker.reached)
+        return Replay(self.path, placing, self.aside, index, whole=whole).run()

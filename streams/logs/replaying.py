@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -92,13 +93,14 @@ class Replay:
         self._damages: list[Damage] = []
 
     def run(self) -> Opened:
-        """Everything up to the last whole frame is in the book and the index. Raises IndexDamaged."""
+        """Everything up to the last whole frame is in the book and the index. Raises IndexDamaged, RetryLater; the index is closed then."""
         try:
-            return self._run()
-        except (IndexDamaged, *UNREADABLE) as problem:
-            self._index.close()
-            if isinstance(problem, IndexDamaged):
-                raise
+            with ExitStack() as failed:
+                failed.callback(self._index.close)
+                opened = self._run()
+                failed.pop_all()
+            return opened
+        except UNREADABLE as problem:
             raise IndexDamaged(f"the log's index does not work: {problem}") from problem
 
     def _run(self) -> Opened:

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -301,9 +301,11 @@ class KafkaKeeper:
         if (damaged := wal_problem(path)) is not None:
             told.warning("the index: %s: cut short with the power, or damaged; what follows in it is taken from the broker", damaged)
         try:
-            index = IndexWriter.open_for(path, self._disk)
-            book = index.load()
-            index.verify(book)
+            with ExitStack() as failed:
+                index = failed.enter_context(closing(IndexWriter.open_for(path, self._disk)))
+                book = index.load()
+                index.verify(book)
+                failed.pop_all()
         except IndexDamaged as problem:
             told.warning("the index is damaged, and built anew from the broker: %s", problem)
             return self._rebuilt()
@@ -313,9 +315,9 @@ class KafkaKeeper:
         """The index made anew beside the old one, which `release` closes, and put in its place: readers see the one or the other."""
         path, beside = self._place.folder / INDEX_NAME, self._place.folder / f"new-{INDEX_NAME}"
         remove_index(beside)
-        book, index = Book(), IndexWriter.open_for(beside, self._disk)
-        self._follower.follow(book, index)
-        index.close()
+        book = Book()
+        with closing(IndexWriter.open_for(beside, self._disk)) as index:
+            self._follower.follow(book, index)
         release()
         remove_index(path)
         put_in_place(beside, path)
