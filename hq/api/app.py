@@ -53,7 +53,7 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        with teller, closing(ServingReader(settings.database_url)) as reader:
+        with closing(log), teller, closing(ServingReader(settings.database_url)) as reader:
             registrar = Registrar(log, door, clock)
             desk = ReportDesk(log, registrar)
             signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)

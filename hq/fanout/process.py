@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 
 from hq.fanout.fanning import Fanout
@@ -45,4 +45,5 @@ class TellingFanout:
 
 @contextmanager
 def _fanning(settings: FanoutSettings, running: Running) -> Iterator[TellingFanout]:
-    yield TellingFanout(Fanout(opened_log(settings.log), settings, running.metrics, running.clock), running)
+    with closing(opened_log(settings.log)) as log:
+        yield TellingFanout(Fanout(log, settings, running.metrics, running.clock), running)

@@ -57,7 +57,6 @@ class TellingProjector:
 
 @contextmanager
 def _projecting(settings: ProjectorSettings, running: Running) -> Iterator[TellingProjector]:
-    with closing(ServingDatabase(settings.database_url)) as database:
-        reader = opened_log(settings.log)
+    with closing(ServingDatabase(settings.database_url)) as database, closing(opened_log(settings.log)) as reader:
         projector = Projector(reader, database, running.clock, running.metrics, routes(settings.places), settings.step_records_max)
         yield TellingProjector(projector, running, settings.metrics_every_s)

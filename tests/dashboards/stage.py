@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,14 +122,13 @@ class Projecting:
             self._thread.join(STARTED_S_MAX)
 
     def _run(self, whole: threading.Event) -> None:
-        reader = FileLogReader(self.folder, BlockCodec())
-        one = Projector(reader, ServingDatabase(self.url), self.clock, Metrics("projector"), routes(PLACES), 20_000)
-        one.start()
-        while not self._stop.is_set():
-            if one.step() == 0:
-                whole.set()
-                self._stop.wait(0.1)
-        one.database.close()
+        with closing(FileLogReader(self.folder, BlockCodec())) as reader, closing(ServingDatabase(self.url)) as database:
+            one = Projector(reader, database, self.clock, Metrics("projector"), routes(PLACES), 20_000)
+            one.start()
+            while not self._stop.is_set():
+                if one.step() == 0:
+                    whole.set()
+                    self._stop.wait(0.1)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from cargo.identifiers import make_container
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append
+from streams.logs.filereading import FileLogReader
 from streams.logs.files import FileLog
 from streams.records import Record, to_batch
 from streams.words import Coordinates
@@ -25,6 +27,12 @@ class Headquarters:
         self.folder = folder / "hq"
         self.log = FileLog(self.folder, folder / "hq.marker", "hq", BlockCodec(), StillClock(NOW_MS))
         self._steps = 0
+
+    def reader(self) -> FileLogReader:
+        """Another process's view of the log; it is closed when nothing refers to this object any more."""
+        reader = FileLogReader(self.folder, BlockCodec())
+        weakref.finalize(self, reader.close)
+        return reader
 
     def append(self, stream: str, records: Sequence[Record]) -> list[Coordinates]:
         """Durable at headquarters."""

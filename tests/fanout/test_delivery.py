@@ -14,9 +14,7 @@ from hq.fanout import kafka as door
 from hq.fanout.broker import MECHANISMS
 from hq.fanout.fanning import Fanout
 from hq.fanout.settings import FanoutSettings, KafkaBrokerSettings
-from streams.codec import BlockCodec
 from streams.errors import NotAllowed, RetryLater
-from streams.logs.files import FileLogReader
 from streams.logs.kafka import client
 from streams.logs.kafka.client import check_lets_in, client_settings, producer_settings
 from streams.logs.kafka.settings import KafkaAccess, Mechanism
@@ -32,7 +30,7 @@ def make(kafka: Kafka, hq: Headquarters, access: dict[str, Any], **more: Any) ->
     """A fan-out that reaches its Kafka so."""
     usual = {"brokers": kafka.address, "username": "landfall", "password": PASSWORD}
     told = {"log": str(hq.folder), "kafka": usual | access, **more}
-    return Fanout(FileLogReader(hq.folder, BlockCodec()), FanoutSettings.model_validate(told), Metrics("fanout"))
+    return Fanout(hq.reader(), FanoutSettings.model_validate(told), Metrics("fanout"))
 
 
 def config(kafka: Kafka, topic: str) -> dict[str, str]:

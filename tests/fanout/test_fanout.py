@@ -20,7 +20,7 @@ from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.errors import NotAllowed
 from streams.log import Append
-from streams.logs.files import FileLog, FileLogReader
+from streams.logs.files import FileLog
 from streams.logs.kafka.client import client_settings
 from streams.metrics import Metrics
 from streams.ranges import RangeSet
@@ -44,7 +44,7 @@ def settings_for(kafka: Kafka, hq: Headquarters, **more: Any) -> dict[str, Any]:
 def make(kafka: Kafka, hq: Headquarters, **more: Any) -> Fanout:
     """A fan-out in this process, started."""
     settings = FanoutSettings.model_validate(settings_for(kafka, hq, **more))
-    fanout = Fanout(FileLogReader(hq.folder, BlockCodec()), settings, Metrics("fanout"))
+    fanout = Fanout(hq.reader(), settings, Metrics("fanout"))
     fanout.start()
     return fanout
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import cache
@@ -48,10 +49,17 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     one.close()
 
 
+class OwningProjector(Projector):
+    """A projector of which weak references can be made."""
+
+
 def make_projector(log: Path, url: str, step_records_max: int = 20_000) -> Projector:
-    """A projector of headquarters' log into the store at `url`."""
-    reader = open_reader(log, BlockCodec())
-    return Projector(reader, ServingDatabase(url), StillClock(NOW_MS), Metrics("projector"), routes(PLACES), step_records_max)
+    """A projector of headquarters' log into the store at `url`; log and store are closed when nothing refers to it any more."""
+    reader, database = open_reader(log, BlockCodec()), ServingDatabase(url)
+    one = OwningProjector(reader, database, StillClock(NOW_MS), Metrics("projector"), routes(PLACES), step_records_max)
+    weakref.finalize(one, reader.close)
+    weakref.finalize(one, database.close)
+    return one
 
 
 def project(one: Projector) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,9 @@ def wish(**changes: Any) -> dict[str, Any]:
 
 def asked(log: Path) -> list[dict[str, Any]]:
     """The questions to the ship, as she gets them."""
-    reader = FileLogReader(log, CODEC)
-    return [read_body(body) for batch in reader.read(f"aboard/{SHIP}", Position()) for body in batch.records.column("body").to_pylist()]
+    with closing(FileLogReader(log, CODEC)) as reader:
+        batches = list(reader.read(f"aboard/{SHIP}", Position()))
+    return [read_body(body) for batch in batches for body in batch.records.column("body").to_pylist()]
 
 
 def answer(vessel: FileLog, desk: Desk, ask: dict[str, Any]) -> list[Batch]:

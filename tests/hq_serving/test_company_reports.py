@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,8 @@ class Desk:
         return [one.body for one in self._losses() if not one.open]
 
     def _losses(self) -> list[Standing]:
-        book = AlertBook(Bodies(FileLogReader(self.folder / "log", BlockCodec()), "alerts").news())
+        with closing(FileLogReader(self.folder / "log", BlockCodec())) as reader:
+            book = AlertBook(Bodies(reader, "alerts").news())
         return [one for one in book.standing() if one.body["incident_id"]]
 
     def learn(self, facts: Facts) -> None:

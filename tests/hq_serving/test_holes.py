@@ -117,7 +117,8 @@ def test_a_patient_stream_waits_as_long_as_headquarters_has_set(fleet: Fleet, tm
     bring(fleet, "containers", 2, 5)
     fleet.register(("stream", "containers", {"patience_s": 60}))
     url, clock = sqlite_url(tmp_path), fleet.clock
-    one = Projector(open_reader(fleet.hq_dir, BlockCodec()), ServingDatabase(url), clock, Metrics("projector"), routes(PLACES))
+    reader = open_reader(fleet.hq_dir, BlockCodec())
+    one = Projector(reader, ServingDatabase(url), clock, Metrics("projector"), routes(PLACES))
     one.start()
     assert (one.step(), len(table_rows(url)["reading"])) == (2, 1)  # the registry's record, and what lies before the hole
     clock.advance(59)
@@ -127,3 +128,4 @@ def test_a_patient_stream_waits_as_long_as_headquarters_has_set(fleet: Fleet, tm
     bring(fleet, "containers", 1, 2)
     assert (one.step(), len(table_rows(url)["reading"])) == (1, 5)
     one.database.close()
+    reader.close()

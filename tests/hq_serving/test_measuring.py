@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,8 @@ def test_rejected_records_are_told_once(tmp_path: Path, fleet: Fleet) -> None:
 
 
 def bodies(folder: Path, stream: str) -> list[dict[str, Any]]:
-    reader = FileLogReader(folder / "log", BlockCodec())
-    return [json.loads(body) for batch in reader.read(stream, Position()) for body in batch.records.column("body").to_pylist()]
+    with closing(FileLogReader(folder / "log", BlockCodec())) as reader:
+        return [json.loads(body) for batch in reader.read(stream, Position()) for body in batch.records.column("body").to_pylist()]
 
 
 def test_a_node_that_is_away_is_told_later(tmp_path: Path) -> None:

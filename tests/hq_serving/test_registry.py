@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,8 @@ class Headquarters:
         return self.client.post("/api/registry", json=body, headers=headers or self.clerk)
 
     def bodies(self, stream: str) -> list[dict[str, Any]]:
-        reader = FileLogReader(self.folder / "log", BlockCodec())
-        return [json.loads(body) for batch in reader.read(stream, Position()) for body in batch.records.column("body").to_pylist()]
+        with closing(FileLogReader(self.folder / "log", BlockCodec())) as reader:
+            return [json.loads(body) for batch in reader.read(stream, Position()) for body in batch.records.column("body").to_pylist()]
 
     def projector(self) -> Projector:
         return make_projector(self.folder / "log", sqlite_url(self.folder))

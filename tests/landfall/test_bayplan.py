@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,8 +48,8 @@ def at(tmp_path: Path) -> Iterator[tuple[str, ...]]:
 
 
 def load_lists(folder: Path) -> list[LoadList]:
-    reader = FileLogReader(folder / "log", BlockCodec())
-    bodies = [body for batch in reader.read("registry", Position()) for body in batch.records.column("body").to_pylist()]
+    with closing(FileLogReader(folder / "log", BlockCodec())) as reader:
+        bodies = [body for batch in reader.read("registry", Position()) for body in batch.records.column("body").to_pylist()]
     values = [parse_entry(body).value for body in bodies]
     return [value for value in values if isinstance(value, LoadList)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ from tests.sim.test_run import settings_for as settings_of_sim
 
 
 def bodies(log: Path, stream: str) -> list[dict[str, Any]]:
-    reader = FileLogReader(log, BlockCodec())
-    return [json.loads(body) for batch in reader.read(stream, Position()) for body in batch.records.column("body").to_pylist()]
+    with closing(FileLogReader(log, BlockCodec())) as reader:
+        return [json.loads(body) for batch in reader.read(stream, Position()) for body in batch.records.column("body").to_pylist()]
 
 
 def test_headquarters_takes_every_paper(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_a_log_and_whoever_reads_it_over_tls(over_tls: Kafka, tmp_path: Path) ->
     fanout = Fanout(reader, FanoutSettings.model_validate(settings), Metrics("fanout"))
     fanout.start()
     assert fanout.step() == 21
+    reader.close()
     log.close()
 
 
@@ -100,6 +101,7 @@ def test_who_is_not_let_in_is_told_what_to_do(
         unread = open_log(tmp_path / "unread")
         with pytest.raises(error, match=words):
             Fanout(unread, settings, Metrics("fanout")).start()
+        unread.close()
 
 
 def test_a_broker_that_is_away_is_named(over_tls: Kafka, tmp_path: Path) -> None:

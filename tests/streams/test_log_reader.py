@@ -233,9 +233,10 @@ def test_no_more_is_decoded_ahead_than_memory_has_room_for(tmp_path: Path, monke
         append_rows(log, rows(60, start=60 * commit))
     log.close()
     codec, taken, ahead = Counted(), 0, 0
-    for batch in FileLogReader(tmp_path / "log", codec).read("containers", Position()):
-        ahead = max(ahead, codec.rows - taken)
-        taken += batch.records.num_rows
+    with closing(FileLogReader(tmp_path / "log", codec)) as reader:
+        for batch in reader.read("containers", Position()):
+            ahead = max(ahead, codec.rows - taken)
+            taken += batch.records.num_rows
     assert taken == 60 * BLOCKS
     assert ahead <= 100 + 2 * 60, "those ahead, the block that is read, and the next that is given to be decoded"
     merged = 1 << 17
