@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -105,7 +105,7 @@ def _commit_behind(log: Path, mark: tuple[int, int, int]) -> int | None:
     commit, segment, end = mark
     last = None
     for number in [number for number in segment_numbers(log) if number >= segment]:
-        with mapped(log, number) as data:
+        with suppress(FileNotFoundError), mapped(log, number) as data:  # what was freed meanwhile was indexed before
             for found in find_frames(data, end if number == segment else 0):
                 if isinstance(found, FoundFrame) and found.header.commit > commit:
                     last = found.header.commit

@@ -138,8 +138,8 @@ class SegmentWriter:
         self.secret = secret
         self._log = log
         self._disk = disk
-        self.number = number
-        self.end = end
+        self.place = number, end
+        """The file, and where the next frame goes in it: of one and the same moment, for who reads it without the log's lock."""
         path = file_path(log, number)
         with ExitStack() as undo:
             try:
@@ -151,6 +151,16 @@ class SegmentWriter:
             self._torn, self._whole = True, False
             self._mend()
             undo.pop_all()
+
+    @property
+    def number(self) -> int:
+        """The file that is written."""
+        return self.place[0]
+
+    @property
+    def end(self) -> int:
+        """How long it is; 0 while nothing in it counts."""
+        return self.place[1]
 
     def write(self, data: bytes, *, more: bool = False) -> int:
         """Put `data` behind the last frame, or the head; returns where the frame begins. Not durable, and not counted, before `keep`.
@@ -181,7 +191,7 @@ class SegmentWriter:
 
     def keep(self, length: int) -> None:
         """The `length` bytes of frames written since the last `keep` count from now on."""
-        self.end = (self.end or HEAD_BYTES) + length
+        self.place = self.number, (self.end or HEAD_BYTES) + length
         self._torn = self._whole = False
 
     def drop(self) -> None:
@@ -206,15 +216,16 @@ class SegmentWriter:
             undo.pop_all()
         os.close(self._descriptor)
         self._descriptor = descriptor
-        self.number = number
-        self.end = 0
+        self.place = number, 0
         self.secret = Secret.new()
         self._torn = self._whole = False
 
     def close(self) -> None:
-        """Release the file. Its descriptor may be another's file afterwards, which nothing is written to."""
+        """Release the file. Its descriptor may be another's file afterwards, which nothing is written to, and the folder another's log:
+        from now on `write`, `drop` and `roll` raise RetryLater.
+        """
         os.close(self._descriptor)
-        self._descriptor = CLOSED
+        self._descriptor, self._torn = CLOSED, True
 
     def _mend(self) -> None:
         if not self._torn:

@@ -78,7 +78,7 @@ class LogParts:
 @dataclass(frozen=True, slots=True)
 class Files:
     """The log's files: how many bytes each has (`stored`), which are `written`, or keep their number from being given twice, and which are
-    `closed`; a segment is once the next one has its checkpoint. `dear`: of how many dead bytes one is not emptied for less.
+    `closed`; a segment is once a later one has a commit, and so its checkpoint. `dear`: of how many dead bytes one is not emptied for less.
     """
 
     stored: dict[int, int]
@@ -116,12 +116,15 @@ class FileUpkeep:
         self._hopeless: dict[tuple[LineKey, int], int] = {}
         self._quiet: dict[LineKey, tuple[int, int]] = {}
         self._checkpointed = parts.writer.book.commit
+        self._closed = False
 
     def step(self) -> bool:
         """One bounded piece of work, on one core; returns whether there is more. Raises RetryLater when the disk is full, or fails; what
-        was planned beside that is done by the next steps.
+        was planned beside that is done by the next steps. After `close` it does nothing: the folder may have another writer.
         """
         with self._lock, one_core(partial(self._parts.quiet.wait, GIVES_WAY_S)):
+            if self._closed:
+                return False
             try:
                 return self._parts.with_index(self._step)
             except OSError as problem:
@@ -132,14 +135,15 @@ class FileUpkeep:
         return self._walk()
 
     def close(self) -> None:
-        """Release the files."""
+        """Release the files, once a step under way is done. To close it again does nothing."""
         with self._lock:
-            self._jobs.clear()
-            self._merged.close()
+            if not self._closed:
+                self._closed = True
+                self._jobs.clear()
+                self._merged.close()
 
     def _written(self) -> tuple[int, int]:
-        with self._parts.lock:
-            return self._parts.writer.segment
+        return self._parts.writer.segment
 
     def _step(self) -> bool:
         if self._planned != self._parts.builds():
@@ -197,13 +201,13 @@ class FileUpkeep:
 
     def _files(self) -> Files:
         folder = self._parts.folder
-        segment, end = self._parts.writer.segment
+        segment, end = self._written()  # before the look at the folder: a commit may begin another meanwhile
         segments, merged = segment_numbers(folder), merged_numbers(folder)
         stored = {number: max(0, file_path(folder, number).stat().st_size - HEAD_BYTES) for number in (*segments, *merged)}
         opening_bytes = self._parts.writer.opening_bytes
         stored[segment] = max(0, end - HEAD_BYTES - opening_bytes)  # another would begin with as much
         written = {segment, *merged[:1], *self._merged.written()}
-        closed = [number for number in stored if number not in written and (number < 0 or end)]
+        closed = [number for number in stored if number not in written and (number < 0 or (end and number < segment))]
         return Files(stored, written, closed, {segment: opening_bytes})
 
     def _merge(self, key: LineKey, group: Sequence[Piece]) -> None:

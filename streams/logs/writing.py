@@ -105,8 +105,8 @@ class LogWriter:
 
     @property
     def segment(self) -> tuple[int, int]:
-        """The segment that is written, and how long it is."""
-        return self._segments.number, self._segments.end
+        """The segment that is written, and how long it is. From any thread, also while a commit is under way: it does not count yet."""
+        return self._segments.place
 
     def roll(self) -> None:
         """Go on in a new segment. Raises RetryLater; then the old one goes on."""
