@@ -13,13 +13,15 @@ from cargo.outcome import Outcome
 from cargo.snapshot import from_snapshot, snapshot_of
 from cargo.state import WatchState
 from cargo.watch import arrived, falls_due_ms, learn, step
-from tests.cargo.sea import SECOND_MS, Sea, settings
+from tests.cargo.sea import MINUTE_MS, SECOND_MS, Sea, settings
 
 ON_THE_WAY_MS, OVER_MS = 300, 200
 """From a box to a node, and from one node to the other."""
 STEP_MS = SECOND_MS // 4
 AGAIN_MS, BRINGS_MS = 2 * SECOND_MS, 10
 """So soon after a node is up a gateway is back, and brings what it kept, one after the other."""
+CLOSELY_MS, LOOK_MS = 2 * MINUTE_MS, 5 * SECOND_MS
+"""How long after its start a node's muster is checked at each step, and how often at other times."""
 Span = tuple[int, int]
 NEVER: Span = (0, 0)
 Arrivals = list[tuple[int, Heard]]
@@ -27,7 +29,8 @@ Arrivals = list[tuple[int, Heard]]
 
 @dataclass(slots=True)
 class Node:
-    """A node that watches. `wrong`: who of those that are aboard its muster ever had as not accounted for, when, and why."""
+    """A node that watches. `wrong`: the boxes aboard that its muster had as not accounted for, when, and why. The muster is checked from
+    `looks_from_ms` on."""
 
     sea: Sea
     lost: frozenset[str]
@@ -35,6 +38,8 @@ class Node:
     state: WatchState = field(default_factory=lambda: WatchState(settings()))
     made: Outcome = field(default_factory=Outcome)
     wrong: list[tuple[str, int, Reason]] = field(default_factory=list)
+    closely_until_ms: int = 0
+    looked_ms: int = 0
 
     def __post_init__(self) -> None:
         self.made.add(learn(self.state, self.sea.entries()))
@@ -51,10 +56,12 @@ class Node:
                 self._looks(from_ms)
                 self.state, started = from_snapshot(snapshot_of(self.state), settings()), True
                 self.state.memory.clock.resume(until_ms)
+                self.closely_until_ms = until_ms + CLOSELY_MS
             self._looks(now_ms)
-            some = [row for came_ms, _, row in rows[at : at + 2_000] if came_ms < now_ms + STEP_MS and (started or came_ms < until_ms)]
-            at += len(some)
-            self.made.add(step(self.state, sorted(some, key=lambda row: row.order_at_ms)))
+            begins, ends_ms = at, now_ms + STEP_MS if started else min(now_ms + STEP_MS, until_ms)
+            while at < len(rows) and at < begins + 2_000 and rows[at][0] < ends_ms:
+                at += 1
+            self.made.add(step(self.state, sorted((row for _, _, row in rows[begins:at]), key=lambda row: row.order_at_ms)))
             self.made.add(arrived(self.state))
             self._look()
 
@@ -78,7 +85,8 @@ class Node:
 
     def _look(self) -> None:
         at_ms = self.state.memory.settled_at_ms
-        if at_ms >= self.looks_from_ms:
+        if at_ms >= self.looks_from_ms and (at_ms < self.closely_until_ms or at_ms >= self.looked_ms + LOOK_MS):
+            self.looked_ms = at_ms
             self.wrong += [(number, at_ms, reason) for number, reason in self.reasons().items() if _is_wrong(number, reason, self.lost)]
 
 

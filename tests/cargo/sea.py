@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 from cargo.heard import Heard, Value
 from cargo.identifiers import make_container, make_imo
@@ -23,6 +24,7 @@ SYDNEY = Port("AUSYD", "Sydney", -33.86, 151.2, 5.0)
 KNOTS_NORTHWARD = 15.0
 
 
+@cache
 def number(serial: int) -> str:
     """The valid container number with this serial."""
     return make_container("DUCU", serial)

@@ -18,7 +18,7 @@ from cargo.watch import learn, step
 from tests.cargo.faults import jittered
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 
-STORM_MS = SAILS_MS + 20 * HOUR_MS
+STORM_MS = SAILS_MS + 6 * HOUR_MS
 LOSS_MS = STORM_MS + HOUR_MS + 17 * SECOND_MS
 ENDS_MS = LOSS_MS + 10 * MINUTE_MS
 BAY = range(24)

@@ -16,7 +16,7 @@ from cargo.watch import advance, learn, step
 from tests.cargo.faults import jittered, of_gateway, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 
-BLOW_MS = SAILS_MS + 30 * HOUR_MS + 17 * SECOND_MS
+BLOW_MS = SAILS_MS + 10 * HOUR_MS + 17 * SECOND_MS
 ENDS_MS = BLOW_MS + 4 * HOUR_MS
 STACK = (0, 1, 2)
 """The outermost stack of the first bay, from below; 3 to 8 are the two stacks beside it."""
