@@ -15,35 +15,45 @@ from pydantic import SecretStr
 
 import intake.connection
 import intake.doorway
+from intake.connection import KEEP_ALIVE_PATIENCE
 from intake.packets import packet
-from intake.settings import EndpointSettings, GatewayLogin
+from intake.settings import EndpointSettings, GatewayLogin, PipelineSettings
+from streams.clock import StillClock
 from streams.errors import RetryLater
 from streams.log import Append, Appended
-from tests.intake.stand import DEADLINE_S, OPEN, Stand, eventually, stand
+from tests.intake.stand import AT, DEADLINE_S, OPEN, Stand, eventually, stand
 from tests.intake.test_endpoint import CONNECT_311, publish_packet, self_signed
 from tests.intake.test_floods import client, connect_packet
 
 PINGREQ = b"\xc0\0"
+HELD_BYTES = 4_096
 SHORT = OPEN.model_copy(update={"unread_bytes_max": 4_096})
 ONE = EndpointSettings(port=0, logins=(GatewayLogin(username="gw", password=SecretStr("secret")),), connections_per_login_max=1)
 
 
 @asynccontextmanager
 async def deaf_client(one: Stand, hello: bytes) -> AsyncIterator[None]:
-    """Has said hello, and asked and asked, and read nothing, until the endpoint reads no further; it rests from asking for nobody here."""
+    """Has said hello, and asked and asked, and read nothing, until the endpoint reads no further; it rests from asking for nobody here.
+
+    The system holds little of what is under way, so that little has to be asked.
+    """
     loop = asyncio.get_running_loop()
     with socket.socket() as deaf, pytest.MonkeyPatch.context() as patched:
         patched.setattr(intake.connection, "RESTS", 0)
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        for held in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            deaf.setsockopt(socket.SOL_SOCKET, held, HELD_BYTES)
         deaf.setblocking(False)
         await loop.sock_connect(deaf, ("127.0.0.1", one.endpoint.port))
         await loop.sock_sendall(deaf, hello)
         await loop.sock_recv(deaf, 4)
+        for connection in one.endpoint._connections:
+            assert connection._transport is not None
+            connection._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HELD_BYTES)
 
         def stuffed() -> bool:
             try:
                 while True:
-                    deaf.send(PINGREQ * 30_000)
+                    deaf.send(PINGREQ * 1_000)
             except BlockingIOError:
                 return any(connection._deaf_since_s is not None for connection in one.endpoint._connections)
             except ConnectionError:
@@ -54,31 +64,30 @@ async def deaf_client(one: Stand, hello: bytes) -> AsyncIterator[None]:
 
 
 async def test_who_does_not_read_is_let_go_after_its_keep_alive(tmp_path: Path) -> None:
-    hello = packet(0x10, b"\0\4MQTT\4\2\0\2\0\4deaf")
-    async with stand(tmp_path, SHORT) as one, deaf_client(one, hello):
+    hello, clock = packet(0x10, b"\0\4MQTT\4\2\0\2\0\4deaf"), StillClock(AT)
+    async with stand(tmp_path, SHORT, clock=clock) as one, deaf_client(one, hello):
+        clock.advance(2 * KEEP_ALIVE_PATIENCE + 0.1)
         await eventually(lambda: not one.endpoint._connections)
 
 
-async def test_who_does_not_read_and_has_no_keep_alive_is_let_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake.connection, "DEAF_S_MAX", 0.5)
-    hello = packet(0x10, b"\0\4MQTT\4\2\0\0\0\4deaf")
-    async with stand(tmp_path, SHORT) as one, deaf_client(one, hello):
+async def test_who_does_not_read_and_has_no_keep_alive_is_let_go_too(tmp_path: Path) -> None:
+    hello, clock = packet(0x10, b"\0\4MQTT\4\2\0\0\0\4deaf"), StillClock(AT)
+    async with stand(tmp_path, SHORT, clock=clock) as one, deaf_client(one, hello):
+        clock.advance(intake.connection.DEAF_S_MAX + 0.1)
         await eventually(lambda: not one.endpoint._connections)
 
 
-async def test_connections_that_do_not_end_count_for_their_login_until_they_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_connections_that_do_not_end_count_for_their_login_until_they_are_gone(tmp_path: Path) -> None:
     """Each takes the place of the one before, which does not read that it has to go."""
-    monkeypatch.setattr(intake.connection, "CLOSE_WITHIN_S", 1.0)
-    hello = connect_packet("same", ("gw", "secret"))
-    async with stand(tmp_path, ONE.model_copy(update={"unread_bytes_max": 1 << 20})) as one:
+    hello, clock = connect_packet("same", ("gw", "secret")), StillClock(AT)
+    async with stand(tmp_path, ONE.model_copy(update={"unread_bytes_max": 1 << 15}), clock=clock) as one:
         async with deaf_client(one, hello), client(one) as (reader, writer):
             writer.write(hello)
             assert (await reader.readexactly(4))[3] == 0, "it takes over"
             async with client(one) as (another, asking):
                 asking.write(hello)
                 assert (await another.readexactly(4))[3] == 3, "and no third one, while the first is still there"
+            clock.advance(intake.connection.CLOSE_WITHIN_S + 0.1)
             await eventually(lambda: len(one.endpoint._connections) == 1)
             async with client(one) as (another, asking):
                 asking.write(hello)
@@ -149,7 +158,8 @@ async def test_where_nothing_can_be_stored_clients_are_let_go_and_turned_away_un
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that they turn to another node. What came is stored once it can be, and acknowledged to nobody meanwhile."""
-    async with stand(tmp_path, OPEN.model_copy(update={"turns_away_after_ms": 1_000})) as one:
+    clock = StillClock(AT)
+    async with stand(tmp_path, OPEN, PipelineSettings(retry_ms=10), clock=clock) as one:
         storing = one.pipeline._sink.append
 
         async def failing(appends: list[Append]) -> list[Appended]:
@@ -159,6 +169,8 @@ async def test_where_nothing_can_be_stored_clients_are_let_go_and_turned_away_un
         async with client(one) as (reader, writer):
             writer.write(CONNECT_311 + publish_packet(0))
             assert await reader.readexactly(4)
+            await eventually(lambda: one.pipeline._stuck_since_s is not None)
+            clock.advance(OPEN.turns_away_after_ms / 1_000 + 0.1)
             async with asyncio.timeout(DEADLINE_S):
                 assert await reader.read() == b"", "not acknowledged, and let go"
         async with client(one) as (reader, writer):

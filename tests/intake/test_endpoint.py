@@ -22,9 +22,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 from pydantic import SecretStr
 
-from intake.packets import packet
+from intake.packets import Reason, packet
 from intake.settings import EndpointSettings, GatewayLogin, PipelineSettings
-from streams.clock import FleetClock, FleetTime
+from streams.clock import FleetClock, FleetTime, StillClock
 from streams.logs.files import FileLogOptions
 from tests.intake.stand import AT, BOX, DEADLINE_S, TOPIC, Publisher, connect_properties, eventually, payload, stand
 from tests.streams.logkit import FullDisk
@@ -192,16 +192,16 @@ async def test_logins_are_checked_and_each_gateway_has_its_topics(tmp_path: Path
     )
     async with stand(tmp_path, settings) as one:
         for login, wanted in {
-            ("gw-1", "silver"): "Success",
-            ("gw-2", "gold"): "Success",
-            ("gw-1", "gold"): "Bad user name or password",
-            ("gw-2", "silver"): "Bad user name or password",
-            ("gw-9", "silver"): "Bad user name or password",
-            None: "Bad user name or password",
+            ("gw-1", "silver"): Reason.SUCCESS,
+            ("gw-2", "gold"): Reason.SUCCESS,
+            ("gw-1", "gold"): Reason.BAD_USER_NAME_OR_PASSWORD,
+            ("gw-2", "silver"): Reason.BAD_USER_NAME_OR_PASSWORD,
+            ("gw-9", "silver"): Reason.BAD_USER_NAME_OR_PASSWORD,
+            (): Reason.BAD_USER_NAME_OR_PASSWORD,
         }.items():
-            with Publisher(one.endpoint.port, mqtt.MQTTv5, login=login) as publisher:
-                await asyncio.to_thread(publisher.wait, lambda p: bool(p.connects))
-                assert publisher.connects[0] == wanted, login
+            shown = b"".join(struct.pack(">H", len(word)) + word.encode() for word in login)
+            hello = packet(0x10, b"\0\4MQTT\5" + (b"\xc2" if login else b"\2") + b"\0\x3c\0\0\2it" + shown)
+            assert (await ask(one.endpoint.port, hello, 4))[3] == wanted, login
         with Publisher(one.endpoint.port, mqtt.MQTTv5, login=("gw-2", "gold")) as publisher:
             mine, foreign = publisher.publish("landfall/ships/9321483/location", payload(0)), publisher.publish(TOPIC, payload(0))
             await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= {mine, foreign})
@@ -277,14 +277,25 @@ async def test_a_will_speaks_when_its_client_breaks_off_and_not_when_it_leaves(t
 
 
 async def test_the_silent_are_let_go(tmp_path: Path) -> None:
+    """Who does not say CONNECT in time, and who says nothing for longer than its keep-alive (1 s); not who pings."""
     settings = EndpointSettings(port=0, anonymous_publish=("landfall/#",), connect_within_ms=200)
-    async with stand(tmp_path, settings) as one:
-        assert await ask(one.endpoint.port, b"\x10") == b""
-        assert await ask(one.endpoint.port, packet(0x10, b"\0\4MQTT\4\2\0\1\0\2it")) == b"\x20\2\0\0"  # keep-alive 1 s
-        with Publisher(one.endpoint.port, keep_alive_s=1) as publisher:
-            await asyncio.to_thread(publisher.wait, lambda p: bool(p.connects))
-            await ask(one.endpoint.port, packet(0x10, b"\0\4MQTT\4\2\0\2\0\5other"))  # as long as one that is silent for 3 s
-            assert publisher.disconnects == []  # paho's pings kept it
+    clock, ping = StillClock(AT), (b"\xc0\0", b"\xd0\0")
+    async with stand(tmp_path, settings, clock=clock) as one, asyncio.timeout(DEADLINE_S):
+        half, silent, pinging = [await asyncio.open_connection("127.0.0.1", one.endpoint.port) for _ in range(3)]
+        half[1].write(b"\x10")
+        for number, (reader, writer) in enumerate((silent, pinging)):
+            writer.write(packet(0x10, b"\0\4MQTT\4\2\0\1\0\2i%d" % number))
+            assert await reader.readexactly(4) == b"\x20\2\0\0"
+        clock.advance(1.0)
+        assert await half[0].read() == b""
+        for goes_on in (True, False):
+            pinging[1].write(ping[0])
+            assert await pinging[0].readexactly(2) == ping[1]
+            if goes_on:
+                clock.advance(1.0)
+                assert await silent[0].read() == b""
+        for _, writer in (half, silent, pinging):
+            writer.close()
 
 
 async def test_half_packets_and_a_client_that_does_not_read_cost_the_others_nothing(tmp_path: Path) -> None:
