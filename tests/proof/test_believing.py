@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from itertools import pairwise, permutations
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from streams.errors import Unreadable
 from streams.proof.believing import Belief, Believing, Doubted, Refused
 from streams.proof.reading import Copy, Unread
 from streams.records import OFFSET
-from tests.proof.kit import CODEC, SigningNode, all_blocks, forged, trust
+from tests.proof.kit import CODEC, STRANGER, SigningNode, all_blocks, forged, trust
 from tests.streams.badsector import BadSector
 from tests.streams.logkit import open_log, rows
 
@@ -58,6 +59,19 @@ def test_what_a_forger_brings_beside_it_proves_nothing_and_hides_nothing(tmp_pat
     judged = judge(tmp_path, [(5, 8)], ship)
     assert judged([false, *true]) == [Belief.OPEN, Belief.PROVEN, Belief.PROVEN]
     assert judged([*true, false]) == [Belief.PROVEN, Belief.PROVEN, Belief.OPEN]
+
+
+def test_a_commit_of_other_rows_than_were_signed_is_forged(tmp_path: Path, ship: SigningNode) -> None:
+    [whole] = all_blocks(ship.log, "events", ship.log.origin)
+    assert judge(tmp_path, [], ship)(forged([whole], 2, "device", "FORGED")) == [Belief.FORGED]
+
+
+def test_a_statement_that_another_key_signed_is_not_taken(tmp_path: Path, ship: SigningNode) -> None:
+    [block] = all_blocks(ship.log, "events.heads", ship.log.origin)
+    with closing(open_log(tmp_path / "port-b", "port-b")) as port:
+        refused = Believing(Copy(port, CODEC), lambda node: trust(key=STRANGER)).looked_at(block)
+    assert isinstance(refused, Refused)
+    assert refused.believed == []
 
 
 def test_what_was_signed_for_one_place_is_not_taken_in_another(tmp_path: Path, ship: SigningNode) -> None:

@@ -93,6 +93,13 @@ def test_the_latest_row_of_a_topic_at_some_nodes_alone(make: Maker) -> None:
         assert [batch.origin for batch in port.latest("containers", "box-3", nodes)] == found
 
 
+def test_a_topic_s_rows_are_those_that_are_held_of_a_block(make: Maker) -> None:
+    log = make("ship-a")
+    append_rows(log, rows(30))
+    log.trim("containers", log.origin, 12)
+    assert [row.coordinates.offset for batch in log.topic_rows("containers", "box-3") for row in batch.rows()] == [17, 24]
+
+
 def test_own_end_is_what_this_log_gave_itself(make: Maker) -> None:
     ship, port = make("ship-a"), make("port-b")
     append_rows(ship, rows(7))

@@ -212,7 +212,9 @@ def test_blocks_that_overlap_are_moved_each_with_its_own_rows(tmp_path: Path, mo
     monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1)
     source = open_log(tmp_path / "ship")
     append_rows(source, rows(600))
-    target = open_log(tmp_path / "port", "port-b", options=FileLogOptions(WriteLimits(segment_bytes=1), levels=(Level(50, 40, 200),)))
+    damages: list[Damage] = []
+    options = FileLogOptions(WriteLimits(segment_bytes=1), damages.append, levels=(Level(50, 40, 200),))
+    target = open_log(tmp_path / "port", "port-b", options=options)
     target.admit(
         [block for first, end in ((0, 540), (540, 570), (560, 600)) for block in source.blocks("containers", source.origin, first, end)]
     )
@@ -223,13 +225,15 @@ def test_blocks_that_overlap_are_moved_each_with_its_own_rows(tmp_path: Path, mo
     tidied(target)
     assert "0000000001.segment" not in files_of(tmp_path / "port"), "it was moved"
     assert offsets(target, "containers", source.origin) == left
+    assert damages == [], "no index was built anew to put it right"
     source.close()
     target.close()
 
 
 def test_what_was_trimmed_while_it_was_merged_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between reading the blocks and the swap the log goes on."""
-    log = filled(tmp_path)
+    """Between reading the blocks and the swap the log goes on; no index is built anew to put it right."""
+    damages: list[Damage] = []
+    log = filled(tmp_path, options=FileLogOptions(OPTIONS.limits, damages.append, levels=LEVELS))
 
     def meanwhile(name: str) -> None:
         if name == "log.merge.written":
@@ -239,6 +243,7 @@ def test_what_was_trimmed_while_it_was_merged_stays_so(tmp_path: Path, monkeypat
     monkeypatch.setattr("streams.logs.merging.commit_point", meanwhile)
     tidied(log)
     assert offsets(log, "containers", log.origin) == [*range(5, 12), *range(15, 400)]
+    assert damages == []
     log.close()
 
 
