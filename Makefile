@@ -2,13 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
+# The order of sets and hashes is the same in every run of the tests; PYTHONHASHSEED=random makes it another.
+export PYTHONHASHSEED ?= 0
 # What Python compiled is kept, wherever that is switched off: else each of the hundreds of processes of a test run compiles our code anew.
 export PYTHONDONTWRITEBYTECODE =
 # Names, versions and hashes only, for every platform: no address of where they came from.
 LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate
 
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# Tests that start no process: they fail first, and soon.
+UNIT := $(addprefix tests/,budget cargo proof retention stick support sync test_tidy.py)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test check lint pytest bench long torture containers lock format clean
+.PHONY: help setup setup-test demo test check lint unit rest times bench long torture containers lock format clean
 
 help: ## these words
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -23,10 +29,10 @@ demo: ## set-up, then the voyage of Big Blue on this machine; ARGS="--fresh" beg
 	@$(PYTHON) -m deploy.setup demo $(ARGS)
 	@$(BIN)/landfall demo $(ARGS)
 
-test: setup-test ## set-up, then all that `check` does: what CI runs
+test: setup-test ## set-up, then all that `check` does
 	@$(MAKE) --no-print-directory check
 
-check: lint pytest ## lint, format, types, floors and tests, in an environment that is set up
+check: lint unit rest ## from cheap to expensive: lint and types, tests of pure code, all other tests, in an environment that is set up
 
 lint: | $(BIN)/python
 	$(BIN)/ruff check .
@@ -34,8 +40,14 @@ lint: | $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
-pytest: | $(BIN)/python
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+unit: | $(BIN)/python
+	$(PYTEST) $(UNIT) $(ARGS)
+
+rest: | $(BIN)/python
+	$(PYTEST) --add-times tests $(UNIT:%=--ignore=%) $(ARGS)
+
+times: | $(BIN)/python ## what the last test run cost, by folder, file, test and fixture; writes tests/support/times.txt
+	$(BIN)/python -m tests.support.times
 
 format: | $(BIN)/python ## put imports and layout right
 	$(BIN)/ruff check --fix .
@@ -47,8 +59,8 @@ $(BIN)/python:
 bench: setup-test ## measure the targets; docs/performance.md says how to read it
 	$(BIN)/python -m bench $(ARGS)
 
-long: setup-test ## tests of minutes, thousands of simulated fleets among them: CI runs them before `make test`
-	$(BIN)/pytest -m 'long and not torture' --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+long: setup-test ## tests of minutes, thousands of simulated fleets among them: CI runs them after `make test`
+	$(PYTEST) -m 'long and not torture' $(ARGS)
 
 torture: setup-test ## the kill and fault tests of hours, and the long ones
 	$(BIN)/pytest -m 'long or torture' --timeout=0 -o faulthandler_timeout=0 $(ARGS)

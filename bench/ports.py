@@ -6,12 +6,19 @@ system gives the port to nobody else: neither to another `bind(0)`, nor to a con
 
 from __future__ import annotations
 
+import atexit
 import socket
 from collections import deque
 
 HELD = 256
 """Number of ports that one process holds. The oldest is released first; its server listens by then."""
 _held: deque[socket.socket] = deque(maxlen=HELD)
+
+
+@atexit.register
+def _release() -> None:
+    for holder in _held:
+        holder.close()
 
 
 def free_port() -> int:

@@ -8,6 +8,7 @@ import resource
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,13 @@ __all__ = ["no_process_is_left"]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# A machine that does more than these tests is no failure of theirs.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+# A busy machine fails no test; a run repeats the one before, but for torture, which looks further each time.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("repeatable", settings.get_profile("unhurried"), derandomize=True)
+settings.load_profile("repeatable")
 
 multiprocessing.set_forkserver_preload(list(LOADED))
 
-FIRST = ("heavy", "kafka")
-"""What takes longest, first: what is begun last should be short."""
 LAST = "test_all_holds_until_it_is_stopped"
 """What ends only when it is stopped, or finds something (`make torture`)."""
 ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract", "streams/test_consumers", "node/test_originating")
@@ -54,6 +54,16 @@ MEMORY_FREE_MIN = 12_000_000_000
 """On the machine too: what the tests start takes half of it, their files some hundred megabytes."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--add-times`: this run is a part of the one before."""
+    parser.addoption("--add-times", action="store_true", help="add what the tests cost to the figures of the run before")
+
+
+def pytest_report_header() -> str:
+    """What repeats this run."""
+    return f"seeds: of hash {os.environ.get('PYTHONHASHSEED', 'random')}, of Hypothesis {settings.get_current_profile_name()}, others fixed"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Files of the tests, but for torture, lie in memory where there is plenty of it, unless TMPDIR says where.
 
@@ -62,6 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     times.register(config)
     leaks.watch_sqlite()
+    if is_asked_for("torture", config):
+        settings.load_profile("unhurried")
     if "TMPDIR" not in os.environ and not is_asked_for("torture", config) and is_roomy(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
@@ -113,8 +125,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The most expensive group comes first, so that the last ones are short and no worker is at work alone for long."""
     groups = {item: together(item.nodeid) for item in items}
-    items.sort(key=lambda item: (item.name == LAST, FIRST.index(groups[item]) if groups[item] in FIRST else len(FIRST)))
+    files = {item.nodeid.partition("::")[0]: group for item, group in groups.items()}
+    expected_s = Counter[str]()
+    for file, file_s in times.expected_s().items():
+        if file in files:
+            expected_s[files[file]] += int(file_s)
+    items.sort(key=lambda item: (item.name == LAST, -expected_s[groups[item]]))
 
 
 class OneKafka:

@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 TIMES = Path(__file__).resolve().parents[2] / ".cache" / "test-times.jsonl"
+NEWEST = Path(__file__).with_name("times.txt")
+"""The newest report of the default tests: the list of slow tests. Expensive files are begun first by it."""
 PROPERTY = "times"
 SLOW_TESTS, SLOW_FILES, SLOW_FIXTURES = 40, 40, 25
 FIXTURE_S_MIN = 0.05
@@ -101,7 +103,8 @@ class Recorder:
 class Collector:
     """Runs in the process that prints the results: writes the costs of all workers' tests to a file."""
 
-    def __init__(self) -> None:
+    def __init__(self, add: bool) -> None:
+        self._mode = "a" if add else "w"
         self._lines: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -112,9 +115,10 @@ class Collector:
             self._lines += ({"test": report.nodeid, "worker": worker, **cost} for cost in costs)  # type: ignore[dict-item]
 
     def pytest_sessionfinish(self) -> None:
-        """Replaces the file of the run before."""
+        """Replaces the file of the run before, or adds to it."""
         TIMES.parent.mkdir(exist_ok=True)
-        TIMES.write_text("".join(f"{json.dumps(line)}\n" for line in self._lines))
+        with TIMES.open(self._mode) as file:
+            file.writelines(f"{json.dumps(line)}\n" for line in self._lines)
 
 
 def register(config: pytest.Config) -> None:
@@ -123,7 +127,7 @@ def register(config: pytest.Config) -> None:
     if is_worker or not getattr(config.option, "numprocesses", None):
         config.pluginmanager.register(Recorder())
     if not is_worker:
-        config.pluginmanager.register(Collector())
+        config.pluginmanager.register(Collector(config.getoption("--add-times")))
 
 
 def table(title: str, rows: Iterable[tuple[str, float, float, int]]) -> str:
@@ -169,5 +173,13 @@ def report(lines: list[dict[str, Any]]) -> str:
     )
 
 
+def expected_s() -> dict[str, float]:
+    """Returns how long each of the slowest files took, by the newest report: path → wall seconds."""
+    lines = NEWEST.read_text().splitlines() if NEWEST.exists() else []
+    rows = (line.split() for line in lines if line.endswith(".py"))
+    return {path: float(wall_s) for wall_s, _, _, path in rows}
+
+
 if __name__ == "__main__":
-    print(report([json.loads(line) for line in TIMES.read_text().splitlines()]))
+    NEWEST.write_text(report([json.loads(line) for line in TIMES.read_text().splitlines()]) + "\n")
+    print(NEWEST.read_text())
