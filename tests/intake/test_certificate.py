@@ -15,7 +15,7 @@ import pytest
 from intake.settings import EndpointSettings
 from streams.errors import Misuse
 from streams.link import renewing
-from streams.link.certificates import Described
+from streams.link.certificates import Described, describe
 from tests.intake.stand import DEADLINE_S, eventually, stand
 from tests.intake.test_endpoint import self_signed
 
@@ -54,7 +54,7 @@ async def test_one_in_its_place_is_shown_while_the_node_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While only one of the two files is new, the old one is shown on. Of one that expires soon `exceptions` hear, once."""
-    looked, describe = list[bytes](), renewing.describe
+    looked = list[bytes]()
 
     def noted(content: bytes) -> Described:
         looked.append(content)
