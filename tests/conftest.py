@@ -41,7 +41,6 @@ ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract", "streams/test_consu
 HEAVY = (
     "tests/e2e/",
     "tests/dashboards/test_browser",
-    "tests/dashboards/test_story_pages",
     "tests/edge/test_console",
     "tests/hq_spark/test_kills",
 )

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from bench.ports import free_port, free_ports
+from bench.ports import free_port, free_ports, free_row
 
 FORKED = multiprocessing.get_context("spawn")
 
@@ -17,6 +17,15 @@ def test_processes_that_ask_at_once_get_different_ports() -> None:
     with FORKED.Pool(2) as pool:
         given = [port for ports in pool.map(free_ports, [25] * 8) for port in ports]
     assert len(set(given)) == 200
+
+
+def test_a_row_is_of_ports_that_nobody_has() -> None:
+    taken = set(free_ports(20))
+    first, second = free_row(16), free_row(16)
+    assert len({*range(first, first + 16), *range(second, second + 16)} - taken) == 32
+    for port in (*range(first, first + 16), *range(second, second + 16)):
+        with socket.create_server(("127.0.0.1", port)):
+            pass
 
 
 def test_the_system_gives_none_of_them_away() -> None:

@@ -1,4 +1,4 @@
-"""The pages as they run: node, projector, API, the simulator's clock and Streamlit over the fleet of `voyage`."""
+"""What the pages stand on: node, projector, API and the simulator's clock over the fleet of `voyage`; and the pages' own process."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ STARTED_S_MAX = 150.0
 
 @dataclass
 class Stage:
-    """Where the pages are, whose boxes the fleet carries, the handles to stop and start its parts, and the node's door."""
+    """The folder of it all, whose boxes the fleet carries, the handles to stop and start its parts, and the node's door."""
 
-    url: str
+    folder: Path
     voyage: Voyage
     database: Path
     projecting: Projecting
@@ -88,6 +88,16 @@ class Stage:
     def fallen(self) -> list[str]:
         """The boxes that went overboard."""
         return [self.voyage.world.boxes.numbers[box] for box in self.voyage.world.fallen]
+
+    def asked(self, username: str, path: str) -> Any:
+        """What the API answers this user."""
+        return httpx.get(f"{self.answering.url}/api/{path}", headers=self.token_of(username), trust_env=False).json()
+
+    def token_of(self, username: str) -> dict[str, str]:
+        """The header that shows the API who asks."""
+        login = {"username": username, "password": PASSWORD}
+        token = httpx.post(f"{self.answering.url}/api/token", data=login, trust_env=False).json()["access_token"]
+        return {"Authorization": f"Bearer {token}"}
 
     @contextmanager
     def spark_speaking(self) -> Iterator[None]:
@@ -164,7 +174,7 @@ class Answering:
 @contextmanager
 def staged(folder: Path, boxes: int = 40) -> Iterator[Stage]:
     """All of it some minutes after boxes fell, until the block ends."""
-    voyage = Voyage(folder / "fleet", boxes)
+    voyage = Voyage(folder / "fleet", boxes, cadence="short")
     voyage.close()
     with on_stage(folder, voyage, 60.0) as stage:
         yield stage
@@ -189,8 +199,7 @@ def on_stage(folder: Path, voyage: Voyage, speed: float) -> Iterator[Stage]:
         answering.start()
         stack.callback(answering.stop)
         stack.enter_context(_writing(clerk, clock))
-        url = stack.enter_context(_pages(folder, answering.url))
-        yield Stage(url, voyage, database, projecting, answering, clock, door)
+        yield Stage(folder, voyage, database, projecting, answering, clock, door)
 
 
 @contextmanager
@@ -279,11 +288,11 @@ def _api_settings(folder: Path, voyage: Voyage, door: str, clock_url: str, port:
 
 
 @contextmanager
-def _pages(folder: Path, api_url: str) -> Iterator[str]:
-    """`landfall dashboards`, as its own process; ended as an operator ends it."""
+def pages_of(stage: Stage) -> Iterator[str]:
+    """The URL of `landfall dashboards` over the stage's API, a process of its own; ended as an operator ends it."""
     port = free_port()
-    config = folder / "dashboards.toml"
-    config.write_text(tomli_w.dumps({"api_url": api_url, "port": port, "refresh_s": 4.0}))
+    config = stage.folder / "dashboards.toml"
+    config.write_text(tomli_w.dumps({"api_url": stage.answering.url, "port": port, "refresh_s": 4.0}))
     process = subprocess.Popen([sys.executable, "-m", "landfall", "dashboards", "--config", str(config)])
     try:
         until(lambda: process.poll() is not None or is_healthy(port), "the pages")

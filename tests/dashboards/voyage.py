@@ -42,6 +42,8 @@ PLACES = {node: intake for intake, node in NODES.items()}
 BEGINS_AT_MS = 1_777_593_600_000
 HOUR_MS = 3_600_000
 CHUNK = 2_000
+SPARK_SILENT_MS = 600_000
+"""Time since Spark's last metrics, by the wall: long enough for the pages to say that it stands still."""
 
 
 @dataclass
@@ -226,12 +228,14 @@ class Voyage:
                 body = {"at_ms": self.until_at_ms, "wall_at_ms": _wall_ms(), "streams": waiting(self.logs[node], Definitions(), {})}
                 self._append(node, WAITING, [Record(node, device_at_ms=self.until_at_ms, body=body)])
             self._append(node, "metrics", [_metrics(process, self.until_at_ms, {"records_admitted": 120}, links)])
-        self._append("hq", "metrics", [_metrics("analytics", self.until_at_ms, {"records": len(self.told)}, {})])
+        silent = _metrics("analytics", self.until_at_ms, {"records": len(self.told)}, {}, silent_ms=SPARK_SILENT_MS)
+        self._append("hq", "metrics", [silent])
         self._copy_to_headquarters()
 
 
-def _metrics(process: str, at_ms: int, counts: Mapping[str, int], gauges: Mapping[str, float]) -> Record:
-    body = {"process": process, "at_ms": at_ms, "wall_at_ms": _wall_ms(), "counts": dict(counts), "gauges": dict(gauges), "histograms": {}}
+def _metrics(process: str, at_ms: int, counts: Mapping[str, int], gauges: Mapping[str, float], silent_ms: int = 0) -> Record:
+    wall_at_ms = _wall_ms() - silent_ms
+    body = {"process": process, "at_ms": at_ms, "wall_at_ms": wall_at_ms, "counts": dict(counts), "gauges": dict(gauges), "histograms": {}}
     return Record(process, device_at_ms=at_ms, body=body)
 
 

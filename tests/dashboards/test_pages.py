@@ -1,0 +1,189 @@
+"""Goal: what the pages show operations and customers is right, over a real API and store. In a browser: `test_browser.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from cargo.identifiers import make_container
+from dashboards import words
+from tests.dashboards.lossreport import report
+from tests.dashboards.stage import Stage, staged, until
+from tests.dashboards.visit import Visit, pages_here, visiting
+
+STILL = re.compile(r"stand still since \d+ May 2026, \d\d:\d\d UTC \(fleet\), .* by the wall's clock")
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The fleet off Sydney, some minutes after boxes fell; this process serves its pages."""
+    with staged(tmp_path_factory.mktemp("pages")) as one, pages_here(one.answering.url):
+        yield one
+
+
+def test_the_map_is_given_every_lost_box(stage: Stage) -> None:
+    visit = visiting("mira")
+    assert f"{len(stage.fallen())} overboard" in visit.tile("Accounted for")
+    assert "C · Off Sydney: boxes overboard" in visit.text()
+    [chart] = visit.app.get("deck_gl_json_chart")
+    assert all(number in chart.proto.json for number in stage.fallen())
+
+
+def test_a_container_is_found_opened_and_shared(stage: Stage) -> None:
+    """By its number however it is written; its page has temperatures and milestones, and its address leads there after logging in."""
+    number = next(number for number in stage.voyage.world.boxes.numbers if number.startswith("BBRU"))
+    visit = visiting("mira", "containers")
+    visit.fill("Container number", f"{number[:4].lower()} {number[4:10]} {number[10]}")
+    assert visit.app.query_params == {"container": number}
+    assert {"Milestones", "Loaded onto"} <= set(re.findall("Milestones|Loaded onto", visit.text()))
+    assert len(visit.app.get("vega_lite_chart")) == 1
+    assert visit.tile("Last heard").split("ago")[0] != visit.tile("Last heard")
+    other = Visit()
+    other.open("containers", container=number)
+    assert not other.was_given("Milestones")
+    other.log_in("mira")
+    assert "Milestones" in other.text()
+    assert number in other.text()
+
+
+def test_a_misread_number_gets_help(stage: Stage) -> None:
+    """A wrong check digit is explained, and the box it was meant to be is one click away."""
+    number = stage.voyage.world.boxes.numbers[0]
+    wrong = number[:10] + str((int(number[10]) + 1) % 10)
+    visit = visiting("mira", "containers")
+    visit.fill("Container number", wrong)
+    assert f"the check digit of {number[:10]} is {number[10]}, not {wrong[10]}" in visit.text()
+    visit.press(number)
+    assert visit.app.query_params == {"container": number}
+    assert "Milestones" in visit.text()
+
+
+def test_a_booking_is_searched_by_its_owner_and_by_nobody_else(stage: Stage) -> None:
+    """Its boxes and how old that is; to another customer it is a booking that does not exist."""
+    own = set(stage.numbers("duckworks"))
+    found = next(one for one in stage.asked("ducks", "bookings?limit=500")["items"] if not one["containers"][0]["ended"])
+    assert {box["container"] for box in found["containers"]} <= own
+    visit = visiting("ducks", "containers")
+    visit.fill("Booking", found["reference"])
+    boxes = words.counted(len(found["containers"]), "container")
+    assert re.search(rf"{boxes} · as of .* ago · choose one to open it", visit.text())
+    other = visiting("merlion", "containers")
+    for reference in (found["reference"], "BB0000000"):
+        other.fill("Booking", reference)
+        assert re.search("0 containers · as of .* No container.", other.text())
+    assert not [number for number in own if other.was_given(number)]
+
+
+def test_an_incident_shows_its_evidence_and_is_acknowledged(stage: Stage) -> None:
+    """One incident with every lost box, its slot and why; taking note of it goes to headquarters' log and comes back with the name."""
+    visit = visiting("mira", "alerts")
+    shown = visit.text()
+    assert f"{len(stage.fallen())} containers probably overboard" in shown
+    for number in stage.fallen():
+        assert f"{number} bay " in shown
+    assert {"free fall", "on deck"} <= set(re.findall("free fall|on deck", shown))
+    visit.press(r"Acknowledge \d")
+    visit.look_until(lambda: "acknowledged by Mira Okafor" in visit.text(), "the acknowledgement")
+
+
+def test_a_loss_report_is_read_at_headquarters_and_its_owner_is_told_of_its_boxes_alone(stage: Stage) -> None:
+    """The desk shows how far the ship's report came and to whom it went; an owner its own boxes, and no total."""
+    report(stage)
+    visit = visiting("mira", "alerts")
+    shown = visit.text()
+    assert {"Loss report 1, INITIAL", "Containers seen adrift, report 1, INITIAL"} <= set(
+        re.findall(r"Loss report 1, INITIAL|Containers seen adrift, report 1, INITIAL", shown)
+    )
+    assert "2 seen adrift, 33°54.0′S 151°54.0′E" in shown
+    assert re.search(f"{len(stage.fallen())} lost, 1 at risk, .* approved by Master Moe, .* sent 1 time", shown)
+    assert "Nearest coastal State RCC Australia" in shown
+    assert any("LOSS OF FREIGHT CONTAINER(S) FROM A SHIP" in code.value for code in visit.app.code)
+    owner = visiting("ducks")
+    own = sorted(set(stage.fallen()) & set(stage.numbers("duckworks")))
+    shown = owner.text()
+    assert re.search(f"Notice of loss .* {words.counted(len(own), 'container')} of yours", shown)
+    assert all(f"{number} Probably lost overboard" in shown for number in own)
+    assert not owner.was_given(stage.numbers("merlion")[0])
+
+
+def test_ports_and_health_say_what_is_known_and_how_old(stage: Stage) -> None:
+    """Singapore's calls against what the sensors heard; every node's last word."""
+    visit = visiting("mira", "ports")
+    assert "Loaded, confirmed aboard" in visit.text()
+    assert "with a tracker accounted for" in visit.text()
+    visit.open("sync")
+    assert "hq analytics" in visit.text()
+    assert "satellite 612 ms" in visit.text()
+    assert re.search(r" [1-9][0-9,]* records? for a link to port; 2 ships, as of", visit.tile("Waiting on board"))
+
+
+def test_logging_out_ends_the_session(stage: Stage) -> None:
+    """A wrong password says so; after logging out nothing but the door is left."""
+    visit = Visit()
+    visit.look()
+    visit.log_in("mira", "not her password")
+    assert "Username or password are not right." in visit.text()
+    visit.log_in("mira")
+    assert visit.has_button("Log out")
+    visit.press("Log out")
+    assert "You have logged out." in visit.text()
+    assert [field.label for field in visit.app.text_input] == ["Username", "Password"]
+    assert visit.app.query_params == {}
+    assert not visit.has_button("Log out")
+    visit.open("alerts")
+    assert "Incidents" not in visit.text()
+
+
+def test_a_customer_sees_its_boxes_and_no_other(stage: Stage) -> None:
+    """The duck owner's pages: its own boxes, by whatever way; no foreign number ever reaches its browser, seen or unseen."""
+    own, foreign = stage.numbers("duckworks"), stage.others("duckworks")
+    visit = visiting("ducks")
+    assert visit.pages() == {"Your cargo", "Containers"}
+    assert "Bookings" in visit.text()
+    assert len(visit.app.dataframe) == 1
+    assert all(visit.was_given(number) for number in own)
+    visit.open("containers")
+    nobody = make_container("MSKU", 999_990)
+    assert nobody not in stage.voyage.world.boxes.numbers
+    answers = []
+    for wanted in (foreign[0], nobody):
+        visit.fill("Container number", wanted)
+        [banner] = [text for text in visit.each("lf-banner") if wanted in text]
+        answers.append(banner.replace(wanted, "NUMBER"))
+    assert answers[0] == answers[1]
+    assert not [number for number in foreign[1:] if visit.was_given(number)]
+    visit.fill("Container number", own[0])
+    assert visit.app.query_params == {"container": own[0]}
+    assert "Milestones" in visit.text()
+    for page in ("alerts", "ports", "sync"):
+        visit.open(page)
+        assert not [number for number in foreign[1:] if visit.was_given(number)]
+
+
+def test_every_role_is_told_since_when_spark_stands_still(stage: Stage) -> None:
+    """Staff, crew and customers, each with what is old then: a customer's alerts too. When it speaks again the sentence goes."""
+    visits = {who: visiting(who, page) for who, page in (("mira", "sync"), ("cleo", "containers"), ("crew", "containers"), ("ducks", ""))}
+    for who, visit in visits.items():
+        [still] = [text for text in visit.each("lf-banner") if "stand still since" in text]
+        assert STILL.search(still)
+        assert ("alerts too, is as old" if who == "ducks" else "alerts still come") in still
+    with stage.spark_speaking():
+        for visit in visits.values():
+            visit.look_until(lambda visit=visit: not visit.each("lf-banner"), "an end of the sentence")  # type: ignore[misc]
+
+
+def test_a_store_that_is_rebuilt_is_told_and_comes_back(stage: Stage) -> None:
+    """The serving database deleted under the pages: they say so, and go on when it is there again."""
+    visit = visiting("mira")
+    assert "Readings received" in visit.text()
+    stage.projecting.stop()
+    for name in (stage.database, *stage.database.parent.glob("serving.db-*")):
+        name.unlink()
+    visit.look()
+    assert any("serving database" in banner for banner in visit.each("lf-banner"))
+    assert "Readings received" not in visit.text()
+    stage.projecting.start()
+    visit.look_until(lambda: "Readings received" in visit.text(), "the store")
+    until(lambda: stage.asked("mira", "map")["places"] != [], "the map's places")
