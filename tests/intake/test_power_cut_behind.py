@@ -194,7 +194,7 @@ class Behind:
             if kills:
                 assert has_all(), "acknowledged to the broker and lost"
             else:
-                await eventually(has_all, 10.0)
+                await eventually(has_all)
             assert set(numbers.values()) <= {1}, "there once"
         self.sensors.close()
 

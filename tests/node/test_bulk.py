@@ -10,7 +10,7 @@ import pytest
 from streams.log import Upkeep
 from streams.metrics import Metrics
 from streams.node.bulk import BULK_BYTES, PAUSE_S, WAITS_S_MAX, Bulk
-from streams.node.upkeep import keep_up
+from streams.node.upkeep import IDLE_S, keep_up
 
 
 def test_a_backlog_is_waited_for_until_it_pauses() -> None:
@@ -44,16 +44,29 @@ class Counted:
         return False
 
 
+class Backlog:
+    """Says that it is to be waited for so long; then that it is over."""
+
+    def __init__(self, *waits_s: float) -> None:
+        self.waits_s = [*waits_s]
+
+    def wait_s(self, now_s: float) -> float:
+        return self.waits_s.pop(0) if self.waits_s else 0.0
+
+
 async def test_upkeep_begins_when_the_backlog_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.node.bulk.PAUSE_S", 0.2)
-    bulk, upkeep, loop = Bulk(), Counted(), asyncio.get_running_loop()
-    bulk.came(BULK_BYTES, began_s := loop.time())
-    work = asyncio.create_task(keep_up(cast(Upkeep, upkeep), Metrics("test"), lambda *_, **__: None, bulk))
-    try:
-        async with asyncio.timeout(10):
-            while not upkeep.steps:
-                assert not work.done()
-                await asyncio.to_thread(lambda: None)
-        assert loop.time() - began_s >= 0.2
-    finally:
-        work.cancel()
+    upkeep, rested, rests, sleep = Counted(), list[tuple[float, int]](), asyncio.Event(), asyncio.sleep
+
+    async def noted(delay_s: float) -> None:
+        rested.append((delay_s, upkeep.steps))
+        if upkeep.steps:
+            rests.set()
+            await asyncio.Event().wait()
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    work = asyncio.create_task(keep_up(cast(Upkeep, upkeep), Metrics("test"), lambda *_, **__: None, cast(Bulk, Backlog(3.0, 2.0))))
+    await asyncio.wait((work, asyncio.create_task(rests.wait())), return_when=asyncio.FIRST_COMPLETED)
+    assert rested == [(3.0, 0), (2.0, 0), (IDLE_S, 1)]
+    work.cancel()
+    await asyncio.wait([work])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -45,10 +46,10 @@ def test_a_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> N
 
 
 def test_a_key_that_can_not_be_kept_or_read_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RetryLater, match=r"the key in .*/nowhere/key can not be made: No such file or directory"):
+    with pytest.raises(RetryLater, match=rf"the key in .*/nowhere/key can not be made: {os.strerror(errno.ENOENT)}"):
         load_or_make_key(tmp_path / "nowhere" / "key")
     (tmp_path / "key").mkdir(mode=0o700)
-    with pytest.raises(RetryLater, match=r"the key in .*/key can not be read: Is a directory"):
+    with pytest.raises(RetryLater, match=rf"the key in .*/key can not be read: {os.strerror(errno.EISDIR)}"):
         load_or_make_key(tmp_path / "key")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 
 import aiohttp
@@ -31,5 +33,6 @@ async def test_a_node_that_waits_is_not_ready(tmp_path: Path) -> None:
 
 async def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RetryLater, match=r"the disk did not take it: .*Not a directory.*see that this folder is there, or can be made"):
+    not_taken = rf"the disk did not take it: .*{os.strerror(errno.ENOTDIR)}.*see that this folder is there, or can be made"
+    with pytest.raises(RetryLater, match=not_taken):
         await started("hq", tmp_path / "file")

@@ -66,7 +66,7 @@ async def played_back(port: int, said: bytes) -> bytes:
     answer = b""
     with suppress(ConnectionError):
         writer.write(said)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer = await reader.read(-1)
     writer.close()
     with suppress(ConnectionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from tests.node.fleet import Calendar, address, introduced, readings, settings, 
 from tests.node.test_definitions import bodies, define
 from tests.node.test_hostile import lying, track
 from tests.retention.thinkit import box
-from tests.retention.thinkit import readings as minutely
+from tests.retention.thinkit import readings as make_minutely
 from tests.streams.logkit import NOW_MS
 
 DAY_S = 86_400.0
+minutely = cache(make_minutely)
 SHIP_RUNS = 6
 
 
