@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from tests.fanout.kafka import Kafka
+from tests.fanout.kafka import Kafka, certificates
 from tests.node.forked import LOADED
+from tests.streams.quickkafka import quick_clients
 from tests.support import leaks, times
 from tests.support.leaks import no_process_is_left
 
@@ -149,7 +151,7 @@ class OneKafka:
             if soft != resource.RLIM_INFINITY and soft < FILES_MIN:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_MIN if hard == resource.RLIM_INFINITY else min(FILES_MIN, hard), hard))
             self._held_free = [os.open(os.devnull, os.O_RDONLY) for _ in range(HELD_FREE)]
-            self.broker = Kafka(folder)
+            self.broker = Kafka(folder, certificates(folder))
             self.broker.start()
             leaks.SHARED.add(self.broker.pid)
         return self.broker
@@ -166,9 +168,10 @@ _kafka = OneKafka()
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Kafka:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """Logs in it keep apart by their prefixes."""
-    return _kafka.started(tmp_path_factory.mktemp("kafka"))
+    with quick_clients():
+        yield _kafka.started(tmp_path_factory.mktemp("kafka"))
 
 
 @pytest.hookimpl(trylast=True)

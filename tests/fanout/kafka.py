@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from pydantic import SecretStr
 
 from bench.ports import free_ports
 from streams.crash import CRASH_VARIABLE
+from streams.link.certificates import make_authority, make_node
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.client import answers
 from streams.logs.kafka.settings import KafkaAccess
@@ -75,21 +78,32 @@ class Process:
         return self.ended()
 
 
+def certificates(folder: Path) -> TlsFiles:
+    """An authority, and what it signed for a broker on 127.0.0.1; beside it another authority, `other.pem`."""
+    now = datetime.now(UTC)
+    authority, other = (make_authority(name, now, days=1) for name in ("harbour", "other"))
+    broker = make_node(authority, "kafka", ["127.0.0.1"], now, days=1)
+    files = {"harbour.pem": authority.certificate, "other.pem": other.certificate, "kafka.pem": broker.certificate, "kafka.key": broker.key}
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return TlsFiles(folder / "harbour.pem", folder / "kafka.pem", folder / "kafka.key")
+
+
 class Kafka:
     """The broker: where it is, and its super user's login."""
 
     def __init__(self, folder: Path, tls: TlsFiles | None = None, told: Mapping[str, str] | None = None) -> None:
-        """`told`: through which node's door it tells of itself."""
-        port, broker_port, controller_port = free_ports(3)
+        """`tls`: it has a door that speaks TLS too. `told`: through which node's door it tells of itself."""
+        port, tls_port, broker_port, controller_port = free_ports(4)
         self.folder = folder
         self.address = f"127.0.0.1:{port}"
-        self.access = KafkaAccess(
-            brokers=self.address, username="landfall", password=SecretStr(PASSWORD), tls_ca=tls.authority if tls else None
-        )
-        door: dict[str, Any] = {"host": "127.0.0.1", "port": port, "advertised": self.address}
+        self.access = KafkaAccess(brokers=self.address, username="landfall", password=SecretStr(PASSWORD))
+        doors: list[dict[str, Any]] = [{"host": "127.0.0.1", "port": port, "advertised": self.address}]
         if tls is not None:
-            door["tls"] = {name: str(path) for name, path in asdict(tls).items()}
-        own = {"folder": str(folder / "broker"), "password": PASSWORD, "doors": [door], "heap_mb": 256, **(told or {})}
+            self.tls_access = self.access.model_copy(update={"brokers": f"127.0.0.1:{tls_port}", "tls_ca": tls.authority})
+            files = {name: str(path) for name, path in asdict(tls).items()}
+            doors.append({"host": "127.0.0.1", "port": tls_port, "advertised": self.tls_access.brokers, "tls": files})
+        own = {"folder": str(folder / "broker"), "password": PASSWORD, "doors": doors, "heap_mb": 256, **(told or {})}
         self._process = Process(folder, "broker", {**own, "broker_port": broker_port, "controller_port": controller_port})
 
     def start(self) -> None:
@@ -115,6 +129,14 @@ class Kafka:
         """The broker's own process."""
         [java] = self._process.children()
         return java
+
+    def insider(self) -> dict[str, str]:
+        """The settings of the broker's own login, at the door through which it talks with itself. It changes with each start."""
+        told = (self.folder / "broker" / "server.properties").read_text()
+        door, login = (re.search(pattern, told) for pattern in (r"BROKER://([\d.:]+)", r'username="(\w+)" password="([\w-]+)"'))
+        assert door
+        assert login
+        return {"brokers": door[1], "username": login[1], "password": login[2], "mechanism": "PLAIN"}
 
     def reader(self, username: str, group: str, topics: Sequence[str]) -> Reader:
         """A stock consumer with this login, subscribed."""

@@ -18,7 +18,7 @@ from tests.streams.kafkakit import place
 def test_spark_reads_and_appends_to_a_log_in_a_kafka(kafka: Kafka, tmp_path: Path) -> None:
     """Real Spark: its source fetches from the broker, in processes of its own; its results go back through the node's door."""
     ship, quay = Place(tmp_path / "ship", "albatross"), Place(tmp_path / "quay", "singapore")
-    log = place(kafka, tmp_path / "hq", "hq", gather_ms=5).settings
+    log = place(kafka, tmp_path / "hq", "hq", mechanism="SCRAM-SHA-512", gather_ms=5).settings
     with headquarters(tmp_path / "hq", log) as node:
         write_settings(tmp_path / "settings.json", node.url)
         end = NOON_MS + 2 * HOUR_MS

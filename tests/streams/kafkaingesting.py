@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 
 from streams.crash import CRASH_VARIABLE
 from streams.log import Append
 from streams.logs.kafka.client import Fenced
-from streams.logs.kafka.keeper import Place
-from tests.streams.kafkakit import open_kafka_log
+from streams.logs.kafka.keeper import KafkaLogOptions, Place
+from tests.streams.kafkakit import alone, open_kafka_log
 from tests.streams.logkit import append_rows, rows
+from tests.streams.quickkafka import quick_clients
 
 ROWS = 3
 FENCED_EXIT = 3
@@ -22,27 +24,29 @@ FENCED_EXIT = 3
 def ingest(where: Place, acknowledged: Path, crash_at: str | None = None) -> None:
     """Appends ROWS rows a commit as producer `gateway`, from the last acknowledged on; `acknowledged` gets a byte for each.
 
-    Ends with FENCED_EXIT when another process writes the log.
+    Ends with FENCED_EXIT when another process writes the log. One that crashes at a commit point has the log to itself.
     """
     if crash_at is not None:
         os.environ[CRASH_VARIABLE] = crash_at
     done = acknowledged.stat().st_size if acknowledged.exists() else 0
     told = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    log = open_kafka_log(where)
-    try:
+    with (
+        quick_clients(),
+        suppress(Fenced),
+        closing(open_kafka_log(where, options=KafkaLogOptions() if crash_at is None else alone())) as log,
+    ):
         for sequence in count(done):
             readings = Append("containers", rows(ROWS, start=sequence * ROWS), "gateway", sequence)
             log.append([readings, Append("ships", rows(1), "gateway", sequence)])
             os.write(told, b".")
-    except Fenced:
-        os._exit(FENCED_EXIT)
+    os._exit(FENCED_EXIT)
 
 
 def go_on_after_a_copy_and_die(where: Place, old: Path) -> None:
     """Ten commits; the log's folder as it is then is `old`; one more, of a stream of its own."""
-    log = open_kafka_log(where)
-    for number in range(10):
-        append_rows(log, rows(1, start=number), "ships")
-    shutil.copytree(where.folder, old)
-    append_rows(log, rows(1))
-    os.kill(os.getpid(), signal.SIGKILL)
+    with quick_clients(), closing(open_kafka_log(where)) as log:
+        for number in range(10):
+            append_rows(log, rows(1, start=number), "ships")
+        shutil.copytree(where.folder, old)
+        append_rows(log, rows(1))
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -21,25 +21,39 @@ from streams.errors import Unclear
 from streams.logs.kafka.keeper import KafkaLogOptions, Place, instance
 from streams.logs.kafka.lease import Lease
 from streams.logs.kafka.log import KafkaLog
-from streams.logs.kafka.settings import KafkaLogSettings
+from streams.logs.kafka.settings import KafkaAccess, KafkaLogSettings
 from streams.logs.kafka.transactions import Transactions
 from tests.fanout.kafka import Kafka
 from tests.streams.logkit import NOW_MS
+from tests.streams.quickkafka import InsiderSettings, OnlyWriter
 
 TURN_S = 60.0
+OTHER_LOGIN = KafkaAccess.model_fields.keys() - {"brokers"}
+"""Settings that say how a log is reached, and with which the broker's own login would not work."""
 
 
 def place(kafka: Kafka, folder: Path, node: str = "ship-a", **settings: Any) -> Place:
-    """A log of `node` that no other test has: `folder`/log is its index, `folder`/marker its marker."""
-    access = {name: getattr(kafka.access, name) for name in ("brokers", "username", "password")}
+    """A log of `node` that no other test has: `folder`/log is its index, `folder`/marker its marker.
+
+    It logs in as the broker itself does; as the super user where `settings` say otherwise.
+    """
     usual = {"replication": 1, "min_insync": 1, "gather_ms": 0, "prefix": f"t{sha256(str(folder).encode()).hexdigest()[:12]}-{node}"}
-    told = KafkaLogSettings.model_validate({"kind": "kafka", **access, **usual, **settings})
+    if settings.keys() & OTHER_LOGIN:
+        access = {name: getattr(kafka.access, name) for name in ("brokers", "username", "password")}
+        told = KafkaLogSettings.model_validate({"kind": "kafka", **access, **usual, **settings})
+    else:
+        told = InsiderSettings.model_validate({"kind": "kafka", **kafka.insider(), **usual, **settings})
     return Place(told, node, folder / "log", folder / "marker")
 
 
+def alone(**options: Any) -> KafkaLogOptions:
+    """Options for a log that no other process wants to write: it does not ask Kafka whose turn it is."""
+    return KafkaLogOptions(lease=OnlyWriter, **options)
+
+
 def open_kafka_log(where: Place, clock: Clock | None = None, options: KafkaLogOptions | None = None) -> KafkaLog:
-    """The log there."""
-    return KafkaLog(where, BlockCodec(), clock or StillClock(NOW_MS), options or KafkaLogOptions())
+    """The log there, without `options` that of the only writer."""
+    return KafkaLog(where, BlockCodec(), clock or StillClock(NOW_MS), options or alone())
 
 
 def producers() -> int:

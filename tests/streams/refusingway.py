@@ -17,13 +17,14 @@ HELD_S_MAX = 60.0
 class Way:
     """Everything passes, to and fro, and every client is led back to this way."""
 
-    def __init__(self, broker: str) -> None:
+    def __init__(self, broker: str, own_port: int = 0) -> None:
+        """`own_port`: where an earlier way was, which is closed."""
         host, port = broker.split(":")
         self._broker = host, int(port)
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        own_port = self._listening.getsockname()[1]
-        self._there, self._here = (host.encode() + one.to_bytes(4, "big") for one in (int(port), own_port))
-        self.address = f"{host}:{own_port}"
+        self._listening = socket.create_server(("127.0.0.1", own_port))
+        self.port: int = self._listening.getsockname()[1]
+        self._there, self._here = (host.encode() + one.to_bytes(4, "big") for one in (int(port), self.port))
+        self.address = f"{host}:{self.port}"
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 

@@ -19,7 +19,6 @@ from streams.logs.frames import Floor, FrameHeader, Gone, Opening, Produced
 from streams.logs.index import INDEX_NAME
 from streams.logs.indexing import remove_index
 from streams.logs.kafka.client import client_settings
-from streams.logs.kafka.keeper import KafkaLogOptions
 from streams.logs.kafka.log import KafkaLog
 from streams.logs.kafka.records import COMMIT, COMMIT_MAX, RECEIVED, TOPICS, Headers, block_headers, control_records
 from streams.logs.kafka.transactions import Outgoing, Transactions
@@ -29,7 +28,7 @@ from streams.ranges import RangeSet
 from streams.records import LATE_MS_MAX
 from streams.words import Origin
 from tests.fanout.kafka import Kafka
-from tests.streams.kafkakit import MuteKafka, open_kafka_log, place
+from tests.streams.kafkakit import MuteKafka, alone, open_kafka_log, place
 from tests.streams.logkit import NOW_MS, FullDisk, append_rows, content, numbers, open_log, rows, stamped, verified
 
 COUNT = 30
@@ -76,7 +75,7 @@ def test_what_was_set_aside_at_the_end_stays_so_when_the_log_is_opened_again(
     """Its Position claims nothing of it, its offsets are wanted; it is told once; what is appended afterwards is there."""
     peer, where, told = open_log(tmp_path / "peer", "port-b"), place(kafka, tmp_path), list[Damage]()
     append_rows(peer, rows(COUNT))
-    options = KafkaLogOptions(told.append, transactions=SpoiledOnTheWay)
+    options = alone(on_damage=told.append, transactions=SpoiledOnTheWay)
     log = open_kafka_log(where, options=options)
     spoiled(log, list(peer.blocks("containers", peer.origin, 0, COUNT)), spoil, monkeypatch)
     for opened in range(2):
@@ -98,7 +97,7 @@ def test_an_index_built_anew_takes_the_good_copy_that_came_after_the_spoiled_one
     peer, where, told = open_log(tmp_path / "peer", "port-b"), place(kafka, tmp_path), list[Damage]()
     append_rows(peer, rows(COUNT))
     good = list(peer.blocks("containers", peer.origin, 0, COUNT))
-    options = KafkaLogOptions(told.append, transactions=SpoiledOnTheWay)
+    options = alone(on_damage=told.append, transactions=SpoiledOnTheWay)
     log = open_kafka_log(where, options=options)
     spoiled(log, good, flipped, monkeypatch)
     assert log.admit(good) == COUNT
@@ -127,7 +126,7 @@ def refuse_changes(index: Path) -> None:
 def test_what_kafka_committed_is_there_once_though_the_index_does_not_take_it(kafka: Kafka, tmp_path: Path, said: bool) -> None:
     """A caller without a producer would send again what was refused: it is answered, or told Unclear where Kafka did not say either."""
     where = place(kafka, tmp_path)
-    log = open_kafka_log(where, options=KafkaLogOptions(transactions=MuteKafka))
+    log = open_kafka_log(where, options=alone(transactions=MuteKafka))
     append_rows(log, rows(3))
     origin, index = log.origin, where.folder / INDEX_NAME
     inode = index.stat().st_ino
@@ -150,7 +149,7 @@ def test_what_kafka_committed_is_there_once_though_the_index_does_not_take_it(ka
 def test_a_generation_is_opened_though_the_index_does_not_take_it(kafka: Kafka, tmp_path: Path) -> None:
     """Whoever asked for one gets the new one, or is told that it is not there yet: what is appended next is of it."""
     where, full = place(kafka, tmp_path), FullDisk()
-    log = open_kafka_log(where, options=KafkaLogOptions(disk=full))
+    log = open_kafka_log(where, options=alone(disk=full))
     append_rows(log, rows(3))
     first = log.origin
     refuse_changes(where.folder / INDEX_NAME)
@@ -198,7 +197,7 @@ def test_headers_that_are_not_their_blocks_are_told_and_passed_over(kafka: Kafka
     for _, value in control_records(FrameHeader(commit=1 << 63, floors=(Floor("containers", "port-b", 7, 9),))):
         stranger.produce(where.names.control, value, "floor")
     assert not stranger.flush(10)
-    log = open_kafka_log(where, options=KafkaLogOptions(told.append))
+    log = open_kafka_log(where, options=alone(on_damage=told.append))
     assert len(told) == len(LIES) + 1
     for name, _ in LIES:
         assert any(name in one.why for one in told)
@@ -208,14 +207,14 @@ def test_headers_that_are_not_their_blocks_are_told_and_passed_over(kafka: Kafka
     log.close()
     write(honest)
     assert not stranger.flush(10)
-    log = open_kafka_log(where, options=KafkaLogOptions(told.append))
+    log = open_kafka_log(where, options=alone(on_damage=told.append))
     assert len(told) == len(LIES) + 1
     assert held(log, block.origin) == RangeSet([(0, COUNT)])
     assert numbers(log) == [*range(COUNT), *range(6)]
     log.close()
     write([(name, str(COMMIT_MAX) if name == COMMIT else value) for name, value in honest])
     assert not stranger.flush(10)
-    log = open_kafka_log(where, options=KafkaLogOptions(told.append))
+    log = open_kafka_log(where, options=alone(on_damage=told.append))
     with pytest.raises(Misuse, match="give the log another prefix"):
         append_rows(log, rows(1))
     assert numbers(log) == [*range(COUNT), *range(6)]
@@ -264,7 +263,7 @@ def test_control_records_of_what_no_log_has_are_told_and_passed_over(kafka: Kafk
             stranger.produce(where.names.control, value, f"{key}/{odd.index(header)}")
     assert not stranger.flush(10)
     for opened in range(2):
-        log = open_kafka_log(where, options=KafkaLogOptions(told.append))
+        log = open_kafka_log(where, options=alone(on_damage=told.append))
         assert len(told) == len(odd) * (opened + 1)
         assert list(log.ledger("containers")) == [log.origin]
         assert log.origin == origin

@@ -6,19 +6,23 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from streams.codec import BlockCodec
 from streams.errors import RetryLater
+from streams.logs.kafka import keeper
 from streams.logs.kafka.client import client_settings
-from streams.logs.kafka.keeper import KafkaLogOptions, Place
+from streams.logs.kafka.keeper import KafkaLogOptions, Place, instance
 from streams.logs.kafka.log import KafkaLog
 from streams.logs.kafka.reading import KafkaLogReader
 from streams.logs.kafka.records import block_headers
@@ -27,7 +31,7 @@ from streams.logs.stamping import NewBlock
 from streams.words import Position
 from tests.fanout.kafka import Kafka, until
 from tests.streams.kafkaingesting import FENCED_EXIT, ROWS, ingest
-from tests.streams.kafkakit import FurtherBroker, MuteKafka, open_kafka_log, place
+from tests.streams.kafkakit import FurtherBroker, MuteKafka, alone, open_kafka_log, place
 from tests.streams.logkit import FullDisk, append_rows, numbers, rows, stamped
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -87,7 +91,7 @@ def test_killed_at_any_instant(kafka: Kafka, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_broker_is_killed_in_the_middle_of_appends(kafka: Kafka, tmp_path: Path) -> None:
     """Appends wait while it is away. Three threads; each number appended once is there once."""
-    log = open_kafka_log(place(kafka, tmp_path, gather_ms=2, answer_s=60))
+    log = open_kafka_log(place(kafka, tmp_path, mechanism="SCRAM-SHA-512", gather_ms=2, answer_s=60))
     count, threads = 40, 3
     started = []
 
@@ -118,7 +122,7 @@ def test_a_suspended_writer_is_replaced_and_can_not_write_any_more(kafka: Kafka,
     assert process.pid is not None
     os.kill(process.pid, signal.SIGSTOP)
     before = size(acknowledged)
-    standby = open_kafka_log(place(kafka, tmp_path / "b", prefix=where.settings.prefix))
+    standby = open_kafka_log(place(kafka, tmp_path / "b", prefix=where.settings.prefix), options=KafkaLogOptions())
     assert append_rows(standby, rows(2), "alerts") == 0
     taken_over = numbers(standby)
     os.kill(process.pid, signal.SIGCONT)
@@ -133,28 +137,41 @@ def test_a_suspended_writer_is_replaced_and_can_not_write_any_more(kafka: Kafka,
     rebuilt.close()
 
 
-def test_nobody_takes_over_from_a_writer_that_lives(kafka: Kafka, tmp_path: Path) -> None:
-    """Whatever their names: who joins stands by, and who does not want to is told."""
-    where = place(kafka, tmp_path / "a")
-    log = open_kafka_log(where)
+def test_nobody_takes_over_from_a_writer_that_lives(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether its name comes before the writer's or after it, a process that joins stands by; one that does not wait is refused."""
+    monkeypatch.setattr(keeper, "FOLLOW_EVERY_S", 0.1)
+    places = sorted((place(kafka, tmp_path / f"{number}", prefix=tmp_path.name.replace("_", "-")) for number in range(3)), key=instance)
+    before, where, after = places
+    log, stopping = open_kafka_log(where, options=KafkaLogOptions()), threading.Event()
+    admin = AdminClient(client_settings(where.settings))
 
-    def stand_by(folder: str) -> None:
-        with pytest.raises(RetryLater, match="another process writes the log"):
-            open_kafka_log(place(kafka, tmp_path / folder, prefix=where.settings.prefix, standby_s=2))
+    def all_joined() -> bool:
+        group = admin.describe_consumer_groups([f"{where.settings.prefix}.writer"])
+        [found] = [one.result(DEADLINE_S) for one in group.values()]
+        return found.state == ConsumerGroupState.STABLE and {one.group_instance_id for one in found.members} == set(map(instance, places))
 
-    with ThreadPoolExecutor(6) as pool:
-        others = [pool.submit(stand_by, f"b{number}") for number in range(6)]
-        for number, one in enumerate(others):
-            append_rows(log, rows(1, start=number))
-            one.result(DEADLINE_S)
-    assert append_rows(log, rows(1)) == 6
+    with ThreadPoolExecutor(2) as pool:
+        options = KafkaLogOptions(stopping=stopping)
+        standing_by = [pool.submit(open_kafka_log, other, options=options) for other in (before, after)]
+        try:
+            until(all_joined, "both to be members of the writers' group")
+            assert append_rows(log, rows(1)) == 0
+        finally:
+            stopping.set()
+        for other in standing_by:
+            with pytest.raises(RetryLater, match="asked to end while another process writes the log"):
+                other.result(DEADLINE_S)
+    hasty = replace(after, settings=after.settings.model_copy(update={"standby_s": 0.0}))
+    with pytest.raises(RetryLater, match="another process writes the log"):
+        open_kafka_log(hasty, options=KafkaLogOptions())
+    assert append_rows(log, rows(1)) == 1
     assert len(log.generations()) == 1
     log.close()
 
 
 def test_kafka_does_not_say_whether_it_committed(kafka: Kafka, tmp_path: Path) -> None:
     """When it did, the append answers as ever; when it did not, the caller is told that nothing changed. Either way it goes on at once."""
-    log = open_kafka_log(place(kafka, tmp_path), options=KafkaLogOptions(transactions=MuteKafka))
+    log = open_kafka_log(place(kafka, tmp_path), options=alone(transactions=MuteKafka))
     append_rows(log, rows(3))
     MuteKafka.mute[:] = [True]
     assert append_rows(log, rows(3, start=3)) == 3
@@ -171,7 +188,7 @@ def test_a_full_disk_of_the_node(kafka: Kafka, tmp_path: Path) -> None:
     then nothing else is appended. Upkeep brings it up and tells whom it concerns, or else the next append does.
     """
     full, where = FullDisk(), place(kafka, tmp_path)
-    log = open_kafka_log(where, options=KafkaLogOptions(disk=full))
+    log = open_kafka_log(where, options=alone(disk=full))
     elsewhere = KafkaLogReader(where.folder, BlockCodec())
     origin, news = log.origin, list[frozenset[str]]()
     log.subscribe(news.append)
@@ -236,7 +253,9 @@ def taken(log: KafkaLog, start: int) -> bool:
 @contextmanager
 def log_of_several(kafka: Kafka, folder: Path, brokers: int) -> Iterator[tuple[KafkaLog, list[FurtherBroker]]]:
     """A log whose records must be at two of so many brokers, and the brokers but the first."""
-    open_kafka_log(place(kafka, folder / "first")).close()  # what all logs of this broker share is made, and stays, where it has a copy
+    open_kafka_log(
+        place(kafka, folder / "first"), options=KafkaLogOptions()
+    ).close()  # what all logs of this broker share is made, and stays, where it has a copy
     with ExitStack() as stack:
         further = [stack.enter_context(FurtherBroker(kafka, folder / f"broker-{number}", number)) for number in range(2, brokers + 1)]
         admin = AdminClient(client_settings(place(kafka, folder).settings))

@@ -18,7 +18,7 @@ from bench.ports import free_ports
 from streams.errors import RetryLater
 from streams.logs.book import Book
 from streams.logs.indexing import IndexWriter
-from streams.logs.kafka import keeper, lease, transactions
+from streams.logs.kafka import client, keeper, lease, transactions
 from streams.logs.kafka.client import Fenced
 from streams.logs.kafka.following import Follower
 from streams.logs.kafka.keeper import FOLLOW_EVERY_S, KafkaLogOptions, instance
@@ -44,12 +44,17 @@ class AskedConsumer(Consumer):  # type: ignore[misc]
         super().__init__(settings)
 
 
+class LeavingConsumer(Consumer):  # type: ignore[misc]
+    """A member of a group that leaves it at its end, where a log's stays until its session is over."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__({name: value for name, value in settings.items() if name != "group.instance.id"})
+
+
 def test_what_a_take_over_waits_for_is_under_ten_seconds(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker, as it is delivered, takes these very settings: a session longer or shorter than it allows would end the opening."""
     monkeypatch.setattr(lease, "Consumer", AskedConsumer)
-    log = open_kafka_log(place(kafka, tmp_path))
-    append_rows(log, rows(1))
-    log.close()
+    open_kafka_log(place(kafka, tmp_path), options=KafkaLogOptions()).close()
     asked = AskedConsumer.asked
     hears_ms = asked["session.timeout.ms"] + asked["heartbeat.interval.ms"] + 1000 * lease.POLL_S
     assert hears_ms + 1000 * FOLLOW_EVERY_S <= TAKE_OVER_MS_MAX - BROKER_MS, "and what it must still read is what came since it last looked"
@@ -89,6 +94,7 @@ def test_no_look_at_whose_turn_it_is_ends_as_brokers_come_back(kafka: Kafka, tmp
         return look(admin, groups, **told)
 
     monkeypatch.setattr(AdminClient, "describe_consumer_groups", noted)
+    monkeypatch.setattr(client, "LOOK_S", 0.1)
     where = place(kafka, tmp_path)
     open_kafka_log(where).close()
     [nobody] = free_ports(1)
@@ -114,8 +120,13 @@ def test_what_is_between_a_standbys_turn_and_its_first_append_is_one_look_at_wha
     """However much the writer wrote meanwhile: the standby has read it while it stood by."""
     where = place(kafka, tmp_path / "a")
     writer = open_kafka_log(where)
+    with monkeypatch.context() as patch:
+        patch.setattr(lease, "Consumer", LeavingConsumer)
+        turn = lease.Lease(where.settings, where.names.control, "the writer's")
+    assert turn.held(TURN_S)
     CountedFollower.looks = []
     monkeypatch.setattr(keeper, "Follower", CountedFollower)
+    monkeypatch.setattr(keeper, "FOLLOW_EVERY_S", 0.1)
     other, options = place(kafka, tmp_path / "b", prefix=where.settings.prefix), KafkaLogOptions(transactions=ItsTurn)
     with ThreadPoolExecutor(1) as thread, ExitStack() as undo:
         undo.callback(options.stopping.set)
@@ -125,6 +136,7 @@ def test_what_is_between_a_standbys_turn_and_its_first_append_is_one_look_at_wha
             append_rows(writer, rows(1, start=n))
         wait(lambda: CountedFollower.commit > COMMITS)
         writer.close()
+        turn.close()
         standby = opening.result()
     at_its_turn = CountedFollower.looks[ItsTurn.after_looks :]
     assert len(at_its_turn) == 1

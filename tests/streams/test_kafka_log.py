@@ -27,15 +27,16 @@ from streams.logs.disk import Disk
 from streams.logs.index import INDEX_NAME
 from streams.logs.kafka.client import client_settings
 from streams.logs.kafka.gathering import Gathering
-from streams.logs.kafka.keeper import KafkaLogOptions, Place
+from streams.logs.kafka.keeper import Place
 from streams.logs.kafka.names import WHERE, Names
 from streams.logs.kafka.reading import KafkaLogReader
 from streams.logs.kinds import in_kafka, open_reader
 from streams.words import STREAM_PATTERN, Origin, Position
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkaingesting import go_on_after_a_copy_and_die
-from tests.streams.kafkakit import open_kafka_log, place
+from tests.streams.kafkakit import alone, open_kafka_log, place
 from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows, verified
+from tests.streams.quickkafka import quick_clients
 
 PROCESSES = multiprocessing.get_context("forkserver")
 STREAMS = ("alerts", "containers", "customers/ducks")
@@ -43,15 +44,14 @@ STREAMS = ("alerts", "containers", "customers/ducks")
 
 def count_consistently(folder: Path, wanted: int) -> None:
     """Reads until it has seen `wanted` rows: at every look the Position it is told is readable to the last row, and never goes back."""
-    reader = KafkaLogReader(folder, BlockCodec())
     seen = 0
-    while seen < wanted:
-        reached = sum(reader.position("containers").values())
-        found = numbers(reader)
-        assert found == list(range(len(found)))
-        assert len(found) >= max(seen, reached)
-        seen = len(found)
-    reader.close()
+    with quick_clients(), closing(KafkaLogReader(folder, BlockCodec())) as reader:
+        while seen < wanted:
+            reached = sum(reader.position("containers").values())
+            found = numbers(reader)
+            assert found == list(range(len(found)))
+            assert len(found) >= max(seen, reached)
+            seen = len(found)
 
 
 def bounds(where: Place, stream: str) -> tuple[int, int]:
@@ -81,7 +81,7 @@ class Watched(Disk):
 
 def test_who_waits_for_the_log_takes_it_for_what_it_is_from_the_first_moment(kafka: Kafka, tmp_path: Path) -> None:
     where, disk = place(kafka, tmp_path), Watched()
-    log = open_kafka_log(where, options=KafkaLogOptions(disk=disk))
+    log = open_kafka_log(where, options=alone(disk=disk))
     log.close()
     assert set(disk.found) == {KafkaLogReader}
 
@@ -298,7 +298,7 @@ def test_what_somebody_else_writes_into_it_is_told_and_passed_over(kafka: Kafka,
     for topic in (where.names.topic("containers"), where.names.control):
         stranger.produce(topic, b"quack", b"quack")
     stranger.flush(10)
-    log = open_kafka_log(where, options=KafkaLogOptions(damages.append))
+    log = open_kafka_log(where, options=alone(on_damage=damages.append))
     assert len(damages) == 2
     assert append_rows(log, rows(3, start=3)) == 3
     assert numbers(log) == list(range(6))

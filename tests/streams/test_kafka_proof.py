@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streams.errors import Corrupt, RetryLater
@@ -50,7 +52,7 @@ def refused_first(kafka: Kafka, tmp_path: Path) -> Iterator[Place]:
     where = place(kafka, tmp_path)
     KafkaTopics(where.settings, where.names).make(["containers"])
     until(lambda: leads(where), "the broker to lead the new topic")
-    way = RefusingWay(kafka.address, where.names.topic("containers"), 1)
+    way = RefusingWay(kafka.insider()["brokers"], where.names.topic("containers"), 1)
     yield place(kafka, tmp_path, record_bytes_max=10_000, brokers=way.address)
     assert way.refused_left == 0
     way.close()
@@ -72,6 +74,25 @@ def test_a_record_without_an_offset_is_not_written(refused_first: Place, monkeyp
     assert not numbers(log)
     assert append_rows(log, NOISE) == 0
     assert numbers(log) == list(range(ROWS))
+    log.close()
+
+
+def test_where_a_topic_ends_is_asked_again_while_nobody_leads_it_yet(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of the control topic, which opening a new log makes just before."""
+    look, refusals = AdminClient.list_offsets, [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART]
+
+    def refused_at_first(admin: AdminClient, asked: dict[TopicPartition, OffsetSpec], **told: Any) -> dict[TopicPartition, Future[Any]]:
+        answers: dict[TopicPartition, Future[Any]] = look(admin, asked, **told)
+        if refusals and answers:
+            code, answers = refusals.pop(), {topic: Future() for topic in answers}
+            for answer in answers.values():
+                answer.set_exception(KafkaException(KafkaError(code)))
+        return answers
+
+    monkeypatch.setattr(AdminClient, "list_offsets", refused_at_first)
+    log = open_kafka_log(place(kafka, tmp_path))
+    assert not refusals
+    assert append_rows(log, rows(3)) == 0
     log.close()
 
 

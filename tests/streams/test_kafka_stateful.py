@@ -16,11 +16,10 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from streams.log import Appended
 from streams.logs.indexing import remove_index
-from streams.logs.kafka.keeper import KafkaLogOptions
 from streams.logs.kafka.log import KafkaLog
 from streams.logs.kafka.transactions import Outgoing, Transactions
 from tests.fanout.kafka import Kafka
-from tests.streams.kafkakit import open_kafka_log, place
+from tests.streams.kafkakit import alone, open_kafka_log, place
 from tests.streams.livedlogs import PRODUCERS, LivedLogs
 from tests.streams.twologs import NODES, STREAMS
 
@@ -55,7 +54,7 @@ class TwoKafkaLogs(LivedLogs):
 
     def open(self, node: str) -> KafkaLog:
         self.folders[node].mkdir(exist_ok=True)
-        return open_kafka_log(place(self.kafka, self.folders[node], node), options=KafkaLogOptions(transactions=MortalKafka))
+        return open_kafka_log(place(self.kafka, self.folders[node], node), options=alone(transactions=MortalKafka))
 
     @rule(
         node=NODES,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from pydantic import SecretStr
 
 from bench.ports import free_ports
@@ -15,43 +15,29 @@ from hq.fanout.fanning import Fanout
 from hq.fanout.settings import FanoutSettings
 from hq.opening import opened_log
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
-from streams.link.certificates import make_authority, make_node
-from streams.link.tls import TlsFiles
 from streams.log import Append
-from streams.logs.kafka.client import LOOK_S, check_lets_in
+from streams.logs.kafka import client, topics, transactions
+from streams.logs.kafka.client import check_lets_in
+from streams.logs.kafka.keeper import KafkaLogOptions, Place
 from streams.logs.kafka.settings import KafkaAccess
 from streams.metrics import Metrics
 from streams.records import Record, to_batch
 from tests.fanout.kafka import PASSWORD, Kafka
 from tests.streams.kafkakit import open_kafka_log, place, producers
 from tests.streams.logkit import append_rows, numbers, open_log, rows
+from tests.streams.refusingway import Way
 
 
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
-    """An authority, and what it signed for a broker on 127.0.0.1; beside it another authority, `other.pem`."""
-    folder, now = tmp_path_factory.mktemp("certificates"), datetime.now(UTC)
-    authority, other = (make_authority(name, now, days=1) for name in ("harbour", "other"))
-    broker = make_node(authority, "kafka", ["127.0.0.1"], now, days=1)
-    files = {"harbour.pem": authority.certificate, "other.pem": other.certificate, "kafka.pem": broker.certificate, "kafka.key": broker.key}
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    return TlsFiles(folder / "harbour.pem", folder / "kafka.pem", folder / "kafka.key")
+def over_tls(kafka: Kafka, folder: Path, **settings: Any) -> Place:
+    """A log that is reached by the door that speaks TLS."""
+    access = {name: getattr(kafka.tls_access, name) for name in ("brokers", "tls_ca")}
+    return place(kafka, folder, **(access | settings))
 
 
-@pytest.fixture(scope="module")
-def over_tls(certificates: TlsFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """A broker whose one door for clients speaks TLS and asks for a SCRAM login."""
-    broker = Kafka(tmp_path_factory.mktemp("over-tls"), certificates)
-    broker.start()
-    yield broker
-    assert broker.stop() == 0
-
-
-def test_a_log_and_whoever_reads_it_over_tls(over_tls: Kafka, tmp_path: Path) -> None:
+def test_a_log_and_whoever_reads_it_over_tls(kafka: Kafka, tmp_path: Path) -> None:
     """Written, opened again from the broker alone, read in another process's way by its folder, and fanned out."""
-    where = place(over_tls, tmp_path, tls_ca=over_tls.access.tls_ca)
-    log = open_kafka_log(where)
+    where = over_tls(kafka, tmp_path)
+    log = open_kafka_log(where, options=KafkaLogOptions())
     append_rows(log, rows(10))
     log.append([Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": "1"})]))])
     log.close()
@@ -61,7 +47,7 @@ def test_a_log_and_whoever_reads_it_over_tls(over_tls: Kafka, tmp_path: Path) ->
     assert append_rows(log, rows(10, start=10)) == 10
     reader = opened_log(where.folder)
     assert numbers(reader) == list(range(20))
-    settings = {"log": str(where.folder), "kafka": over_tls.access, "poll_interval_s": 0.02}
+    settings = {"log": str(where.folder), "kafka": kafka.tls_access, "poll_interval_s": 0.02, "transactional_id": tmp_path.name}
     fanout = Fanout(reader, FanoutSettings.model_validate(settings), Metrics("fanout"))
     fanout.start()
     assert fanout.step() == 21
@@ -72,60 +58,91 @@ def test_a_log_and_whoever_reads_it_over_tls(over_tls: Kafka, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("wrong", "error", "words"),
     [
-        ({"password": "not quack"}, NotAllowed, r"does not let landfall in.*invalid credentials.*mend username and password"),
+        ({"password": "not quack"}, NotAllowed, r"does not let landfall in.*mend username and password"),
         ({"username": "nobody"}, NotAllowed, r"does not let nobody in.*mend username and password"),
         ({"tls_ca": "other.pem"}, NotAllowed, r"certificate is not believed.*tls_ca \(.*other\.pem\) has to be the authority"),
         ({"tls_ca": "missing.pem"}, Misuse, r"no certificates in .*missing\.pem.*name a PEM file"),
         ({"tls_ca": "kafka.key"}, Misuse, r"no certificates in .*kafka\.key"),
         ({"tls_ca": None}, RetryLater, r"no broker of .* answers: .*tls_ca is missing"),
-        ({"brokers": "127.0.0.1:{closed}"}, RetryLater, r"no broker of .* answers: .*start them, or mend the way to them"),
+        (
+            {"brokers": "127.0.0.1:{closed}"},
+            RetryLater,
+            r"no broker of .* answers: .*start them, or mend the way to them",
+        ),
         ({"brokers": "localhost:{door}"}, NotAllowed, r"certificate is not believed.*brokers has to name them as their certificates do"),
     ],
 )
 def test_who_is_not_let_in_is_told_what_to_do(
-    over_tls: Kafka, certificates: TlsFiles, tmp_path: Path, wrong: dict[str, Any], error: type[LandfallError], words: str
+    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], error: type[LandfallError], words: str
 ) -> None:
     """A log says so when it opens, the fan-out when it starts, and the password stands in none of their words."""
-    usual = {"tls_ca": over_tls.access.tls_ca, "answer_s": 1}
+    monkeypatch.setattr(client, "LOOK_S", 0.3)
     (closed,) = free_ports(1)
-    told = {name: str(value).format(closed=closed, door=over_tls.address.partition(":")[2]) for name, value in wrong.items() if value}
+    door = kafka.tls_access.brokers.partition(":")[2]
+    told = {name: str(value).format(closed=closed, door=door) for name, value in wrong.items() if value}
     if "tls_ca" in told:
-        told["tls_ca"] = str(certificates.authority.with_name(told["tls_ca"]))
-    where = place(over_tls, tmp_path, **(usual | wrong | told))
+        assert kafka.tls_access.tls_ca
+        told["tls_ca"] = str(kafka.tls_access.tls_ca.with_name(told["tls_ca"]))
+    where = over_tls(kafka, tmp_path, **(wrong | told), answer_s=1 if error is RetryLater else 60)
     with pytest.raises(error, match=words) as refused:
         open_kafka_log(where)
     assert PASSWORD not in str(refused.value)
     if error is not RetryLater:  # which is waited for
         access = where.settings.model_dump(include={"brokers", "username", "password", "tls_ca"})
         settings = FanoutSettings.model_validate({"log": str(where.folder), "kafka": access})
-        unread = open_log(tmp_path / "unread")
-        with pytest.raises(error, match=words):
+        with closing(open_log(tmp_path / "unread")) as unread, pytest.raises(error, match=words):
             Fanout(unread, settings, Metrics("fanout")).start()
-        unread.close()
 
 
-def test_a_broker_that_is_away_is_named(over_tls: Kafka, tmp_path: Path) -> None:
+class OnceTelling:
+    """A client that tells why no broker answers in its first look alone, as real ones do."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._told, self.looks = settings["error_cb"], 0
+
+    def list_topics(self, timeout: float) -> None:
+        """One look."""
+        self.looks += 1
+        if self.looks == 1:
+            self._told(KafkaError(KafkaError._TRANSPORT, "nobody listens"))
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    def poll(self, timeout: float) -> None:
+        """All is told already."""
+
+
+@pytest.mark.parametrize("tls_ca", [None, Path("authority.pem")])
+def test_the_reason_is_said_however_long_a_broker_is_waited_for(monkeypatch: pytest.MonkeyPatch, tls_ca: Path | None) -> None:
+    clients: list[OnceTelling] = []
+
+    def client_of(settings: dict[str, Any]) -> OnceTelling:
+        clients.append(OnceTelling(settings))
+        return clients[0]
+
+    monkeypatch.setattr(client, "AdminClient", client_of)
+    access = KafkaAccess(brokers="kafka:9092", username="hq", password=SecretStr(PASSWORD), tls_ca=tls_ca)
+    with pytest.raises(RetryLater, match="no broker of kafka:9092 answers: nobody listens"):
+        check_lets_in(access, 0.05)
+    assert clients[0].looks > 1
+
+
+def test_a_broker_that_is_away_is_named(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An append says who does not answer and what to do; once that is done, the same log goes on, without what was refused. The producer
     that was refused is gone: one that stays would go on asking for its turn, and take it from the one that has it by then.
     """
-    others = producers()
-    log = open_kafka_log(place(over_tls, tmp_path, tls_ca=over_tls.access.tls_ca, answer_s=6))
+    monkeypatch.setattr(client, "LOOK_S", 0.3)
+    monkeypatch.setattr(topics, "LOOK_S", 0.3)
+    monkeypatch.setattr(transactions, "CLEANED_UP_S", 0.3)
+    way, others = Way(kafka.insider()["brokers"]), producers()
+    log = open_kafka_log(place(kafka, tmp_path, brokers=way.address, answer_s=2))
     append_rows(log, rows(3))
     assert producers() == others + 1
-    assert over_tls.stop() == 0
+    way.close()
     with pytest.raises(RetryLater, match=r"no broker of 127\.0\.0\.1:\d+ answers: .*start them.*nothing was changed"):
         append_rows(log, rows(3, start=100))
     assert producers() == others
-    over_tls.start()
+    way = Way(kafka.insider()["brokers"], way.port)
     assert append_rows(log, rows(3, start=3)) == 3
     assert numbers(log) == list(range(6))
     log.close()
-
-
-def test_where_nothing_listens_that_is_said_however_long_it_is_waited_for(certificates: TlsFiles) -> None:
-    """The client tells of it once, in the first of several looks."""
-    (port,) = free_ports(1)
-    for tls_ca in (None, certificates.authority):
-        access = KafkaAccess(brokers=f"127.0.0.1:{port}", username="hq", password=SecretStr(PASSWORD), tls_ca=tls_ca)
-        with pytest.raises(RetryLater, match=r"no broker of 127\.0\.0\.1:\d+ answers: .*Connection refused"):
-            check_lets_in(access, 3 * LOOK_S)
+    way.close()

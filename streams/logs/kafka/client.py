@@ -90,9 +90,9 @@ def check_lets_in(access: KafkaAccess, within_s: float) -> None:
 
 
 def answers(access: KafkaAccess) -> bool:
-    """Whether the Kafka lets this login in, within two seconds."""
+    """Whether the Kafka lets this login in, within LOOK_S."""
     try:
-        check_lets_in(access, 2.0)
+        check_lets_in(access, LOOK_S)
     except LandfallError:
         return False
     return True

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streams.errors import Corrupt, RetryLater
@@ -27,6 +27,8 @@ from streams.logs.kafka.settings import KafkaLogSettings
 
 FOLLOWED_MAX = 256
 """Records that go into the index in one transaction."""
+LEADER_POLL_S = 0.05
+_LED_SOON = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
 NO_FILE = 0
 """What stands in the index for the number of a file, and for where one ends."""
 
@@ -78,7 +80,18 @@ class Follower:
             index.apply(waiting)
 
     def _bounds(self) -> tuple[dict[str, int], dict[str, int]]:
-        """First record and end of what is committed, of each Kafka topic of the log."""
+        """First record and end of what is committed, of each Kafka topic of the log. A topic that was just made may have no leader yet."""
+        deadline_s = time.monotonic() + self._settings.answer_s
+        while True:
+            try:
+                return self._bounds_now()
+            except RetryLater as problem:
+                cause = problem.__cause__
+                if not isinstance(cause, KafkaException) or cause.args[0].code() not in _LED_SOON or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(LEADER_POLL_S)
+
+    def _bounds_now(self) -> tuple[dict[str, int], dict[str, int]]:
         answer_s = self._settings.answer_s
         known = asked(lambda: self._admin.list_topics(timeout=answer_s), WHO).topics
         topics = [TopicPartition(name, 0) for name in known if name == self._names.control or self._names.stream(name)]

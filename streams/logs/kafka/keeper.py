@@ -82,6 +82,7 @@ class KafkaLogOptions:
     disk: Disk = field(default_factory=Disk)
     randbits: Callable[[int], int] = secrets.randbits
     transactions: Callable[[KafkaLogSettings], Transactions] = Transactions
+    lease: Callable[[KafkaLogSettings, str, str], Lease] = Lease
 
 
 class KafkaKeeper:
@@ -110,7 +111,7 @@ class KafkaKeeper:
         self._transactions = options.transactions(settings)
         self._lost_records: str | None = None
         self.book, self._index = self._opened()
-        self._lease = Lease(settings, names.control, instance(place))
+        self._lease = options.lease(settings, names.control, instance(place))
         with ExitStack() as undo:
             undo.callback(self.close)
             self.doubt = self._take_over()
