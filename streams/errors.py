@@ -4,12 +4,17 @@
 class LandfallError(Exception):
     """Root of every error this project raises on purpose.
 
-    `hint` is one sentence that says what the operator can do; it is shown beside the message.
+    `hint` is one sentence that says what the operator can do; it is shown beside the message. `code` names the case for programs and
+    stays the same when the words change; without one of its own an error has that of its class.
     """
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    code = "failed"
+
+    def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+        if code:
+            self.code = code
 
     def __str__(self) -> str:
         message = super().__str__()
@@ -19,9 +24,13 @@ class LandfallError(Exception):
 class RetryLater(LandfallError):
     """Nothing is wrong with the request: a full disk, a closed link, a busy peer. The same call may succeed later."""
 
+    code = "retry_later"
+
 
 class Unclear(RetryLater):
     """Whether it was done shows later, when disk or Kafka can be asked: all of it was, or nothing."""
+
+    code = "unclear"
 
 
 class Unreadable(RetryLater):
@@ -29,18 +38,28 @@ class Unreadable(RetryLater):
     bytes are damaged.
     """
 
+    code = "unreadable"
+
 
 class Corrupt(LandfallError):
     """Bytes that do not verify: a damaged frame, a torn block, a hostile message. Never retried as it is."""
+
+    code = "corrupt"
 
 
 class NotAllowed(LandfallError):
     """The caller may not do this, whatever the data: access, origin or link policy forbids it."""
 
+    code = "not_allowed"
+
 
 class Misuse(LandfallError):
     """A programming or configuration error: the request can never succeed."""
 
+    code = "misuse"
+
 
 class Trimmed(LandfallError):
     """A reader's Position lies below the floor of this copy: older records are elsewhere, or nowhere."""
+
+    code = "trimmed"

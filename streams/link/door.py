@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-import pyarrow as pa
 
+from streams.arrow_ipc import to_ipc
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.link.strangers import no_node
 from streams.log import Append, Appended
@@ -239,15 +239,6 @@ def _place(row: dict[str, Any]) -> _Place:
 def wire_append(append: Append) -> WireAppend:
     """The Append as it is posted."""
     return WireAppend(append.stream, append.producer, append.sequence, to_ipc(append.records))
-
-
-def to_ipc(records: pa.RecordBatch) -> bytes:
-    """One batch as an Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, records.schema) as writer:
-        writer.write_batch(records)
-    whole: bytes = sink.getvalue().to_pybytes()
-    return whole
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

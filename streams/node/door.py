@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from aiohttp import web
 
+from streams.arrow_ipc import read_ipc
 from streams.block import Block
 from streams.clock import Clock
 from streams.consumers import CONSUMERS, check_client
@@ -34,7 +35,7 @@ from streams.node.settings import NodeSettings
 from streams.patience import Standing
 from streams.policy import LinkClass
 from streams.ranges import RangeSet
-from streams.records import BODY, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, concat, read_body
+from streams.records import BODY, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, check_given, read_body
 from streams.retention.known import HOMES
 from streams.retention.starts import starts_of
 from streams.session.summaries import checked_ranges, checked_reason
@@ -132,16 +133,18 @@ class Door:
         try:
             free = request.path in ("/healthz", "/sync") or request.path in request.app[OPEN_PATHS]
             if not free and not self._has_token(request):
-                return _problem(401, "this door wants the node's token: Authorization: Bearer …")
+                return _problem(401, "this door wants the node's token: Authorization: Bearer …", "token_wrong")
             return await handler(request)
         except NotAllowed as problem:
-            return _problem(403, str(problem))
+            return _problem(403, str(problem), problem.code)
         except RetryLater as problem:
-            return _problem(503, str(problem))
+            return _problem(503, str(problem), problem.code)
         except Trimmed as problem:
-            return _problem(410, str(problem))
-        except (LandfallError, ValueError, msgspec.MsgspecError, pa.ArrowException) as problem:
-            return _problem(400, str(problem))
+            return _problem(410, str(problem), problem.code)
+        except LandfallError as problem:
+            return _problem(400, str(problem), problem.code)
+        except (ValueError, msgspec.MsgspecError, pa.ArrowException) as problem:
+            return _problem(400, str(problem), "request_invalid")
 
     def _has_token(self, request: web.Request) -> bool:
         expected = self._node.settings.token.get_secret_value()
@@ -158,16 +161,13 @@ class Door:
         peer = links.who(request.headers.get(NODE_HEADER, ""), _certified(request), _bearer(request), request.remote or "")
         link = _link_class(request.headers.get(LINK_HEADER, "lan"))
         if request.headers.get("Upgrade", "").lower() != "websocket":
-            return _problem(400, "this is the door of the sync session: it wants a WebSocket")
+            return _problem(400, "this is the door of the sync session: it wants a WebSocket", "websocket_expected")
         wire = await Wire.accept(request)
         await links.accept(peer, link, wire)
         return wire.response
 
     async def _append(self, request: web.Request) -> web.Response:
-        wanted = msgspec.msgpack.decode(await _body(request), type=WireAppends)
-        appends = await asyncio.to_thread(
-            lambda: [Append(check_stream(a.stream), _records(a.records), a.producer, a.sequence) for a in wanted.appends]
-        )
+        appends = await asyncio.to_thread(appends_of, await _body(request))
         for append in appends:
             await self._check_writes(append)
             if append.stream == CONSUMERS:
@@ -284,9 +284,8 @@ async def _body(request: web.Request) -> bytearray:
     while piece := await request.content.readany():
         body += piece
         if len(body) > APPEND_BYTES_MAX:
-            raise web.HTTPRequestEntityTooLarge(
-                APPEND_BYTES_MAX, len(body), text=json.dumps({"problem": f"one request takes at most {APPEND_BYTES_MAX} bytes"})
-            )
+            refusal = {"problem": f"one request takes at most {APPEND_BYTES_MAX} bytes", "code": "body_too_large"}
+            raise web.HTTPRequestEntityTooLarge(APPEND_BYTES_MAX, len(body), text=json.dumps(refusal))
     return body
 
 
@@ -323,13 +322,15 @@ def _link_class(name: str) -> LinkClass:
     raise Misuse(f"a link is one of {', '.join(get_args(LinkClass))}, not {name!r}")
 
 
+def appends_of(body: bytes | bytearray) -> list[Append]:
+    """Return what a body posted to /append asks for. Raises Misuse, ValueError and msgspec's errors for a body that is not right."""
+    wanted = msgspec.msgpack.decode(body, type=WireAppends)
+    return [Append(check_stream(one.stream), _records(one.records), one.producer, one.sequence) for one in wanted.appends]
+
+
 def _records(ipc: bytes) -> pa.RecordBatch:
-    """The rows of an Arrow IPC stream as one batch. Raises ValueError (Arrow's own included) for bytes that are none, and for rows whose
-    topic, or source, is none.
-    """
-    with pa.ipc.open_stream(ipc) as reader:
-        batches = list(reader)
-        records = batches[0] if len(batches) == 1 else concat([*batches, pa.RecordBatch.from_pylist([], schema=reader.schema)])
+    """The rows of an Arrow IPC stream. Raises Misuse for bytes that are none, ValueError for rows that nobody may append."""
+    records = check_given(read_ipc(ipc))
     checks: tuple[tuple[str, Callable[[Any], object]], ...] = (
         (TOPIC, check_topic),
         (SOURCE_STREAM, check_stream),
@@ -352,5 +353,5 @@ def _appended(answer: Appended) -> dict[str, Any]:
     }
 
 
-def _problem(status: int, sentence: str) -> web.Response:
-    return web.json_response({"problem": sentence}, status=status)
+def _problem(status: int, sentence: str, code: str) -> web.Response:
+    return web.json_response({"problem": sentence, "code": code}, status=status)

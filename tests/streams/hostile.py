@@ -61,7 +61,9 @@ class Tally:
         begun_s = time.process_time()
         self.tried += 1
         try:
-            assert CODEC.decode(block).num_rows == block.count
+            records = CODEC.decode(block)
+            records.validate(full=True)
+            assert records.num_rows == block.count
             assert passes(block)
         except Corrupt:
             self.refused += 1
