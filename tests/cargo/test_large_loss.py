@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -22,14 +23,14 @@ FACTS = voyage()
 @pytest.mark.parametrize(
     ("boxes", "cargo", "un_number"),
     [
-        (250, "machine parts for pumps, lot {at:05}, in crates", None),
-        (500, "toys {at:05} " * 4, "1263"),
-        (12, "{at:05}" + "x" * 9_990, None),
+        (120, lambda at: f"machine parts for pumps, lot {at:05}, in crates", None),
+        (300, lambda at: f"toys {at:05} " * 4, "1263"),
+        (12, lambda at: f"{at:05}" + "x" * (9_990 if at < 2 else 300), None),
     ],
-    ids=["250", "500", "long papers"],
+    ids=["120", "300", "long papers"],
 )
-def test_a_large_loss_has_its_report(boxes: int, cargo: str, un_number: str | None) -> None:
-    books = [booking(f"BK-{at:05}", "duckworks", [at], cargo.format(at=at), un_number) for at in range(boxes)]
+def test_a_large_loss_has_its_report(boxes: int, cargo: Callable[[int], str], un_number: str | None) -> None:
+    books = [booking(f"BK-{at:05}", "duckworks", [at], cargo(at), un_number) for at in range(boxes)]
     facts = more_lost(replace(FACTS, registry=Registry([*papers(Sea(boxes=24)), *books])), *map(number, range(boxes)))
     made = next_draft([], facts, "ship-a")
     assert made is not None
@@ -38,7 +39,7 @@ def test_a_large_loss_has_its_report(boxes: int, cargo: str, un_number: str | No
     texts = [str(line.value) for line in report.content.lines.values()] + [line.source for line in report.content.lines.values()]
     assert max(map(len, texts)) <= COMPOSED_CHARS_MAX + 100
     assert " more, each beside its box" in str(report.content.lines["cargo"].value)
-    assert {box.cargo for box in report.content.lost} >= {cargo.format(at=at) for at in range(boxes)}
+    assert {box.cargo for box in report.content.lost} >= {cargo(at) for at in range(boxes)}
     assert all(f"{at:05}" in report_text(report) for at in (0, boxes - 1))
     assert report_pdf(report).startswith(b"%PDF")
 

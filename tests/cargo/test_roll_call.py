@@ -19,7 +19,7 @@ from tests.cargo.faults import jittered
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 
 STORM_MS = SAILS_MS + 6 * HOUR_MS
-LOSS_MS = STORM_MS + HOUR_MS + 17 * SECOND_MS
+LOSS_MS = STORM_MS + 20 * MINUTE_MS + 17 * SECOND_MS
 ENDS_MS = LOSS_MS + 10 * MINUTE_MS
 BAY = range(24)
 """All boxes of the first bay are on one gateway; 0 to 2 are her outermost stack, 3 to 8 the two stacks beside it."""
@@ -28,7 +28,7 @@ STACK, STRUCK = range(3), 2
 
 def stormy(lost: Iterable[int]) -> Sea:
     """A storm in which these boxes fall silent."""
-    return Sea(boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent={at: [(LOSS_MS, ENDS_MS * 2)] for at in lost})
+    return Sea(boxes=96, storms=[(STORM_MS, STORM_MS + HOUR_MS)], silent={at: [(LOSS_MS, ENDS_MS * 2)] for at in lost})
 
 
 def answers(sea: Sea, boxes: Iterable[int], since_ms: int, until_ms: int, every_s: int) -> list[Heard]:

@@ -15,16 +15,16 @@ from cargo.watch import arrived, falls_due_ms, learn, step
 from tests.cargo.faults import of_boxes, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, settings, told, watch
 
-STORM_MS = SAILS_MS + 20 * HOUR_MS
-LOSS_MS = STORM_MS + HOUR_MS + 17 * SECOND_MS
+STORM_MS, STORM_LASTS_MS = SAILS_MS + 8 * HOUR_MS, HOUR_MS
+LOSS_MS = STORM_MS + 20 * MINUTE_MS + 17 * SECOND_MS
 FOR_EVER = 1 << 62
 LOST = range(6)
 
 
 def stormy(lost: range = LOST, untracked: frozenset[int] = frozenset()) -> Sea:
-    """A storm on the second day, in which these boxes fall silent."""
+    """A storm of an hour, in which these boxes fall silent."""
     return Sea(
-        boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent={at: [(LOSS_MS, FOR_EVER)] for at in lost}, untracked=untracked
+        boxes=96, storms=[(STORM_MS, STORM_MS + STORM_LASTS_MS)], silent={at: [(LOSS_MS, FOR_EVER)] for at in lost}, untracked=untracked
     )
 
 
@@ -141,7 +141,7 @@ def test_what_falls_together_is_one_incident() -> None:
 def test_two_ends_of_the_ship_are_two_incidents() -> None:
     """Goal: a cluster is a neighbourhood: bays far apart are told apart."""
     sea = Sea(
-        boxes=192, tiers=3, rows=8, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent={at: [(LOSS_MS, FOR_EVER)] for at in (0, 180)}
+        boxes=192, tiers=3, rows=8, storms=[(STORM_MS, STORM_MS + STORM_LASTS_MS)], silent={at: [(LOSS_MS, FOR_EVER)] for at in (0, 180)}
     )
     assert abs(Slot.parse(sea.stowed(0).slot).bay - Slot.parse(sea.stowed(180).slot).bay) > 4
     _, made = watch(sea, sea.readings(STORM_MS + 4 * HOUR_MS, [*fall(sea, 0, LOSS_MS), *fall(sea, 180, LOSS_MS)]))
@@ -164,7 +164,7 @@ def test_the_place_is_where_the_ship_was_then() -> None:
 
 def test_a_box_heard_again_is_found_and_its_alert_retracted() -> None:
     """Goal: hearing refutes: the box's alert and its incident's are taken back, and the muster counts it again."""
-    sea = Sea(boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent={0: [(LOSS_MS, LOSS_MS + HOUR_MS)]})
+    sea = Sea(boxes=96, storms=[(STORM_MS, STORM_MS + STORM_LASTS_MS)], silent={0: [(LOSS_MS, LOSS_MS + HOUR_MS)]})
     _, made = watch(sea, sea.readings(STORM_MS + 5 * HOUR_MS, fall(sea, 0, LOSS_MS)))
     assert [record.body["state"] for record in told(made.alerts, rule="lost_container")] == ["raised", "retracted"]
     assert [record.body["state"] for record in told(made.alerts, rule="incident")] == ["raised", "retracted"]
@@ -202,7 +202,7 @@ def test_what_was_said_in_the_fall_and_has_its_turn_later_takes_nothing_back() -
 def test_who_is_found_puts_nobody_at_risk_any_more() -> None:
     """Goal: the boxes without tracker of a stack are at risk while one of it is lost, not when all of it was heard again."""
     silent = {at: [(LOSS_MS, LOSS_MS + HOUR_MS if at == 1 else FOR_EVER)] for at in (1, 4)}
-    sea = Sea(boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)], silent=silent, untracked=frozenset({0, 3}))
+    sea = Sea(boxes=96, storms=[(STORM_MS, STORM_MS + STORM_LASTS_MS)], silent=silent, untracked=frozenset({0, 3}))
     _, made = watch(sea, sea.readings(STORM_MS + 4 * HOUR_MS, [*fall(sea, 1, LOSS_MS), *fall(sea, 4, LOSS_MS)]))
     incidents = [record.body["incident"]["at_risk"] for record in told(made.alerts, rule="incident")]
     assert (incidents[-2], incidents[-1]) == (sorted([number(0), number(3)]), [number(3)])
@@ -233,7 +233,7 @@ def test_one_box_of_a_lost_stack_that_still_speaks_is_not_lost() -> None:
 
 def test_a_fallen_stack_that_stays_aboard_is_told_as_such() -> None:
     """Goal: tilted for minutes and still heard: a stack is down, nobody is overboard; upright again clears it."""
-    sea = Sea(boxes=96, storms=[(STORM_MS, STORM_MS + 3 * HOUR_MS)])
+    sea = Sea(boxes=96, storms=[(STORM_MS, STORM_MS + STORM_LASTS_MS)])
     upright = [sea.says(3, STORM_MS - HOUR_MS + 5, tilt_deg=1.0)]
     lying = [sea.says(3, LOSS_MS + minute * MINUTE_MS, tilt_deg=80.0) for minute in range(30)]
     righted = [sea.says(3, LOSS_MS + 2 * HOUR_MS, tilt_deg=2.0)]
@@ -252,9 +252,10 @@ def test_its_own_position_gives_a_drifting_box_away() -> None:
 
 def drifting(sea: Sea, at: int, *, north_deg: float = 0.01) -> list[Heard]:
     """Its own positions, each hour, off the ship's track; each so much farther north than the one before."""
-    hours = range(1, 6)
+    hours, began_deg = range(1, 6), 35.75 + (LOSS_MS - SAILS_MS) / HOUR_MS * 0.25
     return [
-        sea.says(at, LOSS_MS + hour * HOUR_MS, latitude_deg=41.0 + hour * north_deg, longitude_deg=139.8, accuracy_m=10.0) for hour in hours
+        sea.says(at, LOSS_MS + hour * HOUR_MS, latitude_deg=began_deg + hour * north_deg, longitude_deg=139.8, accuracy_m=10.0)
+        for hour in hours
     ]
 
 

@@ -10,16 +10,16 @@ from tests.cargo.faults import of_gateway, without
 from tests.cargo.sea import MINUTE_MS, SAILS_MS, SECOND_MS, Sea, number, told, watch
 
 STORM_MS = SAILS_MS + 240 * MINUTE_MS
-ENDS_MS = STORM_MS + 180 * MINUTE_MS
-FELL_MS = STORM_MS + 40 * MINUTE_MS
+FELL_MS = STORM_MS + 30 * MINUTE_MS
 OUT_MS, BACK_MS = FELL_MS - 5 * MINUTE_MS, FELL_MS + 30 * MINUTE_MS
+ENDS_MS = BACK_MS + 4 * RETURNED_INTERVALS * MINUTE_MS
 STACKS = range(6)
 """The two outermost stacks of the first bay, of three boxes each: 0 to 2 from below, and 3 to 5."""
 
 
 def stormy(silent: Iterable[int], since_ms: int = FELL_MS) -> Sea:
-    """Three hours of rolling 26°, in which these boxes fall silent for good."""
-    return Sea(boxes=120, storms=[(STORM_MS, ENDS_MS)], silent={at: [(since_ms, 2 * ENDS_MS)] for at in silent})
+    """A ship that rolls 26° for an hour and a half, in which these boxes fall silent for good."""
+    return Sea(boxes=60, rows=4, storms=[(STORM_MS, ENDS_MS)], silent={at: [(since_ms, 2 * ENDS_MS)] for at in silent})
 
 
 def lost(sea: Sea, rows: list[Heard]) -> dict[int, int]:

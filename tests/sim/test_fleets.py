@@ -237,37 +237,39 @@ class Watched:
         return found
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.torture)])
-def watched(request: pytest.FixtureRequest) -> Watched:
-    world = replace(build_fleet(request.param, SMALL, BEGINS_AT_MS), wrong_setpoints_per_day=0.02)
+def watched(seed: int, preset: Preset, wrong_setpoints_per_day: float) -> Watched:
+    world = replace(build_fleet(seed, preset, BEGINS_AT_MS), wrong_setpoints_per_day=wrong_setpoints_per_day)
     sensors = Sensors(world, CADENCES["domain"])
     whole = sensors.heard(0, world.timeline.ends_at_ms)
     return Watched(sensors, [alert for place in world.places.ships for alert in alerts_at(sensors, f"ship/{place}", whole)])
 
 
 @pytest.mark.long
-def test_the_watch_of_each_ship_tells_of_the_boxes_she_lost_and_of_no_other(watched: Watched) -> None:
-    sensors, world = watched.sensors, watched.sensors.world
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.torture)])
+def test_the_watch_of_each_ship_tells_of_the_boxes_she_lost_and_of_no_other(seed: int) -> None:
+    fleet = watched(seed, SMALL, 0.02)
+    sensors, world = fleet.sensors, fleet.sensors.world
     felt = {world.boxes.numbers[loss.box]: loss for loss in world.losses}
-    told = watched.of("lost_container").keys()
+    told = fleet.of("lost_container").keys()
     assert told <= felt.keys()
     alive = {number for number, loss in felt.items() if world.boxes.tracker[loss.box] and sensors.faults.dies_at_ms[loss.box] > loss.at_ms}
     assert {number for number in alive if felt[number].felt == "shock and fall"} <= told
-    assert watched.of("stack_down").keys() <= {world.boxes.numbers[one.box] for one in world.toppled}
+    assert fleet.of("stack_down").keys() <= {world.boxes.numbers[one.box] for one in world.toppled}
 
 
-def test_a_reefer_set_otherwise_than_booked_is_told_by_the_ship_she_is_on_and_no_other_is(watched: Watched) -> None:
+def test_a_reefer_set_otherwise_than_booked_is_told_by_the_ship_she_is_on_and_no_other_is() -> None:
     """By the ground truth: whoever is set wrong for 3 h at sea and more is told, with what it is set to, and cleared once that is over."""
-    world = watched.sensors.world
-    wrong = {one["container"]: one for one in causes(watched.sensors) if one["cause"] == "wrong setpoint"}
+    fleet = watched(1, Preset(1, 80, Hull(24), "domain"), 0.2)
+    world = fleet.sensors.world
+    wrong = {one["container"]: one for one in causes(fleet.sensors) if one["cause"] == "wrong setpoint"}
     booked = dict(zip(world.boxes.numbers, world.boxes.setpoint_c.tolist(), strict=True))
     assert all(1 <= abs(one["set_c"] - booked[number]) <= WRONG_C for number, one in wrong.items())
-    told = watched.of("setpoint")
+    told = fleet.of("setpoint")
     for number, alerts in told.items():
         assert [alert.body["state"] for alert in alerts] in (["raised"], ["raised", "cleared"])
         assert wrong[number]["from_at_ms"] - MINUTE_MS < alerts[0].at_ms < wrong[number]["until_at_ms"] + HOUR_MS
         assert f"set to {wrong[number]['set_c']:.1f} °C, booked at {booked[number]:.1f} °C" in alerts[0].body["title"]
-    lasts = {number: _aboard_ms(watched.sensors, number, one["from_at_ms"], one["until_at_ms"]) for number, one in wrong.items()}
+    lasts = {number: _aboard_ms(fleet.sensors, number, one["from_at_ms"], one["until_at_ms"]) for number, one in wrong.items()}
     long = {number for number, lasts_ms in lasts.items() if lasts_ms >= 3 * HOUR_MS}
     assert len(long) >= 10
     assert long <= told.keys()
