@@ -9,12 +9,13 @@ export PYTHONDONTWRITEBYTECODE =
 # Names, versions and hashes only, for every platform: no address of where they came from.
 LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# With COVERAGE=1 every process of the tests counts the lines of the product that it reaches: tests/support/lines.py.
+PYTEST := $(if $(COVERAGE),PYTHONPATH=$(CURDIR)/tests/support/measured:$(CURDIR) )$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # Tests that start no process: they fail first, and soon.
 UNIT := $(addprefix tests/,budget cargo proof retention stick support sync test_tidy.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test check lint unit rest times bench long torture containers lock format clean
+.PHONY: help setup setup-test demo test check lint unit rest times bench long coverage torture containers lock format clean
 
 help: ## these words
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -61,6 +62,12 @@ bench: setup-test ## measure the targets; docs/performance.md says how to read i
 
 long: setup-test ## tests of minutes, thousands of simulated fleets among them: CI runs them after `make test`
 	$(PYTEST) -m 'long and not torture' $(ARGS)
+	$(if $(COVERAGE),$(BIN)/python -m tests.support.lines)
+
+coverage: ## `make test` and `make long`, and the lines of the product that neither reached
+	rm -f .cache/lines
+	$(MAKE) --no-print-directory test COVERAGE=1
+	$(MAKE) --no-print-directory long COVERAGE=1
 
 torture: setup-test ## the kill and fault tests of hours, and the long ones
 	$(BIN)/pytest -m 'long or torture' --timeout=0 -o faulthandler_timeout=0 $(ARGS)
