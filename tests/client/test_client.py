@@ -27,8 +27,8 @@ from tests.landfall.answering import answering
 from tests.node.fleet import SINCE_AT_MS, Station, readings, started, stations
 
 ROOT = Path(__file__).resolve().parents[2]
-NUMBER = "MSKU1234565"
-DEADLINE_S = 60.0
+NUMBER, OTHER = "MSKU1234565", "CSQU3054383"
+DEADLINE_S, WHOLE_TIME_S = 60.0, 600.0
 
 
 def wait(true: Callable[[], bool], what: str) -> float:
@@ -66,7 +66,7 @@ class Following:
         assert not self._thread.is_alive()
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(1_000, marks=[pytest.mark.torture, pytest.mark.timeout(14_400)])])
+@pytest.mark.parametrize("kills", [2, pytest.param(1_000, marks=[pytest.mark.torture, pytest.mark.timeout(14_400)])])
 def test_a_port_killed_again_and_again_while_a_program_follows(tmp_path: Path, kills: int) -> None:
     """Two ports have headquarters' records; whichever it reads from is killed as records come. Each record comes once, in order."""
     hq = Station("hq", tmp_path, {})
@@ -91,22 +91,23 @@ def test_a_port_killed_again_and_again_while_a_program_follows(tmp_path: Path, k
     print(f"{kills} kills: resumed within {max(gaps_s):.2f} s at most, {sorted(gaps_s)[kills // 2]:.2f} s in the middle")
 
 
-def test_a_port_that_is_silent_and_ends_no_connection_is_left_soon(tmp_path: Path) -> None:
-    """As when its host loses its power: it is suspended while the program waits for its answer."""
+def test_a_port_that_is_silent_and_ends_no_connection_is_left_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when its host loses its power: it is suspended while the program waits for its answer. It has not the whole time of an answer,
+    which is longer than this test may take."""
+    monkeypatch.setattr(landfall.client, "SILENT_S", 0.3)
+    monkeypatch.setattr(landfall.client, "WAIT_MS", 100)
     hq = Station("hq", tmp_path, {})
     ports = {one.url: one for one in (Station(name, tmp_path, {"hq": hq.url}) for name in ("tokyo", "singapore"))}
     with stations(hq, *ports.values()):
         wait(lambda: all(one.ready() for one in (hq, *ports.values())), "the nodes are up")
-        following = Following(landfall.connect([door(one) for one in ports.values()]).follow("containers"))
+        following = Following(landfall.connect([door(one) for one in ports.values()], timeout_s=WHOLE_TIME_S).follow("containers"))
         hq.writer.append([readings(0, 10)])
         following.has(10)
         at_hand = ports[following.follower.node].process
         assert at_hand is not None
         at_hand.send(signal.SIGSTOP)
-        began_s = time.monotonic()
         hq.writer.append([readings(10, 10)])
         following.has(20)
-        assert time.monotonic() - began_s < landfall.client.TIMEOUT_S, "it had its whole time, and more"
         at_hand.send(signal.SIGCONT)
         following.close()
     assert [row["offset"] for row in following.rows] == list(range(20))
@@ -131,7 +132,7 @@ def test_a_node_that_comes_up_is_heard_whoever_is_silent(one: Station, monkeypat
         hanging = threading.Thread(target=answer_nothing)
         hanging.start()
         nodes = [landfall.NodeDoor(f"http://127.0.0.1:{port}", "door-of-hq") for port in (silent.getsockname()[1], 1)]
-        following = Following(landfall.connect([*nodes, door(one)], timeout_s=600).follow("containers"))
+        following = Following(landfall.connect([*nodes, door(one)], timeout_s=WHOLE_TIME_S).follow("containers"))
         wait(lambda: len(asked) >= 2, "it is asked once more, for its whole time")
         one.start()
         following.has(10)
@@ -178,36 +179,47 @@ def one(tmp_path: Path) -> Iterator[Station]:
         yield station
 
 
-def test_read_and_history_pass_over_nodes_that_are_away(one: Station) -> None:
-    one.writer.append([readings(0, 12_000)])
-    fleet = landfall.connect([landfall.NodeDoor("http://127.0.0.1:1", "x"), door(one)])
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
+    """A node for all tests that end none: each has streams and boxes of its own there."""
+    station = Station("hq", tmp_path_factory.mktemp("lasting"), {})
+    with stations(station):
+        wait(station.ready, "the node is up")
+        yield station
+
+
+def test_read_and_history_pass_over_nodes_that_are_away(lasting: Station) -> None:
+    """More than one answer holds."""
+    count = landfall.client.ROWS_MAX + 1_000
+    lasting.writer.append([readings(0, count)])
+    fleet = landfall.connect([landfall.NodeDoor("http://127.0.0.1:1", "x"), door(lasting)])
     rows = list(fleet.read("containers"))
-    assert [row["offset"] for row in rows] == list(range(12_000))
+    assert [row["offset"] for row in rows] == list(range(count))
     origin = rows[0]["origin"]
-    assert [row["offset"] for row in fleet.read("containers", Position.from_json({origin: 11_990}))] == list(range(11_990, 12_000))
+    assert [row["offset"] for row in fleet.read("containers", Position.from_json({origin: count - 10}))] == list(range(count - 10, count))
     history = fleet.history(NUMBER, SINCE_AT_MS + 5_000, SINCE_AT_MS + 8_000)
     assert [row["device_at_ms"] - SINCE_AT_MS for row in history] == [5_000, 6_000, 7_000]
 
 
-def test_who_follows_hears_at_once_and_can_be_ended(one: Station) -> None:
+def test_who_follows_hears_at_once_and_can_be_ended(lasting: Station) -> None:
     """Nothing is polled: the node holds the question back until there is an answer."""
-    following = Following(landfall.connect([door(one)]).follow("alerts"))
-    one.writer.append([readings(0, 5)])
-    one.writer.append([Append("alerts", readings(0, 2).records)])
+    following = Following(landfall.connect([door(lasting)]).follow("alerts"))
+    lasting.writer.append([Append("quays", readings(0, 5).records)])
+    lasting.writer.append([Append("alerts", readings(0, 2).records)])
     wait(lambda: len(following.rows) == 2, "the alerts come")
     following.close()
     with pytest.raises(StopIteration):
         next(following.follower)
 
 
-def test_what_can_not_be_asked_is_said_at_once(one: Station) -> None:
+def test_what_can_not_be_asked_is_said_at_once(lasting: Station) -> None:
     with pytest.raises(Misuse, match="no node to connect to"):
         landfall.connect([])
     with pytest.raises(Misuse, match="nobody vouches for https://hq"):
         landfall.connect([landfall.NodeDoor("https://hq:1", "x")])
     with pytest.raises(NotAllowed, match="wants the node's token"):
-        list(landfall.connect([landfall.NodeDoor(one.url, "wrong")]).read("containers"))
-    fleet = landfall.connect([door(one)])
+        list(landfall.connect([landfall.NodeDoor(lasting.url, "wrong")]).read("containers"))
+    fleet = landfall.connect([door(lasting)])
     with pytest.raises(Misuse, match="nothing to commit"):
         fleet.follow("containers").commit()
     for name in ("", "x" * 194, "two\nlines"):
@@ -238,28 +250,29 @@ STRANGERS = [
 ]
 
 
-def test_at_whatever_stands_in_a_node_s_place_a_program_goes_on_at_the_next(one: Station) -> None:
-    one.writer.append([readings(0, 10)])
+def test_at_whatever_stands_in_a_node_s_place_a_program_goes_on_at_the_next(lasting: Station) -> None:
+    lasting.writer.append([Append("events", readings(0, 10, OTHER).records)])
     for status, body, kind in STRANGERS:
         with answering(status, body, kind) as port:
             stranger = landfall.NodeDoor(f"http://127.0.0.1:{port}", "door-of-hq")
-            assert len(landfall.connect([stranger, door(one)]).history(NUMBER)) == 10
-            with landfall.connect([stranger, door(one)]).follow("containers", consumer=f"pager-{port}") as follower:
-                assert next(follower)["offset"] == 0
-            with landfall.connect([stranger, door(one)]).follow("containers", consumer=f"pager-{port}") as follower:
-                follower.commit()
-            assert positions(one, f"client/pager-{port}") == [Position()]
+            assert len(landfall.connect([stranger, door(lasting)]).history(OTHER)) == 10
+            if body == PORTAL:
+                with landfall.connect([stranger, door(lasting)]).follow("events", consumer=f"pager-{port}") as follower:
+                    assert next(follower)["offset"] == 0
+                with landfall.connect([stranger, door(lasting)]).follow("events", consumer=f"pager-{port}") as follower:
+                    follower.commit()
+                assert positions(lasting, f"client/pager-{port}") == [Position()]
             told = rf"{stranger.url} does not answer as a node \(HTTP {status}\) \(look what stands at"
             with pytest.raises(RetryLater, match=told):
-                list(landfall.connect([stranger], patience_s=0.1).read("containers"))
+                list(landfall.connect([stranger], patience_s=0.01).read("containers"))
             reader, admit = ReadDoor(stranger.url, "x"), AdmitDoor(stranger.url, "x")
             for ask in (reader.health, reader.streams, partial(reader.position, "containers"), partial(admit.admit, [])):
                 with pytest.raises(RetryLater, match=told):
                     ask()
 
 
-def test_nobody_is_sent_elsewhere_with_the_token(one: Station) -> None:
-    with answering(302, b"", location=f"{one.url}/streams") as port, pytest.raises(RetryLater, match=r"as a node \(HTTP 302\)"):
+def test_nobody_is_sent_elsewhere_with_the_token(lasting: Station) -> None:
+    with answering(302, b"", location=f"{lasting.url}/streams") as port, pytest.raises(RetryLater, match=r"as a node \(HTTP 302\)"):
         ReadDoor(f"http://127.0.0.1:{port}", "door-of-hq").streams()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,15 +16,14 @@ import pytest
 
 import landfall
 from streams.clock import StillClock
-from streams.link.door import AdmitDoor
 from streams.logs.files import FileLog
 from streams.node.node import Node
 from streams.patience import Standing
 from streams.ranges import RangeSet
 from streams.records import Batch
 from streams.words import Origin, Position
-from tests.client.test_client import Following, door, wait
-from tests.node.fleet import Station, started, stations
+from tests.client.test_client import Following
+from tests.node.fleet import address, settings, started, until
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
 
 SHIP = "ship-a"
@@ -186,55 +184,50 @@ async def test_what_two_nodes_heard_of_a_consumer_is_taken_together(tmp_path: Pa
     await tokyo.stop()
 
 
-def test_killed_nodes_late_blocks_and_programs_that_begin_again(tmp_path: Path) -> None:
+async def test_nodes_that_end_late_blocks_and_programs_that_begin_again(tmp_path: Path) -> None:
     """Two ports have from headquarters what it has of a ship that is out of reach: blocks in any order, some of them late. The port at hand
-    is killed, and so, in its turn, is the program, which goes on where it committed. Each alert comes once."""
-    chance, hq = random.Random(7), Station("hq", tmp_path, {})
-    ports = {one.url: one for one in (Station(name, tmp_path, {"hq": hq.url}) for name in ("tokyo", "singapore"))}
-    fleet = [door(one) for one in ports.values()]
+    ends and comes back, and so, in its turn, does the program, which goes on where it committed. Each alert comes once."""
+    chance, hq = random.Random(7), await started("hq", tmp_path)
+
+    async def up(name: str, port: int = 0) -> Node:
+        node = Node(settings(name, tmp_path, port, [address(name, "hq", hq.url)]))
+        await node.start()
+        return node
+
+    ports = {node.url: node for node in [await up("tokyo"), await up("singapore")]}
     given: list[int] = []
-    with stations(hq, *ports.values()), ship_with(tmp_path, 600, "alerts") as ship:
-        wait(lambda: all(one.ready() for one in (hq, *ports.values())), "the nodes are up")
-        pieces = list(pairwise(range(0, 601, 50)))
+    with ship_with(tmp_path, 300, "alerts") as ship:
+        pieces = list(pairwise(range(0, 301, 50)))
         chance.shuffle(pieces)
-        admit = AdmitDoor(hq.url, "door-of-hq")
-        pager = landfall.connect(fleet).follow("alerts", "pager")
+        pager = await pager_at(*ports.values())
         for turn, (first, end) in enumerate(pieces):
-            admit.admit([block.to_bytes() for block in ship.blocks("alerts", ship.origin, first, end)])
-            given += within_deadline(pager, end - first)
-            pager.commit()
+            await bring(ship, "alerts", hq, (first, end))
+            given += await taken(pager, end - first)
+            await asyncio.to_thread(pager.commit)
             if turn % 3 == 1:
                 at_hand = ports[pager.node]
-                at_hand.kill()
-                at_hand.start()
-                wait(at_hand.ready, "it is up again")
+                port = int(at_hand.url.rpartition(":")[2])
+                await at_hand.stop()
+                ports[pager.node] = await up(at_hand.settings.node, port)
             if turn % 3 == 2:
-                heard(pager.standing, *ports.values())
+                await until(partial(have_heard, pager.standing, *ports.values()))
                 pager.close()
-                pager = landfall.connect(fleet).follow("alerts", "pager")
-        assert pager.standing == Standing(Position({ship.origin: 600}))
+                pager = await pager_at(*ports.values())
+        assert pager.standing == Standing(Position({ship.origin: 300}))
         pager.close()
     assert given == [offset for first, end in pieces for offset in range(first, end)]
+    for node in (*ports.values(), hq):
+        await node.stop()
 
 
-def heard(standing: Standing, *all_: Station) -> None:
-    """Returns when all of them know that the pager stands there."""
-    for one in all_:
-        wait(partial(_has_heard, one, standing), "a commit is not heard of")
+def have_heard(standing: Standing, *nodes: Node) -> bool:
+    """Whether all of them know that the pager stands there."""
+    return all(standing in _known(node) for node in nodes)
 
 
-def _has_heard(station: Station, standing: Standing) -> bool:
-    return any(Standing.from_json(row["body"]) == standing for row in station.reader.latest("consumers", "client/pager"))
-
-
-def within_deadline(follower: landfall.Follower, count: int) -> list[int]:
-    """The offsets of the next `count` records."""
-    found: list[int] = []
-    reading = threading.Thread(target=lambda: found.extend(next(follower)["offset"] for _ in range(count)), daemon=True)
-    reading.start()
-    reading.join(60)
-    assert not reading.is_alive(), "what was brought has not come"
-    return found
+def _known(node: Node) -> list[Standing]:
+    rows = [row.record.body or {} for batch in node.log.latest("consumers", "client/pager") for row in batch.rows()]
+    return [Standing.from_json(body) for body in rows]
 
 
 @pytest.mark.parametrize("seed", range(20))

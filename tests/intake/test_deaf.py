@@ -1,4 +1,4 @@
-"""Goal: who does not read, does not end, or only knocks is let go in time, counts as long as it is there, and costs nobody a place."""
+"""Goal: who is silent, does not read, does not end, or only knocks is let go in time, counts while it is there, and costs nobody else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.intake.stand import AT, DEADLINE_S, OPEN, Stand, eventually, stand
 from tests.intake.test_endpoint import CONNECT_311, publish_packet, self_signed
 from tests.intake.test_floods import client, connect_packet
 
-PINGREQ = b"\xc0\0"
+PINGREQ, PINGRESP = b"\xc0\0", b"\xd0\0"
 HELD_BYTES = 4_096
 SHORT = OPEN.model_copy(update={"unread_bytes_max": 4_096})
 ONE = EndpointSettings(port=0, logins=(GatewayLogin(username="gw", password=SecretStr("secret")),), connections_per_login_max=1)
@@ -75,6 +75,27 @@ async def test_who_does_not_read_and_has_no_keep_alive_is_let_go_too(tmp_path: P
     async with stand(tmp_path, SHORT, clock=clock) as one, deaf_client(one, hello):
         clock.advance(intake.connection.DEAF_S_MAX + 0.1)
         await eventually(lambda: not one.endpoint._connections)
+
+
+async def test_the_silent_are_let_go(tmp_path: Path) -> None:
+    """Who does not say CONNECT in time, and who says nothing for longer than its keep-alive (1 s); not who pings."""
+    clock = StillClock(AT)
+    async with (
+        stand(tmp_path, OPEN.model_copy(update={"connect_within_ms": 200}), clock=clock) as one,
+        client(one) as (half, beginning),
+        client(one) as (silent, staying),
+        client(one) as (pinging, asking),
+        asyncio.timeout(DEADLINE_S),
+    ):
+        beginning.write(b"\x10")
+        for number, (reader, writer) in enumerate(((silent, staying), (pinging, asking))):
+            writer.write(packet(0x10, b"\0\4MQTT\4\2\0\1\0\2i%d" % number))
+            assert await reader.readexactly(4) == b"\x20\2\0\0"
+        for gone in (half, silent):
+            clock.advance(1.0)
+            assert await gone.read() == b""
+            asking.write(PINGREQ)
+            assert await pinging.readexactly(2) == PINGRESP
 
 
 async def test_connections_that_do_not_end_count_for_their_login_until_they_are_gone(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import orjson
 import pytest
 from hypothesis import given
@@ -216,6 +217,7 @@ anything = st.recursive(
 )
 
 
+@hypothesis.settings(derandomize=True, max_examples=60)
 @given(st.binary(max_size=40) | anything.map(lambda value: json.dumps(value).encode()) | anything.map(
     lambda value: json.dumps({**REEFER, "reeferDetails": value, "eventLocation": value}).encode()
 ))  # fmt: skip

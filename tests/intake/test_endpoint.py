@@ -24,7 +24,7 @@ from pydantic import SecretStr
 
 from intake.packets import Reason, packet
 from intake.settings import EndpointSettings, GatewayLogin, PipelineSettings
-from streams.clock import FleetClock, FleetTime, StillClock
+from streams.clock import FleetClock, FleetTime
 from streams.logs.files import FileLogOptions
 from tests.intake.stand import AT, BOX, DEADLINE_S, TOPIC, Publisher, connect_properties, eventually, payload, stand
 from tests.streams.logkit import FullDisk
@@ -274,28 +274,6 @@ async def test_a_will_speaks_when_its_client_breaks_off_and_not_when_it_leaves(t
         assert one.rows("containers") == []
         await ask(one.endpoint.port, connect, 4)
         await eventually(lambda: len(one.rows("containers")) == 1)
-
-
-async def test_the_silent_are_let_go(tmp_path: Path) -> None:
-    """Who does not say CONNECT in time, and who says nothing for longer than its keep-alive (1 s); not who pings."""
-    settings = EndpointSettings(port=0, anonymous_publish=("landfall/#",), connect_within_ms=200)
-    clock, ping = StillClock(AT), (b"\xc0\0", b"\xd0\0")
-    async with stand(tmp_path, settings, clock=clock) as one, asyncio.timeout(DEADLINE_S):
-        half, silent, pinging = [await asyncio.open_connection("127.0.0.1", one.endpoint.port) for _ in range(3)]
-        half[1].write(b"\x10")
-        for number, (reader, writer) in enumerate((silent, pinging)):
-            writer.write(packet(0x10, b"\0\4MQTT\4\2\0\1\0\2i%d" % number))
-            assert await reader.readexactly(4) == b"\x20\2\0\0"
-        clock.advance(1.0)
-        assert await half[0].read() == b""
-        for goes_on in (True, False):
-            pinging[1].write(ping[0])
-            assert await pinging[0].readexactly(2) == ping[1]
-            if goes_on:
-                clock.advance(1.0)
-                assert await silent[0].read() == b""
-        for _, writer in (half, silent, pinging):
-            writer.close()
 
 
 async def test_half_packets_and_a_client_that_does_not_read_cost_the_others_nothing(tmp_path: Path) -> None:

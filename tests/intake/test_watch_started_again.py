@@ -33,7 +33,7 @@ from tests.intake.stand import eventually
 from tests.intake.test_watching import FALLS_MS, UNTIL_MS, Aboard, voyage
 
 LOST = {number(box) for box in range(3)}
-PARTS = 40
+PARTS = 16
 LOOKS = 3
 """After so many the watch waits for the other node: it has looked before."""
 

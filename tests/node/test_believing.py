@@ -26,6 +26,7 @@ from streams.proof.statements import Statement, last_statement, statements
 from streams.ranges import RangeSet
 from streams.records import Record, body_text, to_batch
 from streams.retention.known import AtHome
+from streams.retention.runs import RUN
 from streams.session import messages as m
 from streams.session.receiving import FORGED, UNCOVERED
 from streams.words import Position
@@ -266,7 +267,7 @@ async def test_what_honest_nodes_signed_comes_through_a_relay_and_nobody_is_name
     keys = {name: load_or_make_key(tmp_path / name / KEY_NAME) for name in ("ship-a", "hq")}
     ship, hq = await node("ship-a", tmp_path, keys), await node("hq", tmp_path, keys)
     tokyo = await node("tokyo", tmp_path, keys)
-    entries = [Record(f"custody/BOX{n}", body={"type": "custody", "id": f"BOX{n}", "version": 1, "value": {}}) for n in range(5_000)]
+    entries = [Record(f"custody/BOX{n}", body={"type": "custody", "id": f"BOX{n}", "version": 1, "value": {}}) for n in range(RUN + 100)]
     await hq.append([Append("registry", to_batch(entries))])
     for number in range(20):
         await ship.append([alert(number), Append("events", to_batch([Record("MSKU1234565", body={"event_id": str(number)})]))])
@@ -275,11 +276,11 @@ async def test_what_honest_nodes_signed_comes_through_a_relay_and_nobody_is_name
     await until(lambda: hq.log.position("alerts")[ship.log.origin] == 20)
     await hq.append([Append("aboard/9321483", to_batch([Record("port/SGSIN", body={"value": {}})]))])
     await until(lambda: bool(ship.log.position("aboard/9321483")))
-    await until(lambda: tokyo.log.position("registry")[hq.log.origin] == 5_000)
+    await until(lambda: tokyo.log.position("registry")[hq.log.origin] == RUN + 100)
     late = await node("sydney", tmp_path, keys)
     late.link([address("sydney", "tokyo", tokyo.url)])
     await ship.append([alert(20)])
-    await until(lambda: late.log.position("registry")[hq.log.origin] == 5_000 and late.log.position("alerts")[ship.log.origin] == 21)
+    await until(lambda: late.log.position("registry")[hq.log.origin] == RUN + 100 and late.log.position("alerts")[ship.log.origin] == 21)
     nodes = (ship, hq, tokyo, late)
     assert [named(one) for one in nodes] == [[], [], [], []]
     for one in nodes:

@@ -68,31 +68,33 @@ def refused(node: Node, stream: str) -> list[str]:
     return [one["problem"] for one in told(node) if one.get("stream") == stream and str(one.get("origin", "")).startswith("tokyo@")]
 
 
-@pytest.mark.parametrize(
-    ("forged", "word"),
-    [
-        (alert(f"{SHIP}-true", "retracted", NOW_MS + 1), "is another's"),
-        (alert(f"{SHIP}-true", "cleared", NOW_MS + 1, ship=None, rule="shock"), "is another's"),
-        (alert(f"{SHIP}-true", "updated", NOW_MS + 1), "is another's"),
-        (alert(f"{SHIP}-true", "acknowledged", NOW_MS + 1), "is another's"),
-        (alert(f"{SHIP}-false", "raised"), "is another's"),
-        (alert("JPTYO-false", "raised"), "speaks of ship"),
-        (alert("JPTYO-false", "raised", ship=None), "tells of a loss"),
-    ],
-    ids=["retracted", "cleared", "updated", "acknowledged", "raised", "of-a-ship", "of-a-loss"],
-)
-async def test_a_port_changes_no_alert_of_a_ship(tmp_path: Path, forged: Append, word: str) -> None:
+FORGED = [
+    alert(f"{SHIP}-true", "retracted", NOW_MS + 1),
+    alert(f"{SHIP}-true", "cleared", NOW_MS + 1, ship=None, rule="shock"),
+    alert(f"{SHIP}-true", "updated", NOW_MS + 1),
+    alert(f"{SHIP}-true", "acknowledged", NOW_MS + 1),
+    alert(f"{SHIP}-false", "raised"),
+    alert("JPTYO-false", "raised"),
+    alert("JPTYO-false", "raised", ship=None),
+]
+"""What a port may not say. Why not: `tests/cargo/test_entitled.py`."""
+
+
+async def test_a_port_changes_no_alert_of_a_ship(tmp_path: Path) -> None:
     async with fleet(tmp_path) as (ship, hq, tokyo):
         await ship.append([alert(f"{SHIP}-true", "raised")])
         await until(lambda: standing(hq) == {f"{SHIP}-true": "raised"})
-        await tokyo.append([forged])
+        own: dict[str, str] = {}
+        for number, forged in enumerate(FORGED):
+            await tokyo.append([forged])
+            await tokyo.append([alert(f"JPTYO-{number}", "raised", ship=None, rule="temperature")])
+            own[f"JPTYO-{number}"] = "raised"
+            await until(lambda: own.keys() <= standing(hq).keys())
+            assert standing(hq) == {f"{SHIP}-true": "raised", **own}
         await until(lambda: bool(refused(hq, "alerts")))
-        assert word in refused(hq, "alerts")[0]
-        assert "port 'tokyo'" in refused(hq, "alerts")[0]
-        await tokyo.append([alert("JPTYO-own", "raised", ship=None, rule="temperature")])
-        await until(lambda: len(standing(hq)) > 1)
-        assert standing(hq) == {f"{SHIP}-true": "raised", "JPTYO-own": "raised"}
-        assert len(refused(hq, "alerts")) == 1, "told once"
+        [problem] = refused(hq, "alerts")
+        assert "port 'tokyo'" in problem, "told once"
+        assert "is another's" in problem
 
 
 @pytest.mark.parametrize("by", ["tokyo", "singapore"])
