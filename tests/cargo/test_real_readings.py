@@ -55,6 +55,7 @@ def aboard(rows: list[Heard], roll_deg: float) -> Outcome:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("roll_deg", [3.0, 26.0])
 def test_no_real_box_is_lost_at_sea(roll_deg: float) -> None:
     """Goal: nine months of real devices, with their gaps of days and knocks of 8 g, as boxes of a ship at sea, calm or in a storm: 0
