@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import socket
 import threading
@@ -90,5 +92,5 @@ def test_a_port_that_is_taken_is_told_before_anything_is_made(which: str, tmp_pa
 
 def test_a_folder_that_can_not_be_had_is_told_before_java_starts(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Misuse, match=r"the broker's folder .*/file/broker can not be had: Not a directory"):
+    with pytest.raises(Misuse, match=f"the broker's folder .*/file/broker can not be had: {os.strerror(errno.ENOTDIR)}"):
         broker.run_broker(KafkaBrokerSettings.model_validate(settings(tmp_path / "file" / "broker")))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -303,7 +305,7 @@ def test_what_was_made_and_put_back_is_told_in_every_format(tmp_path: Path, caps
         return dict(row)
 
     def nowhere(words: tuple[object, ...]) -> None:
-        for where, why in (((), "Parquet goes into a file"), (("-o", tmp_path), "can not be written: Is a directory")):
+        for where, why in (((), "Parquet goes into a file"), (("-o", tmp_path), f"can not be written: {os.strerror(errno.EISDIR)}")):
             code, _, err = run(capsys, *words, "--format", "parquet", *where)
             assert (code, why in err) == (2, True), err
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import sys
 import time
 from asyncio.subprocess import PIPE
@@ -98,13 +100,13 @@ def _said(simulator: Publisher, ticket: int) -> list[int]:
 
 
 async def test_a_replay_keeps_its_own_pace(file: Path, tmp_path: Path) -> None:
-    """Rows 26 h apart, a million times as fast: a tenth of a second or more, not at once."""
+    """Rows 26 h apart, 100,000 times as fast: a second or more, not at once."""
     async with stand(tmp_path / "node", OPEN, clock=StillClock(AT_MS + 86_400_000)) as node:
-        settings = ReplaySettings(intake=IntakeDoor(at="ship/9999010", port=node.endpoint.port), speed=1_000_000)
+        settings = ReplaySettings(intake=IntakeDoor(at="ship/9999010", port=node.endpoint.port), speed=100_000)
         began_s = time.monotonic()
         outcome = await asyncio.to_thread(replay, settings, file)
         assert outcome.acknowledged == 5
-        assert time.monotonic() - began_s > 26 * 3_600 / 1_000_000
+        assert time.monotonic() - began_s > 26 * 3_600 / 100_000
 
 
 @pytest.mark.parametrize(
@@ -112,13 +114,13 @@ async def test_a_replay_keeps_its_own_pace(file: Path, tmp_path: Path) -> None:
     [
         (b"a,b\n1,2\n", r"odd\.csv has no column device, Date"),
         (b"", "has no column device"),
-        (BEGUN + b"A,NONE,yesterday,14:40:34" + b"," * 16 + b"\n", r"line 8 of \S+odd\.csv does not read: "),
+        (BEGUN + b"A,NONE,yesterday,14:40:34" + b"," * 16 + b"\n", r"line 8 of \S+odd\.csv does not read: .*yesterday"),
         (BEGUN + b"A,NONE,2016-03-01,06:00:00,1.4380\n", r"line 8 of \S+ does not read: it has 5 fields, and the first line names 20"),
         (BEGUN + b"A,NONE" + b"," * 19 + b"\n", r"line 8 of \S+ does not read: it has 21 fields"),
         (BEGUN + b"\xff\xfe,NONE" + b"," * 18 + b"\n", r"line 8 of \S+ is not UTF-8"),
         (b"\xff\xfe", r"line 1 of \S+ is not UTF-8"),
-        (BEGUN + b'"' + b"A" * 200_000 + b'"\n', r"line 8 of \S+ does not read: "),
-        (None, "can not be read: No such file"),
+        (BEGUN + b'"' + b"A" * 200_000 + b'"\n', r"line 8 of \S+ does not read: \w"),
+        (None, f"can not be read: {os.strerror(errno.ENOENT)}"),
     ],
 )
 def test_a_file_that_does_not_read_is_named(tmp_path: Path, content: bytes | None, says: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import shutil
 import tomllib
 from collections.abc import AsyncIterator
@@ -249,9 +251,9 @@ async def test_a_ship_whose_disk_was_put_back_gets_her_own_records_on_a_stick(tm
         (("export", "{}/x", "--to", "tokyo", "--position", "{}/none"), "can not be read"),
         (("export", "{}/x", "--to", "tokyo", "--position", "{}/ship-a.toml"), "this is no Position file"),
         (("export", "{}/x", "--to", "tokyo", "--seal", "ed25519:AA"), "is no key to seal for"),
-        (("export", "{}/no/such/folder/x", "--to", "tokyo"), "can not be written: No such file or directory"),
+        (("export", "{}/no/such/folder/x", "--to", "tokyo"), f"can not be written: {os.strerror(errno.ENOENT)}"),
         (("export", "{}/ship-a/log/segments/0000000001.segment", "--to", "tokyo"), "is in the folder of the log"),
-        (("position", "{}/no/such/folder/x"), "can not be written: No such file or directory"),
+        (("position", "{}/no/such/folder/x"), f"can not be written: {os.strerror(errno.ENOENT)}"),
         (("position", "{}/ship-a/log/index.sqlite"), "is in the folder of the log"),
         (("import", "{}/none"), "none can not be read"),
     ],
