@@ -156,15 +156,17 @@ class Connection:
     def _connect(self, now_s: float) -> None:
         self._next_try_s = now_s + self._retry_s
         self._retry_s = min(self._retry_s * 2, RETRY_S_MAX)
-        door = self.door
+        door, where = self.door, f"{self.door.at} at {self.door.host}:{self.door.port}"
         try:
             connected = socket.create_connection((door.host, door.port), timeout=CONNECT_WITHIN_S)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if door.tls_ca is not None:  # which closes it where there is no understanding
                 connected = ssl.create_default_context(cafile=str(door.tls_ca)).wrap_socket(connected, server_hostname=door.host)
             connected.setblocking(False)
+        except ssl.SSLCertVerificationError as problem:
+            return self._tell(f"{where} shows a certificate that tls_ca does not vouch for ({problem}); trying again")
         except OSError as problem:
-            return self._tell(f"{door.at} at {door.host}:{door.port} does not answer ({problem}); trying again")
+            return self._tell(f"{where} does not answer ({problem}); trying again")
         self.socket, self._reader = connected, PacketReader(PACKET_BYTES_MAX)
         self._out, self._left = [_connect_packet(door, self._client_id)], b""
         self._heard_s = self._wrote_s = self._wall.monotonic_s()

@@ -16,7 +16,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from hq.serving.address import serving_url
 from hq.serving.models import Base
@@ -25,6 +25,8 @@ from streams.errors import RetryLater
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS_MAX = 10_000
 READERS_MAX = 16
+POOL = "pool"
+"""Where a connection's record holds the pool that it was opened for."""
 _GONE_STATES = {"42P01", "42703", "3D000", "3F000", "57P01", "57P03", "08006", "08003", "08001"}
 _GONE_WORDS = ("no such table", "unable to open database", "readonly database", "disk i/o error", "no such column")
 
@@ -62,7 +64,8 @@ def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def _connected(connection: Any, _: Any) -> None:
+    def _connected(connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info[POOL] = engine.pool
         connection.isolation_level = None
         pragmas = ["PRAGMA query_only=ON"] if read_only else ["PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL"]
         with ExitStack() as failed:
@@ -70,6 +73,11 @@ def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
             for pragma in [*pragmas, "PRAGMA cache_size=-65536", "PRAGMA temp_store=MEMORY"]:
                 connection.execute(pragma)
             failed.pop_all()
+
+    @event.listens_for(engine, "checkin")
+    def _returned(_: Any, record: ConnectionPoolEntry) -> None:
+        if record.info.get(POOL) is not engine.pool:  # the pool was disposed of meanwhile, and closes nothing that comes back
+            record.invalidate()
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

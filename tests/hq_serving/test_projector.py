@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,16 @@ def test_a_deleted_database_is_made_again_identical(fleet: Fleet, tmp_path: Path
         assert connection.execute(select(func.count()).select_from(m.Reading)).scalar() == 36
     reader.close()
     one.database.close()
+
+
+def test_a_reader_that_is_closed_within_a_snapshot_leaves_no_connection_open(fleet: Fleet, tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path)
+    project(make_projector(fleet.hq_dir, url))
+    reader = ServingReader(url)
+    with reader.snapshot() as connection:
+        opened = connection.connection.driver_connection
+        reader.close()
+        assert connection.execute(select(func.count()).select_from(m.Reading)).scalar() == 0, "the snapshot goes on"
+    assert opened is not None
+    with pytest.raises(sqlite3.ProgrammingError):
+        opened.execute("SELECT 1")
