@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -51,7 +51,7 @@ def open_log(folder: Path, node: str) -> FileLog:
 
 
 @pytest.fixture(scope="module")
-def ship(tmp_path_factory: pytest.TempPathFactory) -> FileLog:
+def ship(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileLog]:
     """A ship's log: 12 commits of readings, one of alerts, and readings that are thinned."""
     log = open_log(tmp_path_factory.mktemp("ship"), "ship-a")
     for commit in range(12):
@@ -59,7 +59,8 @@ def ship(tmp_path_factory: pytest.TempPathFactory) -> FileLog:
         log.append([Append("containers", to_batch(rows))])
     log.append([Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": "1"})]))])
     log.declare_gone("containers", log.origin, 0, 100, "thinned")
-    return log
+    yield log
+    log.close()
 
 
 def file_of(log: FileLog, key: SigningKey = KEY, receiver: bytes | None = None) -> bytes:
@@ -98,8 +99,10 @@ def take(log: FileLog, data: bytes, opening: OpeningKey | None = None, signers: 
 
 
 @pytest.fixture
-def tokyo(tmp_path: Path) -> FileLog:
-    return open_log(tmp_path, "tokyo")
+def tokyo(tmp_path: Path) -> Iterator[FileLog]:
+    log = open_log(tmp_path, "tokyo")
+    yield log
+    log.close()
 
 
 def ledger(log: FileLog, stream: str, origin: Origin) -> OriginLedger:
@@ -249,6 +252,7 @@ def test_a_known_node_can_bring_only_what_it_may(ship: FileLog, tokyo: FileLog, 
     assert taken.blocks == 1
     assert taken.problems == ["ship 'ship-a' may not bring what 'hq' wrote", "from 'ship-a': a block starts with b'LFB2', not b'rubb'"]
     assert tokyo.streams() == ["alerts"]
+    hq.close()
 
 
 def test_neither_side_holds_more_than_a_frame(tmp_path: Path) -> None:
