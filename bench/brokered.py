@@ -65,8 +65,7 @@ class Tap:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        await self._server.wait_closed()
+        self._server.close()  # and no `wait_closed`: from Python 3.12 on it waits for those who are still connected
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         waiting: defaultdict[bytes, deque[int | None]] = defaultdict(deque)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, permutations
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from streams.block import Block
 from streams.errors import Unreadable
+from streams.logs.files import FileLog
 from streams.proof.believing import Belief, Believing, Doubted, Refused
 from streams.proof.reading import Copy, Unread
 from streams.records import OFFSET
@@ -22,64 +22,71 @@ from tests.streams.logkit import open_log, rows
 ROWS = 72
 
 
-def judge(folder: Path, held: Sequence[tuple[int, int]], ship: SigningNode) -> Callable[[Sequence[Block]], list[Belief]]:
+def judge(port: FileLog, held: Sequence[tuple[int, int]], ship: SigningNode) -> Callable[[Sequence[Block]], list[Belief]]:
     """What a port that holds the statements and these offsets makes of what has come."""
     [whole] = all_blocks(ship.log, "events", ship.log.origin)
-    port = open_log(folder / "port-b", "port-b")
     port.admit([*all_blocks(ship.log, "events.heads", ship.log.origin), *(CODEC.cut(whole, first, end) for first, end in held)])
     believing = Believing(Copy(port, CODEC), lambda node: trust())
     return lambda came: believing.judge([one for one in map(believing.looked_at, came) if isinstance(one, Doubted)])
 
 
 @pytest.fixture
-def ship(tmp_path: Path) -> SigningNode:
+def ship(tmp_path: Path) -> Iterator[SigningNode]:
     """One commit of ROWS events, signed at once."""
     node = SigningNode(tmp_path / "ship-a")
     node.append(rows(ROWS), "events")
-    return node
+    yield node
+    node.log.close()
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[FileLog]:
+    """An empty log of a port."""
+    log = open_log(tmp_path / "port-b", "port-b")
+    yield log
+    log.close()
 
 
 @pytest.mark.parametrize("held", [[(5, 8)], [(5, 8), (30, 40)], []], ids=["one part", "two parts", "nothing"])
 def test_a_commit_that_comes_in_parts_around_what_is_held_is_believed(
-    tmp_path: Path, ship: SigningNode, held: list[tuple[int, int]]
+    port: FileLog, ship: SigningNode, held: list[tuple[int, int]]
 ) -> None:
     [whole] = all_blocks(ship.log, "events", ship.log.origin)
     edges = sorted({0, 20, ROWS, *(edge for part in held for edge in part)})
     parts = [CODEC.cut(whole, *part) for part in pairwise(edges) if part not in held]
-    judged = judge(tmp_path, held, ship)
+    judged = judge(port, held, ship)
     for came in permutations(parts):
         assert set(judged(came)) == {Belief.PROVEN}
     assert judged(parts[1:]) == [Belief.OPEN] * (len(parts) - 1), "one is yet to come"
 
 
-def test_what_a_forger_brings_beside_it_proves_nothing_and_hides_nothing(tmp_path: Path, ship: SigningNode) -> None:
+def test_what_a_forger_brings_beside_it_proves_nothing_and_hides_nothing(port: FileLog, ship: SigningNode) -> None:
     [whole] = all_blocks(ship.log, "events", ship.log.origin)
     true = [CODEC.cut(whole, *part) for part in ((0, 5), (8, ROWS))]
     [false] = forged([CODEC.cut(whole, 0, 5)], 2, "device", "FORGED")
-    judged = judge(tmp_path, [(5, 8)], ship)
+    judged = judge(port, [(5, 8)], ship)
     assert judged([false, *true]) == [Belief.OPEN, Belief.PROVEN, Belief.PROVEN]
     assert judged([*true, false]) == [Belief.PROVEN, Belief.PROVEN, Belief.OPEN]
 
 
-def test_a_commit_of_other_rows_than_were_signed_is_forged(tmp_path: Path, ship: SigningNode) -> None:
+def test_a_commit_of_other_rows_than_were_signed_is_forged(port: FileLog, ship: SigningNode) -> None:
     [whole] = all_blocks(ship.log, "events", ship.log.origin)
-    assert judge(tmp_path, [], ship)(forged([whole], 2, "device", "FORGED")) == [Belief.FORGED]
+    assert judge(port, [], ship)(forged([whole], 2, "device", "FORGED")) == [Belief.FORGED]
 
 
-def test_a_statement_that_another_key_signed_is_not_taken(tmp_path: Path, ship: SigningNode) -> None:
+def test_a_statement_that_another_key_signed_is_not_taken(port: FileLog, ship: SigningNode) -> None:
     [block] = all_blocks(ship.log, "events.heads", ship.log.origin)
-    with closing(open_log(tmp_path / "port-b", "port-b")) as port:
-        refused = Believing(Copy(port, CODEC), lambda node: trust(key=STRANGER)).looked_at(block)
+    refused = Believing(Copy(port, CODEC), lambda node: trust(key=STRANGER)).looked_at(block)
     assert isinstance(refused, Refused)
     assert refused.believed == []
 
 
-def test_what_was_signed_for_one_place_is_not_taken_in_another(tmp_path: Path, ship: SigningNode) -> None:
+def test_what_was_signed_for_one_place_is_not_taken_in_another(port: FileLog, ship: SigningNode) -> None:
     """Else who relays could put an old statement in the place of the next one, and what only that covers would be believed nowhere."""
     ship.append(rows(3, start=ROWS), "events")
     [first, second] = [CODEC.cut(block, at, at + 1) for at, block in enumerate(all_blocks(ship.log, "events.heads", ship.log.origin))]
     misplaced = CODEC.encode(second.stream, second.origin, at_offset(CODEC.decode(first), 1))
-    believing = Believing(Copy(open_log(tmp_path / "port-b", "port-b"), CODEC), lambda node: trust())
+    believing = Believing(Copy(port, CODEC), lambda node: trust())
     refused = believing.looked_at(misplaced)
     assert isinstance(refused, Refused)
     assert refused.problem.forged
@@ -94,10 +101,10 @@ def at_offset(records: pa.RecordBatch, offset: int) -> pa.RecordBatch:
 
 
 def test_what_the_disk_does_not_give_keeps_nothing_else_from_being_believed(
-    tmp_path: Path, ship: SigningNode, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ship: SigningNode, port: FileLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A statement, and rows, of an earlier commit can not be read: the next is believed by its own."""
-    port, origin = open_log(tmp_path / "port-b", "port-b"), ship.log.origin
+    origin = ship.log.origin
     for stream in ("events", "events.heads"):
         port.admit(all_blocks(ship.log, stream, origin))
     sectors = [BadSector(port, tmp_path / "port-b" / "log", (name, origin), (0, 1), monkeypatch) for name in ("events.heads", "events")]
