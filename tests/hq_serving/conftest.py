@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 import httpx
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from sqlalchemy import select
 
 from hq.api.accounts import Account, Accounts
@@ -125,6 +126,13 @@ def _everyone() -> bytes:
 def still_clock(now_ms: int = NOW_MS) -> FleetClock:
     """The fleet's time stands at `now_ms`."""
     return FleetClock(FleetTime(time.time_ns() // 1_000_000, now_ms, 0.0))
+
+
+def unserved_api(folder: Path) -> FastAPI:
+    """The API's application over no log: for its routes and its description."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("hq.api.app.opened_log", lambda _: None)
+        return create_app(settings_for(folder / "log", folder), still_clock())
 
 
 @contextmanager

@@ -23,9 +23,8 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import Route
 
 from cargo.identifiers import make_container, make_imo
-from hq.api.app import create_app
 from hq.api.cursors import write_cursor
-from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
+from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, unserved_api
 from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, booking, event, fill
 
 UNKNOWN = make_container("XXXU", 999)
@@ -212,9 +211,7 @@ def ask(client: httpx.Client, method: str, path: str, probe: Probe, headers: dic
 
 def test_every_endpoint_has_a_probe(tmp_path: Path) -> None:
     """A new endpoint without a probe in this file fails here."""
-    fleet = Fleet(tmp_path)
-    assert routes_of(create_app(settings_for(fleet.hq_dir, tmp_path), still_clock())) == PROBES.keys()
-    fleet.close()
+    assert routes_of(unserved_api(tmp_path)) == PROBES.keys()
 
 
 @pytest.mark.parametrize(("method", "path"), PROBES)

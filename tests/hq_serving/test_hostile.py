@@ -15,11 +15,10 @@ import pytest
 from cargo.registry import AT_MS_MAX, COUNT_MAX, NESTING_MAX, TEXT_CHARS_MAX
 from cargo.signals import SIGNALS
 from hq.analytics.disclosure import disclosed
-from hq.api.app import create_app
 from streams.bodies import Bodies
 from streams.log import Append
 from streams.records import BODY, Record, to_batch
-from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
+from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, unserved_api
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, booking, customer, fill, port, ship
 from tests.hq_serving.test_registry import Headquarters, hq
 
@@ -68,9 +67,7 @@ NAMED = {"number": DUCKS[0], "reference": "BK-1", "incident_id": "i-1", "locode"
 @pytest.mark.parametrize("username", ["mira", "donald"])
 def test_no_parameter_of_any_question_breaks_an_answer(filled: httpx.Client, tmp_path: Path, username: str) -> None:
     """Goal: every parameter of every GET there is, in path and query, with each hostile value: refused or answered, never a 500."""
-    fleet = Fleet(tmp_path)
-    paths = create_app(settings_for(fleet.hq_dir, tmp_path), still_clock()).openapi()["paths"]
-    fleet.close()
+    paths = unserved_api(tmp_path).openapi()["paths"]
     headers = log_in(filled, username)
     asked = 0
     for path, methods in paths.items():
