@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from cargo.registry import entry_body
 from streams.log import Append
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be lon
 @pytest.fixture(scope="module")
 def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
     folder = tmp_path_factory.mktemp("bridge")
-    storm = (LOST_AT_MS - 12 * MINUTE_MS, LOST_AT_MS + 8 * MINUTE_MS)
+    storm = (LOST_AT_MS - 6 * MINUTE_MS, LOST_AT_MS + 4 * MINUTE_MS)
     silent = {at: [(LOST_AT_MS, UNTIL_MS + HOUR_MS)] for at in STACK}
     sea = Sea(
         boxes=BOXES,
@@ -130,21 +130,27 @@ def test_alerts_are_noted_aboard_and_ashore_for_both_to_see(bridge: Bridge, tmp_
     bridge.windows.close()
 
 
-def test_a_position_and_a_probability_are_written_as_they_are(bridge: Bridge) -> None:
+def test_what_the_page_makes_of_values(bridge: Bridge) -> None:
+    """The page's own functions, asked in one tab: none of them needs the ship."""
+    page = bridge.windows.tab().page
+    page.goto(f"{bridge.process.url}/console")
+    positions_and_probabilities_are_written_as_they_are(page)
+    a_list_without_any_tracker_is_never_shown_as_all_accounted_for(page)
+    a_row_where_nothing_stands_keeps_its_place_in_the_bay(page)
+    bridge.windows.close()
+
+
+def positions_and_probabilities_are_written_as_they_are(page: Page) -> None:
     """No sixty minutes of arc, and no probability that is none or certain."""
-    page = bridge.enter().page
     said = "import('/console/pages.js').then((pages) => pages.{}({}))"
     assert page.evaluate(said.format("position", "{latitude_deg: -36.99999, longitude_deg: 139.8}")) == "37°00.0′ S 139°48.0′ E"
     assert page.evaluate(said.format("position", "{latitude_deg: 5.0, longitude_deg: -0.0125}")) == "5°00.0′ N 0°00.8′ W"
     shares = (0.0004, 0.5, 0.984, 0.9912, 0.99999)
     assert [page.evaluate(said.format("percent", share)) for share in shares] == ["< 1", "50", "98", "99.12", "> 99.99"]
-    bridge.windows.close()
 
 
-def test_a_list_without_any_tracker_is_never_shown_as_all_accounted_for(bridge: Bridge) -> None:
+def a_list_without_any_tracker_is_never_shown_as_all_accounted_for(page: Page) -> None:
     """Nought of nought is all of them; what nobody can know is not green."""
-    page = bridge.enter().page
-    expect(page.get_by_role("heading", name=re.compile("accounted for"))).to_be_visible()
     shown = """async (accounted) => {
         const { musterPage } = await import("/console/pages.js");
         const nobody = { not_on_list: [], bays: [], at_ms: 0 };
@@ -154,12 +160,10 @@ def test_a_list_without_any_tracker_is_never_shown_as_all_accounted_for(bridge: 
     }"""
     assert page.evaluate(shown, 0) == ["sum not_instrumented", "Nobody can be counted: no container on the list carries a tracker"]
     assert page.evaluate(shown, 2) == ["sum num heard", "2 of 2 accounted for"]
-    bridge.windows.close()
 
 
-def test_a_row_where_nothing_stands_keeps_its_place_in_the_bay(bridge: Bridge) -> None:
+def a_row_where_nothing_stands_keeps_its_place_in_the_bay(page: Page) -> None:
     """Between two stacks that stand there is room for each that does not; no row 00 where the ship has none."""
-    page = bridge.enter().page
     shown = """async (rows) => {
         const { bayPanel } = await import("/console/pages.js");
         const boxes = rows.map((row) => ({ row, tier: 82, on_deck: true, slot: "0420082", container: "MSKU0000000", reason: "heard" }));
@@ -174,7 +178,6 @@ def test_a_row_where_nothing_stands_keeps_its_place_in_the_bay(bridge: Bridge) -
         return bayPanel({ bay: "042", at_ms: 0, boxes }).querySelector("tr:has(td.hatch) + tr th").textContent;
     }"""
     assert page.evaluate(hatch) == "04", "it lies under all that the node says stands on deck"
-    bridge.windows.close()
 
 
 ASHORE = """async () => {
@@ -359,11 +362,14 @@ def test_link_and_backlog_say_what_waits_and_since_when(bridge: Bridge, tmp_path
 
 
 def test_a_wrong_token_gets_a_sentence_and_nothing_of_the_ship(bridge: Bridge) -> None:
-    """The page is for anybody and holds nothing; all else is behind the token, and what is refused says why."""
     tab = bridge.enter(token="not-hers")
     expect(tab.page.get_by_role("alert")).to_contain_text("The token is not this node's")
     expect(tab.page.get_by_text("accounted for")).to_have_count(0)
     bridge.windows.close()
+
+
+def test_all_but_the_page_is_behind_the_token_and_what_is_refused_says_why(bridge: Bridge) -> None:
+    """The page is for anybody and holds nothing."""
     url = bridge.process.url
     with urllib.request.urlopen(f"{url}/console") as page:
         assert "default-src 'self'" in page.headers["Content-Security-Policy"]
@@ -386,4 +392,5 @@ def refused(url: str, token: str = "", body: dict[str, Any] | None = None) -> tu
     request = urllib.request.Request(url, json.dumps(body).encode() if body else None, {"Authorization": f"Bearer {token}"})
     with pytest.raises(urllib.error.HTTPError) as told:
         urllib.request.urlopen(request)
-    return told.value.code, json.load(told.value)["problem"]
+    with told.value as answer:
+        return answer.code, json.load(answer)["problem"]

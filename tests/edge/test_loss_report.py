@@ -39,7 +39,7 @@ def lost(body: dict[str, Any]) -> set[str]:
 
 def sea() -> tuple[Sea, list[Heard]]:
     """One stack falls, and five minutes later the next one, in a storm."""
-    storm = (LOST_AT_MS - 20 * MINUTE_MS, LOST_AT_MS + 40 * MINUTE_MS)
+    storm = (LOST_AT_MS - 10 * MINUTE_MS, LOST_AT_MS + 15 * MINUTE_MS)
     fallen = dict.fromkeys(STACK, LOST_AT_MS) | dict.fromkeys(NEXT_STACK, MORE_LOST_AT_MS)
     voyage = Sea(boxes=24, storms=[storm], silent={at: [(when, UNTIL_MS + 1)] for at, when in fallen.items()})
     said = [heard for at, when in fallen.items() for heard in fall(voyage, at, when - (10 - at) * 1_000)]
