@@ -26,7 +26,7 @@ from tests.intake.test_clients import LOGIN, LOGINS
 from tests.intake.test_endpoint import self_signed
 
 AT_PLACE = "ship/9321483"
-DEADLINE_S = 40.0
+DEADLINE_S = 90.0
 CONNACK = packet(Kind.CONNACK << 4, b"\0\0")
 
 

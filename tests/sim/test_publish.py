@@ -30,7 +30,7 @@ from sim.world import build_world
 from streams.clock import StillClock, WallClock
 from tests.intake.stand import OPEN, Stand, stand
 
-DEADLINE_S = 40.0
+DEADLINE_S = 90.0
 
 
 @pytest.fixture(scope="module")

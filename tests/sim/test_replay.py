@@ -143,7 +143,7 @@ async def test_a_replay_that_is_asked_to_end_half_done_has_failed(file: Path, tm
         try:
             await eventually(lambda: node.counts().get("intake_accepted", 0) >= 1)
             replaying.terminate()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 told, complaint = await replaying.communicate()
         finally:
             if replaying.returncode is None:

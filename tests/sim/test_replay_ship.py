@@ -133,6 +133,7 @@ def test_every_row_of_a_recording_is_in_the_ships_log_once(aboard: ShipProcess, 
     assert max(map(max, gaps(rows).values())) > 19 * 86_400_000, "a gap of weeks is among them"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not REAL.exists(), reason="the shared data is not beside this checkout")
 def test_every_real_reading_is_in_the_ships_log_once(aboard: ShipProcess, tmp_path: Path) -> None:
     assert len(check(REAL, aboard, tmp_path)) == REAL_ROWS
