@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -24,14 +25,17 @@ import pytest
 
 from tests.support.bugs import ROOT, Bug, read_bugs
 
-UNCLOSED = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
-"""What a failing test leaves open is not what a bug is caught by."""
+IGNORED = [
+    f"-Wignore::{name}" for name in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning", "pytest.PytestAssertRewriteWarning")
+]
+"""What a failing test leaves open is not what a bug is caught by; and that LIBRARIES are loaded already is no fault."""
 PYTEST = ("-q", "--no-header", "--tb=line", "-p", "tests.support.bugs.unshrunk", "-p", "no:cacheprovider")
 LIBRARIES = ("aiohttp", "confluent_kafka.admin", "cryptography.x509", "fastapi", "hypothesis.stateful", "pandas", "pyarrow.compute")
 """What takes long to load, and what these load."""
 LONG = ("-m", "long and not torture")
-PASSED, FAILED = 0, 1
-"""Exit codes of pytest."""
+RAN = 100
+"""Added to pytest's exit code: 1 alone is what Python ends with for an error of its own."""
+PASSED, FAILED = RAN, RAN + 1
 MADE = ".cache"
 """What set-up made beside `.venv`. The copy uses it in place, but for what a run writes there."""
 
@@ -72,28 +76,23 @@ class Copy:
         """
         shutil.rmtree(self.folder / ".hypothesis", ignore_errors=True)
         begun_s = time.monotonic()
-        pid = os.fork()
-        if pid == 0:
-            self._become_pytest(arguments, log)
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), time.monotonic() - begun_s
+        process = multiprocessing.get_context("fork").Process(target=self._become_pytest, args=(arguments, log))
+        process.start()
+        process.join()
+        return process.exitcode or 0, time.monotonic() - begun_s
 
     def _become_pytest(self, arguments: Sequence[str], log: Path) -> NoReturn:
-        """Leave nothing of this tree in sight, run pytest in the copy, and end without a word to what stands behind."""
-        code = -1
-        try:
-            printed = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            for number in (1, 2):
-                os.dup2(printed, number)
-            os.chdir(self.folder)
-            os.environ.update(PYTHONPATH=str(self.folder), PYTHONDONTWRITEBYTECODE="")
-            sys.path[:] = [str(self.folder), *(path for path in sys.path if Path(path).resolve() != ROOT)]
-            for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
-                del sys.modules[name]
-            code = int(pytest.main([*PYTEST, *UNCLOSED, *arguments]))
-            sys.stdout.flush()
-            sys.stderr.flush()
-        finally:
-            os._exit(code)
+        """Leave nothing of this tree in sight, and run pytest in the copy."""
+        printed = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number in (1, 2):
+            os.dup2(printed, number)
+        os.close(printed)
+        os.chdir(self.folder)
+        os.environ.update(PYTHONPATH=str(self.folder), PYTHONDONTWRITEBYTECODE="")
+        sys.path[:] = [str(self.folder), *(path for path in sys.path if Path(path).resolve() != ROOT)]
+        for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+            del sys.modules[name]
+        sys.exit(RAN + int(pytest.main([*PYTEST, *IGNORED, *arguments])))
 
     def is_caught(self, bug: Bug) -> bool:
         """Put the bug in, run its tests, take it out again, and print the outcome."""
@@ -151,11 +150,11 @@ def main() -> int:
         copy = Copy(copied(ROOT, Path(place) / "tree"))
         for bug in bugs:
             bug.put_into(copy.folder)  # all of them, before any is run
+        for library in LIBRARIES:
+            importlib.import_module(library)
         if not asked.skip_check and not check(copy, bugs):
             print("A selection fails without any bug: nothing can be said.")
             return 1
-        for library in LIBRARIES:
-            importlib.import_module(library)
         caught = [bug for bug in bugs if copy.is_caught(bug)]
     _, retired = read_bugs()
     print(f"{len(caught)} of {len(bugs)} bugs caught; {len(retired)} retired")
