@@ -21,7 +21,7 @@ from tests.node.process import wait
 
 LOST_AT_MS = SAILS_MS + 2 * HOUR_MS
 UNTIL_MS = LOST_AT_MS + HOUR_MS
-STACK, BOXES = (0, 1, 2), 36
+STACK, BOXES = (0, 1, 2), 24
 
 
 def voyage(*, blows: bool, silence: bool) -> list[Heard]:

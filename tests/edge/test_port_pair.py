@@ -58,7 +58,7 @@ def peers(process: ShipProcess) -> set[str]:
     return set(status["link"]["peers"]) if status else set()
 
 
-@pytest.mark.parametrize("killed", PORT)
+@pytest.mark.cases("killed", PORT[1:], long=PORT[:1])
 def test_of_a_ports_two_nodes_one_is_killed_and_the_other_has_the_ship(tmp_path: Path, killed: str) -> None:
     doors = {name: free_port() for name in PORT}
     with fleet_clock(lambda: START_MS + 86_400_000) as clock, ship(tmp_path, calls_at(doors), clock) as aboard:
