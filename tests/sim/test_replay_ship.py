@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -23,6 +21,7 @@ import tomli_w
 from intake.arrivals import STORED, Outcome
 from tests.cargo.sea import SHIP
 from tests.edge.aboard import ShipProcess, ship
+from tests.node.forked import landfall
 from tests.node.process import wait
 
 OWN = Path(__file__).with_name("recorded.csv")
@@ -50,8 +49,7 @@ def replayed(file: Path, process: ShipProcess, folder: Path) -> str:
     """What the command says; it returns once all is acknowledged."""
     config = folder / "replay.toml"
     config.write_text(tomli_w.dumps({"intake": {"at": f"ship/{SHIP}", "port": process.mqtt_port}}))
-    command = [sys.executable, "-m", "landfall", "sim", "replay", str(file), "--config", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    done = landfall("sim", "replay", file, "--config", config)
     assert done.returncode == 0, done.stderr
     return " ".join(done.stdout.split())
 
