@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,6 +84,17 @@ def test_a_slip_of_the_finger_gets_a_suggestion(capsys: pytest.CaptureFixture[st
     assert "Did you mean 'ship'?" in told
 
 
+@pytest.fixture
+def _process_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a ship's process sets for the rest of its life: this one goes on with other tests, to which its memory is not to be spared."""
+    monkeypatch.setattr("streams.memory.spare_memory", lambda: None)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("_process_stays_as_it_was")
 def test_a_process_without_settings_says_what_it_misses(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No traceback, and the way to the list of settings."""
     monkeypatch.setenv("LANDFALL_NODE__PROT", "1")
