@@ -60,7 +60,7 @@ $(BIN)/python:
 bench: setup-test ## measure the targets; docs/performance.md says how to read it
 	$(BIN)/python -m bench $(ARGS)
 
-long: setup-test ## tests of minutes, thousands of simulated fleets among them: CI runs them after `make test`
+long: setup-test ## tests of minutes, hundreds of simulated fleets among them: CI runs them after `make test`
 	$(PYTEST) -m 'long and not torture' $(ARGS)
 	$(if $(COVERAGE),$(BIN)/python -m tests.support.lines)
 
