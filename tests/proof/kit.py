@@ -61,8 +61,8 @@ def forged(blocks: Sequence[Block], offset: int, column: str, value: Any) -> lis
     """The blocks, in one of which one value of one record is another."""
     found = []
     for block in blocks:
-        rows = CODEC.decode(block)
         if block.first <= offset < block.end:
+            rows = CODEC.decode(block)
             values = rows.column(column).to_pylist()
             values[offset - block.first] = value
             at = rows.schema.get_field_index(column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,22 @@ STREAMS = ("containers", "containers.kept")
 THINNED = 3
 
 
-@pytest.fixture
-def ship(tmp_path: Path) -> Iterator[SigningNode]:
-    """Four runs, of which the first three are thinned."""
-    node = received(tmp_path / "ship", THINNED + 1)
+@pytest.fixture(scope="module")
+def voyage(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A ship's folder, and what her clock says: four runs, of which the first three are thinned."""
+    folder = tmp_path_factory.mktemp("voyage")
+    node = received(folder, THINNED + 1)
     thin(node, "containers", START + THINNED * RUN_MS)
+    node.log.close()
+    return folder, node.clock.at_ms
+
+
+@pytest.fixture
+def ship(voyage: tuple[Path, int], tmp_path: Path) -> Iterator[SigningNode]:
+    """The ship, as her folder was left."""
+    shutil.copytree(voyage[0], tmp_path / "ship")
+    node = SigningNode(tmp_path / "ship")
+    node.clock.at_ms = voyage[1]
     yield node
     node.log.close()
 

@@ -81,10 +81,18 @@ def test_a_large_block_is_digested_a_run_at_a_time(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("return_c", 99.0), ("number", None), (TOPIC, "box-x"), (ORDER_AT, 5), (DEVICE, ""), (DEVICE, None)]
+    ("column", "value", "offset"),
+    [
+        ("return_c", 99.0, 0),
+        ("number", None, 250),
+        (TOPIC, "box-x", RUN - 1),
+        (ORDER_AT, 5, RUN),
+        (DEVICE, "", 2 * RUN + 5),
+        (DEVICE, None, 2 * RUN + 5),
+    ],
 )
-@pytest.mark.parametrize("offset", [0, 250, RUN - 1, RUN, 2 * RUN + 5])
 def test_an_altered_record_is_found(ship: SigningNode, tmp_path: Path, column: str, value: object, offset: int) -> None:
+    """Wherever it stands in its run; that each column counts alike is `row_digest`'s (test_canonical.py)."""
     origin = ship.log.origin
     port = open_log(tmp_path / "port", "port-b")
     port.admit(forged(all_blocks(ship.log, "containers", origin), offset, column, value))

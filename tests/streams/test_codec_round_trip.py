@@ -131,7 +131,7 @@ def test_what_is_said_of_some_rows_is_not_taken_for_others(count: int, earlier: 
     assert not of_topic(head, read, "box-9")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(batches(), st.sampled_from([GROUP_ROWS_MIN, GROUP_ROWS]), st.data())
 def test_any_batch_comes_back_exactly(records: pa.RecordBatch, group_rows: int, data: st.DataObject) -> None:
     """All of it, and the rows of some topics alone; as one group and as several."""

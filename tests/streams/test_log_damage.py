@@ -97,13 +97,13 @@ def test_bits_anywhere_in_the_segments(tmp_path: Path) -> None:
     chance = random.Random(7)
     [path] = [path for path in was.files() if path.suffix == ".segment"]
     costs = []
-    for number in range(40):
+    for number in range(16):
         flip = Flip(path, chance.randrange((was.folder / path).stat().st_size), chance.randrange(8), index_lost=number % 2 == 1)
         spoiled = was.spoiled(tmp_path / "spoiled", flip)
         check_spoiled(was, spoiled, flip)
         costs.append(len({stream for stream, *_ in was.cost(flip)}))
         shutil.rmtree(spoiled)
-    assert costs.count(1) > 20, "most bits are in a block, and cost no other"
+    assert costs.count(1) > 8, "most bits are in a block, and cost no other"
     was.copy.close()
 
 
@@ -208,10 +208,10 @@ def test_bits_anywhere_in_the_index(written: tuple[Path, FileLog], tmp_path: Pat
     chance = random.Random(8)
     truth = content(copy, ["containers"])
     assert not list(check(folder / "log", BlockCodec(), Tally()))
-    for number in range(24):
+    for number in range(12):
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(folder, spoiled)
-        path = spoiled / "log" / ("index.sqlite" if number % 8 else "index.sqlite.sum")
+        path = spoiled / "log" / ("index.sqlite" if number % 4 else "index.sqlite.sum")
         flip_bit(path, chance.randrange(path.stat().st_size), chance.randrange(8))
         assert list(check(spoiled / "log", BlockCodec(), Tally()))
         found: list[Damage] = []
@@ -241,7 +241,7 @@ def test_bits_anywhere_in_the_index_that_a_killed_process_leaves(written: tuple[
     os.utime(killed / "log" / "index.sqlite-wal", (0, 0))  # nobody writes it
     assert not list(check(killed / "log", BlockCodec(), Tally()))
     chance = random.Random(9)
-    for number in range(24):
+    for number in range(12):
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(killed, spoiled)
         path = spoiled / "log" / ("index.sqlite" if number % 3 else "index.sqlite-wal")
@@ -304,7 +304,7 @@ def test_bits_anywhere_in_a_merged_log(merged: tuple[Path, FileLog], tmp_path: P
     chance = random.Random(11)
     truth, [old] = content(copy, STREAMS), copy.ledger("containers")
     files = [path for kind in ("merged", "segments") for path in sorted((folder / "log" / kind).iterdir()) if path.stat().st_size]
-    for number in range(30):
+    for number in range(15):
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(folder, spoiled)
         path = spoiled / files[number % len(files)].relative_to(folder)

@@ -90,9 +90,8 @@ def test_rows_that_vanish_from_the_index_are_found_again(written: tuple[Path, Fi
     """Nobody is given less than the ledger says: neither who reads rows, nor a peer who takes blocks."""
     folder, copy = written
     log = reopened(folder)
-    with sqlite3.connect(folder / "log" / "index.sqlite") as other:
+    with closing(sqlite3.connect(folder / "log" / "index.sqlite")) as other, other:
         other.execute("DELETE FROM pieces WHERE first = 30")
-    other.close()
     with pytest.raises(RetryLater):
         read(log)
     assert content(log, ["containers"]) == content(copy, ["containers"])
@@ -117,10 +116,9 @@ def test_nothing_is_deleted_by_what_a_damaged_index_says(tmp_path: Path, damage:
     for commit in range(COMMITS):
         append_rows(log, rows(ROWS, start=commit * ROWS))
     truth = content(log, ["containers"])
-    with sqlite3.connect(tmp_path / "log" / "index.sqlite") as other:
+    with closing(sqlite3.connect(tmp_path / "log" / "index.sqlite")) as other, other:
         other.execute("PRAGMA writable_schema = ON")
         assert other.execute(DAMAGE[damage]).rowcount > 0
-    other.close()
     while log.upkeep.step():
         pass
     assert content(log, ["containers"]) == truth

@@ -60,7 +60,7 @@ def check(folder: Path) -> None:
 @pytest.mark.parametrize("point", ["log.written", "log.synced", "log.indexed"])
 def test_killed_between_two_commits(tmp_path: Path, point: str) -> None:
     """Life after life on the same folder, each dies at a later passage of the point."""
-    for passage in (1, 2, 3, 8, 30):
+    for passage in (1, 2, 8):
         process = start(tmp_path, f"{point}:{passage}")
         process.join(DEADLINE_S)
         assert process.exitcode == -9
@@ -70,7 +70,7 @@ def test_killed_between_two_commits(tmp_path: Path, point: str) -> None:
 @pytest.mark.parametrize("point", ["log.merge.written", "log.merge.swapped", "log.merge.freed", "log.synced", "log.indexed"])
 def test_killed_between_any_two_steps_of_a_merge(tmp_path: Path, point: str) -> None:
     """The log is merged while it is written; what is merged is freed. With its index, and rebuilt from the files alone, all is there."""
-    for passage in (2, 3, 9):
+    for passage in (2, 9):
         process = start(tmp_path, f"{point}:{passage}", ingest_and_merge)
         process.join(DEADLINE_S)
         assert process.exitcode == -9
@@ -83,21 +83,6 @@ def test_killed_between_any_two_steps_of_a_merge(tmp_path: Path, point: str) -> 
         check(rebuilt)
         shutil.rmtree(rebuilt)
         check(tmp_path)
-
-
-def test_killed_at_any_instant(tmp_path: Path) -> None:
-    chance = random.Random(20261121)
-    for _ in range(20):
-        before = acknowledged(tmp_path)
-        process = start(tmp_path)
-        first_acknowledgement(tmp_path, process, before)
-        deadline = time.monotonic() + chance.uniform(0, 0.05)
-        while time.monotonic() < deadline:
-            pass
-        process.kill()
-        process.join(DEADLINE_S)
-        check(tmp_path)
-    assert acknowledged(tmp_path) >= 20
 
 
 def killed_while_it_merges(folder: Path, chance: random.Random) -> None:
@@ -114,9 +99,11 @@ def killed_while_it_merges(folder: Path, chance: random.Random) -> None:
 
 
 def test_killed_at_any_instant_while_it_merges(tmp_path: Path) -> None:
+    """Four lives of it; what any such instant leaves is played call by call of the disk in test_log_power_cut.py."""
     chance = random.Random(20261122)
-    for _ in range(15):
+    for _ in range(4):
         killed_while_it_merges(tmp_path, chance)
+    assert acknowledged(tmp_path) >= 4
 
 
 @pytest.mark.torture

@@ -31,6 +31,7 @@ from tests.streams.logkit import FullDisk, append_rows, content, copy_all, numbe
 LEVELS = (Level(50, 4, 200), Level(200, 4, 800))
 OPTIONS = FileLogOptions(WriteLimits(segment_bytes=4000, marker_commits=5), levels=LEVELS)
 STREAMS = ("containers", "events")
+DEADLINE_S = 180.0
 PROCESSES = multiprocessing.get_context("forkserver")
 
 
@@ -78,7 +79,7 @@ def test_merging_changes_nothing_but_the_number_of_blocks(tmp_path: Path) -> Non
 
 
 def test_what_the_index_needs_no_more_goes_back_to_the_disk(tmp_path: Path) -> None:
-    log = filled(tmp_path, 400)
+    log = filled(tmp_path, 120)
     log.close()
     index = tmp_path / "log" / INDEX_NAME
     full = index.stat().st_size
@@ -315,7 +316,7 @@ def test_check_finds_what_nobody_has_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("writes", range(6))
 def test_a_full_disk_stops_the_merge_alone(tmp_path: Path, writes: int) -> None:
     full = FullDisk()
-    log = filled(tmp_path, options=FileLogOptions(OPTIONS.limits, disk=full, levels=LEVELS))
+    log = filled(tmp_path, 16, FileLogOptions(OPTIONS.limits, disk=full, levels=LEVELS))
     before = content(log, STREAMS)
     full.writes_left = writes
     with pytest.raises(RetryLater):
@@ -324,7 +325,7 @@ def test_a_full_disk_stops_the_merge_alone(tmp_path: Path, writes: int) -> None:
     full.writes_left = None
     tidied(log)
     assert content(log, STREAMS) == before
-    assert append_rows(log, rows(1)) == 400
+    assert append_rows(log, rows(1)) == 160
     log.close()
 
 
@@ -344,12 +345,12 @@ def count_while_merged(folder: Path, wanted: int) -> None:
 def test_a_reader_in_another_process_while_the_log_is_merged(tmp_path: Path) -> None:
     log = open_log(tmp_path, options=OPTIONS)
     append_rows(log, rows(10))
-    reading = PROCESSES.Process(target=count_while_merged, args=(tmp_path, 3000), daemon=True)
+    reading = PROCESSES.Process(target=count_while_merged, args=(tmp_path, 1000), daemon=True)
     reading.start()
-    for commit in range(1, 300):
+    for commit in range(1, 100):
         append_rows(log, rows(10, start=10 * commit))
         log.upkeep.step()
-    reading.join(60)
+    reading.join(DEADLINE_S)
     assert reading.exitcode == 0
     log.close()
 

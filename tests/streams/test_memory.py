@@ -26,6 +26,7 @@ from streams.memory import large_work
 from streams.records import Record, concat, to_batch
 from streams.words import Origin
 
+DEADLINE_S = 60.0
 ROUNDS = """
 import sys
 from pathlib import Path
@@ -48,6 +49,21 @@ print(resident_kib() - before)
 """
 
 
+class Turns:
+    """A lock that tells when somebody is about to wait for it."""
+
+    def __init__(self) -> None:
+        self._lock, self.waited_for = threading.Lock(), threading.Event()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            self.waited_for.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 def stays_mib(*words: str) -> int:
     """What of 64 MiB stays with a process of its own once all but small things between are freed, MiB."""
     ran = subprocess.run([sys.executable, "-c", ROUNDS, *words], capture_output=True, text=True, check=True)
@@ -62,26 +78,21 @@ def test_what_is_large_goes_back_to_the_system_at_once() -> None:
 def test_what_takes_much_memory_for_a_while_is_done_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: two such works never overlap, and what the first took is given back before the second begins, also where it fails."""
     happened: list[str] = []
+    turns = Turns()
     monkeypatch.setattr(streams.memory, "release", lambda: happened.append("given back"))
-    begun = threading.Event()
-
-    def first() -> None:
-        with suppress(ValueError), large_work():
-            begun.set()
-            second.start()
-            second.join(0.2)
-            happened.append("first")
-            raise ValueError
+    monkeypatch.setattr(streams.memory, "_LARGE", turns)
 
     def then() -> None:
         with large_work():
             happened.append("second")
 
-    one, second = threading.Thread(target=first), threading.Thread(target=then)
-    one.start()
-    begun.wait(10)
-    one.join(10)
-    second.join(10)
+    second = threading.Thread(target=then)
+    with suppress(ValueError), large_work():
+        second.start()
+        assert turns.waited_for.wait(DEADLINE_S)
+        happened.append("first")
+        raise ValueError
+    second.join(DEADLINE_S)
     assert happened == ["first", "given back", "second", "given back"]
 
 
