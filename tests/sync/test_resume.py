@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 
-from streams.session.messages import Begin, decode
+import msgspec
+
+from streams.session.messages import Begin, Reject, decode
 from streams.session.partials import PARTIAL_BYTES_MAX, Partial, Partials
 from streams.words import Origin
+from tests.sync.lying import Liar, begin_of
 from tests.sync.world import World, rows
 
 BLOCK_BYTES = 200_000
@@ -61,6 +64,15 @@ def test_a_receiver_that_died_starts_again() -> None:
     world.connect("ship-a", "tokyo", rate_bytes_s=RATE_BYTES_S)
     world.run_until(lambda: world.complete("tokyo"))
     world.check()
+
+
+def test_a_half_that_is_here_no_more_is_asked_for_from_its_beginning() -> None:
+    """It made room for others after the peer had been told of it."""
+    liar = Liar()
+    liar.greet()
+    begin = begin_of(liar, "containers", "ship-a", size=5_000)
+    liar.say(msgspec.structs.replace(begin, start=1_000))
+    assert [message for message in liar.answers() if isinstance(message, Reject)] == [Reject(1, "restart")]
 
 
 def test_meeting_again_costs_per_stream() -> None:
