@@ -23,6 +23,8 @@ from tests.node.process import NodeProcess, wait
 
 NODE = f"ship-{SHIP}"
 TOKEN = "of-the-ship"
+ANSWERS_WITHIN_S = 60.0
+"""Only a node that hangs takes longer."""
 Message = tuple[str, bytes]
 
 
@@ -46,7 +48,7 @@ class ShipProcess(NodeProcess):
         """What `GET /ship` says; None while it does not answer."""
         request = urllib.request.Request(f"{self.url}/ship", headers={"Authorization": f"Bearer {TOKEN}"})
         try:
-            with urllib.request.urlopen(request, timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=ANSWERS_WITHIN_S) as answer:
                 told: dict[str, Any] = json.load(answer)
                 return told
         except (urllib.error.URLError, OSError):

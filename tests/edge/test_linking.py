@@ -22,7 +22,7 @@ from streams.records import Record, to_batch
 from streams.words import Position
 from tests.cargo.sea import SHIP, START_MS
 from tests.cargo.sea import TOKYO as PORT
-from tests.edge.aboard import NODE, Message, ShipProcess, fleet_clock, publish_all, ship
+from tests.edge.aboard import ANSWERS_WITHIN_S, NODE, Message, ShipProcess, fleet_clock, publish_all, ship
 from tests.node.process import wait
 
 TOKEN = "of-the-link"
@@ -82,7 +82,9 @@ async def until(node: Node, stream: str, count: int, process: ShipProcess) -> No
 def choose(process: ShipProcess, wish: str) -> None:
     """As `landfall ship link` does."""
     headers = {"Authorization": f"Bearer {process.token}"}
-    httpx.post(f"{process.url}/ship/link", json={"link": wish}, headers=headers, trust_env=False, timeout=30).raise_for_status()
+    httpx.post(
+        f"{process.url}/ship/link", json={"link": wish}, headers=headers, trust_env=False, timeout=ANSWERS_WITHIN_S
+    ).raise_for_status()
 
 
 def shore_of(hq: Node, port: Node) -> str:
@@ -125,7 +127,9 @@ def test_a_port_without_a_node_is_told_as_one(tmp_path: Path) -> None:
         process.hears([Append(f"aboard/{SHIP}", to_batch([Record(told.topic, body=entry_body(told))]))])
         publish_all(process.mqtt_port, [where(minute, TOKYO) for minute in range(3)], process.tail)
         wait(lambda: (process.status() or {}).get("port") == "JPTYO", process.tail)
-        board = httpx.get(f"{process.url}/ship/board", headers={"Authorization": f"Bearer {process.token}"}).json()
+        board = httpx.get(
+            f"{process.url}/ship/board", headers={"Authorization": f"Bearer {process.token}"}, timeout=ANSWERS_WITHIN_S
+        ).json()
         assert (board["port"], board["peers"]) == ("JPTYO", [])
         assert process.stop() == 0
 

@@ -49,7 +49,7 @@ class Remote:
 
     def __init__(self, settings: SimSettings) -> None:
         self._url = f"http://127.0.0.1:{settings.clock_port}"
-        self._client = httpx.AsyncClient(timeout=5)
+        self._client = httpx.AsyncClient(timeout=DEADLINE_S)
 
     async def close(self) -> None:
         await self._client.aclose()
