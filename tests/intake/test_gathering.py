@@ -192,6 +192,8 @@ async def test_what_a_broker_writes_one_by_one_is_read_together(tmp_path: Path, 
             monkeypatch.setattr(loop, "call_later", held_back)
             await eventually(lambda: bool(rests))
             await asyncio.to_thread(publish_one_by_one, broker.port, 30)
+            assert not any(reads), "it rests"
             rests.pop()()
             await eventually(lambda: len(stored(log, "containers")) == 30)
-    assert [count for count in reads if count] == [30]
+    first = next(count for count in reads if count)
+    assert first > 15, "the broker may write the last ones only now"

@@ -285,7 +285,7 @@ class SlowlyReplaced(Disk):
 
     def replace(self, path: Path, data: bytes) -> None:
         self.replacing.set()
-        assert self.goes_on.wait(30)
+        assert self.goes_on.wait(60)
         super().replace(path, data)
 
 

@@ -238,7 +238,7 @@ async def test_who_looks_at_the_muster_does_not_wait_for_a_backlog(tmp_path: Pat
 
     def slow(batches: Any, times: Any) -> Any:
         judges.set()
-        goes_on.wait(30)
+        assert goes_on.wait(60)
         return judge(batches, times)
 
     monkeypatch.setattr(watching, "_judge", slow)

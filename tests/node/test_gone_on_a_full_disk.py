@@ -55,3 +55,4 @@ async def test_it_is_noted_once_there_is_room(tmp_path: Path, monkeypatch: pytes
     assert log.ledger("containers")[SHIP].gone == {"thinned": RangeSet([(3, 9)])}
     assert log.ledger("containers")[log.origin].held == RangeSet([(0, 5)]), "what has come meanwhile is kept"
     assert not reports, "nobody has done anything wrong"
+    log.close()

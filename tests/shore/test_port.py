@@ -33,7 +33,7 @@ def _publish(port: int, readings: list[tuple[str, dict[str, object]]]) -> None:
     client.loop_start()
     try:
         for box, reading in readings:
-            client.publish(f"landfall/containers/{box}/reading", json.dumps(reading), qos=1).wait_for_publish(10)
+            client.publish(f"landfall/containers/{box}/reading", json.dumps(reading), qos=1).wait_for_publish(60)
     finally:
         client.disconnect()
         client.loop_stop()
