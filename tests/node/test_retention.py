@@ -53,9 +53,9 @@ async def test_age_waits_for_the_home_which_a_port_hears_of_and_a_ship_through_w
     await define_for_ship(hq, 60)
     clock.at_ms += 100 * 86_400_000
     tokyo.link([address("tokyo", "hq", hq.url)])
-    await until(lambda: held(hq, "containers", here) == (2 * RUN, 10), 30)
-    await until(lambda: held(tokyo, "containers", here) == (2 * RUN, 10), 30)
-    await until(lambda: held(ship, "containers", here) == (2 * RUN, 10), 30)
+    await until(lambda: held(hq, "containers", here) == (2 * RUN, 10))
+    await until(lambda: held(tokyo, "containers", here) == (2 * RUN, 10))
+    await until(lambda: held(ship, "containers", here) == (2 * RUN, 10))
     for node in (ship, tokyo, hq):
         await node.stop()
 
