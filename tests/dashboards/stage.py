@@ -58,6 +58,8 @@ ACCOUNTS = (
 )
 POLL_S = 0.2
 STARTED_S_MAX = 150.0
+API_TIMEOUT_S = 60.0
+"""As long as the pages' settings allow: a busy machine is no fault."""
 
 
 @dataclass
@@ -91,13 +93,13 @@ class Stage:
 
     def asked(self, username: str, path: str) -> Any:
         """What the API answers this user."""
-        return httpx.get(f"{self.answering.url}/api/{path}", headers=self.token_of(username), trust_env=False).json()
+        return httpx.get(f"{self.answering.url}/api/{path}", headers=self.token_of(username), trust_env=False, timeout=STARTED_S_MAX).json()
 
     def token_of(self, username: str) -> dict[str, str]:
         """The header that shows the API who asks."""
         login = {"username": username, "password": PASSWORD}
-        token = httpx.post(f"{self.answering.url}/api/token", data=login, trust_env=False).json()["access_token"]
-        return {"Authorization": f"Bearer {token}"}
+        answer = httpx.post(f"{self.answering.url}/api/token", data=login, trust_env=False, timeout=STARTED_S_MAX)
+        return {"Authorization": f"Bearer {answer.json()['access_token']}"}
 
     @contextmanager
     def spark_speaking(self) -> Iterator[None]:
@@ -292,7 +294,7 @@ def pages_of(stage: Stage) -> Iterator[str]:
     """The URL of `landfall dashboards` over the stage's API, a process of its own; ended as an operator ends it."""
     port = free_port()
     config = stage.folder / "dashboards.toml"
-    config.write_text(tomli_w.dumps({"api_url": stage.answering.url, "port": port, "refresh_s": 4.0}))
+    config.write_text(tomli_w.dumps({"api_url": stage.answering.url, "port": port, "refresh_s": 4.0, "api_timeout_s": API_TIMEOUT_S}))
     process = subprocess.Popen([sys.executable, "-m", "landfall", "dashboards", "--config", str(config)])
     try:
         until(lambda: process.poll() is not None or is_healthy(port), "the pages")

@@ -15,6 +15,8 @@ from tests.dashboards.visit import Visit, pages_here, visiting
 
 STILL = re.compile(r"stand still since \d+ May 2026, \d\d:\d\d UTC \(fleet\), .* by the wall's clock")
 
+pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: stage.py
+
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:

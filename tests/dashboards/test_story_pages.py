@@ -9,12 +9,14 @@ import httpx
 import pytest
 
 from sim.story import chapters
-from tests.dashboards.stage import Stage, on_stage, until
+from tests.dashboards.stage import STARTED_S_MAX, Stage, on_stage, until
 from tests.dashboards.visit import Visit, pages_here, visiting
 from tests.dashboards.voyage import BEGINS_AT_MS, HOUR_MS, Voyage
 
 CLOCK = "Fleet clock"
 TICKING = re.compile("real time|stands still")
+
+pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: stage.py
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,6 @@ def test_only_operations_has_the_clocks_buttons(stage: Stage) -> None:
     assert TICKING.search(visit.tile(CLOCK))
     assert not visit.has_button("Pause")
     refused = httpx.post(
-        f"{stage.answering.url}/api/clock", json={"action": "pause"}, headers=stage.token_of("cleo"), trust_env=False, timeout=60
+        f"{stage.answering.url}/api/clock", json={"action": "pause"}, headers=stage.token_of("cleo"), trust_env=False, timeout=STARTED_S_MAX
     )
     assert refused.status_code == 403

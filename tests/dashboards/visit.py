@@ -21,7 +21,7 @@ from dashboards import process
 from dashboards.run import SCRIPT
 from dashboards.settings import DashboardSettings
 from streams.metrics import Metrics
-from tests.dashboards.stage import STARTED_S_MAX, until
+from tests.dashboards.stage import API_TIMEOUT_S, STARTED_S_MAX, until
 from tests.dashboards.tab import PASSWORD
 
 LANDING = ""
@@ -31,7 +31,7 @@ LANDING = ""
 @contextmanager
 def pages_here(api_url: str) -> Iterator[None]:
     """While the block runs, this process serves the pages over that API."""
-    process.begin(DashboardSettings(api_url=HttpUrl(api_url)), Metrics("dashboards"))
+    process.begin(DashboardSettings(api_url=HttpUrl(api_url), api_timeout_s=API_TIMEOUT_S), Metrics("dashboards"))
     try:
         yield
     finally:

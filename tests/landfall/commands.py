@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import resource
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
@@ -10,6 +14,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+import streams.memory
 from landfall.cli import main
 
 
@@ -40,6 +45,27 @@ def called(*words: object, encoding: str = "utf-8", errors: str = "strict") -> C
         one.seek(0)
         printed.append(one.read())
     return CompletedProcess([*map(str, words)], code, *printed)
+
+
+@contextmanager
+def process_here() -> Iterator[None]:
+    """In the block a process of ours, like `landfall port`, may be called: what it changes in this process is restored afterwards.
+
+    It finds none of our variables, and does not spare memory: that can not be taken back.
+    """
+    asked, logger = signal.getsignal(signal.SIGTERM), logging.getLogger()
+    handlers, level = list(logger.handlers), logger.level
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "unraisablehook", sys.unraisablehook)
+        patch.setattr(streams.memory, "spare_memory", lambda: None)
+        for name in [name for name in os.environ if name.startswith("LANDFALL_")]:
+            patch.delenv(name)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, asked)
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
 
 
 @contextmanager

@@ -69,13 +69,24 @@ def test_a_first_word_that_is_known_loads_no_other_groups(first: str) -> None:
     assert first in typer.main.get_command(line).commands  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_group_that_is_loaded_alone_has_all_its_commands(group: str) -> None:
-    """In a process that has loaded nothing else."""
-    asked = f"print(*typer.main.get_command(line_for(['{group}'])).commands['{group}'].commands)"
-    asked = f"import typer.main; from landfall.cli import line_for; {asked}"
-    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
-    assert set(told.split()) == {words[1] for words in COMMANDS if len(words) == 2 and words[0] == group}
+EACH_ALONE = """
+import os
+import typer.main
+from landfall.cli import GROUPS, line_for
+
+for group in GROUPS:
+    if (child := os.fork()) == 0:
+        print(group, *typer.main.get_command(line_for([group])).commands[group].commands, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_group_that_is_loaded_alone_has_all_its_commands() -> None:
+    """Each in a process that has loaded nothing else."""
+    told = subprocess.run([sys.executable, "-c", EACH_ALONE], capture_output=True, text=True, check=True).stdout
+    found = {group: set(names) for group, *names in map(str.split, told.splitlines())}
+    assert found == {group: {words[1] for words in COMMANDS if len(words) == 2 and words[0] == group} for group in GROUPS}
 
 
 def test_a_slip_of_the_finger_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:

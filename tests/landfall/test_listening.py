@@ -13,8 +13,8 @@ from landfall.demo.fleet import places
 from streams.errors import Misuse
 from streams.listening import listening
 from streams.node.node import Node
+from tests.landfall.commands import called, process_here
 from tests.node.fleet import settings, started
-from tests.node.forked import landfall
 
 NODE = 'node = "{name}"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "{folder}/node"\ntoken = "door"\n'
 SHIP = "[node]\n" + NODE.format(name="albatross", role="ship", identity="9321483", folder="{folder}")
@@ -51,7 +51,8 @@ def ended(folder: Path, name: str, host: str, port: int) -> tuple[int, str]:
     """How `landfall <name>` ends, told to listen there, and what it says at last."""
     config = folder / "settings.toml"
     config.write_text(SETTINGS[name].format(folder=folder, host=host, port=port))
-    done = landfall(*name.split(), "-c", config)
+    with process_here():
+        done = called(*name.split(), "-c", config)
     return done.returncode, done.stderr
 
 

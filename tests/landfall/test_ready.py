@@ -14,13 +14,14 @@ import httpx
 import pytest
 
 import intake.serving
+from bench.ports import free_ports
 from edge.settings import ShipSettings
 from edge.ship import run_ship
 from intake.pipeline import Pipeline
 from shore.port import run_port
 from shore.settings import PortSettings
 from tests.intake.stand import eventually
-from tests.landfall.house import free_run, is_free
+from tests.landfall.house import is_free
 
 SHIP: tuple[Any, ...] = (run_ship, ShipSettings, {"node": "albatross", "role": "ship", "identity": "9321483"})
 PORT: tuple[Any, ...] = (run_port, PortSettings, {"node": "tokyo", "role": "port", "identity": "JPTYO"})
@@ -32,7 +33,7 @@ class Hesitant(Pipeline):
     go = threading.Event()
 
     def __init__(self, *parts: Any) -> None:
-        assert self.go.wait(60)
+        assert self.go.wait(90)
         super().__init__(*parts)
 
 
@@ -42,18 +43,18 @@ async def test_healthy_means_that_sensors_are_let_in(
 ) -> None:
     monkeypatch.setattr(intake.serving, "Pipeline", Hesitant)
     Hesitant.go.clear()
-    door = free_run(2)
+    door, sensors = free_ports(2)
     node = {**who, "folder": tmp_path, "token": "door", "port": door}
-    settings = kind.model_validate({"node": node, "intake": {"endpoint": {"port": door + 1, "anonymous_publish": ["landfall/#"]}}})
+    settings = kind.model_validate({"node": node, "intake": {"endpoint": {"port": sensors, "anonymous_publish": ["landfall/#"]}}})
     running = asyncio.create_task(run(settings))
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{door}", trust_env=False, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{door}", trust_env=False, timeout=90) as client:
         status = await first_answer(client)
         told = (await client.get("/healthz")).json()
         assert (status, told["ready"], len(told["waits_for"])) == (503, False, 1)
-        assert is_free(door + 1)
+        assert is_free(sensors)
         Hesitant.go.set()
         await eventually(lambda: is_healthy(client))
-        assert not is_free(door + 1)
+        assert not is_free(sensors)
     os.kill(os.getpid(), signal.SIGTERM)
     await running
 
@@ -64,7 +65,7 @@ async def is_healthy(client: httpx.AsyncClient) -> bool:
 
 async def first_answer(client: httpx.AsyncClient) -> int:
     """The first status that /healthz answers."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             try:
                 return (await client.get("/healthz")).status_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,34 +10,50 @@ from pathlib import Path
 from landfall.demo.fleet import HQ, QUAYS, SHIP_NODES, Fleet, programs, write_settings
 from landfall.demo.processes import Supervisor
 
-TAKES_ITS_TIME = """
-import signal, sys, time
-name, seconds, told = sys.argv[1:]
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-print("ready", flush=True)
-signal.sigwait([signal.SIGTERM])
-time.sleep(float(seconds))
-with open(told, "a") as file:
-    file.write(name + "\\n")
-"""
-LATER_S = {"sim": 0.6, "analytics": 0.6, "dashboards": 0.6, "projector": 0.6, "api": 0.6, HQ: 0.0}
-"""Those that must end first take longest to; headquarters' node ends at once when it is asked."""
+USERS = {"sim", "analytics", "dashboards", "projector", "api"}
+
+
+class Noted(subprocess.Popen[bytes]):
+    """A process that ends when it is asked to; when it was asked, and when its end was waited for, is noted."""
+
+    def __init__(self, name: str, noted: list[tuple[str, str]]) -> None:
+        super().__init__([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+        self._name, self._noted = name, noted
+
+    def send_signal(self, sig: int) -> None:
+        """Notes that it was asked."""
+        self._noted.append(("asked", self._name))
+        super().send_signal(sig)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Notes that it has ended."""
+        code = super().wait(timeout)
+        self._noted.append(("ended", self._name))
+        return code
+
+    def close(self) -> None:
+        """Ends it, whatever happened, and what was opened for it."""
+        assert self.stdin is not None
+        super().send_signal(signal.SIGKILL)
+        super().wait()
+        self.stdin.close()
 
 
 def test_nodes_end_after_those_that_work_with_them(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path)
-    told, supervisor = tmp_path / "told", Supervisor(tmp_path, print)
-    for program in programs(fleet, write_settings(fleet)):
-        command = [sys.executable, "-c", TAKES_ITS_TIME, program.name, str(LATER_S.get(program.name, 0.3)), str(told)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-        assert process.stdout is not None
-        with process.stdout as screen:
-            assert screen.readline() == b"ready\n"
-        supervisor.programs[program.name], supervisor.running[program.name] = program, process
-    supervisor.stop()
-    ended = told.read_text().split()
-    nodes = {*QUAYS, *SHIP_NODES}
-    assert set(ended[:5]) == LATER_S.keys() - {HQ}
-    assert set(ended[5:-1]) == nodes
-    assert ended[-1] == HQ
-    assert supervisor.running == {}
+    fleet, noted = Fleet(tmp_path), list[tuple[str, str]]()
+    supervisor = Supervisor(tmp_path, print)
+    started = []
+    try:
+        for program in programs(fleet, write_settings(fleet)):
+            process = Noted(program.name, noted)
+            started.append(process)
+            supervisor.programs[program.name], supervisor.running[program.name] = program, process
+        supervisor.stop()
+    finally:
+        for process in started:
+            process.close()
+    for names in (USERS, {*QUAYS, *SHIP_NODES}, {HQ}):
+        steps, noted = noted[: 2 * len(names)], noted[2 * len(names) :]
+        assert set(steps[: len(names)]) == {("asked", name) for name in names}, "all of them are asked before one is waited for"
+        assert set(steps[len(names) :]) == {("ended", name) for name in names}
+    assert (noted, supervisor.running) == ([], {})
