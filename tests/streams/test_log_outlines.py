@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streams.logs.topics
@@ -46,6 +46,7 @@ def lacks(block: Block, topic: str) -> bool:
     return CODEC.outlined(CODEC.outline(block)).lacks(lambda at, length: data[at : at + length], topic)
 
 
+@settings(max_examples=25)
 @given(st.sets(st.integers(0, 3_000), min_size=GROUP_ROWS_MIN + 1, max_size=3 * GROUP_ROWS_MIN), st.booleans(), st.data())
 def test_an_outline_tells_of_every_topic_whether_its_block_has_it(known: set[int], boxes: bool, data: st.DataObject) -> None:
     name = "MSKU{:07}" if boxes else "box-{}"
@@ -57,6 +58,7 @@ def test_an_outline_tells_of_every_topic_whether_its_block_has_it(known: set[int
     assert all(lacks(block, other) for other in ("A", "zzz", "ZZZU9999990"))
 
 
+@settings(max_examples=25)
 @given(st.sets(st.integers(0, 3_000), min_size=GROUP_ROWS_MIN + 1, max_size=3 * GROUP_ROWS_MIN), st.booleans(), st.data())
 def test_a_block_opened_by_its_outline_gives_the_same_rows(known: set[int], boxes: bool, data: st.DataObject) -> None:
     name = "MSKU{:07}" if boxes else "box-{}"
