@@ -14,6 +14,7 @@ from streams.logs.filereading import FileLogReader
 from streams.logs.files import FileLog
 from streams.records import Record, to_batch
 from streams.words import Coordinates
+from tests.fanout.kafka import Reader
 
 NOW_MS = 1_777_593_600_000
 DUCKS = tuple(make_container("DUCU", serial) for serial in range(100, 103))
@@ -70,3 +71,8 @@ class Headquarters:
 def plain(coordinates: Sequence[Coordinates]) -> list[tuple[str, str, int]]:
     """(stream, origin, offset), sorted: as a consumer's messages name them."""
     return sorted((one.stream, str(one.origin), one.offset) for one in coordinates)
+
+
+def of(reader: Reader, hq: Headquarters) -> list[tuple[str, str, int]]:
+    """What the reader heard of this very log."""
+    return [one for one in reader.coordinates() if one[1] == str(hq.log.origin)]

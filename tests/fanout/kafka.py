@@ -15,14 +15,14 @@ from typing import Any
 
 import orjson
 import tomli_w
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from pydantic import SecretStr
 
 from bench.ports import free_ports
 from streams.crash import CRASH_VARIABLE
 from streams.link.certificates import make_authority, make_node
 from streams.link.tls import TlsFiles
-from streams.logs.kafka.client import answers
+from streams.logs.kafka.client import answers, client_settings
 from streams.logs.kafka.settings import KafkaAccess
 from tests.node.forked import Forked
 
@@ -130,7 +130,7 @@ class Kafka:
         [java] = self._process.children()
         return java
 
-    def insider(self) -> dict[str, str]:
+    def insider(self) -> dict[str, Any]:
         """The settings of the broker's own login, at the door through which it talks with itself. It changes with each start."""
         told = (self.folder / "broker" / "server.properties").read_text()
         door, login = (re.search(pattern, told) for pattern in (r"BROKER://([\d.:]+)", r'username="(\w+)" password="([\w-]+)"'))
@@ -140,36 +140,38 @@ class Kafka:
 
     def reader(self, username: str, group: str, topics: Sequence[str]) -> Reader:
         """A stock consumer with this login, subscribed."""
-        return Reader(self.address, username, group, topics)
+        access = self.access.model_copy(update={"username": username})
+        return Reader(client_settings(access) | {"group.id": group}, lambda consumer: consumer.subscribe(list(topics)))
+
+    def listener(self, *topics: str) -> Reader:
+        """A consumer that is the broker itself: it is in no group, and has all topics whose whole names match one of `topics`."""
+
+        def begin(consumer: Consumer) -> None:
+            known = consumer.list_topics(timeout=WITHIN_S).topics
+            found = [name for name in known if any(re.fullmatch(one, name) for one in topics)]
+            consumer.assign([TopicPartition(name, number, OFFSET_BEGINNING) for name in found for number in known[name].partitions])
+
+        access = self.insider()
+        access["password"] = SecretStr(access["password"])
+        settings = client_settings(self.access.model_copy(update=access))
+        return Reader(settings | {"group.id": "landfall.listener", "enable.auto.commit": False}, begin)
 
 
 class Reader:
     """confluent-kafka's consumer as any customer would write it: from the beginning, only what is committed, in a thread of its own."""
 
-    def __init__(self, address: str, username: str, group: str, topics: Sequence[str]) -> None:
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": address,
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "SCRAM-SHA-512",
-                "sasl.username": username,
-                "sasl.password": PASSWORD,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "topic.metadata.refresh.interval.ms": 500,
-                "reconnect.backoff.max.ms": 500,
-                "log_level": 2,
-            }
-        )
+    def __init__(self, settings: Mapping[str, Any], begin: Callable[[Consumer], None]) -> None:
+        """`settings`: its login and its group. `begin` says what it reads."""
+        usual = {"auto.offset.reset": "earliest", "isolation.level": "read_committed", "topic.metadata.refresh.interval.ms": 500}
+        self._consumer = Consumer({**settings, **usual})
         self.heard: list[tuple[str, bytes, dict[str, Any]]] = []
         """(Kafka topic, key, value) of every message, by Kafka's own offset once: a group that is formed anew is given again what it had
         not yet committed."""
         self._seen: set[tuple[str | None, int | None, int | None]] = set()
-        self.refused: set[str] = set()
-        """What it was told it may not do."""
+        self.refused: set[tuple[str, str]] = set()
+        """What it was told it may not do: the refusal's name, and the Kafka topic, or nothing where it is about its group."""
         self._ending = threading.Event()
-        self._consumer.subscribe(list(topics))
+        begin(self._consumer)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
@@ -192,7 +194,7 @@ class Reader:
             at = (message.topic(), message.partition(), message.offset())
             if problem is not None:
                 if problem.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
-                    self.refused.add(problem.name())
+                    self.refused.add((problem.name(), message.topic() or ""))
             elif at not in self._seen:
                 self._seen.add(at)
                 self.heard.append((message.topic() or "", message.key() or b"", orjson.loads(message.value() or b"")))

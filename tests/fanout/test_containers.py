@@ -151,7 +151,7 @@ class Client:
 
     def publish(self, topic: str) -> None:
         """One message, acknowledged."""
-        self._client.publish(topic, b"{}", qos=1).wait_for_publish(10)
+        self._client.publish(topic, b"{}", qos=1).wait_for_publish(60)
 
     def close(self) -> None:
         """Leave."""

@@ -19,8 +19,8 @@ from streams.logs.kafka import client
 from streams.logs.kafka.client import check_lets_in, client_settings, producer_settings
 from streams.logs.kafka.settings import KafkaAccess, Mechanism
 from streams.metrics import Metrics
-from tests.fanout.headquarters import DUCKS, Headquarters, plain
-from tests.fanout.kafka import PASSWORD, Kafka, Reader, until
+from tests.fanout.headquarters import DUCKS, Headquarters, of, plain
+from tests.fanout.kafka import PASSWORD, Kafka, until
 from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import append_rows, numbers, rows
 from tests.streams.refusingway import RefusingWay
@@ -33,20 +33,24 @@ def make(kafka: Kafka, hq: Headquarters, access: dict[str, Any], **more: Any) ->
     return Fanout(hq.reader(), FanoutSettings.model_validate(told), Metrics("fanout"))
 
 
+def admin_of(kafka: Kafka) -> AdminClient:
+    """The super user's."""
+    return AdminClient(client_settings(kafka.access))
+
+
 def config(kafka: Kafka, topic: str) -> dict[str, str]:
     """What was set for this very Kafka topic: what it only has from the broker's own settings is left out."""
-    admin = AdminClient(client_settings(kafka.access))
+    admin = admin_of(kafka)  # no answer comes once it is thrown away
     [found] = admin.describe_configs([ConfigResource("topic", topic)]).values()
     return {name: one.value for name, one in found.result().items() if one.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
 
 
-def test_a_message_without_an_offset_is_not_written(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_without_an_offset_is_not_written(kafka: Kafka, hq: Headquarters, monkeypatch: pytest.MonkeyPatch) -> None:
     """With more in flight the client holds a refused message for delivered, since later ones were: nothing of the step is kept, and the
     next brings each message once.
     """
     monkeypatch.setattr(client, "IN_FLIGHT_MAX", 5)
     monkeypatch.setattr(door, "producer_settings", lambda *words: producer_settings(*words) | {"batch.num.messages": 2})
-    hq = Headquarters(tmp_path)
     wanted = hq.readings(DUCKS)
     way = RefusingWay(kafka.address, "landfall.containers", 1)
     name = f"unheard-{hq.log.origin.generation:x}"
@@ -57,29 +61,16 @@ def test_a_message_without_an_offset_is_not_written(kafka: Kafka, tmp_path: Path
     assert way.refused_left == 0
     fanout.start()
     assert fanout.step() == len(wanted)
-    with closing(AllReader(kafka, hq)) as reader:
-        until(lambda: len(reader.of()) >= len(wanted), "the messages")
-        assert reader.of() == plain(wanted)
+    with closing(kafka.listener(r"landfall\.containers")) as reader:
+        until(lambda: len(of(reader, hq)) >= len(wanted), "the messages")
+        assert of(reader, hq) == plain(wanted)
     way.close()
-    hq.log.close()
 
 
-class AllReader:
-    """The super user reads what came of this very log into `landfall.containers`."""
-
-    def __init__(self, kafka: Kafka, hq: Headquarters) -> None:
-        self._reader, self._origin = Reader(kafka.address, "landfall", "landfall.test", ["landfall.containers"]), str(hq.log.origin)
-
-    def of(self) -> list[tuple[str, str, int]]:
-        return [one for one in self._reader.coordinates() if one[1] == self._origin]
-
-    def close(self) -> None:
-        self._reader.close()
-
-
-def test_new_topics_have_their_copies_in_step(kafka: Kafka, tmp_path: Path) -> None:
-    """No message is taken that too few copies have, and a copy that lags behind never leads: of a topic made at once, and made later."""
-    hq = Headquarters(tmp_path)
+def test_new_topics_have_their_copies_in_step(kafka: Kafka, hq: Headquarters) -> None:
+    """No message is taken that too few copies have, and a copy that lags behind never leads. Topics are there before there is anything in
+    them: a consumer that subscribes on the first day is not told that it reads nothing that exists.
+    """
     early = f"customers/early-{hq.log.origin.generation:x}"
     fanout = make(kafka, hq, {}, readers=[{"username": "early", "password": PASSWORD, "streams": [early]}], retention_ms=86_400_000)
     fanout.start()
@@ -88,17 +79,18 @@ def test_new_topics_have_their_copies_in_step(kafka: Kafka, tmp_path: Path) -> N
         assert (told["min.insync.replicas"], told["unclean.leader.election.enable"]) == ("1", "false")
     assert config(kafka, f"landfall.{early.replace('/', '.')}")["retention.ms"] == "86400000"
     assert config(kafka, "landfall.positions")["cleanup.policy"] == "compact"
-    hq.log.close()
+    topics = admin_of(kafka).list_topics(timeout=60).topics
+    assert {"landfall.alerts", "landfall.events", "landfall.ships", "landfall.containers"} <= topics.keys()
+    assert fanout.step() == 0
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_either_mechanism_lets_in(kafka: Kafka, tmp_path: Path, mechanism: Mechanism) -> None:
+def test_either_mechanism_lets_in(kafka: Kafka, hq: Headquarters, tmp_path: Path, mechanism: Mechanism) -> None:
     """A log, the fan-out and a reader of it, whose name is as people have one; who has no login for it is told which it has to be."""
     log = open_kafka_log(place(kafka, tmp_path / "log", mechanism=mechanism))
     append_rows(log, rows(3))
     assert numbers(log) == [0, 1, 2]
     log.close()
-    hq = Headquarters(tmp_path)
     name = f"4.Anna_{mechanism[-3:]}@ducks-and-sons.example"
     fanout = make(kafka, hq, {"mechanism": mechanism}, readers=[{"username": name, "password": PASSWORD, "streams": ["alerts"]}])
     hq.everything()
@@ -113,7 +105,6 @@ def test_either_mechanism_lets_in(kafka: Kafka, tmp_path: Path, mechanism: Mecha
         reader = kafka.reader(name, f"{name}.one", ["landfall.alerts"])
         until(lambda: bool(reader.heard), "its alerts")
         reader.close()
-    hq.log.close()
 
 
 @pytest.mark.parametrize(

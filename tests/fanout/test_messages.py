@@ -10,10 +10,33 @@ import pytest
 
 from hq.fanout.messages import MESSAGE_BYTES_MAX, messages
 from streams.records import Batch, Record, to_batch
-from streams.words import TOPIC_CHARS_MAX, Origin
-from tests.streams.logkit import stamped
+from streams.words import TOPIC_CHARS_MAX, Coordinates, Origin
+from tests.streams.logkit import NOW_MS, stamped
 
 BOX = "MSKU1234565"
+
+
+@pytest.mark.parametrize(("stream", "is_shared"), [("containers", True), ("customers/ducks", False)])
+def test_a_message_is_plain_json(stream: str, is_shared: bool) -> None:
+    """Coordinates, times, device, signals, body; the source for those who share the log, not for customers."""
+    source = Coordinates("containers", Origin("ship-one", 3), 7)
+    record = Record(BOX, "TRK", NOW_MS - 5, {"power_on": True, "return_c": 4.0}, {"title": "Überbord"}, source)
+    [message] = messages(Batch(stream, Origin("hq", 1), stamped(to_batch([record]))))
+    assert message.key == BOX.encode()
+    expected = {
+        "stream": stream,
+        "origin": str(Origin("hq", 1)),
+        "offset": 0,
+        "topic": BOX,
+        "device": "TRK",
+        "device_at_ms": NOW_MS - 5,
+        "received_at_ms": NOW_MS,
+        "order_at_ms": NOW_MS - 5,
+        "signals": {"power_on": True, "return_c": 4.0},
+        "body": {"title": "Überbord"},
+    }
+    shared = {"source": {"stream": "containers", "origin": str(Origin("ship-one", 3)), "offset": 7}}
+    assert json.loads(message.value) == (expected | shared if is_shared else expected)
 
 
 def batch(record: Record, topic: str = BOX) -> Batch:

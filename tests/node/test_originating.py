@@ -1,5 +1,5 @@
 """Goal: what a node may not write, who writes through its door is told so; what sensors say is kept all the same, counted and told of, and
-goes out once headquarters lets the node write again: over a log in files and in a Kafka, and all without a restart."""
+goes out once headquarters lets the node write again, all without a restart."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from streams.node.node import Node
 from streams.node.originating import KEPT_HERE
 from streams.records import Record, to_batch
 from streams.words import Origin
-from tests.node.fleet import address, introduced, readings, settings, started, until
+from tests.node.fleet import address, introduced, readings, started, until
 from tests.node.test_definitions import bodies, define
-from tests.node.test_kafka_node import in_kafka
 
 QUAYS = "quays"
 
@@ -39,12 +38,8 @@ def told(node: Node) -> list[str]:
     return [body for body in bodies(node, "exceptions") if "may not write" in body or "may write" in body]
 
 
-@pytest.mark.parametrize("kind", ["files", "kafka"])
-async def test_a_stream_set_narrower_and_wider_again(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
-    in_files = settings("tokyo", tmp_path)
-    kept_in = in_kafka(request.getfixturevalue("kafka"), tmp_path) if kind == "kafka" else in_files
-    hq, tokyo = await started("hq", tmp_path), Node(kept_in)
-    await tokyo.start()
+async def test_a_stream_set_narrower_and_wider_again(tmp_path: Path) -> None:
+    hq, tokyo = await started("hq", tmp_path), await started("tokyo", tmp_path)
     tokyo.link([address("tokyo", "hq", hq.url)])
     door, reader = AppendDoor(tokyo.url, "door-of-tokyo"), ReadDoor(tokyo.url, "door-of-tokyo")
     await asyncio.to_thread(door.append, [quay_readings(0, 3)])

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 from confluent_kafka import Producer
 
@@ -37,13 +38,28 @@ def place(kafka: Kafka, folder: Path, node: str = "ship-a", **settings: Any) -> 
 
     It logs in as the broker itself does; as the super user where `settings` say otherwise.
     """
-    usual = {"replication": 1, "min_insync": 1, "gather_ms": 0, "prefix": f"t{sha256(str(folder).encode()).hexdigest()[:12]}-{node}"}
+    usual = {
+        "replication": 1,
+        "min_insync": 1,
+        "gather_ms": 0,
+        "answer_s": 60,
+        "prefix": f"t{sha256(str(folder).encode()).hexdigest()[:12]}-{node}",
+    }
     if settings.keys() & OTHER_LOGIN:
         access = {name: getattr(kafka.access, name) for name in ("brokers", "username", "password")}
         told = KafkaLogSettings.model_validate({"kind": "kafka", **access, **usual, **settings})
     else:
         told = InsiderSettings.model_validate({"kind": "kafka", **kafka.insider(), **usual, **settings})
     return Place(told, node, folder / "log", folder / "marker")
+
+
+_opened: WeakSet[KafkaLog] = WeakSet()
+
+
+def close_kafka_logs() -> None:
+    """Closes what a test that failed left open: its producers and leases would be at work beside those of the tests to come."""
+    for log in list(_opened):
+        log.close()
 
 
 def alone(**options: Any) -> KafkaLogOptions:
@@ -53,7 +69,9 @@ def alone(**options: Any) -> KafkaLogOptions:
 
 def open_kafka_log(where: Place, clock: Clock | None = None, options: KafkaLogOptions | None = None) -> KafkaLog:
     """The log there, without `options` that of the only writer."""
-    return KafkaLog(where, BlockCodec(), clock or StillClock(NOW_MS), options or alone())
+    log = KafkaLog(where, BlockCodec(), clock or StillClock(NOW_MS), options or alone())
+    _opened.add(log)
+    return log
 
 
 def producers() -> int:

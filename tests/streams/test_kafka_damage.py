@@ -196,7 +196,7 @@ def test_headers_that_are_not_their_blocks_are_told_and_passed_over(kafka: Kafka
         write([(other, lie if other == name else value) for other, value in honest])
     for _, value in control_records(FrameHeader(commit=1 << 63, floors=(Floor("containers", "port-b", 7, 9),))):
         stranger.produce(where.names.control, value, "floor")
-    assert not stranger.flush(10)
+    assert not stranger.flush(60)
     log = open_kafka_log(where, options=alone(on_damage=told.append))
     assert len(told) == len(LIES) + 1
     for name, _ in LIES:
@@ -206,14 +206,14 @@ def test_headers_that_are_not_their_blocks_are_told_and_passed_over(kafka: Kafka
     assert append_rows(log, rows(3, start=3)) == 3
     log.close()
     write(honest)
-    assert not stranger.flush(10)
+    assert not stranger.flush(60)
     log = open_kafka_log(where, options=alone(on_damage=told.append))
     assert len(told) == len(LIES) + 1
     assert held(log, block.origin) == RangeSet([(0, COUNT)])
     assert numbers(log) == [*range(COUNT), *range(6)]
     log.close()
     write([(name, str(COMMIT_MAX) if name == COMMIT else value) for name, value in honest])
-    assert not stranger.flush(10)
+    assert not stranger.flush(60)
     log = open_kafka_log(where, options=alone(on_damage=told.append))
     with pytest.raises(Misuse, match="give the log another prefix"):
         append_rows(log, rows(1))
@@ -261,7 +261,7 @@ def test_control_records_of_what_no_log_has_are_told_and_passed_over(kafka: Kafk
     for header in odd:
         for key, value in control_records(header):
             stranger.produce(where.names.control, value, f"{key}/{odd.index(header)}")
-    assert not stranger.flush(10)
+    assert not stranger.flush(60)
     for opened in range(2):
         log = open_kafka_log(where, options=alone(on_damage=told.append))
         assert len(told) == len(odd) * (opened + 1)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.block import Block
@@ -32,7 +32,7 @@ from streams.logs.kafka.names import WHERE, Names
 from streams.logs.kafka.reading import KafkaLogReader
 from streams.logs.kinds import in_kafka, open_reader
 from streams.words import STREAM_PATTERN, Origin, Position
-from tests.fanout.kafka import Kafka
+from tests.fanout.kafka import Kafka, until
 from tests.streams.kafkaingesting import go_on_after_a_copy_and_die
 from tests.streams.kafkakit import alone, open_kafka_log, place
 from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows, verified
@@ -59,7 +59,7 @@ def bounds(where: Place, stream: str) -> tuple[int, int]:
     admin = AdminClient(client_settings(where.settings))
     topic = TopicPartition(where.names.topic(stream), 0)
     first, end = (
-        admin.list_offsets({topic: spec}, request_timeout=10)[topic].result().offset
+        admin.list_offsets({topic: spec}, request_timeout=60)[topic].result().offset
         for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
     )
     return first, end
@@ -297,7 +297,7 @@ def test_what_somebody_else_writes_into_it_is_told_and_passed_over(kafka: Kafka,
     stranger = Producer(client_settings(where.settings))
     for topic in (where.names.topic("containers"), where.names.control):
         stranger.produce(topic, b"quack", b"quack")
-    stranger.flush(10)
+    assert not stranger.flush(60)
     log = open_kafka_log(where, options=alone(on_damage=damages.append))
     assert len(damages) == 2
     assert append_rows(log, rows(3, start=3)) == 3
@@ -319,16 +319,16 @@ def test_an_alert_waits_for_nobody_and_takes_the_others_along() -> None:
     gathering = Gathering(append, gather_ms=600_000)  # type: ignore[arg-type]
     with ThreadPoolExecutor(3) as pool:
         waiting = [pool.submit(gathering.append, [Append(stream, rows(count))]) for stream, count in (("ships", 2), ("wrong", 1))]
-        while len(gathering._waiting) < 2:
-            pass
+        until(lambda: len(gathering._waiting) == 2, "both to wait")
         assert not commits
         assert gathering.append([Append("alerts", rows(1))])[0].count == 1
-        assert waiting[0].result(10)[0].count == 2
+        assert waiting[0].result(60)[0].count == 2
         with pytest.raises(Misuse):
-            waiting[1].result(10)
+            waiting[1].result(60)
     assert sorted(stream for commit in commits for stream in commit) == ["alerts", "ships"]
 
 
+@settings(max_examples=30)
 @given(st.from_regex(STREAM_PATTERN, fullmatch=True), st.from_regex(STREAM_PATTERN, fullmatch=True))
 def test_names_of_kafka_topics(one: str, other: str) -> None:
     """Legal, and back again; two streams' names differ even to a broker, which takes `.` and `_` for alike."""

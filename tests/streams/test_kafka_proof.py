@@ -38,10 +38,10 @@ NOISE = rows(ROWS).append_column("noise", pa.array(np.random.default_rng(1).norm
 def leads(where: Place) -> bool:
     """Whether the broker answers for what is in `containers`. There is one broker: to a second no way would lead."""
     admin, topic = AdminClient(client_settings(where.settings)), TopicPartition(where.names.topic("containers"), 0)
-    assert len(admin.list_topics(timeout=10).brokers) == 1
+    assert len(admin.list_topics(timeout=60).brokers) == 1
     try:
         latest = OffsetSpec.latest()
-        return bool(admin.list_offsets({topic: latest}, request_timeout=10)[topic].result().offset == 0)
+        return bool(admin.list_offsets({topic: latest}, request_timeout=60)[topic].result().offset == 0)
     except KafkaException:
         return False
 

@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 
 from streams.errors import NotAllowed, RetryLater
 from streams.logs.kafka.client import client_settings
+from streams.logs.kafka.keeper import KafkaLogOptions
 from streams.logs.kafka.transactions import Transactions
 from tests.fanout.kafka import PASSWORD, Kafka
 from tests.streams.kafkakit import open_kafka_log, place
@@ -53,25 +54,25 @@ def test_the_documented_rights_suffice_and_are_needed(kafka: Kafka, tmp_path: Pa
     """Without any, opening says where to look; with them, all a log does works: trimming, reading in another process, and going on when
     it was fenced within its own turn.
     """
-    where = place(kafka, tmp_path, username="harbour", answer_s=10)
+    where = place(kafka, tmp_path, username="harbour")
     admin = AdminClient(client_settings(kafka.access))
     login = UserScramCredentialUpsertion("harbour", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8_192), PASSWORD.encode())
     for made in admin.alter_user_scram_credentials([login]).values():
         made.result()
     with pytest.raises(NotAllowed, match=r"docs/kafka\.md"):
-        open_kafka_log(where)
+        open_kafka_log(where, options=KafkaLogOptions())
     for allowed in admin.create_acls(documented(where.settings.prefix, "harbour")).values():
         allowed.result()
-    log = open_kafka_log(where)
+    log = open_kafka_log(where, options=KafkaLogOptions())
     append_rows(log, rows(10))
     Transactions(where.settings).connect()
     with pytest.raises(RetryLater, match="Kafka did not take it"):  # asks the group whose turn it is
         append_rows(log, rows(10, start=100))
     append_rows(log, rows(10, start=10))
     log.trim("containers", log.origin, 10)
-    (where.folder / "index.sqlite").unlink()
     log.close()
-    log = open_kafka_log(where)
+    (where.folder / "index.sqlite").unlink()
+    log = open_kafka_log(where, options=KafkaLogOptions())
     assert [row for batch in log.run("containers", log.origin, 0, 20) for row in batch.records.column("number").to_pylist()] == [
         *range(10, 20)
     ]

@@ -134,7 +134,7 @@ def test_a_broker_that_is_away_is_named(kafka: Kafka, tmp_path: Path, monkeypatc
     monkeypatch.setattr(topics, "LOOK_S", 0.3)
     monkeypatch.setattr(transactions, "CLEANED_UP_S", 0.3)
     way, others = Way(kafka.insider()["brokers"]), producers()
-    log = open_kafka_log(place(kafka, tmp_path, brokers=way.address, answer_s=2))
+    log = open_kafka_log(place(kafka, tmp_path, brokers=way.address, answer_s=3))
     append_rows(log, rows(3))
     assert producers() == others + 1
     way.close()

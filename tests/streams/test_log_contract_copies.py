@@ -191,7 +191,7 @@ def test_a_closed_log_in_files_writes_into_nobodys_file(files: Maker, tmp_path: 
         assert not any(path.stat().st_size for path in paths)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(CUTS, st.randoms(use_true_random=False))
 def test_blocks_may_come_in_any_order_cut_anyhow_and_again(cuts: list[tuple[Origin, int, int]], chance: random.Random) -> None:
     """Whatever pieces of two origins' records come, one by one or several in one commit: the same are held, and read the same."""
