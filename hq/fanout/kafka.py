@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from hq.fanout.messages import Message
 from hq.fanout.routes import POSITIONS
 from streams.errors import LandfallError, RetryLater
-from streams.logs.kafka.client import asked, client_settings, producer_settings, told
+from streams.logs.kafka.client import asked, asked_of_leaders, client_settings, producer_settings, told
 from streams.logs.kafka.deliveries import Deliveries
 from streams.logs.kafka.settings import KafkaAccess
 from streams.patience import SKIPPED, Standing, standings_from_json, standings_to_json
@@ -104,7 +104,7 @@ def committed_standings(access: KafkaAccess) -> dict[str, Standing]:
     )
     standings: dict[str, Any] = {}
     try:
-        end = asked(lambda: _end(access), WHO)
+        end = asked_of_leaders(lambda: _end(access), WHO, ANSWER_S_MAX)
         reader.assign([partition])
         while True:
             message = reader.poll(ANSWER_S_MAX)

@@ -79,7 +79,7 @@ def test_a_record_without_an_offset_is_not_written(refused_first: Place, monkeyp
 
 def test_where_a_topic_ends_is_asked_again_while_nobody_leads_it_yet(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of the control topic, which opening a new log makes just before."""
-    look, refusals = AdminClient.list_offsets, [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART]
+    look, refusals = AdminClient.list_offsets, [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_LEADER_EPOCH]
 
     def refused_at_first(admin: AdminClient, asked: dict[TopicPartition, OffsetSpec], **told: Any) -> dict[TopicPartition, Future[Any]]:
         answers: dict[TopicPartition, Future[Any]] = look(admin, asked, **told)

@@ -24,6 +24,16 @@ _FORBIDDEN = (
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
 _REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_LED_SOON = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+)
+"""What a broker answers that has not heard yet who leads a partition, or has only just begun to lead it."""
+LEADER_POLL_S = 0.05
 IN_FLIGHT_MAX = 1
 """Requests of a producer that wait for an answer at once. A broker that does not lead a new partition yet refuses the first and may take
 the second; the client then holds the first for taken too (KAFKA-15591)."""
@@ -125,6 +135,19 @@ def asked(call: Callable[[], Answer], who: str) -> Answer:
         return apart(call)
     except KafkaException as problem:
         raise told(problem, who) from problem
+
+
+def asked_of_leaders(call: Callable[[], Answer], who: str, within_s: float) -> Answer:
+    """What `call` answers, as `asked`; while the brokers do not lead yet what was made or has moved a moment ago, it is asked again."""
+    deadline_s = time.monotonic() + within_s
+    while True:
+        try:
+            return apart(call)
+        except KafkaException as problem:
+            error = problem.args[0]
+            if not isinstance(error, KafkaError) or error.code() not in _LED_SOON or time.monotonic() > deadline_s:
+                raise told(problem, who) from problem
+        time.sleep(LEADER_POLL_S)
 
 
 def told(problem: KafkaException, who: str) -> NotAllowed | RetryLater:

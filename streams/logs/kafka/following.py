@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streams.errors import Corrupt, RetryLater
@@ -19,7 +19,7 @@ from streams.logs.disowned import Disowned
 from streams.logs.frames import FrameHeader
 from streams.logs.index import IndexDamaged
 from streams.logs.indexing import IndexWriter
-from streams.logs.kafka.client import asked, client_settings, unanswered
+from streams.logs.kafka.client import asked, asked_of_leaders, client_settings, unanswered
 from streams.logs.kafka.fetching import POLL_S, WHO, consumer_settings
 from streams.logs.kafka.names import Names
 from streams.logs.kafka.records import check_follows, control_header, placed_block
@@ -27,8 +27,6 @@ from streams.logs.kafka.settings import KafkaLogSettings
 
 FOLLOWED_MAX = 256
 """Records that go into the index in one transaction."""
-LEADER_POLL_S = 0.05
-_LED_SOON = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
 NO_FILE = 0
 """What stands in the index for the number of a file, and for where one ends."""
 
@@ -81,19 +79,11 @@ class Follower:
 
     def _bounds(self) -> tuple[dict[str, int], dict[str, int]]:
         """First record and end of what is committed, of each Kafka topic of the log. A topic that was just made may have no leader yet."""
-        deadline_s = time.monotonic() + self._settings.answer_s
-        while True:
-            try:
-                return self._bounds_now()
-            except RetryLater as problem:
-                cause = problem.__cause__
-                if not isinstance(cause, KafkaException) or cause.args[0].code() not in _LED_SOON or time.monotonic() > deadline_s:
-                    raise
-                time.sleep(LEADER_POLL_S)
+        return asked_of_leaders(self._bounds_now, WHO, self._settings.answer_s)
 
     def _bounds_now(self) -> tuple[dict[str, int], dict[str, int]]:
         answer_s = self._settings.answer_s
-        known = asked(lambda: self._admin.list_topics(timeout=answer_s), WHO).topics
+        known = self._admin.list_topics(timeout=answer_s).topics
         topics = [TopicPartition(name, 0) for name in known if name == self._names.control or self._names.stream(name)]
         if not topics:
             return {}, {}
@@ -103,7 +93,7 @@ class Follower:
         )
 
         def told(futures: Mapping[TopicPartition, object]) -> dict[str, int]:
-            return {one.topic: int(asked(future.result, WHO).offset) for one, future in futures.items()}  # type: ignore[attr-defined]
+            return {one.topic: int(future.result().offset) for one, future in futures.items()}  # type: ignore[attr-defined]
 
         return told(firsts), told(ends)
 
