@@ -26,7 +26,7 @@ from streams.logs.kafka.client import answers, client_settings
 from streams.logs.kafka.settings import KafkaAccess
 from tests.node.forked import Forked
 
-WITHIN_S = 90.0
+WITHIN_S = 300.0
 PASSWORD = "quack quack quack"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
 
