@@ -30,6 +30,7 @@ from streams.codec import BlockCodec
 from streams.logs.kinds import open_reader
 from streams.metrics import Metrics
 from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
+from tests.hq_serving.postgres import running_postgres
 
 PASSWORD = "quack quack"
 STARTED_S_MAX = 60
@@ -40,6 +41,8 @@ ACCOUNTS = (
     Account("otto", "customer", "Otto", customer="machines"),
     Account("crew", "crew", "Crew of One", ship=SHIP),
 )
+_tokens: dict[str, str] = {}
+"""Username → token of whoever has logged in during this run."""
 
 
 @pytest.fixture
@@ -52,6 +55,13 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 class OwningProjector(Projector):
     """A projector of which weak references can be made."""
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL, in which `{}` stands for a database's name: tests keep apart by these."""
+    with running_postgres() as address:
+        yield address
 
 
 def make_projector(log: Path, url: str, step_records_max: int = 20_000) -> Projector:
@@ -164,7 +174,12 @@ async def api_beside(settings: ApiSettings) -> AsyncIterator[httpx.Client]:
 
 
 def log_in(client: httpx.Client, username: str) -> dict[str, str]:
-    """The headers of someone who has logged in."""
-    answer = client.post("/api/token", data={"username": username, "password": PASSWORD})
-    assert answer.status_code == 200, answer.text
-    return {"Authorization": f"Bearer {answer.json()['access_token']}"}
+    """Return the headers of someone who has logged in, at this API or, since all APIs here share a secret, at one before it.
+
+    Hashing a password takes long on purpose; what logging in does is tested by `test_api.py` and `test_boundary.py`.
+    """
+    if username not in _tokens:
+        answer = client.post("/api/token", data={"username": username, "password": PASSWORD})
+        assert answer.status_code == 200, answer.text
+        _tokens[username] = answer.json()["access_token"]
+    return {"Authorization": f"Bearer {_tokens[username]}"}

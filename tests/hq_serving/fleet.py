@@ -196,8 +196,8 @@ def fill(fleet: Fleet, *, foreign: bool = True, crowded: bool = False) -> None:
         fleet.state("container", number, ("ship", SHIP), return_c=4.5)
     for number in DUCKS[4:]:
         fleet.state("container", number, ("quay", "SGSIN"), return_c=5.0)
-    loaded = event(fleet, DUCKS[0])
-    fleet.share("ducks", "singapore", loaded, {one.offset: {**_body(fleet, one), "landfall_kind": "event"} for one in loaded})
+    happened = loaded(fleet, DUCKS[0])
+    fleet.share("ducks", "singapore", happened, {one.offset: {**_body(fleet, one), "landfall_kind": "event"} for one in happened})
     fleet.append(
         "hq", "metrics", [Record("analytics", body={"process": "analytics", "at_ms": NOW_MS - 5_000, "wall_at_ms": NOW_MS, "counts": {}})]
     )
@@ -219,7 +219,7 @@ def _fill_before(fleet: Fleet) -> None:
     for node in ("ship-one", "singapore"):
         fleet.share("machines", node, fleet.readings(node, FOREIGN, count=5, at_ms=NOW_MS - 20 * HOUR_MS))
     fleet.state("container", FOREIGN[5], ("quay", "SGSIN"), return_c=1.0)
-    event(fleet, FOREIGN[5])
+    loaded(fleet, FOREIGN[5])
     fleet.alert("ship-one", FOREIGN[5], "a-before", state="cleared", at_ms=NOW_MS - 20 * HOUR_MS)
 
 
@@ -262,7 +262,7 @@ def fill_foreign(fleet: Fleet) -> None:
     fleet.share("machines", "ship-one", lost, {lost[0].offset: {**_body(fleet, lost[0]), "landfall_kind": "alert"}})
 
 
-def event(fleet: Fleet, number: str) -> list[Coordinates]:
+def loaded(fleet: Fleet, number: str) -> list[Coordinates]:
     """A box was loaded in Singapore, two hours ago."""
     body = {
         "event_id": "e-1",

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.leaks import SHARED
+
 READY_S_MAX = 90
 _MADE = ("-U", "landfall", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
 _QUICK = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "listen_addresses=")
@@ -31,10 +33,12 @@ def running_postgres() -> Iterator[str]:
         subprocess.run(make, user=user, check=True, stdout=subprocess.DEVNULL, cwd="/")
         server = [str(binaries[-1] / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *_QUICK]
         process = subprocess.Popen(server, user=user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
+        SHARED.add(process.pid)
         try:
             _wait(binaries[-1], folder)
             yield f"postgresql+psycopg://landfall@/{{}}?host={folder}"
         finally:
+            SHARED.remove(process.pid)
             process.send_signal(signal.SIGINT)  # fast: it does not wait for whoever is still connected
             process.wait(READY_S_MAX)
     finally:

@@ -61,7 +61,7 @@ def pages(client: httpx.Client, path: str, headers: Headers, limit: int) -> list
 
 
 def test_logging_in(client: httpx.Client) -> None:
-    """A wrong password and an unknown user get one answer, in about the same time; without a token nothing is told."""
+    """A wrong password and an unknown user get one answer; without a token nothing is told."""
     wrong = {"username": "mira", "password": "not hers at all"}
     unknown = {"username": "nobody", "password": "not hers at all"}
     answers = [client.post("/api/token", data=login) for login in (wrong, unknown)]

@@ -20,7 +20,6 @@ from hq.serving import database
 from hq.serving.database import ServingDatabase, ServingReader, open_engine
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, booking, fill
-from tests.hq_serving.postgres import running_postgres
 
 TWICE, LATER, AGAIN = (make_container("DUCU", serial) for serial in (300, 301, 302))
 """Boxes of the ducks' company: in two of its bookings one after the other; in one that has not begun; twice in one, which goes on a third
@@ -163,17 +162,25 @@ def plan(url: str, viewer: Viewer) -> str:
         return "\n".join(str(row[-1]) for row in told)
 
 
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory, postgres: str) -> tuple[str, str]:
+    """The filled fleet in SQLite and in PostgreSQL."""
+    folder = tmp_path_factory.mktemp("looked")
+    with closing(Fleet(folder)) as fleet:
+        fill(fleet)
+        for url in (made := (sqlite_url(folder), postgres.format("looked"))):
+            project(make_projector(fleet.hq_dir, url))
+    return made
+
+
 @pytest.mark.parametrize("viewer", VIEWERS, ids=["staff", "customer"])
-def test_a_bookings_boxes_are_looked_up_and_not_picked_from_all(fleet: Fleet, tmp_path: Path, viewer: Viewer) -> None:
+def test_a_bookings_boxes_are_looked_up_and_not_picked_from_all(stores: tuple[str, str], viewer: Viewer) -> None:
     """In both stores, for both; a customer's by its own name too, so that a foreign booking's spans are not even read."""
-    fill(fleet)
-    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
-    told = plan(sqlite_url(tmp_path), viewer)
+    sqlite, postgresql = stores
+    told = plan(sqlite, viewer)
     assert f"USING INDEX {INDEX} (<expr>=?{' AND customer=?' if viewer.customer else ''})" in told, told
     assert not re.findall("SCAN (?:booking_container|container_state|custody|customer_container)", told), told
-    with running_postgres() as server:
-        project(make_projector(fleet.hq_dir, server.format("looked")))
-        told = plan(server.format("looked"), viewer)
+    told = plan(postgresql, viewer)
     assert INDEX in told, told
     assert "Seq Scan" not in told, told
 

@@ -20,7 +20,7 @@ from streams.log import Append
 from streams.records import BODY, Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, unserved_api
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, booking, customer, fill, port, ship
-from tests.hq_serving.test_registry import Headquarters, hq
+from tests.hq_serving.test_registry import Headquarters, hq, running_node
 
 __all__ = ["hq"]
 
@@ -59,6 +59,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with api_of(settings_for(fleet.hq_dir, folder)) as client:
         yield client
     fleet.close()
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Headquarters]:
+    """A headquarters that is only asked for what it refuses: nothing is ever written there."""
+    folder = tmp_path_factory.mktemp("refusing")
+    with running_node(folder) as door, api_of(settings_for(folder / "log", folder, door)) as client:
+        yield Headquarters(folder, client, door)
 
 
 NAMED = {"number": DUCKS[0], "reference": "BK-1", "incident_id": "i-1", "locode": "SGSIN", "ship": SHIP}
@@ -260,17 +268,17 @@ DEEP = ("[" * (NESTING_MAX + 1) + "]" * (NESTING_MAX + 1), "[" * 900 + "]" * 900
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_no_field_takes_a_text_or_number_that_stops_others(hq: Headquarters, kind: str) -> None:
+def test_no_field_takes_a_text_or_number_that_stops_others(refusing: Headquarters, kind: str) -> None:
     """Goal: NUL, lone surrogates, control characters, very long texts, numbers that are none, and deep JSON in every field: 422 each."""
     identity, value = PLAIN[kind]
     for field in value:
         for hostile in (*RAW, *DEEP):
             entry = {"type": kind, "id": identity, "value": {**value, field: "<>"}}
             raw = json.dumps({"entries": [entry]}).replace('"<>"', hostile)
-            answer = hq.client.post("/api/registry", content=raw, headers={**hq.clerk, "Content-Type": "application/json"})
+            answer = refusing.client.post("/api/registry", content=raw, headers={**refusing.clerk, "Content-Type": "application/json"})
             assert answer.status_code == 422, f"{kind}.{field} = {hostile[:30]}: {answer.status_code} {answer.text[:200]}"
             assert answer.json()["hint"]
-    assert hq.bodies("registry") == []
+    assert refusing.bodies("registry") == []
 
 
 @pytest.mark.parametrize(
@@ -279,12 +287,12 @@ def test_no_field_takes_a_text_or_number_that_stops_others(hq: Headquarters, kin
      '{"entries":[{"type":"story","id":"A","value":{},"\\ud800":1}]}', '{"entries":[{"type":"story","id":"a\\u0000","value":{}}]}',
      '{"entries":[{"type":"story","id":"A","value":{"\\ud800":1}}]}', '{"entries":[{"type":"\\u0000","id":"A","value":{}}]}'],
 )  # fmt: skip
-def test_a_request_that_does_not_read_gets_a_hint(hq: Headquarters, raw: str) -> None:
+def test_a_request_that_does_not_read_gets_a_hint(refusing: Headquarters, raw: str) -> None:
     """Goal: broken and bottomless JSON, and hostile names: 422, and nothing written."""
-    answer = hq.client.post("/api/registry", content=raw, headers={**hq.clerk, "Content-Type": "application/json"})
+    answer = refusing.client.post("/api/registry", content=raw, headers={**refusing.clerk, "Content-Type": "application/json"})
     assert answer.status_code == 422, answer.text[:200]
     assert answer.json()["hint"]
-    assert hq.bodies("registry") == []
+    assert refusing.bodies("registry") == []
 
 
 @pytest.mark.parametrize("shipper", ["Sumida Duck Works", "../x", "nobody", "DUCKS", "x" * 300])

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
-
-import httpx
 
 from bench.ports import free_port
 from hq.serving.database import DatabaseGone
@@ -105,25 +101,3 @@ def test_health_and_new_records(fleet: Fleet, tmp_path: Path) -> None:
     until(lambda: len(rows_or_none(sqlite_url(tmp_path)).get("reading", [])) == 4, "the new readings")
     process.send(signal.SIGTERM)
     assert process.wait(STARTED_S_MAX) == 0
-
-
-def test_the_api_as_a_process(fleet: Fleet, tmp_path: Path) -> None:
-    """`landfall api` is healthy, answers, and ends with code 0 on SIGTERM."""
-    settings, port = settings_for(fleet.hq_dir, tmp_path), free_port()
-    lines = [f'{name} = "{getattr(settings, name)}"' for name in ("database_url", "accounts", "log", "door")]
-    lines += ['token = "door"', f'jwt_secret = "{settings.jwt_secret.get_secret_value()}"', f"port = {port}"]
-    (tmp_path / "api.toml").write_text("\n".join(lines))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
-    with (tmp_path / "api.log").open("ab") as log:
-        command = [sys.executable, "-m", "landfall", "api", "--config", str(tmp_path / "api.toml")]
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=log)
-
-    def healthy() -> bool:
-        try:
-            return bool(httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).status_code == 200)
-        except httpx.TransportError:
-            return False
-
-    until(healthy, "health")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(STARTED_S_MAX) == 0, (tmp_path / "api.log").read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -13,7 +12,6 @@ from hq.serving import models as m
 from hq.serving.database import DatabaseGone, ServingReader
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
 from tests.hq_serving.fleet import DUCKS, NOW_MS, Fleet, fill
-from tests.hq_serving.postgres import running_postgres
 
 PATHS = (
     "fleet",
@@ -32,12 +30,6 @@ PATHS = (
 )
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with running_postgres() as address:
-        yield address
-
-
 def answers(client: httpx.Client, username: str) -> list[httpx.Response]:
     """What one viewer is told, the next page of each list too."""
     headers = log_in(client, username)
@@ -49,10 +41,10 @@ def answers(client: httpx.Client, username: str) -> list[httpx.Response]:
     return told
 
 
-def test_postgresql_and_sqlite_hold_and_answer_the_same(server: str, fleet: Fleet, tmp_path: Path) -> None:
+def test_postgresql_and_sqlite_hold_and_answer_the_same(postgres: str, fleet: Fleet, tmp_path: Path) -> None:
     """Row by row, and answer by answer for each role."""
     fill(fleet)
-    urls = (sqlite_url(tmp_path), server.format("same"))
+    urls = (sqlite_url(tmp_path), postgres.format("same"))
     for url in urls:
         project(make_projector(fleet.hq_dir, url))
     assert table_rows(urls[1]) == table_rows(urls[0])
@@ -65,11 +57,11 @@ def test_postgresql_and_sqlite_hold_and_answer_the_same(server: str, fleet: Flee
 
 
 @pytest.mark.parametrize("how", ["DROP DATABASE {} WITH (FORCE)", "DROP SCHEMA public CASCADE", "DROP TABLE reading"])
-def test_a_dropped_database_is_made_again_identical(server: str, fleet: Fleet, how: str) -> None:
+def test_a_dropped_database_is_made_again_identical(postgres: str, fleet: Fleet, how: str) -> None:
     """The database, its schema or a table goes while projector and reader are connected: it is made again, and reads as before."""
     fill(fleet)
     name = f"dropped{len(how)}"
-    url = server.format(name)
+    url = postgres.format(name)
     one = make_projector(fleet.hq_dir, url)
     one.start()
     one.step()
@@ -77,7 +69,7 @@ def test_a_dropped_database_is_made_again_identical(server: str, fleet: Fleet, h
     reader = ServingReader(url)
     with reader.snapshot() as connection:
         connection.execute(select(func.count()).select_from(m.Reading)).scalar()
-    engine = create_engine(server.format("postgres" if "DATABASE" in how else name), isolation_level="AUTOCOMMIT")
+    engine = create_engine(postgres.format("postgres" if "DATABASE" in how else name), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text(how.format(name)))
     engine.dispose()

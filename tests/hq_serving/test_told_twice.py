@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from streams.log import Append
 from streams.records import Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, Fleet, fill
-from tests.hq_serving.postgres import running_postgres
 
 AT_MS = NOW_MS - HOUR_MS
 BOX = DUCKS[0]
@@ -30,19 +29,13 @@ ORDERS = (NODES, NODES[::-1])
 Store = Callable[[str], str]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with running_postgres() as address:
-        yield address
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """Addresses of stores of this test by name."""
     if request.param == "sqlite":
         return lambda name: sqlite_url(tmp_path, name)
-    server: str = request.getfixturevalue("server")
-    return lambda name: server.format(tmp_path.name.replace("-", "_") + name)
+    postgres: str = request.getfixturevalue("postgres")
+    return lambda name: postgres.format(tmp_path.name.replace("-", "_") + name)
 
 
 def told(gateway: str, warmer_c: float = 0.0, flags: tuple[str, ...] = ()) -> Record:
