@@ -11,7 +11,6 @@ from pydifact.exceptions import EDISyntaxError
 from pydifact.parser import Parser
 from pydifact.segments import Segment as PydifactSegment
 from pydifact.serializer import Serializer
-from pydifact.token import Token
 from pydifact.tokenizer import Tokenizer
 
 from cargo.baplie.plan import Problem
@@ -19,6 +18,12 @@ from cargo.baplie.plan import Problem
 TEXT_CHARS_MAX = 60
 CHARSET = "latin-1"
 """What is written: character set C of EDIFACT, ISO 8859-1."""
+SEPARATORS_MAX = 1_000
+"""Maximum number of elements and components in a segment. The largest that a directory allows has some dozen."""
+UNTAGGED_MAX = 100
+"""Maximum number of segments without a tag in a file."""
+SEGMENTS_MAX = 500_000
+"""Maximum number of segments in a file: 20 for each of 24,000 boxes."""
 _USUAL = "UNA:+.? '"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _NO_RELEASE = "\x00"
@@ -62,14 +67,20 @@ def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
         return [], [Problem(0, "", "it is written in UTF-16, which no EDIFACT file is", hint)]
     text, characters = _advised(content)
     segments: list[Segment] = []
-    tokens = _without_empty_segments(Tokenizer().get_tokens(text, characters))
-    try:
-        for raw in Parser().convert_tokens_to_raw_segments(tokens):
-            tag, *elements = ((part,) if isinstance(part, str) else tuple(part) for part in raw)
-            segments.append(Segment(len(segments) + 1, tag[0].strip(), tuple(elements)))
-    except EDISyntaxError:
-        hint = "the file was cut off: get it again"
-        return segments, [Problem(len(segments) + 1, "", "the segment has no terminator", hint)]
+    untagged = 0
+    for piece in _pieces(text, characters):
+        number = len(segments) + 1
+        parts = piece.count(characters.data_separator) + piece.count(characters.component_separator)
+        untagged += piece[0] in (characters.data_separator, characters.component_separator)
+        if parts > SEPARATORS_MAX or number > SEGMENTS_MAX or untagged > UNTAGGED_MAX:
+            what = f"no segment has over {SEPARATORS_MAX} elements, no file over {SEGMENTS_MAX} segments, or so many without a tag"
+            return segments, [Problem(number, _printed(piece[:TEXT_CHARS_MAX]), what, "this is no bay plan: get it again")]
+        try:
+            for raw in Parser().convert_tokens_to_raw_segments(Tokenizer().get_tokens(piece, characters)):
+                tag, *elements = ((part,) if isinstance(part, str) else tuple(part) for part in raw)
+                segments.append(Segment(number, tag[0].strip(), tuple(elements)))
+        except EDISyntaxError:
+            return segments, [Problem(number, "", "the segment has no terminator", "the file was cut off: get it again")]
     return segments, []
 
 
@@ -94,8 +105,9 @@ def _advised(content: bytes) -> tuple[str, Characters]:
         characters, text = Characters.from_str(text[: len(_USUAL)]), text[len(_USUAL) :]
         if characters.escape_character == " ":
             characters.escape_character = _NO_RELEASE
-    breaks = {"\r", "\n"} - {characters.segment_terminator}
-    return "".join(part for part in text if part not in breaks).strip(" \t"), characters
+    for line_break in {"\r", "\n"} - {characters.segment_terminator}:
+        text = text.replace(line_break, "")
+    return text.strip(" \t"), characters
 
 
 def _text(content: bytes) -> str:
@@ -108,13 +120,14 @@ def _text(content: bytes) -> str:
         return content.decode(CHARSET)
 
 
-def _without_empty_segments(tokens: Iterable[Token]) -> Iterator[Token]:
-    begun = False
-    for token in tokens:
-        ends = token.type is Token.Type.TERMINATOR
-        if begun or not ends:
-            yield token
-        begun = not ends
+def _pieces(text: str, characters: Characters) -> Iterator[str]:
+    """Each segment with its terminator; the last one without, if the text ends before it. Empty segments are left out.
+
+    Time grows with the text alone; the parser's grows with the square of what it is given, so it is given one segment at a time.
+    """
+    released, ends = re.escape(characters.escape_character), re.escape(characters.segment_terminator)
+    for piece in re.finditer(rf"(?:{released}.|[^{released}{ends}])++(?:{ends}|{released}?$)", text, re.DOTALL):
+        yield piece[0]
 
 
 def _printed(text: str) -> str:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from cargo.baplie.reading import read_bayplan
+from cargo.baplie.segments import read_segments
 from cargo.registry import Dangerous
 from tests.cargo.test_bayplan import PLAN_31, file_of
 
@@ -95,3 +96,11 @@ def test_sizes_of_1984_become_those_of_today() -> None:
     read = read_bayplan(file_of(PLAN_31).replace(b"45R1:6346", b"9532:6346"))
     assert read.plan.boxes[0].size_type == "L5R1"
     assert read.plan.boxes[0].is_reefer
+
+
+@pytest.mark.parametrize("separators", [b"'", b"+", b":", b"?", b"?'", b"+'", b"\n", b" "])
+def test_a_file_of_separators_is_refused_without_being_taken_apart(separators: bytes) -> None:
+    """What takes it apart takes time with the square of a segment's length: its 2 MB took minutes."""
+    segments, _ = read_segments(b"UNB+UNOA:2'" + separators * (2_000_000 // len(separators)))
+    assert len(segments) <= 101
+    assert read_bayplan(separators * 1_000).problems
