@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -53,9 +54,11 @@ class Visit:
             self._given.append(message.SerializeToString())
 
         ForwardMsgQueue.on_before_enqueue_msg(give)
+        main = sys.modules["__main__"]  # AppTest puts the script there, and a forked process would run it
         try:
             self.app.run()
         finally:
+            sys.modules["__main__"] = main
             ForwardMsgQueue.on_before_enqueue_msg(None)
         assert not self.app.exception, self.app.exception
 

@@ -26,7 +26,7 @@ from tests.streams.test_log_merge import STREAMS, blocks_of, filled, tidied
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
-BEHIND_ROWS, COMMIT_ROWS, SIGNALS = 600_000, 50_000, 14
+BEHIND_ROWS, COMMIT_ROWS, SIGNALS = 1_000_000, 50_000, 14
 MERGE_MIB_MAX = 128
 """What the largest merge adds to the process: its topics, and a few of its columns at a time. With all its rows in memory it was 152."""
 
