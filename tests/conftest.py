@@ -153,7 +153,6 @@ class OneKafka:
             self._held_free = [os.open(os.devnull, os.O_RDONLY) for _ in range(HELD_FREE)]
             self.broker = Kafka(folder, certificates(folder))
             self.broker.start()
-            leaks.SHARED.add(self.broker.pid)
         return self.broker
 
     def end(self) -> None:

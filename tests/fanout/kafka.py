@@ -25,6 +25,7 @@ from streams.link.tls import TlsFiles
 from streams.logs.kafka.client import answers, client_settings
 from streams.logs.kafka.settings import KafkaAccess
 from tests.node.forked import Forked
+from tests.support.leaks import SHARED
 
 WITHIN_S = 300.0
 PASSWORD = "quack quack quack"
@@ -107,8 +108,9 @@ class Kafka:
         self._process = Process(folder, "broker", {**own, "broker_port": broker_port, "controller_port": controller_port})
 
     def start(self) -> None:
-        """Returns once it answers."""
+        """Returns once it answers. It may serve tests of several modules."""
         self._process.start()
+        SHARED.add(self.pid)
         until(lambda: answers(self.access), f"the broker, whose words are in {self._process.words}")
 
     def stop(self) -> int:
