@@ -43,7 +43,7 @@ def read_ipc(data: bytes) -> pa.RecordBatch:
             batch.validate(full=True)
         return batches[0] if len(batches) == 1 else concat([*batches, pa.RecordBatch.from_pylist([], schema=reader.schema)])
     except (pa.ArrowException, OSError, ValueError, struct.error) as problem:
-        raise Misuse(f"these bytes are no valid Arrow IPC stream: {problem}", hint="see docs/streams.md", code="ipc_invalid") from problem
+        raise Misuse(f"these bytes are no valid Arrow IPC stream: {problem}", hint="write it with Arrow", code="ipc_invalid") from problem
 
 
 def _check_headers(data: bytes) -> None:
