@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from streams.clock import WallClock
 from streams.derived import parent_of
 from streams.metrics import Metrics
 from streams.records import StoredRecord, order_at_ms
+from tests.e2e.asked import ordeal_alone
+from tests.e2e.offsydney import counts
+from tests.e2e.ordeal import ordeal_of
 from tests.e2e.played import Played
 from tests.e2e.truth import Row, row_of
 from tests.e2e.voyage import until
@@ -80,7 +84,7 @@ def test_each_customers_stream_has_its_readings_once_and_nothing_else(played: Pl
     """Each customer: what was published of its boxes while its booking lasted, by the simulator's own word alone."""
     truth, voyage = played.voyage.truth, played.voyage
     spans = truth.spans()
-    named = [name for name in voyage.log("hq").streams() if name.startswith("customers/") and parent_of(name) == name]
+    named = [name for name in counts(voyage) if name.startswith("customers/") and parent_of(name) == name]
     streams = {name.removeprefix("customers/") for name in named}
     assert streams <= spans.keys()
     for customer, own in spans.items():
@@ -96,19 +100,21 @@ def row_said(row: StoredRecord) -> Row:
     return row_of(row.record.topic, row.record.device or "", row.record.device_at_ms or 0, dict(row.record.signals))
 
 
+@ordeal_alone
 def test_the_serving_database_deleted_while_all_ran_is_the_same_as_one_built_from_nothing(played: Played, tmp_path: Path) -> None:
     """It went while readings came in, and was built again beside them: to the last row what the log makes of an empty one."""
     voyage = played.voyage
-    came_later = [one for one in voyage.truth.messages if one["heard_at_ms"] > played.serving_deleted_at_ms]
+    came_later = [one for one in voyage.truth.messages if one["heard_at_ms"] > ordeal_of(played).serving_deleted_at_ms]
     assert 0 < len(came_later) < len(voyage.truth.messages)
     live, scratch = database_url(voyage.fleet), f"sqlite:///{tmp_path}/scratch.db"
-    projector = Projector(voyage.log("hq"), ServingDatabase(scratch), WallClock(), Metrics("projector"), routes(places()))
+    with closing(voyage.log("hq")) as log:
+        projector = Projector(log, ServingDatabase(scratch), WallClock(), Metrics("projector"), routes(places()))
 
-    def same() -> bool:
-        project(projector)
-        return _settled(scratch) == _settled(live)
+        def same() -> bool:
+            project(projector)
+            return _settled(scratch) == _settled(live)
 
-    until("the one built from nothing, and brought up to date, is the same", same, 60)
+        until("the one built from nothing, and brought up to date, is the same", same, 60)
 
 
 def _settled(url: str) -> dict[str, list[str]]:
