@@ -207,7 +207,7 @@ class Api:
     """Headquarters' API as one person sees it."""
 
     def __init__(self, url: str, username: str, password: str) -> None:
-        self._client = httpx.Client(base_url=url, trust_env=False, timeout=30)
+        self._client = httpx.Client(base_url=url, trust_env=False, timeout=DEADLINE_S)
         answer = self._client.post("/api/token", data={"username": username, "password": password}).raise_for_status()
         self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
 
