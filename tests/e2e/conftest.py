@@ -9,7 +9,15 @@ import pytest
 from tests.e2e.ordeal import Ordeal
 from tests.e2e.played import Calm, Played, play
 from tests.e2e.voyage import Voyage
-from tests.support.leaks import SHARED
+from tests.support.leaks import descendants, kill_what_is_left
+
+
+@pytest.fixture(scope="package", autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """The voyage's processes serve all modules of this folder."""
+    before = descendants()
+    yield
+    kill_what_is_left(before)
 
 
 @pytest.fixture(scope="package", params=["calm", pytest.param("ordeal", marks=pytest.mark.long)])
@@ -17,9 +25,6 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     fate = Ordeal() if request.param == "ordeal" else Calm()
     voyage = Voyage(tmp_path_factory.mktemp("voyage") / "fleet", later=fate.later)
     try:
-        seen = play(voyage, fate)
-        SHARED.update(process.pid for process in voyage.supervisor.running.values())
-        yield seen
+        yield play(voyage, fate)
     finally:
-        SHARED.difference_update(process.pid for process in voyage.supervisor.running.values())
         voyage.shut()
