@@ -1,8 +1,7 @@
-"""Off Sydney: the loss at real time, with Spark stopped meanwhile, and what was to be seen of both."""
+"""Off Sydney: the loss at real time, and what was to be seen of it."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,6 @@ from landfall.demo.fleet import QUAYS, SHIP_NODES
 from streams.records import StoredRecord
 from streams.words import Position
 from tests.e2e.voyage import Voyage, until
-from tests.e2e.witness import Witness, witnessing
 
 FIRST, SECOND = SHIP_NODES
 SHORE = ("hq", *QUAYS)
@@ -21,51 +19,33 @@ FIRST_ALERT_AFTER_MS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Standstill:
-    """With Spark stopped: its last word in the log; then, some time later, the answers of `/api/status` and `/api/map` by username; and how
-    many records of each stream headquarters has had, before and then.
-    """
-
-    word: dict[str, Any]
-    status: dict[str, dict[str, Any]]
-    map: dict[str, dict[str, Any]]
-    before: dict[str, int]
-    then: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class OffSydney:
-    """`real_time_from_s`: since when (`time.monotonic`) the clock ran at 1x; `witness`: who had the alerts when. `held_back`: after the
-    last of them, how far headquarters had the ship's readings, and how far she did. `on_map`: the containers that the map showed overboard.
+    """When every node ashore had the last alert: `speed`, which was set for the clock; `losses`: node → the containers that it had alerts
+    of; `held_back`: how far headquarters had the ship's readings, and how far the ship did. A moment later: `on_map`, the containers that
+    the map showed overboard; `waiting`, username → what waited on board, by `/api/status`.
     """
 
-    real_time_from_s: float
-    witness: Witness
+    speed: float
+    losses: dict[str, set[str]]
     held_back: tuple[Position, Position]
     on_map: set[str]
-    standstill: Standstill
+    waiting: dict[str, list[dict[str, Any]]]
 
 
 def off_sydney(voyage: Voyage) -> OffSydney:
     """From the stop before C until headquarters and all ports have had all loss alerts at 1x; time goes on when it returns."""
     fallen = voyage.truth.fallen()
     falls_at_ms = min(fallen.values())
-    with witnessing(voyage, (FIRST, *SHORE)) as witness, voyage.without("analytics"):
-        word, before = last_word(voyage), counts(voyage)
-        voyage.control(action="speed", speed=20.0)
-        voyage.control(action="resume")
-        until("the boxes have begun to fall", lambda: voyage.clock()["fleet_at_ms"] >= falls_at_ms + FIRST_ALERT_AFTER_MS)
-        voyage.control(action="speed", speed=1.0)
-        real_time_from_s = time.monotonic()
-        until("headquarters and all ports have the alerts", lambda: all(losses_at(voyage, node) == fallen.keys() for node in SHORE))
-        held_back = (voyage.position("hq", "containers"), voyage.position(FIRST, "containers"))
-        until("they are on the map", lambda: on_map(voyage) == fallen.keys())
-        until("readings have come since Spark stopped", lambda: counts(voyage)["ships"] > before["ships"])
-        status, maps = ({user: voyage.api(user).get(f"/api/{what}") for user in ONLOOKERS} for what in ("status", "map"))
-        standstill = Standstill(word, status, maps, before, counts(voyage))
-        seen = OffSydney(real_time_from_s, witness, held_back, on_map(voyage), standstill)
-    voyage.control(action="speed", speed=60.0)
-    return seen
+    voyage.control(action="speed", speed=20.0)
+    voyage.control(action="resume")
+    until("the boxes have begun to fall", lambda: voyage.clock()["fleet_at_ms"] >= falls_at_ms + FIRST_ALERT_AFTER_MS)
+    voyage.control(action="speed", speed=1.0)
+    until("headquarters and all ports have the alerts", lambda: all(losses_at(voyage, node) == fallen.keys() for node in SHORE))
+    speed, losses = voyage.clock()["speed_set"], {node: losses_at(voyage, node) for node in SHORE}
+    held_back = (voyage.position("hq", "containers"), voyage.position(FIRST, "containers"))
+    until("they are on the map", lambda: on_map(voyage) == fallen.keys())
+    waiting = {user: voyage.api(user).get("/api/status")["waiting"] for user in ONLOOKERS}
+    return OffSydney(speed, losses, held_back, on_map(voyage), waiting)
 
 
 def loss_records(voyage: Voyage, node: str) -> list[StoredRecord]:
@@ -83,11 +63,6 @@ def losses_at(voyage: Voyage, node: str) -> set[str]:
 def on_map(voyage: Voyage) -> set[str]:
     """The containers that the map shows overboard."""
     return {box["container"] for box in voyage.api("operations").get("/api/map")["lost"]}
-
-
-def last_word(voyage: Voyage) -> dict[str, Any]:
-    """What Spark said last in headquarters' log."""
-    return dict([row.record.body or {} for row in voyage.rows("hq", "metrics") if row.record.topic == "analytics"][-1])
 
 
 def counts(voyage: Voyage) -> dict[str, int]:

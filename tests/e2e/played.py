@@ -2,90 +2,110 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
 
-from landfall.demo.fleet import Secrets
+from landfall.demo.fleet import QUAYS, SHIP_NODES, Secrets
 from landfall.demo.processes import healthy
 from streams.records import StoredRecord
 from streams.words import Position
 from tests.e2e.amending import Amended, amend
 from tests.e2e.offsydney import FIRST, SECOND, SHORE, OffSydney, off_sydney
-from tests.e2e.voyage import DEADLINE_S, Voyage, killing, until
+from tests.e2e.voyage import DEADLINE_S, Voyage, until
 
 NODES = (*SHORE, FIRST, SECOND)
-KILLED = ("albatross", "hq", "singapore", "analytics", "cormorant", "projector", "sydney")
-ARMED = {
-    "hq": "forwarding.told:1",
-    "projector": "projector.step:2",
-    "analytics": "analytics.states:1",
-    FIRST: "watch.judged:3",
-    SECOND: "intake.durable:10",
-    "tokyo": "sync.admitted:3",
-}
-"""On the way to Singapore each of these dies between two of its commits: process → commit point and passage."""
-KILL_EVERY_S = 6.0
 SENSED = ("containers", "ships", "events", "alerts", "registry")
+
+
+class Calm:
+    """What befalls the fleet on its way: nothing. Spark joins it off Sydney, and finds everything before that in the log."""
+
+    later: tuple[str, ...] = ("analytics",)
+    """Processes that are not started with the others."""
+
+    def bound_for_singapore(self, voyage: Voyage) -> None:
+        """The jump to Singapore has begun."""
+
+    def before_singapore(self, voyage: Voyage) -> None:
+        """Time stands still; when this returns, every process is up."""
+
+    @contextmanager
+    def through_singapore(self, voyage: Voyage) -> Iterator[None]:
+        """From before the ship arrives until she is off Sydney."""
+        yield
+
+    def bound_for_sydney(self, voyage: Voyage) -> None:
+        """The jump to Sydney has begun."""
+
+    @contextmanager
+    def off_sydney(self, voyage: Voyage) -> Iterator[None]:
+        """While boxes fall."""
+        voyage.start("analytics")
+        yield
+
+    @contextmanager
+    def to_the_end(self, voyage: Voyage) -> Iterator[None]:
+        """From then on."""
+        yield
+
+    @property
+    def dead(self) -> set[str]:
+        """The processes that had to be started again."""
+        return set()
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
     """The voyage after its end, with all logs in step, and what was seen before.
 
-    `singapore_before`: Singapore's `events` and `registry` before the first ship arrived there. `amended`: what was done to her list for
-    Singapore. `given_at_ms`: when she lay there and had given everything (fleet, UTC ms). `passage`: how far Tokyo and Sydney had
-    her readings when she was on her way from there. `serving_deleted_at_ms`: when, on that way, the serving database was deleted (fleet,
-    UTC ms). `killed`: which processes died by chance. `died_at`: which of them killed themselves before, and at which commit point.
+    `fate`: what befell it. `singapore_before`: Singapore's `events` and `registry` before the first ship arrived there. `amended`: what was
+    done to the ship's list for Singapore. `given_at_ms`: when the ship lay there and had given everything (fleet, UTC ms). `passage`: how
+    far Tokyo and Sydney had the ship's readings when it was on its way from there.
     """
 
     voyage: Voyage
+    fate: Calm
     before_singapore_at_ms: int
     singapore_before: dict[str, list[StoredRecord]]
     amended: Amended
     given_at_ms: int
     passage: dict[str, Position]
-    serving_deleted_at_ms: int
     off_sydney: OffSydney
-    killed: list[str]
-    died_at: dict[str, str]
 
 
-def play(voyage: Voyage) -> Played:
-    """To B, with kills between commits: stop and look. Into Singapore, where time waits until she has given everything, and on to C, with
-    kills, cut links and the serving database deleted: stop and look. The loss at 1x. To the end, with further kills."""
-    armed: dict[str, subprocess.Popen[bytes]] = {}
-    voyage.to_chapter("B", on_the_way=lambda: armed.update({name: voyage.arm(name, point) for name, point in ARMED.items()}))
-    died_at = deaths(armed)
-    up_again(voyage)
+def play(voyage: Voyage, fate: Calm) -> Played:
+    """To B: stop and look. Into Singapore, where time waits until the ship has given everything, and on to C: stop and look. The loss at
+    1x. To the end."""
+    voyage.to_chapter("B", on_the_way=lambda: fate.bound_for_singapore(voyage))
+    fate.before_singapore(voyage)
     until("Singapore has what Tokyo has", lambda: in_step(voyage, ("events", "containers"), ("tokyo", "singapore"), ("tokyo",)))
     before_at_ms = voyage.clock()["fleet_at_ms"]
     before = {stream: voyage.rows("singapore", stream) for stream in ("events", "registry")}
     amended = amend(voyage)
-    deleted_at_ms: list[int] = []
-    with voyage.cables.cutting(), killing(voyage, KILLED, seed=1, every_s=KILL_EVERY_S) as killed:
+    with fate.through_singapore(voyage):
         voyage.run_to(halfway_through_singapore(voyage))
         until("every reading till then is acknowledged", voyage.published)
         until("Singapore has the passage's readings", lambda: in_step(voyage, ("containers",), ("singapore",), (FIRST,)))
         given_at_ms = voyage.clock()["fleet_at_ms"]
-        voyage.to_chapter("C", on_the_way=lambda: deleted_at_ms.append(delete_serving(voyage)))
+        voyage.to_chapter("C", on_the_way=lambda: fate.bound_for_sydney(voyage))
         until("ports have their own readings", lambda: in_step(voyage, ("containers",), SHORE, ("tokyo", "singapore")))
         until("ports have the passage's readings", lambda: level(voyage, "containers", SHORE, FIRST))
     passage = {node: voyage.position(node, "containers") for node in SHORE}
     up_again(voyage)
     until("the satellite carries", lambda: in_step(voyage, ("ships", "alerts"), SHORE, (FIRST,)))
-    seen = off_sydney(voyage)
-    spared = tuple(one for one in KILLED if one not in killed)
-    with killing(voyage, spared, seed=2, every_s=KILL_EVERY_S) as killed_later:
+    with fate.off_sydney(voyage):
+        seen = off_sydney(voyage)
+    with fate.to_the_end(voyage):
         voyage.play_to_the_end()
-        until("all have died", lambda: set(killed_later) == set(spared))
     until("every reading is published and acknowledged", voyage.published)
     land(voyage, SECOND, "SGSIN")
     until("every log on shore has everything", lambda: in_step(voyage, SENSED, SHORE, NODES))
+    voyage.stop(*QUAYS, *SHIP_NODES)  # they have done what they are for: Spark has the processors to itself
     until("Spark and the projector have worked it off", voyage.caught_up, 2 * DEADLINE_S)
-    return Played(voyage, before_at_ms, before, amended, given_at_ms, passage, deleted_at_ms[0], seen, [*killed, *killed_later], died_at)
+    return Played(voyage, fate, before_at_ms, before, amended, given_at_ms, passage, seen)
 
 
 def halfway_through_singapore(voyage: Voyage) -> int:
@@ -94,16 +114,10 @@ def halfway_through_singapore(voyage: Voyage) -> int:
     return (call.arrives_at_ms + call.departs_at_ms) // 2
 
 
-def deaths(armed: dict[str, subprocess.Popen[bytes]]) -> dict[str, str]:
-    """Waits until each of the armed processes has died by SIGKILL (nobody else sends one meanwhile); gives where."""
-    for name, process in armed.items():
-        until(f"{name} dies at {ARMED[name]}", lambda process=process: process.poll() is not None)  # type: ignore[misc]
-    return {name: ARMED[name] for name, process in armed.items() if process.returncode == -signal.SIGKILL}
-
-
 def up_again(voyage: Voyage) -> None:
-    """Waits until every process answers."""
-    until("every process is up again", lambda: all(healthy(one.health_url) for one in voyage.demo.supervisor.programs.values()))
+    """Waits until every process that runs answers."""
+    programs, running = voyage.supervisor.programs, voyage.supervisor.running
+    until("every process is up again", lambda: all(healthy(programs[name].health_url) for name in running))
 
 
 def in_step(voyage: Voyage, streams: tuple[str, ...], nodes: tuple[str, ...], origins: tuple[str, ...]) -> bool:
@@ -119,19 +133,6 @@ def level(voyage: Voyage, stream: str, nodes: tuple[str, ...], origin: str) -> b
     """Whether `nodes` have equally much of a stream of what `origin` appended itself."""
     had = [{one: offset for one, offset in voyage.position(node, stream).items() if one.node == origin} for node in nodes]
     return all(one == had[0] for one in had)
-
-
-def delete_serving(voyage: Voyage) -> int:
-    """Delete the serving database once there is something in it again; returns when that was, and that another has taken its place."""
-    api, folder = voyage.api("operations"), voyage.fleet.folder / "serving"
-    began_at_ms = voyage.clock()["fleet_at_ms"]
-    until("days have gone by", lambda: voyage.clock()["fleet_at_ms"] > began_at_ms + 24 * 3_600_000)
-    until("the database is whole", lambda: api.ask("/api/containers").is_success)
-    at_ms = int(voyage.clock()["fleet_at_ms"])
-    for file in folder.iterdir():
-        file.unlink(missing_ok=True)
-    until("another has taken its place", lambda: (folder / "serving.db").exists() and api.ask("/api/containers").is_success)
-    return at_ms
 
 
 def land(voyage: Voyage, ship: str, port: str) -> None:

@@ -23,7 +23,9 @@ from streams.clock import WallClock
 from streams.derived import parent_of
 from streams.metrics import Metrics
 from streams.records import StoredRecord, order_at_ms
+from tests.e2e.asked import ordeal_alone
 from tests.e2e.offsydney import counts
+from tests.e2e.ordeal import ordeal_of
 from tests.e2e.played import Played
 from tests.e2e.truth import Row, row_of
 from tests.e2e.voyage import until
@@ -98,10 +100,11 @@ def row_said(row: StoredRecord) -> Row:
     return row_of(row.record.topic, row.record.device or "", row.record.device_at_ms or 0, dict(row.record.signals))
 
 
+@ordeal_alone
 def test_the_serving_database_deleted_while_all_ran_is_the_same_as_one_built_from_nothing(played: Played, tmp_path: Path) -> None:
     """It went while readings came in, and was built again beside them: to the last row what the log makes of an empty one."""
     voyage = played.voyage
-    came_later = [one for one in voyage.truth.messages if one["heard_at_ms"] > played.serving_deleted_at_ms]
+    came_later = [one for one in voyage.truth.messages if one["heard_at_ms"] > ordeal_of(played).serving_deleted_at_ms]
     assert 0 < len(came_later) < len(voyage.truth.messages)
     live, scratch = database_url(voyage.fleet), f"sqlite:///{tmp_path}/scratch.db"
     with closing(voyage.log("hq")) as log, closing(ServingDatabase(scratch)) as database:

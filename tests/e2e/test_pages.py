@@ -16,6 +16,7 @@ from playwright.sync_api import Locator, ViewportSize, expect
 
 from dashboards import theme, words
 from tests.dashboards.tab import LAND, Tab, Windows, browser
+from tests.e2e.asked import calm_alone
 from tests.e2e.played import Played
 from tests.e2e.voyage import until
 
@@ -24,7 +25,7 @@ WIDE = ViewportSize(width=1600, height=1000)
 NUMBER = re.compile(r"[A-Z]{4}\d{7}")
 CROSS = theme.rgb(theme.ALERT)
 
-pytestmark = pytest.mark.timeout(900)  # the voyage itself is played within the first of these tests
+pytestmark = [pytest.mark.timeout(900), calm_alone]  # the voyage itself is played within the first of these tests
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Goal: each sentence of the story holds, seen from outside on real processes that were killed on the way."""
+"""Goal: each sentence of the story holds, seen from outside on real processes; in the long voyage they are killed on the way."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 from cargo.geo import distance_nm
 from streams.records import StoredRecord
 from tests.e2e.amending import FIRST_IMO, SINGAPORE
+from tests.e2e.asked import ordeal_alone
 from tests.e2e.offsydney import FIRST, SECOND, SHORE, losses_at
-from tests.e2e.played import ARMED, KILLED, Played
+from tests.e2e.ordeal import ARMED, KILLED, ordeal_of
+from tests.e2e.played import Played
 
 DUCKWORKS, MERLION = "duckworks", "merlion"
 HOUR_MS = 3_600_000
@@ -168,17 +170,25 @@ def test_each_owner_sees_its_boxes_and_no_other(played: Played) -> None:
         assert (answer.status_code, sorted(answer.json())) == (404, sorted(unknown.json()))
 
 
-def test_ship_port_headquarters_and_spark_died_on_the_way(played: Played) -> None:
-    assert sorted(played.killed) == sorted(KILLED)
-    assert {"albatross", "singapore", "hq", "analytics"} <= set(played.killed)
+def test_no_process_died_but_those_that_were_killed(played: Played) -> None:
+    assert played.voyage.supervisor.restarts.keys() == played.fate.dead
 
 
+@ordeal_alone
+def test_ships_ports_and_headquarters_died_on_the_way(played: Played) -> None:
+    """Spark too: `test_off_sydney.py`."""
+    assert sorted(ordeal_of(played).killed) == sorted(KILLED)
+    assert {FIRST, "singapore", "hq"} <= set(KILLED)
+
+
+@ordeal_alone
 def test_some_of_them_died_between_two_commits(played: Played) -> None:
     """By their own hand (`streams.crash`), at these very passages, while readings and papers came in."""
-    assert played.died_at == ARMED
-    assert {"hq", "projector", "analytics", "tokyo", FIRST} <= played.died_at.keys()
+    assert ordeal_of(played).died_at == ARMED
+    assert {"hq", "projector", "tokyo", FIRST} <= ARMED.keys()
 
 
+@ordeal_alone
 def test_the_links_of_the_ships_were_cut_in_the_middle_of_transfers(played: Played) -> None:
     """Where both called; what arrived for all that, and once, tests/e2e/test_exactly_once.py counts."""
     assert played.voyage.cables.cuts()["singapore"] >= 2

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
-from rich.console import Console
 
-from landfall.demo.fleet import Doors, Story
-from landfall.demo.run import Demo, prepare
+from bench.ports import free_ports
+from landfall.demo.accounts import add_accounts
+from landfall.demo.fleet import SIM, Doors, Story, programs, write_settings
+from landfall.demo.processes import Supervisor
+from landfall.demo.run import held, prepare
 from streams.codec import BlockCodec
 from streams.crash import CRASH_VARIABLE
 from streams.derived import parent_of
@@ -30,48 +30,85 @@ from streams.words import Position
 from tests.e2e.cables import CabledFleet, Cables
 from tests.e2e.truth import Truth
 
-SHORT = Story(seed=7, boxes=60, cadence="short", speed=60.0)
+SHORT = Story(seed=7, boxes=40, cadence="short", speed=60.0)
 BRISK, FAST = 2_000.0, 20_000.0
 DEADLINE_S = 240.0
 POLL_S = 0.2
-FIRST_PORT, LAST_PORT = 21_000, 30_000
+WATCH_EVERY_S = 0.5
 PROJECTED = ("containers", "ships", "events", "alerts", "registry", "states", "customers/")
+SELDOM = "trigger_ms = 3000\nsettle_interval_s = 3600\n"
+"""Settings of the analytics: each micro-batch costs a second of a core, whatever is in it, and settling hours several."""
 
 
 class Voyage:
     """The fleet under way. `shut` when it is no longer wanted."""
 
-    def __init__(self, folder: Path, story: Story = SHORT) -> None:
+    def __init__(self, folder: Path, story: Story = SHORT, later: Collection[str] = ()) -> None:
+        """Return when every process is healthy and the story goes on. `later`: processes that are not started yet."""
         prepare(folder, fresh=True)
         doors = free_doors()
-        self.cables = Cables(doors.node)
-        self.fleet = CabledFleet(folder, story, doors, cables=self.cables.urls)
-        self.truth = Truth(folder / "sim" / "truth", story)
+        self._undo = ExitStack()
         self._apis: dict[str, Api] = {}
-        self._stopping = threading.Event()
-        self.demo = Demo(self.fleet, Console(quiet=True), self._stopping)
-        self.demo.start()
-        self._watcher = threading.Thread(target=self.demo.watch, name="watcher")
-        self._watcher.start()
+        self._watched = threading.Lock()
+        """Held by whoever changes which processes run: the watcher must not start again what was stopped on purpose."""
+        with ExitStack() as failed:
+            failed.callback(self.shut)
+            self.cables = Cables(doors.node)
+            self._undo.callback(self.cables.close)
+            self.fleet = CabledFleet(folder, story, doors, cables=self.cables.urls)
+            self.truth = Truth(folder / "sim" / "truth", story)
+            self.supervisor = Supervisor(folder / "logs", lambda what, outcome: None)
+            self._undo.callback(self.supervisor.stop)
+            self._start(later)
+            failed.pop_all()
+
+    def _start(self, later: Collection[str]) -> None:
+        files = write_settings(self.fleet)
+        files["analytics"].write_text(SELDOM + files["analytics"].read_text())
+        add_accounts(self.fleet)
+        wanted = {program.name: program for program in programs(self.fleet, files)}
+        self.supervisor.programs.update(wanted)
+        first = [program for name, program in wanted.items() if name not in later]
+        for program in first:
+            self.supervisor.start(held(program) if program.name == SIM else program)
+        for program in first:
+            self.supervisor.wait_healthy(program)
+        self.supervisor.programs.update(wanted)
+        self.control(action="start")
+        self._undo.enter_context(watching(self.supervisor, self._watched))
 
     def shut(self) -> None:
         """Stop everything cleanly."""
         for api in self._apis.values():
             api.close()
-        self._stopping.set()
-        self._watcher.join()
-        self.demo.stop()
-        self.cables.close()
+        self._undo.close()
+
+    def start(self, process: str) -> None:
+        """Start a process that does not run. It is not healthy yet when this returns."""
+        with self._watched:
+            self.supervisor.start(self.supervisor.programs[process])
+
+    def stop(self, *processes: str, how: signal.Signals = signal.SIGTERM) -> None:
+        """End these processes by this signal; nobody starts them again."""
+        running = self.supervisor.running
+        until("what is to stop runs", lambda: all(running[process].poll() is None for process in processes))
+        with self._watched:
+            stopped = [running.pop(process) for process in processes]
+        for one in stopped:
+            one.send_signal(how)
+        for one in stopped:
+            one.wait(DEADLINE_S)
 
     def kill(self, process: str) -> None:
         """SIGKILL; the watcher starts it again."""
-        self.demo.supervisor.running[process].send_signal(signal.SIGKILL)
+        self.supervisor.running[process].send_signal(signal.SIGKILL)
 
     def arm(self, process: str, crash_at: str) -> subprocess.Popen[bytes]:
         """Kill it and start it again so that it kills itself at that passage of that commit point; then the watcher starts it, unarmed."""
-        supervisor = self.demo.supervisor
+        supervisor = self.supervisor
         until(f"{process} runs", lambda: supervisor.running[process].poll() is None)
-        killed = supervisor.running.pop(process)
+        with self._watched:
+            killed = supervisor.running.pop(process)
         killed.kill()
         killed.wait()
         with (supervisor.logs / f"{process}.log").open("ab") as log:
@@ -83,21 +120,9 @@ class Voyage:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        supervisor.running[process] = armed
+        with self._watched:
+            supervisor.running[process] = armed
         return armed
-
-    @contextmanager
-    def without(self, process: str) -> Iterator[None]:
-        """While the block runs, the process is stopped (SIGTERM) and nobody starts it again."""
-        running = self.demo.supervisor.running
-        until(f"{process} runs", lambda: running[process].poll() is None)
-        stopped = running.pop(process)
-        stopped.terminate()
-        stopped.wait(DEADLINE_S)
-        try:
-            yield
-        finally:
-            self.demo.supervisor.start(self.demo.supervisor.programs[process])
 
     def clock(self) -> dict[str, Any]:
         """What the fleet's clock tells."""
@@ -182,7 +207,7 @@ class Api:
     """Headquarters' API as one person sees it."""
 
     def __init__(self, url: str, username: str, password: str) -> None:
-        self._client = httpx.Client(base_url=url, trust_env=False, timeout=30)
+        self._client = httpx.Client(base_url=url, trust_env=False, timeout=DEADLINE_S)
         answer = self._client.post("/api/token", data={"username": username, "password": password}).raise_for_status()
         self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
 
@@ -227,36 +252,27 @@ def until(what: str, condition: Callable[[], bool], deadline_s: float = DEADLINE
 
 
 @contextmanager
-def killing(voyage: Voyage, processes: tuple[str, ...], seed: int, every_s: float) -> Iterator[list[str]]:
-    """While the block runs, one process after another, in an order drawn by `seed`, dies by SIGKILL, each once; gives who died."""
-    done, killed, chance = threading.Event(), list[str](), random.Random(seed)
+def watching(supervisor: Supervisor, lock: threading.Lock) -> Iterator[None]:
+    """While the block runs, what dies is started again."""
+    done = threading.Event()
 
-    def work() -> None:
-        for process in chance.sample(processes, len(processes)):
-            if done.wait(every_s):
-                return
-            killed.append(process)
-            voyage.kill(process)
+    def watch() -> None:
+        while not done.wait(WATCH_EVERY_S):
+            with lock:
+                supervisor.mend()
 
-    thread = threading.Thread(target=work, name="killer")
+    thread = threading.Thread(target=watch, name="watcher")
     thread.start()
     try:
-        yield killed
+        yield
     finally:
         done.set()
         thread.join()
 
 
 def free_doors() -> Doors:
-    """Ports that nobody listens on now, below those the system hands out: a killed process finds its own free when it comes back."""
+    """Return ports that are held for the fleet: a killed process finds its own free when it comes back."""
     default = Doors()
-    free: list[int] = []
-    for port in range(FIRST_PORT, LAST_PORT):
-        if len(free) == len(default.node) + len(default.mqtt) + 5:
-            break
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)):
-                free.append(port)
-    node = {name: free.pop() for name in default.node}
-    mqtt = {name: free.pop() for name in default.mqtt}
+    free = iter(free_ports(len(default.all())))
+    node, mqtt = ({name: next(free) for name in usual} for usual in (default.node, default.mqtt))
     return Doors(node, mqtt, *free)
