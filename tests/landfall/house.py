@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 import httpx
 import tomli_w
 
+from bench.ports import free_row
 from landfall.demo.accounts import add_accounts
 from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, programs, write_settings
 from landfall.demo.ports import ALL
@@ -24,13 +23,15 @@ from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
 from streams.logs.files import FileLogReader
 from streams.words import Position
+from tests.node.forked import Forked
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Story(seed=7, boxes=40, cadence="short", speed=600.0)
 DEADLINE_S = 240.0
+POLL_S = 0.15
+"""Each look reads a log from its beginning, or asks a process that is starting."""
 TALKATIVE = {f"LANDFALL_{name}": "0.3" for name in ("METRICS_EVERY_S", "NODE__METRICS_EVERY_S", "METRICS__EVERY_S")}
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
-FIRST_PORT, LAST_PORT = 12_000, 20_000
 
 
 class House:
@@ -38,11 +39,11 @@ class House:
 
     def __init__(self, folder: Path) -> None:
         prepare(folder, fresh=True)
-        self.fleet = Fleet(folder, SMALL, Doors.beginning_at(free_run(len(ALL))))
+        self.fleet = Fleet(folder, SMALL, Doors.beginning_at(free_row(len(ALL))))
         self._files = write_settings(self.fleet)
         add_accounts(self.fleet)
         self.programs: dict[str, Program] = {program.name: program for program in programs(self.fleet, self._files)}
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, Forked] = {}
         self.secrets = Secrets(folder / "secrets.json")
         self.hq = AppendDoor(self.fleet.node_url(HQ), self.secrets.of(f"door {HQ}"))
 
@@ -55,9 +56,7 @@ class House:
     def start(self, name: str, **variables: str) -> None:
         """Start it with metrics several times a second; it is healthy when this returns."""
         environment = {**ENVIRONMENT, **TALKATIVE, **variables}
-        with (self.fleet.folder / f"{name}.words").open("ab") as words:
-            command = [sys.executable, "-m", "landfall", *self.programs[name].words]
-            self.running[name] = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=words, stderr=words)
+        self.running[name] = Forked("landfall", self.programs[name].words, environment, self.fleet.folder / f"{name}.words")
         until(lambda: self.running[name].poll() is not None or self.health(name) is not None, f"health of {name}", self.tail(name))
         assert self.running[name].poll() is None, self.tail(name)()
 
@@ -73,14 +72,14 @@ class House:
     def stop(self, name: str) -> int:
         """SIGTERM; the exit code. Fails when it takes longer than the demo would wait."""
         process = self.running.pop(name)
-        process.send_signal(signal.SIGTERM)
+        process.send(signal.SIGTERM)
         return process.wait(STOPPED_WITHIN_S)
 
     def shut(self) -> None:
         """Nothing runs any more."""
         for process in self.running.values():
-            process.kill()
-            process.wait()
+            process.send(signal.SIGKILL)
+            process.wait(STOPPED_WITHIN_S)
 
     def said(self, stream: str, process: str, node: str = HQ) -> list[dict[str, Any]]:
         """The bodies of a process's records in `metrics` or `exceptions` of a node's log."""
@@ -108,15 +107,7 @@ def until(true: Callable[[], Any], what: str, told: Callable[[], object] = str, 
     deadline_s = time.monotonic() + within_s
     while not true():
         assert time.monotonic() < deadline_s, f"waited {within_s:.0f} s for {what}: {told()}"
-        time.sleep(0.05)
-
-
-def free_run(count: int) -> int:
-    """The first of `count` ports in a row that nobody listens on, below those the system hands out."""
-    first = FIRST_PORT + os.getpid() * 31 % (LAST_PORT - FIRST_PORT - count)
-    while not all(is_free(port) for port in range(first, first + count)):
-        first += count
-    return first
+        time.sleep(POLL_S)
 
 
 def is_free(port: int) -> bool:

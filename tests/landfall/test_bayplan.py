@@ -22,7 +22,6 @@ from streams.words import Position
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called
-from tests.node.forked import landfall
 
 NOW_MS = 1_777_593_600_000
 HOUR_MS = 3_600_000
@@ -137,7 +136,7 @@ def test_who_carries_a_tracker_is_said_beside_the_plan(
 def test_a_plan_is_checked_without_headquarters(tmp_path: Path) -> None:
     plan = tmp_path / "plan.edi"
     plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
-    done = landfall("bayplan", "check", plan)
+    done = called("bayplan", "check", plan)
     assert (done.returncode, done.stdout.splitlines()) == (0, list(summary(PLAN)))
     assert list(summary(PLAN)) == [
         f"BIG BLUE ONE {IMO} leaves JPTYO 2026-05-01 00:00:00Z",
@@ -150,8 +149,8 @@ def test_a_plan_is_checked_without_headquarters(tmp_path: Path) -> None:
     ]
     carried_on = "1 of them to SGSIN, which she leaves: look whether this is the plan with which she came"
     assert [line for line in summary(replace(PLAN, port="SGSIN")) if line not in summary(PLAN)][1:] == [carried_on]
-    assert "can not be read" in landfall("bayplan", "check", tmp_path / "none.edi").stderr
-    assert "no such word" in landfall("bayplan", "import", plan, "--trackers", "some", "--api", "x", "-u", "x", "--password", "x").stderr
+    assert "can not be read" in called("bayplan", "check", tmp_path / "none.edi").stderr
+    assert "no such word" in called("bayplan", "import", plan, "--trackers", "some", "--api", "x", "-u", "x", "--password", "x").stderr
 
 
 def test_which_call_a_plan_is_of() -> None:

@@ -11,7 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,16 @@ from typing import Any
 import httpx
 import pytest
 
+from bench.ports import free_port, free_row
 from edge.settings import ShipSettings
 from hq.api.accounts import Account, Accounts
 from landfall.cli import main
 from landfall.configuration import load
 from landfall.demo import run
 from landfall.demo.accounts import PEOPLE
-from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, accounts_file, sim_settings, write_settings
+from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, accounts_file, programs, sim_settings, write_settings
 from landfall.demo.ports import ALL
+from landfall.demo.processes import Program
 from landfall.demo.run import OURS, hindrances, is_foreign, prepare, run_demo, story_told, unplayable
 from sim.clock import Setting
 from sim.progress import Progress, save_progress
@@ -35,8 +38,8 @@ from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.files import FileLogReader
 from streams.words import Origin
-from tests.landfall.commands import files_of_at_most
-from tests.landfall.house import ENVIRONMENT, ROOT, free_run, is_free, said, until
+from tests.landfall.commands import called, files_of_at_most, process_here
+from tests.landfall.house import ENVIRONMENT, POLL_S, ROOT, is_free, said, until
 
 pytestmark = pytest.mark.timeout(900)
 PROGRAMS = ("sim", "hq", "tokyo", "singapore", "sydney", "albatross", "cormorant", "projector", "api", "analytics", "dashboards")
@@ -47,14 +50,17 @@ class Demo:
     """`landfall demo` of 40 boxes in `folder`, as a person starts and stops it; what it shows is in `screen`."""
 
     def __init__(self, folder: Path) -> None:
-        self.fleet = Fleet(folder / "fleet", Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
+        self.fleet = Fleet(folder / "fleet", Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
         self._screen = folder / "screen.txt"
         self._process: subprocess.Popen[bytes] | None = None
 
+    def words(self, *more: str) -> list[str]:
+        """What a person types."""
+        return ["demo", "--folder", str(self.fleet.folder), "--first-port", str(self.fleet.doors.pages), *more]
+
     def start(self, *more: str) -> None:
-        words = ["demo", "--folder", str(self.fleet.folder), "--first-port", str(self.fleet.doors.pages), *more]
         with self._screen.open("wb") as screen:
-            command = [sys.executable, "-m", "landfall", *words]
+            command = [sys.executable, "-m", "landfall", *self.words(*more)]
             self._process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=screen, stderr=screen)
 
     def screen(self) -> str:
@@ -90,7 +96,7 @@ class Demo:
 
     def fleet_at_ms(self) -> int:
         """The fleet's time, once the clock tells it."""
-        until(lambda: self.ended() or self.clock(), "the clock", self.screen)
+        until(self.clock, "the clock", self.screen)
         told = self.clock()
         assert told is not None, self.screen()
         return int(told["fleet_at_ms"])
@@ -124,15 +130,51 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
     one.kill()
 
 
-def test_the_whole_life_of_a_demo(demo: Demo) -> None:
-    """Start, look, Ctrl-C; a plain start goes on; --fresh begins anew; each of those is stopped while it still starts."""
-    demo.start("--boxes", "40")
+def test_the_whole_life_of_a_demo(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start, look, Ctrl-C; a plain start goes on; --fresh begins anew; the last two are stopped while they still start."""
+    demo.start("--boxes", "40", "--speed", "600")
     until(lambda: demo.ended() or "✓ sim" in demo.screen(), "the clock", demo.screen)
     told, shown = demo.clock(), demo.screen()
     assert told is not None, shown
     if "every process is healthy" not in shown:
         assert (told["state"], told["fleet_at_ms"], told["stops_at_ms"]) == ("waiting", BEGINS_AT_MS, BEGINS_AT_MS)
     until(lambda: demo.ended() or "stops everything cleanly" in demo.screen(), "the fleet at work", demo.screen, STARTED_S_MAX)
+    is_shown_at_work(demo)
+    until(lambda: demo.fleet_at_ms() > BEGINS_AT_MS + 600_000, "fleet time goes on", demo.screen)
+    demo.kill_simulator()
+    until(lambda: "sim ended (killed by SIGKILL)" in demo.screen(), "the simulator is started again", demo.screen)
+    killed_ms = demo.fleet_at_ms()
+    until(lambda: demo.fleet_at_ms() > killed_ms, "a simulator that died does not wait to be started", demo.screen)
+    assert demo.end(signal.SIGINT) == 0, demo.screen()
+    ended_cleanly(demo, demo.screen())
+    reached_ms = json.loads((demo.fleet.folder / "sim" / "progress.json").read_text())["fleet_at_ms"]
+    origins = demo.origins()
+    (trouble,) = said(demo.fleet, "exceptions", "demo")
+    assert (trouble["reason"], trouble["outcome"]) == ("sim ended (killed by SIGKILL)", "started again; it goes on where it was")
+    metrics = said(demo.fleet, "metrics", "demo")[-1]
+    assert (metrics["gauges"]["processes"], metrics["histograms"]["start"]["count"]) == (len(PROGRAMS), len(PROGRAMS))
+    Accounts(accounts_file(demo.fleet)).add(Account("mira", "operations", "Mira"), "a password of hers")
+
+    monkeypatch.setattr(run, "programs", clock_and_headquarters)
+    with process_here(), stopped_at_its_clock(demo, signal.SIGINT) as reached:
+        ended = called(*demo.words())
+    assert ended.returncode == 0, ended
+    ended_cleanly(demo, ended.stdout)
+    assert reached == [reached_ms]
+    assert reached_ms > BEGINS_AT_MS + 600_000
+    assert demo.origins() == origins
+    assert Accounts(accounts_file(demo.fleet)).get("mira") is not None
+
+    with process_here(), stopped_at_its_clock(demo, signal.SIGHUP) as reached:
+        ended = called(*demo.words("--boxes", "40", "--fresh"))
+    assert ended.returncode == 0, ended
+    ended_cleanly(demo, ended.stdout, ("sim", HQ))
+    assert reached == [BEGINS_AT_MS]
+    assert Accounts(accounts_file(demo.fleet)).get("mira") is None
+
+
+def is_shown_at_work(demo: Demo) -> None:
+    """The screen names every process, where to look, and as whom; that is so."""
     shown = demo.screen()
     assert not demo.ended(), shown
     assert re.findall(r"✓ (\w+)", shown) == [*PROGRAMS, "every"]
@@ -142,51 +184,53 @@ def test_the_whole_life_of_a_demo(demo: Demo) -> None:
         assert re.search(rf"{account.username} +{password} +{re.escape(account.name)}", shown), account
     account, password = PEOPLE[0]
     login = {"username": account.username, "password": password}
-    assert httpx.post(f"{demo.fleet.api_url}/api/token", data=login, trust_env=False, timeout=30).status_code == 200
-    assert httpx.get(f"{demo.fleet.pages_url}/healthz", trust_env=False, timeout=30).status_code == 200
-    until(lambda: demo.fleet_at_ms() > BEGINS_AT_MS + 600_000, "fleet time goes on", demo.screen)
-    demo.kill_simulator()
-    until(lambda: "sim ended (killed by SIGKILL)" in demo.screen(), "the simulator is started again", demo.screen)
-    killed_ms = demo.fleet_at_ms()
-    until(lambda: demo.fleet_at_ms() > killed_ms, "a simulator that died does not wait to be started", demo.screen)
-    ends_with(demo)
-    reached_ms = json.loads((demo.fleet.folder / "sim" / "progress.json").read_text())["fleet_at_ms"]
-    origins = demo.origins()
-    (trouble,) = said(demo.fleet, "exceptions", "demo")
-    assert (trouble["reason"], trouble["outcome"]) == ("sim ended (killed by SIGKILL)", "started again; it goes on where it was")
-    metrics = said(demo.fleet, "metrics", "demo")[-1]
-    assert (metrics["gauges"]["processes"], metrics["histograms"]["start"]["count"]) == (len(PROGRAMS), len(PROGRAMS))
-    Accounts(accounts_file(demo.fleet)).add(Account("mira", "operations", "Mira"), "a password of hers")
-
-    demo.start()
-    assert demo.fleet_at_ms() >= reached_ms > BEGINS_AT_MS + 60_000
-    ends_with(demo)
-    assert demo.origins() == origins
-    assert Accounts(accounts_file(demo.fleet)).get("mira") is not None
-
-    demo.start("--boxes", "40", "--fresh")
-    assert demo.fleet_at_ms() < reached_ms
-    ends_with(demo, signal.SIGHUP)
-    assert Accounts(accounts_file(demo.fleet)).get("mira") is None
+    assert httpx.post(f"{demo.fleet.api_url}/api/token", data=login, trust_env=False, timeout=90).status_code == 200
+    assert httpx.get(f"{demo.fleet.pages_url}/healthz", trust_env=False, timeout=90).status_code == 200
 
 
-def ends_with(demo: Demo, told: signal.Signals = signal.SIGINT) -> None:
-    """Ctrl-C, or a terminal that is closed, ends it with code 0 and a word on how to go on; no process of it is left, no port is held."""
-    assert demo.end(told) == 0, demo.screen()
-    assert "did not end in time" not in demo.screen()
-    again = f"demo --folder {demo.fleet.folder} --first-port {demo.fleet.doors.pages}"
-    assert f"{again}` goes on where this stopped" in demo.screen()
+def clock_and_headquarters(fleet: Fleet, files: Mapping[str, Path]) -> list[Program]:
+    """The first two of the demo's programs. The second never counts as healthy: the start goes on until it is stopped."""
+    clock, headquarters = programs(fleet, files)[:2]
+    return [clock, replace(headquarters, health_url=f"http://127.0.0.1:{free_port()}/healthz")]
+
+
+@contextlib.contextmanager
+def stopped_at_its_clock(demo: Demo, told: signal.Signals) -> Iterator[list[int]]:
+    """This process, which the block makes a demo, is told to stop once the demo's clock answers; the fleet's time then, in a list."""
+    reached: list[int] = []
+    ended = threading.Event()
+
+    def stop() -> None:
+        while not ended.wait(POLL_S):
+            if clock := demo.clock():
+                reached.append(int(clock["fleet_at_ms"]))
+                os.kill(os.getpid(), told)
+                return
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    try:
+        yield reached
+    finally:
+        ended.set()
+        thread.join()
+
+
+def ended_cleanly(demo: Demo, screen: str, names: tuple[str, ...] = PROGRAMS) -> None:
+    """The screen says how to go on; no process of the demo is left, no port is held, nothing broke."""
+    assert "did not end in time" not in screen
+    assert f"demo --folder {demo.fleet.folder} --first-port {demo.fleet.doors.pages}` goes on where this stopped" in screen
     assert demo.at_work() == {}
     assert all(is_free(port) for port in demo.fleet.doors.all())
     logs = {file.name: file.read_text(errors="replace") for file in (demo.fleet.folder / "logs").glob("*.log")}
-    assert set(logs) == {f"{name}.log" for name in PROGRAMS}
+    assert set(logs) == {f"{name}.log" for name in names}
     troubles = [f"{name}: {text[max(0, text.index('Traceback') - 1_000) :][:6_000]}" for name, text in logs.items() if "Traceback" in text]
     assert not troubles, "\n".join(troubles)
 
 
 def test_what_hinders_is_told_together_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A port in use, a story that can not be, too little disk: all are named, and a demo that is there stays even with --fresh."""
-    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
+    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
     assert list(hindrances(fleet, fresh=False)) == []
     prepare(fleet.folder, fresh=True)
     (fleet.folder / "log").touch()
@@ -201,7 +245,7 @@ def test_what_hinders_is_told_together_before_anything_is_touched(tmp_path: Path
 
 def test_a_folder_that_delta_can_not_read_hinders_and_other_odd_ones_do_not(tmp_path: Path) -> None:
     """A percent sign with two hexadecimal digits stands for another letter there; alone it does not, nor does what parts an address."""
-    doors = Doors.beginning_at(free_run(len(ALL)))
+    doors = Doors.beginning_at(free_row(len(ALL)))
     for name in ("boxes #3", "boxes?mode=ro", "100%", "100% a"):
         assert list(hindrances(Fleet(tmp_path / name, doors=doors), fresh=False)) == []
     (told,) = hindrances(Fleet(tmp_path / "boxes%4a" / "demo", doors=doors), fresh=False)
@@ -210,7 +254,7 @@ def test_a_folder_that_delta_can_not_read_hinders_and_other_odd_ones_do_not(tmp_
 
 def test_a_plain_start_with_another_story_than_the_one_under_way_does_not_begin(tmp_path: Path) -> None:
     """The seed and the number of boxes belong to a folder for good; a fresh start may have others."""
-    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
+    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
     (fleet.folder / "sim").mkdir(parents=True)
     settings = SimSettings.model_validate(sim_settings(fleet, Secrets(fleet.folder / "secrets.json")))
     save_progress(settings.progress, Progress(settings.story(), settings.begins_at_ms, 0, Setting(1.0, paused=False)))
@@ -235,7 +279,7 @@ def test_a_plain_start_goes_on_with_the_story_of_the_folder(tmp_path: Path) -> N
 
 def test_a_demo_writes_what_a_replay_beside_it_needs(tmp_path: Path) -> None:
     """The recorded readings go where the ship Albatross takes her own sensors' in, with their login."""
-    fleet = Fleet(tmp_path, Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
+    fleet = Fleet(tmp_path, Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
     files = write_settings(fleet)
     assert files["replay"] == tmp_path / "settings" / "replay.toml"
     intake = load(ReplaySettings, files["replay"], {}).intake
@@ -277,7 +321,7 @@ def test_whatever_ends_a_fresh_start_while_it_deletes_the_next_goes_on_with_it(t
 @pytest.mark.parametrize("left", [b"", b'{"jwt": "abc', b"\xff\xfe", b'["jwt"]', b'{"jwt": 1}'])
 def test_broken_secrets_hinder_a_plain_start_and_not_a_fresh_one(tmp_path: Path, left: bytes) -> None:
     """A plain start says in a sentence what to do; a fresh one makes new ones, as it deletes these."""
-    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_run(len(ALL))))
+    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
     prepare(fleet.folder, fresh=True)
     (fleet.folder / "secrets.json").write_bytes(left)
     (hindrance,) = hindrances(fleet, fresh=False)
@@ -309,7 +353,7 @@ def test_secrets_are_whole_whatever_ends_their_writing(tmp_path: Path) -> None:
 def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(SystemExit) as ended:
-        main(["demo", "--fresh", "--folder", str(tmp_path), "--first-port", str(free_run(len(ALL)))])
+        main(["demo", "--fresh", "--folder", str(tmp_path), "--first-port", str(free_row(len(ALL)))])
     assert ended.value.code == 2
     assert "holds something that is no demo's" in " ".join(capsys.readouterr().err.split())
     assert (tmp_path / "thesis.txt").read_text() == "mine"

@@ -6,6 +6,7 @@ import csv
 import errno
 import json
 import os
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -36,10 +37,11 @@ MINUTE = 60_000
 MAY = ("--since", "2026-05-01", "--until", "2026-05-02")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A ship's folder: 50 readings of a box, one every 15 minutes but for three, and the last five unsigned."""
-    node = SigningNode(tmp_path / "ship")
+@pytest.fixture(scope="module")
+def voyage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ship's folder: 50 readings of a box, one every 15 minutes but for three, and the last five unsigned. Tests have copies of it."""
+    folder = tmp_path_factory.mktemp("voyage")
+    node = SigningNode(folder)
     numbers = [number for number in range(50) if number not in (20, 21, 22)]
     for number in numbers:
         node.clock.at_ms = NOW_MS + number * 15 * MINUTE
@@ -48,7 +50,13 @@ def folder(tmp_path: Path) -> Path:
             node.sign()
     node.append(to_batch([Record(BOX, body={"event": "LOAD"})]), "events")
     node.log.close()
-    return tmp_path / "ship"
+    return folder
+
+
+@pytest.fixture
+def folder(voyage: Path, tmp_path: Path) -> Path:
+    """The ship's folder, for one test."""
+    return shutil.copytree(voyage, tmp_path / "ship")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
