@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE =
 LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 # With COVERAGE=1 every process of the tests counts the lines of the product that it reaches: tests/support/lines.py.
-PYTEST := $(if $(COVERAGE),PYTHONPATH=$(CURDIR)/tests/support/measured:$(CURDIR) )$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(if $(COVERAGE),PYTHONPATH=$(CURDIR)/tests/support/measured:$(CURDIR) )$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 # Tests that start no process: they fail first, and soon.
 UNIT := $(addprefix tests/,budget cargo proof retention stick support sync test_tidy.py)
 
