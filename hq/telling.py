@@ -17,6 +17,7 @@ from streams.link.door import AppendDoor
 from streams.log import Append
 from streams.metrics import Metrics
 from streams.records import Record, to_batch
+from streams.secrets import mask_secrets
 
 PAYLOAD_BYTES_MAX = 4096
 REASON_CHARS_MAX = 2_000
@@ -116,13 +117,15 @@ class Teller:
 def failure(process: str, reason: str, payload: str, at_ms: int, key: tuple[str, int], outcome: str = "left out") -> Append:
     """A record of `exceptions`: why `process` failed, on what, and what it did. `key`: producer and sequence, so that it is told once."""
     whole = payload.encode()
+    kept, secrets = mask_secrets(whole[:PAYLOAD_BYTES_MAX])
     body = {
         "reason": reason[:REASON_CHARS_MAX],
         "outcome": outcome,
         "mqtt_topic": None,
-        "payload_base64": base64.b64encode(whole[:PAYLOAD_BYTES_MAX]).decode(),
+        "payload_base64": base64.b64encode(kept[:PAYLOAD_BYTES_MAX]).decode(),
         "payload_bytes": len(whole),
         "payload_sha256": hashlib.sha256(whole).hexdigest(),
+        **({"secrets_masked": secrets} if secrets else {}),
         "at_ms": at_ms,
     }
     return Append("exceptions", to_batch([Record(process, device_at_ms=at_ms, body=body)]), *key)

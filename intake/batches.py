@@ -20,6 +20,7 @@ from intake.decoding import Decoder, decoded
 from intake.routes import Route, Routes
 from streams.clock import EARLY_MS_MAX
 from streams.records import BODY, GIVEN, LATE_MS_MAX, TOPIC, Record, body_text
+from streams.secrets import mask_secrets
 
 EXCEPTIONS = "exceptions"
 CONTAINERS = "containers"
@@ -128,16 +129,18 @@ def mark_strangers(prepared: Prepared, strangers: Callable[[set[str]], set[str]]
 
 
 def exception_record(process: str, message: Publish, refused: Refused, now_ms: int) -> Record:
-    """The record in `exceptions` of a message that was not taken as a reading: the first KEPT_BYTES_MAX of its payload, and the length and
-    SHA-256 of all of it."""
+    """The record in `exceptions` of a message that was not taken as a reading: the first KEPT_BYTES_MAX of its payload, but for the values
+    of secrets in it, and the length and SHA-256 of all of it."""
     whole = not message.payload_sha256
+    kept, secrets = mask_secrets(message.payload[:KEPT_BYTES_MAX])
     body = {
         "reason": refused.reason,
         "outcome": refused.outcome.name.lower(),
         "mqtt_topic": message.topic.decode("utf-8", "backslashreplace")[:MQTT_TOPIC_CHARS_MAX],
-        "payload_base64": base64.b64encode(message.payload[:KEPT_BYTES_MAX]).decode(),
+        "payload_base64": base64.b64encode(kept[:KEPT_BYTES_MAX]).decode(),
         "payload_bytes": len(message.payload) if whole else message.payload_bytes,
         "payload_sha256": hashlib.sha256(message.payload).hexdigest() if whole else message.payload_sha256,
+        **({"secrets_masked": secrets} if secrets else {}),
         "at_ms": now_ms,
     }
     return Record(topic=process, body=body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol, cast, get_args
 
@@ -26,6 +27,7 @@ from streams.link.door import APPEND_BYTES_MAX, ROWS_MAX, WireAdmits, WireAppend
 from streams.link.tls import node_of
 from streams.link.wire import Wire
 from streams.log import Append, Appended, Log
+from streams.logs.tables import INT64_MAX, INT64_MIN
 from streams.node.following import Ask, Following
 from streams.node.links import Links
 from streams.node.losing import Losing, losing
@@ -245,7 +247,7 @@ class Door:
         stream = self._to_be_here(check_stream(request.match_info["stream"]))
         position = _position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
-        limit = min(int(request.query.get("limit", ROWS)), ROWS_MAX)
+        limit = min(_number(request, "limit", ROWS), ROWS_MAX)
         return _told(await asyncio.to_thread(lambda: _text(batch_lines(self._node.log.read(stream, position, topics), limit))))
 
     def _to_be_here(self, stream: str) -> str:
@@ -271,8 +273,8 @@ class Door:
 
     async def _history(self, request: web.Request) -> web.Response:
         topic = check_topic(request.match_info["topic"])
-        since, until = (None if (at := request.query.get(name)) is None else int(at) for name in ("since_at_ms", "until_at_ms"))
-        limit = min(int(request.query.get("limit", ROWS_MAX)), ROWS_MAX)
+        since, until = (_number(request, name, None, INT64_MIN) for name in ("since_at_ms", "until_at_ms"))
+        limit = min(_number(request, "limit", ROWS_MAX), ROWS_MAX)
         return _told(await asyncio.to_thread(lambda: _text(table_lines(self._node.log.history(topic, since, until).rows, limit))))
 
 
@@ -295,6 +297,15 @@ def _text(lines: Iterator[str]) -> str:
 
 def _told(text: str) -> web.Response:
     return web.Response(text=text, content_type="application/x-ndjson")
+
+
+def _number(request: web.Request, name: str, default: int | None, least: int = 0) -> Any:
+    """A whole number of the query, from `least` to what 64 bits hold; `default` where it is not given. Raises ValueError for what is none."""
+    if (text := request.query.get(name)) is None:
+        return default
+    if not (re.fullmatch(r"-?[0-9]{1,19}", text) and least <= int(text) <= INT64_MAX):
+        raise ValueError(f"{name} is a whole number from {least} to {INT64_MAX}, not {text[:100]!r}")
+    return int(text)
 
 
 def _position(text: str) -> Position:

@@ -40,6 +40,21 @@ async def test_the_longest_payload_that_is_taken_is_kept_whole_if_it_reads_and_d
         assert base64.b64decode(body["payload_base64"]) == noise[:KEPT_BYTES_MAX]
 
 
+async def test_a_secret_in_what_does_not_read_is_left_out_and_that_is_said(tmp_path: Path) -> None:
+    """The value alone, also where the payload is no JSON."""
+    sent = b'{"wifi": {"ssid": "deck", "password": "hunter2"}, "t": 4.5, oops'
+    settings = EndpointSettings(port=0, anonymous_publish=("landfall/#",))
+    async with stand(tmp_path, settings) as one:
+        with Publisher(one.endpoint.port) as publisher:
+            await publisher.welcomed()
+            mids = {publisher.publish(TOPIC, sent)}
+            await asyncio.to_thread(publisher.wait, lambda p: p.acknowledged.keys() >= mids)
+        (row,) = one.rows("exceptions")
+    body = row.record.body or {}
+    assert base64.b64decode(body["payload_base64"]) == sent.replace(b"hunter2", b"***")
+    assert (body["secrets_masked"], body["payload_bytes"], body["outcome"]) == (1, len(sent), "malformed")
+
+
 def test_no_setting_takes_what_a_block_could_not_hold() -> None:
     with pytest.raises(ValidationError):
         EndpointSettings(packet_bytes_max=TAKEN_BYTES_MAX + 1)

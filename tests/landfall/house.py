@@ -17,7 +17,7 @@ from bench.ports import free_row
 from landfall.demo.accounts import add_accounts
 from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, programs, write_settings
 from landfall.demo.ports import ALL
-from landfall.demo.processes import STOPPED_WITHIN_S, Program
+from landfall.demo.processes import Program
 from landfall.demo.run import prepare
 from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
@@ -70,16 +70,16 @@ class House:
         return told
 
     def stop(self, name: str) -> int:
-        """SIGTERM; the exit code. Fails when it takes longer than the demo would wait."""
+        """SIGTERM; the exit code."""
         process = self.running.pop(name)
         process.send(signal.SIGTERM)
-        return process.wait(STOPPED_WITHIN_S)
+        return process.wait(DEADLINE_S)
 
     def shut(self) -> None:
         """Nothing runs any more."""
         for process in self.running.values():
             process.send(signal.SIGKILL)
-            process.wait(STOPPED_WITHIN_S)
+            process.wait(DEADLINE_S)
 
     def said(self, stream: str, process: str, node: str = HQ) -> list[dict[str, Any]]:
         """The bodies of a process's records in `metrics` or `exceptions` of a node's log."""

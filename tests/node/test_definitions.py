@@ -119,9 +119,9 @@ async def test_a_ship_turns_away_from_a_port_that_is_withdrawn_until_that_is_tak
 async def test_a_customers_boxes_in_a_stream_of_their_own_with_other_settings(tmp_path: Path) -> None:
     hq, ducks = await started("hq", tmp_path), await started("ducks", tmp_path)
     ducks.link([address("ducks", "hq", hq.url)])
-    mine = {"home": "port/JPTYO", "replicate": ("customer/duckworks", "port/JPTYO"), "access": "role:claims"}
+    mine = {"home": "port/JPTYO", "replicate": ("customer/duckworks", "port/JPTYO")}
     await define(hq, "customers/duckworks", 1, retention={"age_days": 3650, "bytes": None}, **mine)
-    await until(lambda: hq.definitions.of("customers/duckworks").access == "role:claims")
+    await until(lambda: hq.definitions.of("customers/duckworks").home == "port/JPTYO")
     await say(hq, "customers/duckworks", 1)
     await say(hq, "customers/cogs", 2)
     await until(lambda: ducks.log.position("customers/duckworks") == hq.log.position("customers/duckworks"))

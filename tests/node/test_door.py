@@ -81,6 +81,12 @@ async def test_refusals(tmp_path: Path) -> None:
         ("/streams", "token-of-tokyo", None, 401, "token"),
         ("/ledger/no such", "door-of-hq", None, 400, "stream's name"),
         ("/read/containers?position=5", "door-of-hq", None, 400, ""),
+        ("/read/containers?limit=-1", "door-of-hq", None, 400, "limit"),
+        (f"/read/containers?limit={'9' * 5000}", "door-of-hq", None, 400, "limit"),
+        (f"/read/containers?position=%7B%22hq@1%22:{10**30}%7D", "door-of-hq", None, 400, "position"),
+        (f"/history/MSKU1234565?since_at_ms={10**30}", "door-of-hq", None, 400, "since_at_ms"),
+        (f"/history/MSKU1234565?until_at_ms={-(10**30)}", "door-of-hq", None, 400, "until_at_ms"),
+        (f"/history/MSKU1234565?since_at_ms={(1 << 63) - 1}", "door-of-hq", None, 200, ""),
         ("/append", "door-of-hq", b"rubbish", 400, ""),
         ("/sync", "door-of-hq", None, 403, "not known"),
     ):

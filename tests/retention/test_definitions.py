@@ -66,7 +66,7 @@ def test_what_is_left_open_is_as_the_next_less_special_one_says() -> None:
     definitions = set_of(
         {
             "customers/*": {"retention": {"age_days": 365}},
-            "customers/duckworks": {"retention": {"bytes": 1 << 30}, "access": "role:claims"},
+            "customers/duckworks": {"retention": {"bytes": 1 << 30}},
             "*": {"lane": "metrics", "retention": {"age_days": 9}},
         }
     )
@@ -111,7 +111,7 @@ def test_every_problem_is_told_at_once() -> None:
         "originate": ["customer", "port/JPTYO"],
         "lane": "fast",
         "patience_s": -1,
-        "access": 5,
+        "access": "role:claims",
         "owner": "me",
     }
     with pytest.raises(ValueError, match="a definition is of") as told:

@@ -15,7 +15,7 @@ DUCKS, COGS = Peer("duck-site", "customer", "duckworks"), Peer("cog-site", "cust
 ENTRIES = [
     Entry("stream", "customers/*", 1, 10, "olga", Stream(retention={"age_days": 30})),
     Entry("stream", "customers/*", 2, 20, "olga", Stream(retention={"age_days": 40}, replicate=("customer/{}", "port/JPTYO"))),
-    Entry("stream", "customers/cogs", 3, 30, "olga", Stream(lane="events", access="role:cogs-claims")),
+    Entry("stream", "customers/cogs", 3, 30, "olga", Stream(lane="events")),
     Entry("stream", "customers/duckworks", 1, 40, "olga", Stream(replicate=("node/cog-site", "node/duck-site", "hq"), home="hq")),
     Entry("stream", "secrets", 9, 50, "olga", Stream(lane="events")),
     Entry("node", "hq", 2, 60, "olga", Node((KEY,))),
