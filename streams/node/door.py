@@ -300,7 +300,7 @@ def _told(text: str) -> web.Response:
 
 
 def _number(request: web.Request, name: str, default: int | None, least: int = 0) -> Any:
-    """A whole number of the query, from `least` to what 64 bits hold; `default` where there is none. Raises ValueError for any other text."""
+    """A whole number of the query, from `least` to what 64 bits hold; `default` where there is none. Raises ValueError for other text."""
     if (text := request.query.get(name)) is None:
         return default
     if not (re.fullmatch(r"-?[0-9]{1,19}", text) and least <= int(text) <= INT64_MAX):
