@@ -308,7 +308,7 @@ def pages_of(stage: Stage) -> Iterator[str]:
 def is_healthy(port: int) -> bool:
     """Whether pages at this port say that they are well."""
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/_stcore/health", trust_env=False).text == "ok"
+        return httpx.get(f"http://127.0.0.1:{port}/_stcore/health", trust_env=False, verify=False).text == "ok"
     except httpx.TransportError:
         return False
 

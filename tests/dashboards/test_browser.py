@@ -74,6 +74,7 @@ def wait_for_refreshes(page: Page, count: int) -> None:
         until(lambda before=before: clock.inner_text() != before, "the next refresh")  # type: ignore[misc]
 
 
+@pytest.mark.long
 def test_operations_finds_a_box_from_the_map_and_shares_its_page(stage: Stage, url: str, tab: Tab) -> None:
     """The map draws though every outside request is refused; pages ask again by themselves; an address leads back to its page after logging
     in; after logging out and loading the page again nothing but the door is left."""

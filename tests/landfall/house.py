@@ -63,7 +63,7 @@ class House:
     def health(self, name: str) -> dict[str, Any] | None:
         """What `/healthz` says; None unless it answers 200."""
         try:
-            answer = httpx.get(self.programs[name].health_url, trust_env=False, timeout=5)
+            answer = httpx.get(self.programs[name].health_url, trust_env=False, verify=False, timeout=5)  # no TLS: a context takes longer than the question
         except httpx.TransportError:
             return None
         told: dict[str, Any] | None = answer.json() if answer.status_code == 200 else None
