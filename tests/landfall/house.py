@@ -63,7 +63,8 @@ class House:
     def health(self, name: str) -> dict[str, Any] | None:
         """What `/healthz` says; None unless it answers 200."""
         try:
-            answer = httpx.get(self.programs[name].health_url, trust_env=False, verify=False, timeout=5)  # no TLS: a context takes longer than the question
+            # Without TLS: to make its context would take longer than the question.
+            answer = httpx.get(self.programs[name].health_url, trust_env=False, verify=False, timeout=5)
         except httpx.TransportError:
             return None
         told: dict[str, Any] | None = answer.json() if answer.status_code == 200 else None
