@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cargo.heard import signs_of_life
 from cargo.readings import believed
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -70,7 +71,9 @@ class DigestFold:
         return int(self._of[READINGS].sum()) if self._boxes else 0
 
     def take(self, records: pa.RecordBatch) -> None:
-        """These readings too: rows of a log, in the order in which they were received, not before those taken already."""
+        """These readings too: rows of a log, in the order in which they were received, not before those taken already. What is no
+        sign of life is left out."""
+        records = records.filter(pa.array(signs_of_life(records)))
         if not records.num_rows:
             return
         box = self._numbers(records.column("topic"))

@@ -6,12 +6,17 @@ from collections.abc import Iterator, Mapping
 from itertools import compress
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from cargo.identity import HEARD_BY
 from cargo.readings import believed
 
 Value = bool | int | float | str
 TOPIC_CHARS_MAX = 200
+WILL, RETAINED = "will", "retained"
+"""Flags in a reading's body: a tracker's last will, which others publish for it; what a broker kept, and nobody knows since when."""
 LOCATION, ENVIRONMENT, SHIP_LOG = ".location", ".environment", ".log"
 
 
@@ -57,9 +62,42 @@ def ship_topic(topic: str) -> str | None:
     return suffix if suffix in {"location", "environment", "noon", "log"} else None
 
 
+def signs_of_life(records: pa.RecordBatch | pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Of each row whether its device said it then: it has a signal that the device measured, and is neither a will nor what a broker kept.
+
+    All other rows say nothing about now. Whether a message that a broker brings is a will nobody can tell, so one without a signal is none,
+    whoever published it. Without a column `body` there are no flags.
+    """
+    said = np.zeros(records.num_rows, np.bool_)
+    for name in records.schema.names:
+        if name not in HEARD_BY and not said.all() and (column := believed(name, _whole(records.column(name)))) is not None:
+            said |= column.is_valid().to_numpy(zero_copy_only=False)
+    if "body" in records.schema.names and (body := _whole(records.column("body"))).null_count < len(body):
+        flagged = pc.match_substring(body, '"flags"').fill_null(False)
+        for row in np.flatnonzero(flagged.to_numpy(zero_copy_only=False)):
+            said[row] &= not _is_old_news(body[row].as_py())
+    return said
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _is_old_news(body: str) -> bool:
+    try:
+        return not {WILL, RETAINED}.isdisjoint(msgspec.json.decode(body, type=_Flagged).flags)
+    except msgspec.MsgspecError:
+        return False
+
+
+class _Flagged(msgspec.Struct):
+    flags: list[str] = []
+
+
 def rows(records: pa.RecordBatch, stream: str = "", origin: str = "") -> Iterator[Heard]:
-    """The rows of a log's batch, in its order. Columns are found by name; a null is a signal the reading did not carry; columns that are no
-    signals are left out, values that can not be true, and rows of a topic that is none: no alert could be told of it.
+    """The rows of a log's batch, in its order. Columns are found by name; a null is a signal the reading did not carry. Left out are
+    columns that are no signals, values that can not be true, rows of a topic that is none (no alert could be told of it), and what is no
+    sign of life.
 
     `stream` and `origin` go into the coordinates (`stream:origin:offset`), which stay empty without them.
     """
@@ -75,8 +113,9 @@ def rows(records: pa.RecordBatch, stream: str = "", origin: str = "") -> Iterato
     order_at = records.column("order_at_ms").to_pylist()
     received_at = records.column("received_at_ms").to_pylist()
     offsets = records.column("offset").to_pylist() if stream and "offset" in names else None
+    lives = signs_of_life(records)
     for at in range(count):
-        if not is_topic(topics[at]):
+        if not (lives[at] and is_topic(topics[at])):
             continue
         place = "" if offsets is None else f"{stream}:{origin}:{offsets[at]}"
         yield Heard(topics[at], devices[at] or "", device_at[at], order_at[at], received_at[at], carried[at], place)

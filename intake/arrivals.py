@@ -47,7 +47,8 @@ STORED = frozenset({Outcome.ACCEPTED, Outcome.FUTURE, Outcome.STALE, Outcome.UNK
 class Publish(msgspec.Struct, gc=False):
     """One MQTT message as it came. `packet_id`: its two bytes, empty at QoS 0. `refused` and `reason`: set when the door already knows it
     is not to be taken; then `payload` may be only its beginning, and `payload_bytes` and `payload_sha256` (hexadecimal) describe all of it.
-    `again`: MQTT says that it is sent again (DUP); `retained`: with RETAIN, which a broker sets on what was said before who reads it came.
+    `again`: MQTT says that it is sent again (DUP). `retained`: with RETAIN, which a broker sets on what was said before who reads it came.
+    `will`: the endpoint publishes it for a client that has gone.
     """
 
     topic: bytes
@@ -59,6 +60,7 @@ class Publish(msgspec.Struct, gc=False):
     payload_sha256: str = ""
     again: bool = False
     retained: bool = False
+    will: bool = False
 
 
 class Sender(Protocol):

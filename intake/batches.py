@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from cargo.heard import RETAINED, WILL
 from cargo.identity import identities
 from cargo.readings import Readings, read_payloads
 from intake.arrivals import KEPT_BYTES_MAX, STORED, Outcome, Publish
@@ -99,7 +100,8 @@ def prepare(messages: Sequence[Publish], routes: Routes, now_ms: int, early_ms: 
         for row, refusal in readings.refusals.items():
             _refuse(prepared, arrived[row][0], Outcome[refusal.outcome.upper()], refusal.reason)
         if readings.rows:
-            prepared.parts.append(_part(stream, [arrived[row] for row in readings.rows], readings, prepared.outcomes, believed))
+            taken = [arrived[row] for row in readings.rows]
+            prepared.parts.append(_part(stream, taken, messages, readings, prepared.outcomes, believed))
     return prepared
 
 
@@ -151,11 +153,15 @@ def _refuse(prepared: Prepared, number: int, outcome: Outcome, reason: str) -> N
     prepared.refused.append(Refused(number, outcome, reason))
 
 
-def _part(stream: str, arrived: list[Arrived], readings: Readings, outcomes: list[Outcome], believed: range) -> Part:
+def _part(
+    stream: str, arrived: list[Arrived], messages: Sequence[Publish], readings: Readings, outcomes: list[Outcome], believed: range
+) -> Part:
     numbers = [number for number, _, _ in arrived]
     topics = [route.topic for _, route, _ in arrived]
     valid = [route.number_valid for _, route, _ in arrived]
     flags = _flags(valid, readings, numbers, outcomes, believed)
+    _flag(flags, (row for row, number in enumerate(numbers) if messages[number].will), WILL)
+    _flag(flags, (row for row, number in enumerate(numbers) if messages[number].retained), RETAINED)
     if stream == CONTAINERS and not all(valid):
         _are_unknown(compress(numbers, map(not_, valid)), outcomes)
     cores: dict[int, dict[str, Any]] = {row: dict(fields) for row, fields in readings.unknown.items()}

@@ -241,8 +241,10 @@ class Connection(asyncio.Protocol):
                 self.end(violation.reason, str(violation))
 
     def _checked(self, publish: Publish) -> Publish:
+        """As its gateway may publish it. RETAIN is the publisher's own wish here, which says nothing about the age of the message."""
         if self.gateway is None:
             raise Violation(Reason.PROTOCOL_ERROR, "a PUBLISH before the CONNECT")
+        publish.retained = False
         return self.gateway.checked(publish)
 
     def _publish(self, publishes: list[Publish]) -> None:

@@ -290,7 +290,7 @@ class Endpoint:
             self._publish_will(*waiting)
 
     def _publish_will(self, number: int, will: LastWill) -> None:
-        message = Publish(will.will.topic, will.will.payload, again=self._last_words.may_be_published(number))
+        message = Publish(will.will.topic, will.will.payload, again=self._last_words.may_be_published(number), will=True)
         message = self.logins.named(will.username).checked(message)
         testator = Testator(will.account, partial(self._said, number), lambda testator: self.published(testator, [message]))
         self._testators.add(testator)

@@ -32,7 +32,7 @@ from cargo.fleet import (
     silent,
 )
 from cargo.geo import is_position
-from cargo.heard import is_topic
+from cargo.heard import is_topic, signs_of_life
 from cargo.registry import Custody, Entry, LoadList
 from hq.tables import HISTORY
 from streams.records import BODY, DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC, Record
@@ -122,7 +122,7 @@ class FleetWatch:
 
     def _advance(self, rows: pa.Table) -> None:
         """The time at each place: that of its newest reading of a box; and in which spans it heard any."""
-        boxes = rows.filter(pc.equal(rows.column("stream"), "containers"))
+        boxes = _boxes_heard(rows)
         spans = boxes.append_column("span", pc.divide(boxes.column(RECEIVED_AT), HEARING_MS))
         for row in spans.group_by(["origin", "span"]).aggregate([(RECEIVED_AT, "max")]).to_pylist():
             if place := self._place(row["origin"]):
@@ -130,7 +130,7 @@ class FleetWatch:
                 self._hearing[place].add(row["span"])
 
     def _reports(self, rows: pa.Table) -> dict[str, list[Report]]:
-        boxes = rows.filter(pc.equal(rows.column("stream"), "containers"))
+        boxes = _boxes_heard(rows)
         reports: dict[str, list[Report]] = defaultdict(list)
         columns = (boxes.column(name).to_pylist() for name in (TOPIC, ORDER_AT, DEVICE_AT, "origin", "latitude_deg", "longitude_deg"))
         for topic, at_ms, device_at_ms, origin, latitude, longitude in zip(*columns, strict=True):
@@ -254,6 +254,12 @@ class FleetWatch:
 
     def _place(self, origin: str) -> str | None:
         return self._places.get(Origin.parse(origin).node)
+
+
+def _boxes_heard(rows: pa.Table) -> pa.Table:
+    """The readings of boxes that are a sign of life."""
+    boxes = rows.filter(pc.equal(rows.column("stream"), "containers"))
+    return boxes.filter(pa.array(signs_of_life(boxes)))
 
 
 def _departure(body: str) -> Departure | None:

@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cargo.heard import signs_of_life
 from hq.wide import READING_STREAMS, SIGNAL_FIELDS
-from streams.records import OFFSET, ORDER_AT, TOPIC
+from streams.records import BODY, OFFSET, ORDER_AT, TOPIC
 
-READ_COLUMNS = ("stream", "origin", OFFSET, TOPIC, ORDER_AT, *(f.name for f in SIGNAL_FIELDS))
+READ_COLUMNS = ("stream", "origin", OFFSET, TOPIC, ORDER_AT, BODY, *(f.name for f in SIGNAL_FIELDS))
 """The wide columns that a fold needs."""
 
 _KEY = [pa.field("at", pa.int64()), pa.field("origin", pa.string()), pa.field("offset", pa.int64())]
@@ -36,8 +37,9 @@ Numbers = npt.NDArray[np.int64]
 
 
 def fold_readings(rows: pa.Table) -> pa.Table:
-    """The states (STATES, by kind and topic) that wide `rows` alone make; rows that are no readings are passed over."""
+    """The states (STATES, by kind and topic) that wide `rows` alone make, of readings that are a sign of life."""
     rows = rows.filter(pc.is_in(rows.column("stream"), pa.array(sorted(READING_STREAMS)))).combine_chunks()
+    rows = rows.filter(pa.array(signs_of_life(rows)))
     is_ship = pc.equal(rows.column("stream"), "ships")
     suffixless = pc.replace_substring_regex(rows.column(TOPIC), r"\..*$", "")
     keys_said = _keys(pc.if_else(is_ship, "ship", "container"), pc.if_else(is_ship, suffixless, rows.column(TOPIC)))

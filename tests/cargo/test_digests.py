@@ -100,7 +100,8 @@ def test_what_is_no_number_counts_as_a_reading_and_nothing_else() -> None:
     odd = {"topic": ["A", "A"], "supply_c": ["warm", "cold"], "return_c": [math.inf, 4.04], "door_open": [True, False]}
     fold = DigestFold(FROM_MS)
     fold.take(pa.RecordBatch.from_pydict({**odd, **times}))
-    fold.take(pa.RecordBatch.from_pydict({"topic": ["B"], "order_at_ms": [FROM_MS], "received_at_ms": [UNTIL_MS - 1]}))
+    told = {"topic": ["B"], "battery_mv": [3_600]}
+    fold.take(pa.RecordBatch.from_pydict({**told, "order_at_ms": [FROM_MS], "received_at_ms": [UNTIL_MS - 1]}))
     found = lines(fold)
     window = {"device_at_ms": FROM_MS + 60_000, "from_at_ms": FROM_MS, "until_at_ms": UNTIL_MS, "readings": 2}
     air = {"return_min_c": 4.04, "return_mean_c": 4.0, "return_max_c": 4.04}

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from cargo.digests import DigestFold
-from cargo.heard import TOPIC_CHARS_MAX, Heard, Value, rows, ship_topic
+from cargo.heard import TOPIC_CHARS_MAX, Heard, Value, rows, ship_topic, signs_of_life
 from streams.records import Record, to_batch
 from streams.words import check_topic
 from tests.cargo.sea import number
@@ -61,16 +61,38 @@ ODD: tuple[tuple[str, list[Value], list[Value | None]], ...] = (
 @pytest.mark.parametrize(("name", "values", "left"), ODD)
 def test_what_can_not_be_true_is_not_carried(name: str, values: list[Value], left: list[Value | None]) -> None:
     """Goal: whatever type and value a program or a node brings, rules hear what a sensor can mean, in the type it has, or nothing."""
-    records = to_batch([Record(number(at), "TRK", 5, {name: value}) for at, value in enumerate(values)])
+    records = to_batch([Record(number(at), "TRK", 5, {name: value, "motion": True}) for at, value in enumerate(values)])
     stamps = [pa.array([5] * len(values), pa.int64()) for _ in range(3)]
     names = [*records.schema.names, "offset", "received_at_ms", "order_at_ms"]
     batch = pa.RecordBatch.from_arrays([*records.columns, *stamps], names=names)
     carried = [row.signals for row in rows(batch)]
-    assert carried == [{} if value is None else {name: value} for value in left]
+    assert carried == [{"motion": True} if value is None else {name: value, "motion": True} for value in left]
     assert all(type(one[name]) is type(value) for one, value in zip(carried, left, strict=True) if value is not None)
     fold = DigestFold(0)
     fold.take(batch)
     assert fold.lines(60_000).num_rows == len(values)
+
+
+def test_what_its_device_did_not_say_then_is_no_sign_of_life() -> None:
+    """Goal: a will, what a broker kept and a gateway's own message move nothing that is known of a box; any signal of its own does."""
+    said = [
+        Record(number(0), signals={"battery_mv": 3_600}, body={"flags": ["no_time"]}),
+        Record(number(1), body={"status": "offline"}),
+        Record(number(2), signals={"gateway": "GW-1", "rssi_dbm": -60}, body={"status": "offline"}),
+        Record(number(3), signals={"return_c": 4.0}, body={"flags": ["no_time", "will"]}),
+        Record(number(4), signals={"return_c": 4.0}, body={"flags": ["retained"]}),
+        Record(number(5), signals={"return_c": 500.0}),
+        Record(number(6), signals={"door_open": False}, body={"note": 'he said "flags" of a will'}),
+    ]
+    records = to_batch(said)
+    assert signs_of_life(records).tolist() == [True, False, False, False, False, False, True]
+    stamps = [pa.array([5] * len(said), pa.int64()) for _ in range(3)]
+    names = [*records.schema.names, "offset", "received_at_ms", "order_at_ms"]
+    batch = pa.RecordBatch.from_arrays([*records.columns, *stamps], names=names)
+    assert [row.topic for row in rows(batch)] == [number(0), number(6)]
+    fold = DigestFold(0)
+    fold.take(batch)
+    assert fold.readings == 2
 
 
 def test_a_ship_s_topics_are_told_from_boxes() -> None:

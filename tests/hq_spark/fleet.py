@@ -84,7 +84,7 @@ def headquarters(folder: Path, log: FileLogSettings | KafkaLogSettings = FileLog
 
 def reading(box: str, at_ms: int, **signals: Any) -> Record:
     """What the box's tracker measured at `at_ms` (UTC ms)."""
-    return Record(box, f"TRK-{box}", at_ms, signals)
+    return Record(box, f"TRK-{box}", at_ms, {"battery_mv": 3_600, **signals})
 
 
 def registry(kind: str, identity: str, version: int, value: Mapping[str, Any]) -> Record:

@@ -40,7 +40,7 @@ def table(said: list[Said], origin: Origin, first: int) -> pa.Table:
 
 def plainly(parts: list[pa.Table]) -> dict[str, dict[str, Any]]:
     newest: dict[str, dict[str, Any]] = {}
-    for row in (row for part in parts for row in part.to_pylist()):
+    for row in (row for part in parts for row in part.to_pylist() if (row["return_c"], row["battery_mv"]) != (None, None)):
         key = (row["order_at_ms"], row["origin"], row["offset"])
         state = newest.setdefault(row["topic"], {"changed_at": key})
         state["changed_at"] = max(state["changed_at"], key)
