@@ -20,6 +20,7 @@ CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # of which a container has 64 MiB, too little for the map
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
