@@ -37,8 +37,7 @@ from streams.words import Origin
 UPGRADE_BYTES = 596
 """What the WebSocket's upgrade takes, both ways."""
 TLS_BYTES = 6_230 if ssl.OPENSSL_VERSION_INFO >= (3, 5) else 4_090
-"""What TLS 1.3 takes before that where both show a certificate of `landfall certs`: from OpenSSL 3.5 on with post-quantum keys, which are 2 kB
-longer."""
+"""What TLS 1.3 takes before that where both show a certificate of `landfall certs`; OpenSSL 3.5 has post-quantum keys, 2 kB longer."""
 _LINKS: tuple[LinkClass, LinkClass] = ("satellite", "port")
 """At sea, in port."""
 TRIED_ROWS = 1 << 16
