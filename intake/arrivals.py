@@ -62,6 +62,10 @@ class Publish(msgspec.Struct, gc=False):
     retained: bool = False
     will: bool = False
 
+    def is_said_again(self) -> bool:
+        """Whether MQTT says that it was published before: by DUP, or by a broker's RETAIN."""
+        return self.again or self.retained
+
 
 class Sender(Protocol):
     """Whoever handed messages to the pipeline and must hear what became of them. Hashed by who it is."""

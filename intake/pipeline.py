@@ -247,7 +247,7 @@ class Pipeline:
         stopped: set[int] = set()
         for row, (whose, at_ms, identity, before) in enumerate(zip(part.whose, part.times_ms, part.identities, known, strict=True)):
             if before or identity in seen:
-                if _is_said_again(messages[part.messages[row]]) or not said.note((whose,), (at_ms,), (identity,), (now_s,), true_from_ms):
+                if messages[part.messages[row]].is_said_again() or not said.note((whose,), (at_ms,), (identity,), (now_s,), true_from_ms):
                     continue
                 stopped.add(row)
             else:
@@ -397,9 +397,4 @@ class Pipeline:
 def _is_told_apart(part: Part, row: int, messages: Sequence[Publish]) -> bool:
     """Whether a reading no window knows, of a clock that stands still, needs a flag so that no history takes it for a repeat: not what MQTT
     calls one sent again, which it is, nor what says no time, which none takes for one."""
-    return part.times_ms[row] is not None and not _is_said_again(messages[part.messages[row]])
-
-
-def _is_said_again(message: Publish) -> bool:
-    """Whether MQTT says that it was published before: by DUP, or by a broker's RETAIN."""
-    return message.again or message.retained
+    return part.times_ms[row] is not None and not messages[part.messages[row]].is_said_again()
