@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 
 from cargo.agreement import EXCURSION, Compared, Said, Told, compare, episodes
 from cargo.event_time import EventClock
-from cargo.heard import rows
+from cargo.heard import rows, signs_of_life
 from cargo.outcome import Outcome, Place
 from cargo.registry import Booking, Entry, LoadList, Port, SizeType
 from cargo.state import WatchSettings, WatchState
@@ -116,8 +116,8 @@ def put_in_time(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The readings of one place after another, each place's in the order they came, with the order time that its watch takes each to be
     of: a device's clock that is hours behind is put right."""
     place, ship, clock = "", "", EventClock()
-    for batch in batches:
-        at_ms = []
+    for came in batches:
+        batch, at_ms = came.filter(pa.array(signs_of_life(came))), []
         for name, row in zip(batch.column(PLACE).to_pylist(), rows(batch.select(HEARD)), strict=True):
             if name != place:
                 place, ship, clock = name, f"{_watch_at(name).ship}.", EventClock()
