@@ -47,7 +47,6 @@ MADE = pa.schema([(PLACE, pa.string()), (STREAM, pa.string()), (TOPIC, pa.string
 MADE_DDL = f"{PLACE} string, {STREAM} string, {TOPIC} string, {AT} bigint, {BODY} string"
 CAME_BY = (RECEIVED_AT, ORDER_AT, STREAM, "origin", OFFSET)
 READ = (PLACE, *CAME_BY, TOPIC, DEVICE, DEVICE_AT, *(f.name for f in SIGNAL_FIELDS))
-HEARD = (TOPIC, DEVICE, DEVICE_AT, ORDER_AT, RECEIVED_AT)
 TAUGHT = (Booking, LoadList, Port, SizeType)
 """Of the registry what a watch goes by."""
 
@@ -118,7 +117,7 @@ def put_in_time(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     place, ship, clock = "", "", EventClock()
     for came in batches:
         batch, at_ms = came.filter(pa.array(signs_of_life(came))), []
-        for name, row in zip(batch.column(PLACE).to_pylist(), rows(batch.select(HEARD)), strict=True):
+        for name, row in zip(batch.column(PLACE).to_pylist(), rows(batch), strict=True):
             if name != place:
                 place, ship, clock = name, f"{_watch_at(name).ship}.", EventClock()
             at_ms.append(clock.hear(row, from_ship=row.topic.startswith(ship)))
