@@ -18,6 +18,7 @@ from functools import partial
 from itertools import groupby
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,7 +26,7 @@ from pyspark.sql import functions as sf
 
 from cargo.agreement import EXCURSION, Compared, Said, Told, compare, episodes
 from cargo.event_time import EventClock
-from cargo.heard import rows, signs_of_life
+from cargo.heard import is_topic, rows, signs_of_life
 from cargo.outcome import Outcome, Place
 from cargo.registry import Booking, Entry, LoadList, Port, SizeType
 from cargo.state import WatchSettings, WatchState
@@ -46,7 +47,7 @@ SETTLED = "settled"
 MADE = pa.schema([(PLACE, pa.string()), (STREAM, pa.string()), (TOPIC, pa.string()), (AT, pa.int64()), (BODY, pa.string())])
 MADE_DDL = f"{PLACE} string, {STREAM} string, {TOPIC} string, {AT} bigint, {BODY} string"
 CAME_BY = (RECEIVED_AT, ORDER_AT, STREAM, "origin", OFFSET)
-READ = (PLACE, *CAME_BY, TOPIC, DEVICE, DEVICE_AT, *(f.name for f in SIGNAL_FIELDS))
+READ = (PLACE, *CAME_BY, TOPIC, DEVICE, DEVICE_AT, BODY, *(f.name for f in SIGNAL_FIELDS))
 TAUGHT = (Booking, LoadList, Port, SizeType)
 """Of the registry what a watch goes by."""
 
@@ -113,10 +114,11 @@ def judged(readings: DataFrame, entries: Sequence[Entry]) -> DataFrame:
 
 def put_in_time(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The readings of one place after another, each place's in the order they came, with the order time that its watch takes each to be
-    of: a device's clock that is hours behind is put right."""
+    of: a device's clock that is hours behind is put right. What no watch hears (`rows`) is left out."""
     place, ship, clock = "", "", EventClock()
     for came in batches:
-        batch, at_ms = came.filter(pa.array(signs_of_life(came))), []
+        heard = signs_of_life(came) & np.array([is_topic(topic) for topic in came.column(TOPIC).to_pylist()], np.bool_)
+        batch, at_ms = came.filter(pa.array(heard)), []
         for name, row in zip(batch.column(PLACE).to_pylist(), rows(batch), strict=True):
             if name != place:
                 place, ship, clock = name, f"{_watch_at(name).ship}.", EventClock()

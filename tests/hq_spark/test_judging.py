@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from cargo.agreement import RULES
-from hq.analytics.judging import put_in_time
+from hq.analytics.judging import READ, put_in_time
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
 from tests.hq_spark.judgedfleet import CHANGED, DARK, GONE, LATE, NODES, UNTAUGHT, box_says, hour, lived, said_aboard, said_on_quay, tables
 
@@ -112,7 +112,9 @@ def test_each_reading_is_judged_once(spoken: Mapping[str, Any]) -> None:
 def test_a_clock_that_is_hours_behind_is_put_right_as_the_place_does_it() -> None:
     """Goal: its readings stand among those of its neighbours, not hours before them."""
     behind_ms, at_ms = 3 * HOUR_MS, [START_MS + n * MINUTE_MS for n in range(600)]
-    said: list[dict[str, Any]] = [{"topic": number(n % 40), "device": f"TRK-{n % 40}", "received_at_ms": at} for n, at in enumerate(at_ms)]
+    said: list[dict[str, Any]] = [
+        {"topic": number(n % 40), "device": f"TRK-{n % 40}", "received_at_ms": at, "motion": True} for n, at in enumerate(at_ms)
+    ]
     for one in said:
         one["device_at_ms"] = one["order_at_ms"] = one["received_at_ms"] - (behind_ms if one["topic"] == number(7) else 0)
     came = pa.RecordBatch.from_pylist([{"place": "quay/JPTYO", **one} for one in said])
@@ -120,3 +122,17 @@ def test_a_clock_that_is_hours_behind_is_put_right_as_the_place_does_it() -> Non
     wrong = [put.column("order_at_ms")[n].as_py() - at for n, at in enumerate(at_ms)]
     assert max(abs(ms) for n, ms in enumerate(wrong) if n % 40 == 7) <= 40 * MINUTE_MS
     assert not any(ms for n, ms in enumerate(wrong) if n % 40 != 7)
+
+
+def test_what_no_watch_hears_is_not_judged() -> None:
+    """Goal: a will and a message without a signal of its own are no readings here either, and a topic that is none ends nothing."""
+    said: list[dict[str, Any]] = [
+        {"topic": number(1), "motion": True, "body": None},
+        {"topic": number(2), "motion": True, "body": '{"flags":["will"]}'},
+        {"topic": number(3), "motion": None, "body": '{"status":"offline"}'},
+        {"topic": "\n", "motion": True, "body": None},
+    ]
+    stamps = dict.fromkeys(("device_at_ms", "order_at_ms", "received_at_ms"), START_MS)
+    (put,) = put_in_time([pa.RecordBatch.from_pylist([{"place": "quay/JPTYO", "device": "TRK", **stamps, **one} for one in said])])
+    assert put.column("topic").to_pylist() == [number(1)]
+    assert "body" in READ, "else Spark hands on no flags"
