@@ -96,8 +96,8 @@ class _Flagged(msgspec.Struct):
 
 def rows(records: pa.RecordBatch, stream: str = "", origin: str = "") -> Iterator[Heard]:
     """The rows of a log's batch, in its order. Columns are found by name; a null is a signal the reading did not carry. Left out are
-    columns that are no signals, values that can not be true, rows of a topic that is none (no alert could be told of it), and what is no
-    sign of life.
+    columns that are no signals, values that can not be true, rows whose topic can not be one (no alert could be about it), and rows
+    that are no sign of life.
 
     `stream` and `origin` go into the coordinates (`stream:origin:offset`), which stay empty without them.
     """
