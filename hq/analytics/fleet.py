@@ -35,6 +35,7 @@ from cargo.geo import is_position
 from cargo.heard import is_topic, signs_of_life
 from cargo.registry import Custody, Entry, LoadList
 from hq.tables import HISTORY
+from hq.wide import SIGNAL_FIELDS
 from streams.records import BODY, DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC, Record
 from streams.words import Origin
 
@@ -44,7 +45,8 @@ HEARING_MS = 6 * 3_600_000
 """In such a span of time, counted from the epoch, a place has heard some box or was deaf."""
 OF_THE_FALL_MS = 60_000
 """What is heard of a lost box so soon after its loss is of the fall itself, or a message that was under way."""
-WATCH_COLUMNS = ("stream", "origin", TOPIC, ORDER_AT, DEVICE_AT, RECEIVED_AT, BODY, "latitude_deg", "longitude_deg")
+WATCH_COLUMNS = ("stream", "origin", TOPIC, ORDER_AT, DEVICE_AT, RECEIVED_AT, BODY, *(f.name for f in SIGNAL_FIELDS))
+"""The wide columns that a judgement needs."""
 PART_ROWS = 262_144
 
 
