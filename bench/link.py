@@ -43,7 +43,7 @@ TOKEN = SecretStr("bench")
 
 def _settings(node: str, folder: Path, port: int = 0) -> NodeSettings:
     known = tuple(KnownPeer(node=name, role="port", token=TOKEN) for name in ("here", "there") if name != node)
-    return NodeSettings(node=node, role="port", folder=folder / node, port=port, token=TOKEN, known=known, metrics_every_s=3600)
+    return NodeSettings(node=node, role="port", folder=folder / node, port=port, known=known, metrics_every_s=3600)
 
 
 async def there(folder: Path, port: int) -> None:

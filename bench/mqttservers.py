@@ -17,6 +17,7 @@ import orjson
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
+from bench.credentials import allow_all
 from bench.mqtt import mosquitto_binary
 from bench.nats import nats_binary, nats_client
 from bench.nursery import Forked
@@ -256,10 +257,8 @@ class Ship:
     def __init__(self, folder: Path, more: str = "") -> None:
         self.port, door, config = free_port(), free_port(), folder.with_suffix(".toml")
         more = more or f'[intake.endpoint]\nport = {self.port}\nanonymous_publish = ["landfall/#"]\n'
-        config.write_text(
-            f'[node]\nnode = "ship"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{folder / "node"}"\n'
-            f'port = {door}\ntoken = "{TOKEN}"\n{more}'
-        )
+        config.write_text(f'[node]\nnode = "ship"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{folder / "node"}"\nport = {door}\n{more}')
+        allow_all(folder / "node", TOKEN)
         self._url = f"http://127.0.0.1:{door}"
         self._door = ReadDoor(self._url, TOKEN)
         self._words = folder.parent / "words.log"

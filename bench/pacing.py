@@ -35,9 +35,7 @@ DEADLINE_S = 60.0
 def _settings(node: str, folder: Path, port: int = 0, rate_bit_s: int | None = None) -> NodeSettings:
     known = tuple(KnownPeer(node=name, role="port", token=TOKEN) for name in ("here", "there") if name != node)
     links: dict[LinkClass, LinkSettings] = {"lan": LinkSettings(rate_bit_s=rate_bit_s)}
-    return NodeSettings(
-        node=node, role="port", folder=folder / node, port=port, token=TOKEN, known=known, links=links, metrics_every_s=3_600
-    )
+    return NodeSettings(node=node, role="port", folder=folder / node, port=port, known=known, links=links, metrics_every_s=3_600)
 
 
 async def there(folder: Path, port: int) -> None:

@@ -12,7 +12,7 @@ class DashboardSettings(TellingSettings):
     """Settings of `landfall dashboards`.
 
     `api_url`: headquarters' API, asked with each viewer's own token. `refresh_s`: how often a live page asks again, in seconds of the
-    wall's clock. `api_timeout_s`: how long an answer is waited for. `door`, headquarters' node, and `token`, what local processes show
+    wall's clock. `api_timeout_s`: how long an answer is waited for. `door`, headquarters' node, and `token`, that of a credential
     there, are for metrics and failures; without a door they are not sent. `clock`: "wall", or the URL of the fleet's clock.
     """
 

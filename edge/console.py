@@ -10,10 +10,12 @@ from aiohttp import web
 
 from edge.digesting import Digesting
 from edge.linking import LinkChoice
+from edge.reporting import DECISIONS
 from edge.storm import StormMode
 from edge.waiting import TellingWaiting
 from intake.musters import Musters
 from intake.serving import Intake
+from streams.node.guard import Need
 from streams.node.node import Node
 
 
@@ -27,12 +29,12 @@ class Aboard:
 
 
 class Console:
-    """`GET /ship`, and `POST /ship/link` with `{"link": "auto|none|satellite|lan|<LOCODE>"}`; both want the node's token."""
+    """`GET /ship`, and `POST /ship/link` with `{"link": "auto|none|satellite|lan|<LOCODE>"}`."""
 
     def __init__(self, node: Node, intake: Intake, musters: Musters, links: LinkChoice, aboard: Aboard) -> None:
         self._node, self._intake, self._musters, self._links, self._aboard = node, intake, musters, links, aboard
-        node.app.router.add_get("/ship", self._ship)
-        node.app.router.add_post("/ship/link", self._link)
+        node.guard.route("GET", "/ship", self._ship, Need("consume", "metrics"))
+        node.guard.route("POST", "/ship/link", self._link, Need("produce", DECISIONS))
 
     async def _ship(self, request: web.Request) -> web.Response:
         links, where, kept = self._links, self._links.where, self._node.links

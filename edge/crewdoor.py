@@ -1,4 +1,4 @@
-"""The crew's console: its page, which holds nothing of the ship's, and behind the node's token what the page shows and does."""
+"""The crew's console: its page, which holds nothing of the ship's, and what the page shows and does for a person who has logged in."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from cargo.lossreport import Report
 from cargo.losstext import report_text
 from cargo.muster import ACCOUNTED, Roll
 from cargo.slots import Slot
-from edge.alertdesk import AlertDesk
+from edge.alertdesk import ALERTS, AlertDesk
 from edge.linking import LinkChoice
 from edge.reporting import DECISIONS, REPORTS, LossReports
 from edge.waiting import TellingWaiting
 from intake.musters import Called, Musters
 from intake.watching import Watching
 from streams.log import Append
-from streams.node.door import OPEN_PATHS
+from streams.node.guard import OPEN, Need, person_of, principal_of
 from streams.node.node import Node
 from streams.records import Record, to_batch
 
@@ -52,18 +52,16 @@ NO_SLOT = "none"
 
 
 class Acknowledging(msgspec.Struct, forbid_unknown_fields=True):
-    """Take note of the alert with this id; `by`: who does."""
+    """Take note of the alert with this id."""
 
     alert: str
-    by: str
 
 
 class Saying(msgspec.Struct, forbid_unknown_fields=True):
-    """What a person aboard says of a silent or lost box: `seen`, `collapsed`, `gone` or `ashore` (`cargo.byhand`); `by`: who."""
+    """What a person aboard says of a silent or lost box: `seen`, `collapsed`, `gone` or `ashore` (`cargo.byhand`)."""
 
     container: str
     said: Word
-    by: str
     note: str = ""
 
 
@@ -80,24 +78,25 @@ class Crew:
 
 
 class CrewDoor:
-    """`GET /console` and its files for anybody; with the node's token:
+    """`GET /console` and its files for anybody; for who has logged in:
 
     `GET /ship/board`: muster by bay, alerts, reports, links, all as of now; `GET /ship/bays/<BBB>` (or `none`): each box of a bay;
-    `POST /ship/acknowledge` `{"alert", "by"}`; `POST /ship/decide` `{"container", "said", "by", "note"}`, which answers once it is kept;
+    `POST /ship/acknowledge` `{"alert"}`; `POST /ship/decide` `{"container", "said", "note"}`, which answers once it is kept;
     `GET /ship/reports/<id>.<json|txt|pdf>`.
     """
 
     def __init__(self, node: Node, crew: Crew) -> None:
         self._node, self._crew = node, crew
-        router = node.app.router
-        node.app[OPEN_PATHS] = frozenset(PAGES)
         for path in PAGES:
-            router.add_get(path, self._page)
-        router.add_get("/ship/board", self._board)
-        router.add_get("/ship/bays/{bay}", self._bay)
-        router.add_post("/ship/acknowledge", self._acknowledge)
-        router.add_post("/ship/decide", self._decide)
-        router.add_get("/ship/reports/{report}.{kind}", self._report)
+            node.guard.route("GET", path, self._page, OPEN)
+        for method, path, handler, need in (
+            ("GET", "/ship/board", self._board, Need("consume", ALERTS)),
+            ("GET", "/ship/bays/{bay}", self._bay, Need("consume", ALERTS)),
+            ("POST", "/ship/acknowledge", self._acknowledge, Need("produce", ALERTS)),
+            ("POST", "/ship/decide", self._decide, Need("produce", DECISIONS)),
+            ("GET", "/ship/reports/{report}.{kind}", self._report, Need("consume", REPORTS)),
+        ):
+            node.guard.route(method, path, handler, need)
 
     async def _page(self, request: web.Request) -> web.Response:
         name, kind = PAGES[request.path]
@@ -108,6 +107,7 @@ class CrewDoor:
         called, alerts, links = await self._crew.musters.last(), await self._crew.alerts.standing(), self._crew.links
         reports = await self._crew.reports.standing()
         told: dict[str, Any] = {
+            "you": principal_of(request).title,
             "ship": self._node.settings.identity,
             "name": self._crew.alerts.ship_name,
             "node": self._node.settings.node,
@@ -138,11 +138,11 @@ class CrewDoor:
         return web.json_response({"bay": bay, "at_ms": called.at_ms, "now_at_ms": self._node.clock.now_ms(), "boxes": boxes})
 
     async def _acknowledge(self, request: web.Request) -> web.Response:
-        wish = msgspec.json.decode(await request.read(), type=Acknowledging)
-        return web.json_response(alert_told(await self._crew.alerts.acknowledge(wish.alert, wish.by)))
+        who, wish = person_of(request), msgspec.json.decode(await request.read(), type=Acknowledging)
+        return web.json_response(alert_told(await self._crew.alerts.acknowledge(wish.alert, who)))
 
     async def _decide(self, request: web.Request) -> web.Response:
-        wish = msgspec.json.decode(await request.read(), type=Saying)
+        who, wish = person_of(request), msgspec.json.decode(await request.read(), type=Saying)
         self._node.originating.check(DECISIONS)
         called = await self._crew.watching.call_roll()
         number = compact_container(wish.container)
@@ -150,7 +150,7 @@ class CrewDoor:
         if wish.said not in can:
             about = " or ".join(repr(word) for word in can) or "nothing: it is neither silent nor lost"
             raise ValueError(f"of {number} you can say {about}")
-        body = {"container": number, "ship": self._node.settings.identity, "said": wish.said, "by": wish.by.strip(), "note": wish.note}
+        body = {"container": number, "ship": self._node.settings.identity, "said": wish.said, "by": who, "note": wish.note}
         made = read_said({**body, "at_ms": self._node.clock.now_ms()}).made()
         await self._node.append([Append(DECISIONS, to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
         return web.json_response(made.body)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from aiohttp import web
 
 from cargo.lossreport import Report
 from cargo.lossreporting import Change
 from cargo.sighting import Sighted
-from edge.reporting import LossReports
+from edge.reporting import REPORTS, LossReports
+from streams.errors import Misuse
+from streams.node.guard import Need, person_of
 from streams.node.node import Node
 
 
@@ -22,18 +26,21 @@ Wish = Change | Final | Sighted
 
 
 class ReportDoor:
-    """`POST /ship/report` with one of the wishes above as JSON (`{"do": "edit", …}`); wants the node's token, answers the whole report.
+    """`POST /ship/report` with one of the wishes above as JSON (`{"do": "edit", …}`), without `by`; answers the whole report.
 
-    Whoever has the token is believed who they say they are: aboard, that is who may enter the bridge.
+    What is written down is who has logged in.
     """
 
     def __init__(self, node: Node, reports: LossReports) -> None:
         self._reports = reports
-        node.app.router.add_post("/ship/report", self._take)
+        node.guard.route("POST", "/ship/report", self._take, Need("produce", REPORTS))
 
     async def _take(self, request: web.Request) -> web.Response:
-        wish: Wish = msgspec.json.decode(await request.read(), type=Wish)
-        return web.json_response((await self._done(wish)).to_json())
+        who, wish = person_of(request), msgspec.json.decode(await request.read(), type=dict[str, Any])
+        if "by" in wish:
+            raise Misuse("who does it is who has logged in", hint="leave out by", code="by_given")
+        given = wish if wish.get("do") == "final" else {**wish, "by": who}
+        return web.json_response((await self._done(msgspec.convert(given, type=Wish))).to_json())
 
     async def _done(self, wish: Wish) -> Report:
         if isinstance(wish, Final):

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class TellingSettings(SettingsTable):
     """What a process is told so that it can tell of itself.
 
-    `door`: the URL of its node (`http://host:port`), and `token` what local processes show there: metrics and failures go through it;
+    `door`: the URL of its node (`http://host:port`), and `token` that of a credential there: metrics and failures go through it;
     without a door they are not sent. `metrics_every_s` is of the wall's clock. `clock`: "wall", or the URL of a clock that serves the
     fleet's time as JSON.
     """
@@ -41,8 +41,9 @@ class TellingSettings(SettingsTable):
 
     @between
     def _has_what_its_door_asks_for(self) -> Iterator[Problem]:
+        mend = "write the token that `landfall credential add` gives there, or take out door"
         if self.door is not None and not self.token.get_secret_value().strip():
-            yield Problem(("token",), f"{self.door} asks for one, and there is none", "write the node's token, or take out door")
+            yield Problem(("token",), f"{self.door} asks for one, and there is none", mend)
 
 
 class WorkSettings(TellingSettings):

@@ -23,9 +23,9 @@ from intake.packets import (
     disconnect,
     welcome_properties,
 )
-from intake.passwords import Crowded
 from intake.sessions import SESSION_S_MAX
 from intake.subscriptions import Subscription, request_packet, subscribe, unsubscribe
+from streams.passwords import Crowded
 
 KEEP_ALIVE_PATIENCE = 1.5
 """MQTT 3.1.2.10: a client is gone after one and a half times its keep-alive."""

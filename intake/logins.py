@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass, field
 
 from intake.arrivals import Outcome, Publish
-from intake.passwords import PasswordChecks
 from intake.properties import check_topic_name
 from intake.routes import REMEMBERED_BYTES_MAX, topic_pattern
 from intake.settings import EndpointSettings, GatewayLogin
 from intake.subscriptions import TOPIC
+from streams.passwords import PasswordChecks
 
 PERMITS_MAX = 65_536
 

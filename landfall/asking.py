@@ -15,7 +15,7 @@ from streams.errors import Misuse, RetryLater
 class Asked:
     """Who is asked: what it is called, its address, what to do when it can not be reached and when it refuses, and for how long to wait.
 
-    `token`: what is shown at the door; none for a clock.
+    `shown`: the `Authorization` header for the door; none for a clock.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Asked:
     start_it: str
     refused: str
     timeout_s: float
-    token: str | None = None
+    shown: str | None = None
 
     def answer(self, method: str, path: str, body: Any = None, *, keys: Collection[str]) -> dict[str, Any]:
         """Its answer, an object with at least these `keys`.
@@ -31,7 +31,7 @@ class Asked:
         Raises RetryLater when nobody answers; Misuse when the address is none, when somebody else answers there, and with its own sentence
         (and hint, where it gives one) when it refuses.
         """
-        headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+        headers = {} if self.shown is None else {"Authorization": self.shown}
         try:
             answer = httpx.request(method, self.url + path, headers=headers, json=body, timeout=self.timeout_s, trust_env=False)
             told = answer.json()

@@ -114,6 +114,7 @@ GROUPS = {
     "stream": Group("landfall.streamtools:stream_app", LOOKING),
     "sync": Group("landfall.synctools:sync_app", LOOKING),
     "account": Group("landfall.accounttools:account_app", HEADQUARTERS),
+    "credential": Group("landfall.credentialtools:credential_app", NODES),
     "certs": Group("landfall.certtools:certs_app", LOOKING),
     "proof": Group("landfall.prooftools:proof_app", LOOKING),
     "bayplan": Group("landfall.bayplantools:bayplan_app", LOOKING),

@@ -13,6 +13,7 @@ from landfall.asking import Asked
 from landfall.logtools import Stream, log_app
 from landfall.synctools import node_settings
 from streams import words
+from streams.credentials import operator_token
 from streams.errors import Misuse
 
 TIMEOUT_S = 30.0
@@ -64,4 +65,6 @@ def _ranges(told: dict[str, Any]) -> str:
 def _door(config: Path) -> Asked:
     node = node_settings(config)
     url, hint = f"http://{node.host}:{node.port}", "`landfall log gaps` shows what is wanted"
-    return Asked(f"'{node.node}'", url, start_it="start the node", refused=hint, timeout_s=TIMEOUT_S, token=node.token.get_secret_value())
+    return Asked(
+        f"'{node.node}'", url, start_it="start the node", refused=hint, timeout_s=TIMEOUT_S, shown=f"Bearer {operator_token(node.folder)}"
+    )

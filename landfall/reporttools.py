@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +19,7 @@ from cargo.lossnotice import TOLD_FROM, notices
 from cargo.lossreport import RECIPIENTS, Report, ReportBook, Sending, To, receipt_of
 from cargo.losstext import report_text
 from cargo.registry import ToldFrom, parse_entry
+from landfall.logins import PasswordFile, User, basic, read_password
 from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import opened
 from landfall.screen import say
@@ -38,7 +39,6 @@ Folder = Annotated[Path, typer.Option("--folder", "-f", help="A node's folder: t
 Which = Annotated[str, typer.Argument(metavar="REPORT", help="Its id, or the first letters of it, a dash and its number: 77aa-1.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The ship's settings file.", show_default=False)]
-By = Annotated[str, typer.Option("--by", help="Who does it: it is written down.")]
 
 
 class Recipient(StrEnum):
@@ -114,51 +114,55 @@ def show_notices(
 def edit(
     which: Which,
     given: Annotated[list[str], typer.Argument(metavar="LINE=TEXT…", help=f"What to fill in: {', '.join(line.name for line in LINES)}.")],
-    by: By,
+    user: User,
     config: Config = None,
+    password_file: PasswordFile = None,
 ) -> None:
     """Fill in lines of a draft on the running ship's node; LINE= says that it is not known. An approval before is void."""
-    _wished(config, {"do": "edit", "report": which, "by": by, "given": _lines(given)})
+    _wished(Asking(config, user, password_file), {"do": "edit", "report": which, "given": _lines(given)})
 
 
 @report_app.command("drift")
 def drift(
     which: Which,
-    by: By,
+    user: User,
     wind: Wind = "",
     current: Current = "",
     forecast: ForecastFile = None,
     hours: Annotated[int, typer.Option("--hours", help="How long they drift.")] = 24,
     config: Config = None,
+    password_file: PasswordFile = None,
 ) -> None:
     """Fill in the line of the drift on the running ship's node, in this wind and current: from where the report says that they fell."""
     weather = [asdict(one) for one in weather_given(wind, current, forecast, at_ms=0).weather]
-    _wished(config, {"do": "drift", "report": which, "by": by, "weather": weather, "hours": hours})
+    _wished(Asking(config, user, password_file), {"do": "drift", "report": which, "weather": weather, "hours": hours})
 
 
 @report_app.command("drifting")
 def drifting(
     given: Annotated[list[str], typer.Argument(metavar="LINE=TEXT…", help="What is known of them, as for `edit`: number_lost=2.")],
-    by: By,
+    user: User,
     after: Annotated[
         str, typer.Option("--after", help="A report of the same sighting: this is its UPDATE, and says all else that it says.")
     ] = "",
     config: Config = None,
+    password_file: PasswordFile = None,
 ) -> None:
     """Draft a report of containers seen adrift, hers or not: where the ship is now, unless latitude_deg, longitude_deg, occurred_at say
     otherwise. It is approved and sent as any other."""
-    _wished(config, {"do": "drifting", "by": by, "given": _lines(given), "after": after})
+    _wished(Asking(config, user, password_file), {"do": "drifting", "given": _lines(given), "after": after})
 
 
 @report_app.command("approve")
 def approve(
     which: Which,
     version: Annotated[str, typer.Option("--version", help="What you read, as `landfall report show` ends with it.")],
-    by: By,
+    user: User,
     config: Config = None,
+    password_file: PasswordFile = None,
 ) -> None:
     """Approve what you read. Nothing is sent by that: send it by the ship's means, then write down to whom."""
-    _wished(config, {"do": "approve", "report": which, "by": by, "digest": version})
+    _wished(Asking(config, user, password_file), {"do": "approve", "report": which, "digest": version})
 
 
 @report_app.command("sent")
@@ -166,14 +170,18 @@ def sent(
     which: Which,
     to: Annotated[Recipient, typer.Option("--to", help="To whom.")],
     means: Annotated[str, typer.Option("--means", help="By what: VHF 16, Inmarsat-C, e-mail.")],
-    by: By,
+    user: User,
     name: Annotated[str, typer.Option("--name", help="Who that is: RCC Australia.")] = "",
     at: Annotated[str | None, typer.Option("--at", help="When (UTC): 2026-05-01T04:00:00.", show_default="now")] = None,
     config: Config = None,
+    password_file: PasswordFile = None,
 ) -> None:
     """Write down that an approved report went out; once for each recipient."""
     when = None if at is None else read_at_ms(at)
-    _wished(config, {"do": "sent", "report": which, "by": by, "to": _code(to), "means": means, "name": name, "sent_at_ms": when})
+    _wished(
+        Asking(config, user, password_file),
+        {"do": "sent", "report": which, "to": _code(to), "means": means, "name": name, "sent_at_ms": when},
+    )
 
 
 @report_app.command("acknowledged")
@@ -181,23 +189,27 @@ def acknowledged(
     which: Which,
     to: Annotated[Recipient, typer.Option("--to", help="To whom it was sent.")],
     who: Annotated[str, typer.Option("--who", help="Who of them acknowledged it.")],
-    by: By,
+    user: User,
     name: Annotated[str, typer.Option("--name", help="Who that is, as the sending names it.")] = "",
     at: Annotated[str | None, typer.Option("--at", help="When (UTC): 2026-05-01T04:00:00.", show_default="now")] = None,
     config: Config = None,
+    password_file: PasswordFile = None,
 ) -> None:
     """Write down that a recipient acknowledged a report that was sent."""
     when = None if at is None else read_at_ms(at)
-    wish = {"do": "acknowledged", "report": which, "by": by, "to": _code(to), "name": name, "who": who, "acknowledged_at_ms": when}
-    _wished(config, wish)
+    wish = {"do": "acknowledged", "report": which, "to": _code(to), "name": name, "who": who, "acknowledged_at_ms": when}
+    _wished(Asking(config, user, password_file), wish)
 
 
 @report_app.command("final")
 def final(
-    incident: Annotated[str, typer.Argument(help="The id of the incident, or of the sighting, whole.")], config: Config = None
+    incident: Annotated[str, typer.Argument(help="The id of the incident, or of the sighting, whole.")],
+    user: User,
+    config: Config = None,
+    password_file: PasswordFile = None,
 ) -> None:
     """Draft the FINAL report of an incident or a sighting, after a thorough inspection; its number is filled in with `edit`."""
-    _wished(config, {"do": "final", "incident": incident})
+    _wished(Asking(config, user, password_file), {"do": "final", "incident": incident})
 
 
 def _code(to: Recipient) -> To:
@@ -216,8 +228,18 @@ def _lines(given: list[str]) -> dict[str, str]:
     return lines
 
 
-def _wished(config: Path | None, wish: dict[str, Any]) -> None:
-    told = node_of("ship", config, HINT).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who asks which ship's node: her settings, the person's user name, and the file of the password, if not to be asked for."""
+
+    config: Path | None
+    user: str
+    password_file: Path | None
+
+
+def _wished(asking: Asking, wish: dict[str, Any]) -> None:
+    login = basic(asking.user, read_password(asking.password_file))
+    told = node_of("ship", asking.config, HINT, login).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
     say(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cargo.byhand import BY_REPORT, WORDS
+from landfall.logins import PasswordFile, User, basic, read_password
 from landfall.lognumbers import utc
 from landfall.processes import run_process
 from landfall.statuslines import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent
@@ -72,13 +73,15 @@ def decide(
     said: Annotated[
         SaidWord, typer.Argument(help="; ".join(f"{word}: {told}" for word, told in WORDS.items() if word not in BY_REPORT) + ".")
     ],
-    by: Annotated[str, typer.Option("--by", help="Who says it: it is written down.")],
+    user: User,
     note: Annotated[str, typer.Option("--note", help="What was seen, from where.")] = "",
+    password_file: PasswordFile = None,
     config: Config = None,
 ) -> None:
     """What a person aboard says of a silent or lost box: it is kept in the log, told ashore, and muster and alerts follow it."""
-    wish = {"container": container, "said": said.value, "by": by, "note": note}
-    told = node_of("ship", config or context.obj, DECIDE_HINT).answer("POST", "/ship/decide", wish, keys=("container", "said", "by"))
+    login = basic(user, read_password(password_file))
+    wish = {"container": container, "said": said.value, "note": note}
+    told = node_of("ship", config or context.obj, DECIDE_HINT, login).answer("POST", "/ship/decide", wish, keys=("container", "said", "by"))
     Console(highlight=False).print(f"{told['container']}: {WORDS[told['said']]}, says {told['by']}", markup=False)
 
 

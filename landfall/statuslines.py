@@ -16,6 +16,7 @@ from landfall.asking import Asked
 from landfall.lognumbers import utc
 from landfall.processes import settings_of
 from streams.budget import BYTES_A_MB
+from streams.credentials import operator_token
 
 TIMEOUT_S = 10.0
 KEYS = ("node", "link", "companions", "kept_here", "intake")
@@ -23,12 +24,17 @@ KEYS = ("node", "link", "companions", "kept_here", "intake")
 Told = Mapping[str, Any]
 
 
-def node_of(word: str, config: Path | None, hint: str) -> Asked:
-    """The door of the node that `landfall <word>` runs by these settings, to be asked; `hint`: what to do when it refuses."""
+def node_of(word: str, config: Path | None, hint: str, login: str | None = None) -> Asked:
+    """The door of the node that `landfall <word>` runs by these settings, to be asked; `hint`: what to do when it refuses.
+
+    `login`: the `Authorization` header of a person; without one it is asked as its own user on this machine. Raises RetryLater where the
+    node does not run.
+    """
     settings: Any = settings_of(word, config)
     node = settings.node
-    url, token = f"http://{node.host}:{node.port}", node.token.get_secret_value()
-    return Asked(f"'{node.node}'", url, start_it=f"start it with `landfall {word}`", refused=hint, timeout_s=TIMEOUT_S, token=token)
+    shown = login or f"Bearer {operator_token(node.folder)}"
+    url = f"http://{node.host}:{node.port}"
+    return Asked(f"'{node.node}'", url, start_it=f"start it with `landfall {word}`", refused=hint, timeout_s=TIMEOUT_S, shown=shown)
 
 
 def show(told: Told, as_json: bool, lines: Callable[[Told], Iterable[str]], tables: Iterable[Table]) -> None:

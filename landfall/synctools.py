@@ -19,6 +19,7 @@ from landfall.processes import settings_of
 from landfall.prooftools import signed_keys
 from landfall.writingout import Format, check_output, whole_file
 from streams.codec import BlockCodec
+from streams.credentials import operator_token
 from streams.definitions import Definitions
 from streams.errors import Misuse, RetryLater
 from streams.link.door import AdmitDoor, WireGone
@@ -136,7 +137,7 @@ class _Door:
 
     def __init__(self, settings: NodeSettings, log: LogReader) -> None:
         self._log = log
-        self._door = AdmitDoor(f"http://{settings.host}:{settings.port}", settings.token.get_secret_value())
+        self._door = AdmitDoor(f"http://{settings.host}:{settings.port}", operator_token(settings.folder))
 
     def admit(self, blocks: list[bytes], bringer: str) -> int:
         return self._door.admit(blocks, bringer=bringer)

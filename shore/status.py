@@ -7,15 +7,16 @@ from typing import Any
 from aiohttp import web
 
 from intake.serving import Intake
+from streams.node.guard import Need
 from streams.node.node import Node
 
 
 class Status:
-    """`GET /port`, of a port's node and of headquarters', which has no sensors; it wants the node's token."""
+    """`GET /port`, of a port's node and of headquarters', which has no sensors."""
 
     def __init__(self, node: Node, intake: Intake) -> None:
         self._node, self._intake = node, intake
-        node.app.router.add_get("/port", self._port)
+        node.guard.route("GET", "/port", self._port, Need("consume", "metrics"))
 
     async def _port(self, request: web.Request) -> web.Response:
         settings, links = self._node.settings, self._node.links

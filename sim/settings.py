@@ -164,7 +164,7 @@ class SimSettings(SettingsTable):
 class ReplaySettings(WorkSettings):
     """A replay of recorded readings through one intake. `speed` 0: as fast as acknowledgements allow.
 
-    `door`, a node's URL (`http://host:port`), and `token`, what local processes show there, are for metrics and failures; without a door
+    `door`, a node's URL (`http://host:port`), and `token`, that of a credential there, are for metrics and failures; without a door
     they are not sent.
     """
 

@@ -67,8 +67,8 @@ def given(hint: str) -> BeforeValidator:
 
 GivenPath = Annotated[Path, given('write a path, like "/var/lib/landfall"')]
 """The path of a file or a folder. An empty text would be the working folder."""
-Token = Annotated[SecretStr, given("write the node's token, the same for the node and for those who ask at its door")]
-"""What local processes show at a node's door."""
+Token = Annotated[SecretStr, given("write the token that `landfall credential add` gives at that node")]
+"""What a process shows at a node's door: its own, of a credential of that node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import tomli_w
 
+from bench.credentials import allow_all
 from bench.duel.side import wait_until
 from bench.ports import free_ports
 from bench.proc import cpu_s
@@ -63,6 +64,7 @@ class StationNode:
     def __post_init__(self) -> None:
         self.port, self.mqtt_port = free_ports(2)
         url = f"http://127.0.0.1:{self.port}"
+        allow_all(self.folder / self.name, _token(self.name))
         self.writer, self.reader = AppendDoor(url, _token(self.name)), ReadDoor(url, _token(self.name), timeout_s=120)
         self._config, self._words = self.folder / f"{self.name}.toml", self.folder / f"{self.name}.txt"
         self._process: subprocess.Popen[bytes] | None = None
@@ -87,7 +89,6 @@ class StationNode:
             "identity": _identity(self.name),
             "folder": str(self.folder / self.name),
             "port": self.port,
-            "token": _token(self.name),
             "metrics_every_s": METRICS_EVERY_S,
             "known": [_known(other, self.name, self.folder) for other in self.others if other != self.name],
             "peers": [

@@ -4,8 +4,8 @@ import { alertsPage, bayPanel, linkPage, lossPage, musterPage } from "/console/p
 
 const POLL_MS = 2000;
 const ANSWER_MS_MAX = 10000;
-const TOKEN = "landfall.token";
-const NAME = "landfall.name";
+const LOGIN = "landfall.login";
+const USER = "landfall.user";
 const PAGES = { muster: "Muster", alerts: "Alerts", loss: "Loss", link: "Link & backlog" };
 
 export const seen = { page: "muster", board: null, bay: null, box: null, ship: null, report: null, bayBoxes: null, bring: null, said: null, wrong: null };
@@ -95,17 +95,18 @@ export function when(atMs) {
   return h("span", { class: "num" }, `${moment(atMs)} · `, h("span", { at: atMs }, ago(atMs)));
 }
 
-export const myName = () => sessionStorage.getItem(NAME) || "";
+/** The name and rank that the node writes down with what is done here. */
+export const myName = () => seen.board?.you || "";
 
 /** What the node answers. Throws an Error with its own sentence where it refuses. */
 export async function ask(path, body = null) {
-  const how = { headers: { Authorization: `Bearer ${sessionStorage.getItem(TOKEN) || ""}` }, signal: AbortSignal.timeout(ANSWER_MS_MAX), cache: "no-store" };
+  const how = { headers: { Authorization: `Basic ${sessionStorage.getItem(LOGIN) || ""}` }, signal: AbortSignal.timeout(ANSWER_MS_MAX), cache: "no-store" };
   if (body) Object.assign(how, { method: "POST", body: JSON.stringify(body) });
   const answer = await fetch(path, how);
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({}));
   if (answer.status === 401) {
-    leave("The token is not this node's: log in with the one of its settings.");
+    leave("This user name and password are not known here. Whoever looks after the node gives them: landfall credential add.");
   }
   throw new Error(told.problem || `the node answered ${answer.status}`);
 }
@@ -157,7 +158,7 @@ async function latest() {
 }
 
 async function look() {
-  if (!sessionStorage.getItem(TOKEN)) return;
+  if (!sessionStorage.getItem(LOGIN)) return;
   try {
     const board = await (await ask("/ship/board")).json();
     const bay = seen.page === "muster" && seen.bay ? await bayOf(seen.bay, board) : null;
@@ -182,7 +183,7 @@ async function bayOf(bay, board) {
 
 function leave(why = null) {
   if (!why) typed.clear();
-  sessionStorage.removeItem(TOKEN);
+  sessionStorage.removeItem(LOGIN);
   Object.assign(seen, { board: null, wrong: why, said: null, whole: null });
   draw(true);
 }
@@ -196,7 +197,7 @@ function draw(always) {
     shown = news;
     const key = document.activeElement?.dataset?.key;
     const unfolded = [...app.querySelectorAll("details[open] > summary")].map((one) => one.dataset.key);
-    app.replaceChildren(...(sessionStorage.getItem(TOKEN) ? frame() : [login()]));
+    app.replaceChildren(...(sessionStorage.getItem(LOGIN) ? frame() : [login()]));
     for (const one of unfolded) app.querySelector(`summary[data-key="${CSS.escape(one || "")}"]`)?.parentElement.setAttribute("open", "");
     if (key) app.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
     const wanted = seen.bring && app.querySelector(seen.bring);
@@ -227,20 +228,23 @@ function banner() {
   place.hidden = !trouble;
 }
 
+/** User name and password as HTTP's Basic wants them: base64 of their UTF-8. */
+const basic = (user, password) => btoa(String.fromCharCode(...new TextEncoder().encode(`${user}:${password}`)));
+
 function login() {
-  const name = h("input", { name: "name", required: true, maxlength: 200, autocomplete: "name", value: myName(), key: "name" });
-  const token = h("input", { name: "token", required: true, type: "password", autocomplete: "current-password", key: "token" });
+  const user = h("input", { name: "user", required: true, maxlength: 100, pattern: "[^:]+", autocomplete: "username", value: sessionStorage.getItem(USER) || "", key: "user" });
+  const password = h("input", { name: "password", required: true, type: "password", autocomplete: "current-password", key: "password" });
   const enter = async (event) => {
     event.preventDefault();
-    sessionStorage.setItem(NAME, name.value.trim());
-    sessionStorage.setItem(TOKEN, token.value.trim());
+    sessionStorage.setItem(USER, user.value.trim());
+    sessionStorage.setItem(LOGIN, basic(user.value.trim(), password.value));
     seen.wrong = null;
     await latest();
     draw(true);
   };
-  return h("form", { class: "login", onsubmit: enter }, h("h1", {}, "Landfall console"), h("p", { class: "muted" }, "Served by this ship's own node. Nothing leaves the ship but what her links carry."),
+  return h("form", { class: "login", onsubmit: enter }, h("h1", {}, "Landfall console"), h("p", { class: "muted" }, "Served by the ship's own node. What you do is written down with your name."),
     seen.wrong && h("p", { class: "wrong", role: "alert" }, seen.wrong),
-    h("label", {}, h("span", {}, "Your name: it is written down with what you do"), name), h("label", {}, h("span", {}, "The node's token"), token), h("button", { class: "main" }, "Log in"));
+    h("label", {}, h("span", {}, "User name"), user), h("label", {}, h("span", {}, "Password"), password), h("button", { class: "main" }, "Log in"));
 }
 
 function frame() {

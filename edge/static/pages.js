@@ -100,7 +100,7 @@ function sayForm(box) {
   const note = field("input", { maxlength: 200, key: `note-${box.container}`, placeholder: "what was seen, from where" });
   const say = (said) => () => {
     if (said === "gone" && !confirm(`${box.container}: a count was taken and it is not aboard?`)) return;
-    act(`${box.container}: “${SAID[said]}” is written down, by ${myName()}.`, () => ask("/ship/decide", { container: box.container, said, by: myName(), note: note.value }), `note-${box.container}`);
+    act(`${box.container}: “${SAID[said]}” is written down, by ${myName()}.`, () => ask("/ship/decide", { container: box.container, said, note: note.value }), `note-${box.container}`);
   };
   return h("div", { class: "stackv" }, h("h3", {}, "What you know of it"), h("label", {}, h("span", {}, "Note (may be empty)"), note),
     box.may_say.map((said) => h("button", { key: `say-${said}`, class: said === "gone" ? "grave" : "", onclick: say(said) }, SAID[said])), h("p", { class: "small muted" }, `Written down as said by ${myName()}, and told ashore.`));
@@ -125,7 +125,7 @@ export function alertsPage(board) {
 }
 
 const acknowledge = (alerts) => act(`Acknowledged by ${myName()}: ${count(alerts.length)} alert${alerts.length === 1 ? "" : "s"}.`, async () => {
-  for (const one of alerts) await ask("/ship/acknowledge", { alert: one.alert_id, by: myName() });
+  for (const one of alerts) await ask("/ship/acknowledge", { alert: one.alert_id });
 });
 
 function noted(one) {
@@ -200,7 +200,7 @@ function sightingForm() {
   const draft = (event) => {
     event.preventDefault();
     document.activeElement.blur();
-    act("A report of containers seen adrift is drafted: read it, add what is known, approve it.", () => ask("/ship/report", { do: "drifting", by: myName(), given: { number_lost: number.value, description: what.value } }), "adrift-");
+    act("A report of containers seen adrift is drafted: read it, add what is known, approve it.", () => ask("/ship/report", { do: "drifting", given: { number_lost: number.value, description: what.value } }), "adrift-");
   };
   return h("form", { class: "panel row", onsubmit: draft, "aria-label": "Containers seen adrift" }, h("h2", { class: "grow" }, "Containers seen adrift, ours or not"), number, what, h("button", { key: "adrift" }, "Draft a report"));
 }
@@ -212,7 +212,7 @@ function reportsPanel(incident, board) {
   const open = last && last.kind !== "FINAL" && (last.state === "approved" || last.state === "sent");
   const chosen = reports.find((one) => one.report_id === seen.report);
   return h("section", { class: "panel stackv" },
-    h("div", { class: "row" }, h("h2", { class: "grow" }, incident.adrift ? "Report of containers seen adrift" : "Loss report"), incident.adrift && open ? h("button", { key: `update-${incident.incident_id}`, onclick: () => act("An UPDATE is drafted: say what is new, approve it.", () => ask("/ship/report", { do: "drifting", by: myName(), given: {}, after: last.report_id })) }, "Draft an UPDATE") : null, sent && (!incident.adrift || open) ? h("button", { key: `final-${incident.incident_id}`, onclick: () => act("The FINAL is drafted.", () => ask("/ship/report", { do: "final", incident: incident.incident_id })) }, "Draft the FINAL") : null),
+    h("div", { class: "row" }, h("h2", { class: "grow" }, incident.adrift ? "Report of containers seen adrift" : "Loss report"), incident.adrift && open ? h("button", { key: `update-${incident.incident_id}`, onclick: () => act("An UPDATE is drafted: say what is new, approve it.", () => ask("/ship/report", { do: "drifting", given: {}, after: last.report_id })) }, "Draft an UPDATE") : null, sent && (!incident.adrift || open) ? h("button", { key: `final-${incident.incident_id}`, onclick: () => act("The FINAL is drafted.", () => ask("/ship/report", { do: "final", incident: incident.incident_id })) }, "Draft the FINAL") : null),
     h("p", { class: "muted small" }, "The ship drafts, the master approves and sends by the ship's own means, then writes down to whom. Nothing sends itself."),
     reports.length ? h("div", { class: "row" }, reports.map((one) => h("button", { key: `report-${one.report_id}`, "aria-pressed": String(one === chosen), class: one === chosen ? "main" : "", onclick: () => show({ report: one.report_id }) }, `${one.number}. ${one.kind} · ${one.state}`))) : h("p", { class: "late" }, "It is being drafted."),
     chosen && seen.whole?.report_id === chosen.report_id ? reportPanel(seen.whole) : null);
@@ -241,7 +241,7 @@ function receipt(report, sending) {
   const keep = (event) => {
     event.preventDefault();
     document.activeElement.blur();
-    act(`Written down: acknowledged by ${whom}.`, () => ask("/ship/report", { do: "acknowledged", report: report.report_id, by: myName(), to: sending.to, name: sending.name, who: who.value }), key);
+    act(`Written down: acknowledged by ${whom}.`, () => ask("/ship/report", { do: "acknowledged", report: report.report_id, to: sending.to, name: sending.name, who: who.value }), key);
   };
   return h("form", { class: "row", onsubmit: keep, "aria-label": `Receipt of ${whom}` }, who, h("button", { key: `receipt-${sending.to}-${sending.name}` }, "Acknowledged now"));
 }
@@ -255,7 +255,7 @@ function actOn(report, not, done, work, ...fields) {
   return act(done, work, ...fields);
 }
 
-const approve = (report) => actOn(report, "Not approved", `Approved by ${myName()}. Nothing is sent by that.`, () => ask("/ship/report", { do: "approve", report: report.report_id, by: myName(), digest: report.digest }));
+const approve = (report) => actOn(report, "Not approved", `Approved by ${myName()}. Nothing is sent by that.`, () => ask("/ship/report", { do: "approve", report: report.report_id, digest: report.digest }));
 
 function linesForm(report) {
   const fixed = report.state === "sent";
@@ -277,7 +277,7 @@ function linesForm(report) {
     const given = Object.fromEntries(inputs.filter(([, before, holds]) => holds.value !== before).map(([name, , holds]) => [name, holds.value]));
     if (!Object.keys(given).length) return show({ wrong: "Nothing was changed: change a line, then keep it." });
     document.activeElement.blur();
-    act(`Kept as given by ${myName()}: ${Object.keys(given).length} line${Object.keys(given).length === 1 ? "" : "s"}.`, () => ask("/ship/report", { do: "edit", report: report.report_id, by: myName(), given }), linesOf(report));
+    act(`Kept as given by ${myName()}: ${Object.keys(given).length} line${Object.keys(given).length === 1 ? "" : "s"}.`, () => ask("/ship/report", { do: "edit", report: report.report_id, given }), linesOf(report));
   };
   const takeBack = () => {
     forget(linesOf(report));
@@ -296,7 +296,7 @@ function driftForm(report) {
     event.preventDefault();
     document.activeElement.blur();
     const weather = { at_ms: 0, wind_speed_ms: Number(wind.value), wind_from_deg: Number(from.value), current_speed_ms: Number(current.value), current_towards_deg: Number(towards.value) };
-    act("The drift is filled in, in the wind and the current that you gave.", () => ask("/ship/report", { do: "drift", report: report.report_id, by: myName(), weather: [weather] }), "drift-");
+    act("The drift is filled in, in the wind and the current that you gave.", () => ask("/ship/report", { do: "drift", report: report.report_id, weather: [weather] }), "drift-");
   };
   return h("form", { class: "row", onsubmit: fill, "aria-label": "Drift in a wind and a current of your own" }, [["Wind, m/s", wind], ["from, degrees", from], ["Current, m/s", current], ["to, degrees", towards]].map(([title, field]) => h("label", { class: "grow" }, h("span", {}, title), field)), h("button", { key: "drift" }, "Fill in the drift, 24 h"));
 }
@@ -309,7 +309,7 @@ function sentForm(report) {
   const keep = (event) => {
     event.preventDefault();
     document.activeElement.blur();
-    const sent = { do: "sent", report: report.report_id, by: myName(), to: to.value, name: name.value, means: means.value, ...(at.value ? { sent_at_ms: Date.parse(`${at.value}Z`) } : {}) };
+    const sent = { do: "sent", report: report.report_id, to: to.value, name: name.value, means: means.value, ...(at.value ? { sent_at_ms: Date.parse(`${at.value}Z`) } : {}) };
     actOn(report, "Not written down", `Written down: sent to ${RECIPIENTS[to.value]}.`, () => ask("/ship/report", sent), "sent-");
   };
   const fields = [["It went to", to], ["who that is", name], ["by what means", means], ["when, UTC (empty: now)", at]].map(([title, one]) => h("label", { class: "grow" }, h("span", {}, title), one));

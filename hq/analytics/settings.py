@@ -19,7 +19,7 @@ class AnalyticsSettings(WorkSettings):
     `log_dir`: headquarters' log, the folder `log` of its node's. `tables_dir`: where its Delta tables are (a folder, or an object store's
     URL);
     `checkpoint_dir` belongs to them: move or delete both or neither. `scratch_dir`: where Spark may spill. `door`: the node's URL
-    (`http://host:port`), and `token`: what local processes show there. `clock`: "wall", or the URL of the fleet's clock. `places`: node
+    (`http://host:port`), and `token`: that of a credential there. `clock`: "wall", or the URL of the fleet's clock. `places`: node
     name → `ship/<imo>` or `quay/<locode>`, where that node's sensors are. `records_max`: of one micro-batch; `request_records_max`: of one
     request at the door. `trigger_ms`: micro-batches begin at most so often; `settle_interval_s`: how often hourly aggregates and the table
     of states are brought up to date; `compact_interval_s`: how often small files are joined. Intervals are of the wall's clock.

@@ -16,9 +16,9 @@ class ApiSettings(TellingSettings):
 
     `database_url`: the serving database, which the projector makes; as with the projector, by default the SQLite file `serving.db` in the
     folder it is started in. `accounts`: the accounts' own SQLite file, never dropped with it.
-    `log`, `door`, `token`: headquarters' log (the folder `log` of its node's), its node's URL (`http://host:port`) and what local processes
-    show there; the registry and acknowledgements are written through it. `clock`: "wall", or the URL of a clock that serves the fleet's
-    time as JSON; `control`: the URL at which it is moved (none: it can not be).
+    `log`, `door`, `token`: headquarters' log (the folder `log` of its node's), its node's URL (`http://host:port`) and the token of a
+    credential there, through which the registry and acknowledgements are written. `clock`: "wall", or the URL of a clock that serves the
+    fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be).
     `token_lifetime_s` is of the wall's clock. `track_points_max`: of a ship's tail on the map.
     """
 

@@ -52,7 +52,7 @@ class FanoutSettings(WorkSettings):
     all who may read; a right that is not named here is taken away at the next start.
     New topics get `partitions`, `replication` and `retention_ms`,
     and `min_insync`: how many of the copies must have a message before it counts as written.
-    `door`, the node's URL (`http://host:port`), and `token`, what local processes show there, are for metrics and failures; without a door
+    `door`, the node's URL (`http://host:port`), and `token`, that of a credential there, are for metrics and failures; without a door
     they are not sent. `clock`: "wall", or the URL of a clock that serves the fleet's time. Intervals and time-outs are of the wall's clock.
     """
 
@@ -116,7 +116,7 @@ class KafkaBrokerSettings(WorkSettings):
     `folder` is its own; `username` and `password` are its super user, settled when the folder is first used: that password is known to
     everybody, and is for doors of this machine alone. `doors` take clients with
     SCRAM logins; `broker_port` and `controller_port` are of 127.0.0.1, for the broker's words with itself. `door`, a node's URL
-    (`http://host:port`), and `token`, what local processes show there, are for metrics and failures; without a door they are not sent.
+    (`http://host:port`), and `token`, that of a credential there, are for metrics and failures; without a door they are not sent.
     """
 
     folder: GivenPath = Path(".run/broker")

@@ -15,7 +15,7 @@ class ProjectorSettings(WorkSettings):
 
     `log` is headquarters' log, the folder `log` of its node's; `database_url` an SQLAlchemy address (`sqlite:////path/serving.db`,
     `postgresql+psycopg://user@host/landfall`) of a database this process may drop and make: by default the SQLite file `serving.db` in the
-    folder it is started in. `door` is the node's URL (`http://host:port`) and `token` what local processes show there, for metrics and
+    folder it is started in. `door` is the node's URL (`http://host:port`) and `token` that of a credential there, for metrics and
     exceptions; without a door they are not sent. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON. `places`:
     node name → `ship/<imo>` or `quay/<locode>`, where that node's sensors are. Intervals are of the wall's clock.
     """

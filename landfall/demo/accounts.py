@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from hq.api.accounts import Account, Accounts
-from landfall.demo.fleet import SHIP_NODES, Fleet, Secrets, accounts_file
+from landfall.demo.fleet import PASSWORD, SHIP_NODES, Fleet, accounts_file
+from landfall.demo.secrets import Secrets
 from sim.companies import DUCKWORKS, KANTO, MERLION, SOUTHERN
 
 PEOPLE: tuple[tuple[Account, str], ...] = (
-    (Account("operations", "operations", "Fleet operations, Los Angeles"), "landfall-demo"),
-    *((Account(one.id, "customer", one.name, customer=one.id), "landfall-demo") for one in (DUCKWORKS, KANTO, MERLION, SOUTHERN)),
-    *((Account(node, "crew", f"Crew of {ship.name}", ship=ship.imo), "landfall-demo") for node, ship in SHIP_NODES.items()),
+    (Account("operations", "operations", "Fleet operations, Los Angeles"), PASSWORD),
+    *((Account(one.id, "customer", one.name, customer=one.id), PASSWORD) for one in (DUCKWORKS, KANTO, MERLION, SOUTHERN)),
+    *((Account(node, "crew", f"Crew of {ship.name}", ship=ship.imo), PASSWORD) for node, ship in SHIP_NODES.items()),
 )
 """Accounts and their passwords: of a demo on this machine only."""
 

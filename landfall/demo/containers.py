@@ -13,7 +13,8 @@ import tomli_w
 
 from intake.routes import SUBSCRIPTIONS
 from landfall.demo.accounts import add_accounts
-from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, SHIP_NODES, Fleet, Secrets, Story, Table, told_through_hq, write_settings
+from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, SHIP_NODES, Fleet, Story, Table, told_through_hq, write_settings
+from landfall.demo.secrets import Secrets
 from sim.companies import DUCKWORKS, KANTO, MERLION, SOUTHERN
 
 PROCESSES = ("sim", HQ, *QUAYS, *SHIP_NODES, "analytics", "projector", "api", "dashboards", "fanout", "kafka", "mosquitto")
@@ -53,7 +54,7 @@ def kafka_settings(fleet: Fleet, kept: Secrets) -> Table:
         "doors": [inside, outside],
         "host": fleet.listen,
         "health_port": KAFKA_HEALTH,
-        **told_through_hq(fleet, kept),
+        **told_through_hq(fleet, kept, "kafka"),
     }
 
 
@@ -67,7 +68,7 @@ def fanout_settings(fleet: Fleet, kept: Secrets) -> Table:
         "readers": [{"username": name, "password": READER_PASSWORD, "streams": streams} for name, streams in readers.items()],
         "host": fleet.listen,
         "health_port": FANOUT_HEALTH,
-        **told_through_hq(fleet, kept),
+        **told_through_hq(fleet, kept, "fanout"),
     }
 
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import tomli_w
 
 from hq.serving.address import file_address
 from landfall.demo import ports
 from landfall.demo.processes import Program
+from landfall.demo.secrets import Secrets
 from sim.places import PORTS
 from sim.settings import CADENCES
 from sim.voyages import SHIPS
-from streams.errors import Corrupt
+from streams.access import CREW
+from streams.credentials import CredentialFile
 from streams.node.proving import public_key
+from streams.passwords import hash_password
 
 HQ, SIM, REPLAY = "hq", "sim", "replay"
 QUAYS = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD"}
@@ -33,7 +32,15 @@ RING = (("tokyo", "singapore"), ("singapore", "sydney"), ("sydney", "tokyo"))
 RANK_HQ, RANK_NODE, RANK_USER = range(3)
 """Headquarters' node ends last, the other nodes before it, and first whoever works with a node's log or door."""
 GATEWAY_USER = "gateways"
-TOKEN_BYTES = 24
+OF_ITSELF = ("metrics", "exceptions")
+AT_HQ: Mapping[str, tuple[str, ...]] = {
+    "analytics": (*OF_ITSELF, "alerts", "customers/*", "hours", "states"),
+    "api": (*OF_ITSELF, "aboard/*", "alerts", "registry", "reports"),
+    **dict.fromkeys(("projector", SIM, REPLAY, "fanout", "kafka", "demo"), OF_ITSELF),
+}
+"""What each process beside headquarters' node may write there. None may read there, and the pages have nothing to do with it."""
+MASTER, PASSWORD = "user:master", "landfall-demo"
+"""Who may log in at a ship's console, and the password of all people: of a demo on this machine only."""
 WAITING_EVERY_S = 5.0
 """Often: at the demo's speed it is hours at sea."""
 Table = dict[str, Any]
@@ -132,37 +139,6 @@ class Fleet:
         return self.folder / "settings"
 
 
-class Secrets:
-    """Tokens and passwords of one demo, made once and kept in a file only its owner reads."""
-
-    def __init__(self, path: Path, *, fresh: bool = False) -> None:
-        """`fresh`: what lies at `path` is not read. Raises Corrupt when it is read and holds no secrets: empty, or no JSON of them."""
-        self._path = path
-        self._known: dict[str, str] = {}
-        if not fresh and path.exists():
-            try:
-                self._known = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
-            except msgspec.DecodeError as problem:
-                raise Corrupt(f"{path} holds no secrets: {problem}", hint="begin anew with --fresh") from None
-
-    def of(self, name: str) -> str:
-        """The secret of this name, made on first use."""
-        if name not in self._known:
-            self._known[name] = secrets.token_urlsafe(TOKEN_BYTES)
-        return self._known[name]
-
-    def keep(self) -> None:
-        """Write them down durably: after a power cut the file holds these or those of before."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self._path.with_suffix(".unfinished")
-        unfinished.touch(mode=0o600)
-        with unfinished.open("w") as file:
-            json.dump(self._known, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, self._path)
-
-
 def write_settings(fleet: Fleet) -> dict[str, Path]:
     """Write the secrets and a TOML file for every process and for `landfall sim replay`; returns their name → file.
 
@@ -175,10 +151,11 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
         "analytics": analytics_settings(fleet, kept),
         "projector": projector_settings(fleet, kept),
         "api": api_settings(fleet, kept),
-        "dashboards": dashboards_settings(fleet, kept),
+        "dashboards": dashboards_settings(fleet),
         SIM: sim_settings(fleet, kept),
         REPLAY: replay_settings(fleet, kept),
     }
+    write_credentials(fleet, kept)
     kept.keep()
     fleet.settings_folder.mkdir(parents=True, exist_ok=True)
     files = {}
@@ -187,6 +164,17 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
         files[name].touch(mode=0o600)
         files[name].write_text(tomli_w.dumps(table))
     return files
+
+
+def write_credentials(fleet: Fleet, kept: Secrets) -> None:
+    """Write what each process may do at headquarters' node, and who may log in at the ships' consoles. Again: nothing changes."""
+    file = CredentialFile(fleet.folder / HQ)
+    for process, streams in AT_HQ.items():
+        file.give_token(f"user:{process}", {"produce": streams}, kept.of(f"{process} at {HQ}"))
+    for node, ship in SHIP_NODES.items():
+        file = CredentialFile(fleet.folder / node)
+        if MASTER not in {one.principal for one in file.read()}:
+            file.give_password(MASTER, CREW, f"Master of the {ship.name}", hash_password(PASSWORD))
 
 
 def programs(fleet: Fleet, files: Mapping[str, Path]) -> list[Program]:
@@ -232,7 +220,6 @@ def node_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
         "folder": str(fleet.folder / node),
         "host": fleet.listen,
         "port": fleet.doors.node[node],
-        "token": kept.of(f"door {node}"),
         "clock": fleet.clock_url,
         "known": [known(fleet, kept, other, node) for other in strangers if other != node],
     }
@@ -300,9 +287,9 @@ def port_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
     return {"node": settings, "intake": intake_settings(fleet, kept, node), "watch": {"quay_interval_ms": quay_interval_ms}}
 
 
-def told_through_hq(fleet: Fleet, kept: Secrets) -> Table:
-    """Where a process beside headquarters' node tells of itself, and whose time it goes by."""
-    return {"door": fleet.node_url(HQ), "token": kept.of(f"door {HQ}"), "clock": fleet.clock_url}
+def told_through_hq(fleet: Fleet, kept: Secrets, process: str) -> Table:
+    """Where a process beside headquarters' node tells of itself, by which token of its own, and whose time it goes by."""
+    return {"door": fleet.node_url(HQ), "token": kept.of(f"{process} at {HQ}"), "clock": fleet.clock_url}
 
 
 def analytics_settings(fleet: Fleet, kept: Secrets) -> Table:
@@ -312,7 +299,7 @@ def analytics_settings(fleet: Fleet, kept: Secrets) -> Table:
         "tables_dir": str(fleet.folder / "tables"),
         "checkpoint_dir": str(fleet.folder / "checkpoint"),
         "scratch_dir": str(fleet.folder / "scratch"),
-        **told_through_hq(fleet, kept),
+        **told_through_hq(fleet, kept, "analytics"),
         "places": places(),
         "host": fleet.listen,
         "health_port": fleet.doors.analytics,
@@ -327,7 +314,7 @@ def projector_settings(fleet: Fleet, kept: Secrets) -> Table:
         "places": places(),
         "host": fleet.listen,
         "health_port": fleet.doors.projector,
-        **told_through_hq(fleet, kept),
+        **told_through_hq(fleet, kept, "projector"),
     }
 
 
@@ -338,7 +325,7 @@ def api_settings(fleet: Fleet, kept: Secrets) -> Table:
         "accounts": str(accounts_file(fleet)),
         "log": str(fleet.folder / HQ / "log"),
         "door": fleet.node_url(HQ),
-        "token": kept.of(f"door {HQ}"),
+        "token": kept.of(f"api at {HQ}"),
         "jwt_secret": kept.of("jwt") + kept.of("jwt, more"),
         "host": fleet.listen,
         "port": fleet.doors.api,
@@ -347,13 +334,13 @@ def api_settings(fleet: Fleet, kept: Secrets) -> Table:
     }
 
 
-def dashboards_settings(fleet: Fleet, kept: Secrets) -> Table:
+def dashboards_settings(fleet: Fleet) -> Table:
     """The pages over the API."""
     return {
         "api_url": fleet.api_url,
         "host": fleet.listen,
         "port": fleet.doors.pages,
-        **told_through_hq(fleet, kept),
+        "clock": fleet.clock_url,
     }
 
 
@@ -363,7 +350,7 @@ def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
         "data": str(fleet.folder / "sim"),
         "intakes": [sensors_door(fleet, kept, node) for node in places()],
         "api": {"url": fleet.api_url, "username": "clerk", "password": kept.of("clerk's password")},
-        "metrics": {"url": fleet.node_url(HQ), "token": kept.of(f"door {HQ}")},
+        "metrics": {"url": fleet.node_url(HQ), "token": kept.of(f"{SIM} at {HQ}")},
         "seed": fleet.story.seed,
         "boxes": fleet.story.boxes,
         "cadence": fleet.story.cadence,
@@ -375,7 +362,7 @@ def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 def replay_settings(fleet: Fleet, kept: Secrets) -> Table:
     """Recorded readings through a ship's intake, beside her own sensors."""
-    return {"intake": sensors_door(fleet, kept, REPLAYED_ON), **told_through_hq(fleet, kept)}
+    return {"intake": sensors_door(fleet, kept, REPLAYED_ON), **told_through_hq(fleet, kept, REPLAY)}
 
 
 def sensors_door(fleet: Fleet, kept: Secrets, node: str) -> Table:

@@ -28,8 +28,9 @@ from hq.running import TellingSettings, running
 from hq.telling import Teller
 from landfall.demo import FOLDER, ports
 from landfall.demo.accounts import PEOPLE, add_accounts
-from landfall.demo.fleet import SIM, Doors, Fleet, Secrets, Story, programs, sim_settings, told_through_hq, write_settings
+from landfall.demo.fleet import SIM, Doors, Fleet, Story, programs, sim_settings, told_through_hq, write_settings
 from landfall.demo.processes import SEE_LOG, Program, Supervisor
+from landfall.demo.secrets import Secrets
 from landfall.simtools import CLOCK_URL
 from sim.progress import load_progress
 from sim.settings import SimSettings
@@ -87,7 +88,7 @@ class Demo:
             undo.pop_all()
 
     def _begin_to_tell(self) -> None:
-        settings = TellingSettings.model_validate(told_through_hq(self.fleet, Secrets(self.fleet.folder / "secrets.json")))
+        settings = TellingSettings.model_validate(told_through_hq(self.fleet, Secrets(self.fleet.folder / "secrets.json"), "demo"))
         self._teller = self._told.enter_context(running(self.metrics, settings, self._standing)).teller
 
     def _standing(self) -> dict[str, Any]:

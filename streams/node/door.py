@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, cast, get_args
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
+from streams.access import may
 from streams.arrow_ipc import read_ipc
 from streams.block import Block
 from streams.clock import Clock
@@ -29,6 +30,7 @@ from streams.link.wire import Wire
 from streams.log import Append, Appended, Log
 from streams.logs.tables import INT64_MAX, INT64_MIN
 from streams.node.following import Ask, Following
+from streams.node.guard import OPEN, Guard, Need, must, principal_of, problem_response
 from streams.node.links import Links
 from streams.node.losing import Losing, losing
 from streams.node.originating import OF_ITSELF, Originating
@@ -45,9 +47,7 @@ from streams.words import Origin, Position, check_stream, check_topic
 
 ROWS = 10_000
 HEALTH_FOR_ALL = ("ready", "waits_for", "node", "role")
-"""What /healthz tells without the node's token."""
-OPEN_PATHS = web.AppKey("open_paths", frozenset[str])
-"""Paths that the door shows to anybody, beside its own: pages that hold nothing of the node's."""
+"""What /healthz tells without a credential."""
 WAIT_MS_MAX = 30_000
 """How long an answer of /follow that has nothing is held back for something to come."""
 
@@ -108,54 +108,51 @@ class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Door:
-    """The routes of one node. All but /healthz, /sync and `app[OPEN_PATHS]` want the node's own token; /sync wants the peer's."""
+    """The routes of one node, and what each needs of its caller (docs/security.md). /sync is for peers, whom `Links.who` knows."""
 
-    def __init__(self, node: Served) -> None:
-        self._node = node
+    def __init__(self, node: Served, guard: Guard) -> None:
+        self._node, self._guard = node, guard
         self._following = Following(node.definitions, node.clock)
 
     def mount(self, app: web.Application) -> None:
-        """Add the routes, and the check of tokens and errors that all routes of `app` share."""
-        app[OPEN_PATHS] = frozenset()
-        app.middlewares.append(self._guard)
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/sync", self._sync)
-        app.router.add_post("/append", self._append)
-        app.router.add_post("/admit", self._admit)
-        app.router.add_post("/lose/{stream:.+}", self._lose)
-        app.router.add_get("/streams", self._streams)
-        app.router.add_get("/ledger/{stream:.+}", self._ledger)
-        app.router.add_get("/read/{stream:.+}", self._read)
-        app.router.add_post("/follow/{stream:.+}", self._follow)
-        app.router.add_get("/latest/{stream:.+}", self._latest)
-        app.router.add_get("/history/{topic}", self._history)
+        """Add the routes, and the check of callers and errors that all routes of `app` share."""
+        app.middlewares.append(self._check)
+        consume, its_own = Need("consume", "{stream}"), Need("consume")
+        for method, path, handler, need in (
+            ("GET", "/healthz", self._healthz, OPEN),
+            ("GET", "/sync", self._sync, OPEN),
+            ("POST", "/append", self._append, Need("produce")),
+            ("POST", "/admit", self._admit, Need("admin")),
+            ("POST", "/lose/{stream:.+}", self._lose, Need("admin", "{stream}")),
+            ("GET", "/streams", self._streams, its_own),
+            ("GET", "/ledger/{stream:.+}", self._ledger, consume),
+            ("GET", "/read/{stream:.+}", self._read, consume),
+            ("POST", "/follow/{stream:.+}", self._follow, consume),
+            ("GET", "/latest/{stream:.+}", self._latest, consume),
+            ("GET", "/history/{topic}", self._history, its_own),
+        ):
+            self._guard.route(method, path, handler, need)
 
     @web.middleware
-    async def _guard(self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
+    async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            free = request.path in ("/healthz", "/sync") or request.path in request.app[OPEN_PATHS]
-            if not free and not self._has_token(request):
-                return _problem(401, "this door wants the node's token: Authorization: Bearer …", "token_wrong")
-            return await handler(request)
+            return await self._guard.check(request, handler)
         except NotAllowed as problem:
-            return _problem(403, str(problem), problem.code)
+            return problem_response(403, str(problem), problem.code)
         except RetryLater as problem:
-            return _problem(503, str(problem), problem.code)
+            return problem_response(503, str(problem), problem.code)
         except Trimmed as problem:
-            return _problem(410, str(problem), problem.code)
+            return problem_response(410, str(problem), problem.code)
         except LandfallError as problem:
-            return _problem(400, str(problem), problem.code)
+            return problem_response(400, str(problem), problem.code)
         except (ValueError, msgspec.MsgspecError, pa.ArrowException) as problem:
-            return _problem(400, str(problem), "request_invalid")
-
-    def _has_token(self, request: web.Request) -> bool:
-        expected = self._node.settings.token.get_secret_value()
-        return hmac.compare_digest(expected.encode(), _bearer(request).encode())
+            return problem_response(400, str(problem), "request_invalid")
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        """To whoever shows the node's token all of it; to others not with whom it is in session."""
+        """All of it to whom a credential makes known; to others not with whom the node is in session."""
         health = self._node.health()
-        told = health if self._has_token(request) else {name: health[name] for name in HEALTH_FOR_ALL}
+        known = await self._guard.known(request) is not None
+        told = health if known else {name: health[name] for name in HEALTH_FOR_ALL}
         return web.json_response(told, status=200 if health["ready"] else 503)
 
     async def _sync(self, request: web.Request) -> web.StreamResponse:
@@ -163,13 +160,15 @@ class Door:
         peer = links.who(request.headers.get(NODE_HEADER, ""), _certified(request), _bearer(request), request.remote or "")
         link = _link_class(request.headers.get(LINK_HEADER, "lan"))
         if request.headers.get("Upgrade", "").lower() != "websocket":
-            return _problem(400, "this is the door of the sync session: it wants a WebSocket", "websocket_expected")
+            return problem_response(400, "this is the door of the sync session: it wants a WebSocket", "websocket_expected")
         wire = await Wire.accept(request)
         await links.accept(peer, link, wire)
         return wire.response
 
     async def _append(self, request: web.Request) -> web.Response:
         appends = await asyncio.to_thread(appends_of, await _body(request))
+        for append in appends:
+            must(request, "produce", append.stream)
         for append in appends:
             await self._check_writes(append)
             if append.stream == CONSUMERS:
@@ -198,7 +197,10 @@ class Door:
 
     async def _admit(self, request: web.Request) -> web.Response:
         wanted = msgspec.msgpack.decode(await _body(request), type=WireAdmits)
-        new_records = await self._node.admit([Block.from_bytes(data) for data in wanted.blocks], wanted.bringer)
+        blocks = [Block.from_bytes(data) for data in wanted.blocks]
+        for stream in {*(block.stream for block in blocks), *(gone.stream for gone in wanted.gone)}:
+            must(request, "admin", stream)
+        new_records = await self._node.admit(blocks, wanted.bringer)
         for gone in wanted.gone:
             stream, origin, reason = check_stream(gone.stream), Origin.parse(gone.origin), checked_reason(gone.reason)
             ranges = checked_ranges(gone.ranges).without(self._settled(stream, origin))
@@ -226,7 +228,12 @@ class Door:
         return web.json_response({"lost": list(found.lost), "away": found.away, "known_end": found.known_end})
 
     async def _streams(self, request: web.Request) -> web.Response:
-        return web.json_response({"streams": await asyncio.to_thread(self._node.log.streams)})
+        return web.json_response({"streams": await self._readable(request)})
+
+    async def _readable(self, request: web.Request) -> list[str]:
+        """The streams of this copy that its caller may read."""
+        principal = principal_of(request)
+        return [stream for stream in await asyncio.to_thread(self._node.log.streams) if may(principal, "consume", stream)]
 
     async def _ledger(self, request: web.Request) -> web.Response:
         stream = check_stream(request.match_info["stream"])
@@ -275,7 +282,8 @@ class Door:
         topic = check_topic(request.match_info["topic"])
         since, until = (_number(request, name, None, INT64_MIN) for name in ("since_at_ms", "until_at_ms"))
         limit = min(_number(request, "limit", ROWS_MAX), ROWS_MAX)
-        return _told(await asyncio.to_thread(lambda: _text(table_lines(self._node.log.history(topic, since, until).rows, limit))))
+        streams = await self._readable(request)
+        return _told(await asyncio.to_thread(lambda: _text(table_lines(self._node.log.history(topic, since, until, streams).rows, limit))))
 
 
 async def _body(request: web.Request) -> bytearray:
@@ -362,7 +370,3 @@ def _appended(answer: Appended) -> dict[str, Any]:
         "count": answer.count,
         "repeated": answer.repeated,
     }
-
-
-def _problem(status: int, sentence: str, code: str) -> web.Response:
-    return web.json_response({"problem": sentence, "code": code}, status=status)

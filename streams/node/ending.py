@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
+
+
+@contextmanager
+def set_when_asked(stopping: asyncio.Event) -> Iterator[None]:
+    """While the block runs, SIGTERM and SIGINT set `stopping`. Within the event loop that waits for it."""
+    loop, asked = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
+    for number in asked:
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        yield
+    finally:
+        for number in asked:
+            loop.remove_signal_handler(number)
 
 
 @dataclass(frozen=True, slots=True)

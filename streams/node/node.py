@@ -1,7 +1,7 @@
 """One node: its log, its sessions, its door, its metrics and its word on what goes wrong. Ships, ports and headquarters build on it.
 
 node = Node(settings, clock)
-node.app.router.add_get("/console", ...)      # routes of one's own, before start
+node.guard.route("GET", "/console", page, OPEN)  # routes of one's own, before start
 node.add_background("rules", judge)           # an async function, run from start to stop
 await node.start()
 await node.append([Append("events", to_batch(records))])
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
+import ssl
 import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
@@ -25,6 +25,7 @@ from streams.block import Block
 from streams.clock import Clock, FleetClock, WallClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
+from streams.credentials import Credentials
 from streams.definitions import Definitions
 from streams.errors import LandfallError
 from streams.link.renewing import keep_certificate, tell_doubt
@@ -39,8 +40,9 @@ from streams.node.checking import Checking, keep_checking
 from streams.node.defining import Defining
 from streams.node.door import Door
 from streams.node.doorkeeper import IDLE_S_MAX, Doorkeeper, open_many_files
-from streams.node.ending import Part, end_in_turn
+from streams.node.ending import Part, end_in_turn, set_when_asked
 from streams.node.fleetclock import clock_of, follow
+from streams.node.guard import Guard
 from streams.node.introducing import Introductions
 from streams.node.links import Links
 from streams.node.originating import Originating
@@ -108,7 +110,9 @@ class Node:
         self._unsubscribe: Callable[[], None] = lambda: None
         self._started_s = self.clock.monotonic_s()
         self._runner: web.AppRunner | None = None
-        Door(self).mount(self.app)
+        self._credentials = Credentials(settings.folder)
+        self.guard = Guard(self.app, self._credentials, self.clock, self.metrics, self.report)
+        Door(self, self.guard).mount(self.app)
 
     @property
     def log(self) -> Log:
@@ -209,6 +213,7 @@ class Node:
     async def _start(self) -> None:
         settings = self.settings
         self._log = await self._opened_log()
+        await asyncio.to_thread(self._credentials.take_up, settings.node)
         key = await asyncio.to_thread(load_or_make_key, settings.folder / KEY_NAME)
         signer = Signer(self._log, BlockCodec(), key, self.clock, self.report)
         self._log.witnessed_by(signer.witness)
@@ -227,18 +232,15 @@ class Node:
         self.app.middlewares.insert(0, self._doorkeeper.asked)
         self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S_MAX)
         await self._runner.setup()
-        with listening(f"the door of '{settings.node}'", settings.host, settings.port):
-            for gate in await self._doorkeeper.gates(settings.host, settings.port):
-                await web.SockSite(self._runner, gate).start()
+        await self._listen(f"the door of '{settings.node}'", settings.host, settings.port)
         if tls := settings.tls:
             shown, doubted = shown_of(serving(tls.files()), tls.files()), partial(tell_doubt, settings.node, tls.files())
             doubted()
-            with listening(f"the TLS door of '{settings.node}'", tls.host, tls.port):
-                for gate in await self._doorkeeper.gates(tls.host, tls.port):
-                    await web.SockSite(self._runner, gate, ssl_context=shown.context).start()
+            await self._listen(f"the TLS door of '{settings.node}'", tls.host, tls.port, shown.context)
             self._begin("certificate", partial(keep_certificate, f"'{settings.node}'", "this node", shown, self.report, doubted))
         self._teller.appending(self.append)
         self._begin("doorkeeper", self._doorkeeper.keep)
+        self._begin("credentials", self.guard.keep_looking)
         self._begin("store", store.run)
         self._begin("reading again", store.loader.keep_trying)
         self._begin("links", self.links.run)
@@ -251,12 +253,18 @@ class Node:
         checking = Checking(self._log, copy, self._watch, self.links.distrust, self.report, store.still_doubted, store.bulk)
         self._begin("checking", partial(keep_checking, checking))
         self._begin("definitions", partial(self._defining.run, self._log, self.links, self._redefined))
-        self._begin("who may write", partial(self.originating.run, self._log, self._noted))
+        self._begin("who may write", partial(self.originating.run, self._log, self._teller.note))
         self._begin("retention", partial(self.retaining.run, self._log, self.links))
         for name, work in self._backgrounds.items():
             self._begin(name, work)
         self.links.keep(settings.peers)
         told.info("%s '%s' is ready at %s, log %s", settings.role, settings.node, self.url, self._log.origin)
+
+    async def _listen(self, what: str, host: str, port: int, context: ssl.SSLContext | None = None) -> None:
+        assert self._runner is not None
+        with listening(what, host, port):
+            for gate in await self._doorkeeper.gates(host, port):
+                await web.SockSite(self._runner, gate, ssl_context=context).start()
 
     async def stop(self) -> None:
         """End background work, close the sessions, finish what is being committed, and close the log, each whatever became of those before
@@ -284,6 +292,7 @@ class Node:
     async def _close_doors(self) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
+        self._credentials.close()
 
     async def _tell_last(self) -> None:
         if self._committer is not None:
@@ -303,14 +312,10 @@ class Node:
 
     async def run_until_stopped(self) -> None:
         """Serve until SIGTERM, SIGINT or `stop`, then stop cleanly. Raises what ended a background work that should have gone on."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
         try:
-            await self._stopping.wait()
+            with set_when_asked(self._stopping):
+                await self._stopping.wait()
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
             await self.stop()
         if self._failure is not None:
             raise self._failure
@@ -362,11 +367,6 @@ class Node:
 
         self._unsubscribe = log.subscribe(changed)
         return store
-
-    async def _noted(self, appends: list[Append]) -> None:
-        """Appended behind what was reported before."""
-        await self._teller.flush()
-        await self.append(appends)
 
     def _redefined(self) -> None:
         self.retaining.hurry()

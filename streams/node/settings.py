@@ -17,7 +17,7 @@ from streams.logs.kafka.settings import FileLogSettings, LogSettings
 from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy, Pace, Peer, Role, companions
 from streams.proof.keys import key_from_text
 from streams.proof.trust import GIVEN, Trust
-from streams.tables import ClockAddress, Door, DoorUrl, GivenPath, Host, Place, Problem, SettingsTable, Token, between, given, repeated
+from streams.tables import ClockAddress, Door, DoorUrl, GivenPath, Host, Place, Problem, SettingsTable, between, given, repeated
 from streams.words import NODE_PATTERN
 
 NodeName = Annotated[str, Field(pattern=f"^{NODE_PATTERN.pattern}$", examples=["tokyo"])]
@@ -188,7 +188,7 @@ def disks_missing(node: NodeSettings, disks: str) -> Iterator[Problem]:
 class NodeSettings(SettingsTable):
     """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
 
-    `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. `token`: what local processes show at the door (append, read).
+    `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. Who may do what at its door: docs/security.md.
     `tls`: a second door, by certificates; none: tokens alone. `links`: what links of a class carry, how fast, and how much a day.
     `keep`: by name or pattern of streams, how long this node keeps its copy, shorter or longer than headquarters has set (docs/streams.md).
     `log`: kept in files in the node's folder, or in a Kafka (docs/kafka.md).
@@ -203,7 +203,6 @@ class NodeSettings(SettingsTable):
     folder: GivenPath
     host: Host = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65_535)
-    token: Token
     tls: TlsSettings | None = None
     known: tuple[KnownPeer, ...] = ()
     peers: tuple[PeerAddress, ...] = ()

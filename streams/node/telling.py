@@ -71,6 +71,12 @@ class Teller:
             with self._lock:
                 self._reports.extendleft(reversed(reports))
 
+    async def note(self, appends: list[Append]) -> None:
+        """Append what the node notes for itself, behind all failures that were reported before. Raises as its log does."""
+        await self.flush()
+        if self._append is not None:
+            await self._append(appends)
+
     async def _write(self, appends: list[Append]) -> bool:
         if self._append is None:
             return False

@@ -21,6 +21,7 @@ import uvicorn
 from aiohttp import web
 from pydantic import SecretStr
 
+from bench.credentials import allow_all
 from bench.ports import free_port
 from dashboards.client import wall_ms
 from hq.api.accounts import Account, Accounts
@@ -255,7 +256,8 @@ def _loop() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
 
 @contextmanager
 def _node(folder: Path) -> Iterator[str]:
-    settings = NodeSettings.model_validate({"node": "hq", "role": "hq", "folder": folder, "token": TOKEN, "metrics_every_s": 3600})
+    settings = NodeSettings.model_validate({"node": "hq", "role": "hq", "folder": folder, "metrics_every_s": 3600})
+    allow_all(folder, TOKEN)
 
     async def make() -> Node:
         node = Node(settings)

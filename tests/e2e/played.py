@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import httpx
 
-from landfall.demo.fleet import QUAYS, SHIP_NODES, Secrets
+from landfall.demo.fleet import QUAYS, SHIP_NODES
 from landfall.demo.processes import healthy
+from streams.credentials import operator_token
 from streams.records import StoredRecord
 from streams.words import Position
 from tests.e2e.amending import Amended, amend
@@ -137,7 +138,7 @@ def level(voyage: Voyage, stream: str, nodes: tuple[str, ...], origin: str) -> b
 
 def land(voyage: Voyage, ship: str, port: str) -> None:
     """Let a ship at sea link a port, as her crew can, so that the voyage's readings can be counted on shore."""
-    token = Secrets(voyage.fleet.folder / "secrets.json").of(f"door {ship}")
+    token = operator_token(voyage.fleet.folder / ship)
     answer = httpx.post(
         f"{voyage.fleet.node_url(ship)}/ship/link", json={"link": port}, headers={"Authorization": f"Bearer {token}"}, trust_env=False
     )

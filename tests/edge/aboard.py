@@ -16,6 +16,7 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
+from bench.credentials import PASSWORD, allow_crew
 from bench.ports import free_port
 from cargo.heard import Heard
 from tests.cargo.sea import SHIP
@@ -23,9 +24,18 @@ from tests.node.process import NodeProcess, wait
 
 NODE = f"ship-{SHIP}"
 TOKEN = "of-the-ship"
+CREW = {"master": "Master Moe", "mate": "Mate Meyer"}
+"""Who may log in at the console, all with the same password: by user name, as it is written down."""
 ANSWERS_WITHIN_S = 60.0
 """Only a node that hangs takes longer."""
 Message = tuple[str, bytes]
+
+
+def login(user: str, folder: Path) -> tuple[str, str, str, str]:
+    """The words with which `user` logs in from the command line; the password lies in a file below `folder`."""
+    file = folder / "password"
+    file.write_text(f"{PASSWORD}\n")
+    return "--user", user, "--password-file", str(file)
 
 
 class ShipProcess(NodeProcess):
@@ -36,9 +46,11 @@ class ShipProcess(NodeProcess):
         listens = f'[intake.endpoint]\nport = {self.mqtt_port}\nanonymous_publish = ["landfall/#"]\n' if endpoint else ""
         settings = (
             f'[node]\nnode = "{NODE}"\nrole = "ship"\nidentity = "{identity}"\nfolder = "{folder / "ship"}"\n'
-            f'port = {{port}}\ntoken = "{TOKEN}"\nclock = "{clock}"\n{listens}{more}'
+            f'port = {{port}}\nclock = "{clock}"\n{listens}{more}'
         )
         super().__init__(folder, "ship", NODE, TOKEN, settings)
+        for user, name in CREW.items():
+            allow_crew(folder / "ship", user, name)
 
     def ready(self) -> bool:
         """Whether its door answers and its sensors are let in."""

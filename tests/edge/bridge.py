@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.credentials import PASSWORD
 from tests.dashboards.tab import Tab, Windows
-from tests.edge.aboard import TOKEN, ShipProcess
+from tests.edge.aboard import CREW, ShipProcess
 
-MASTER = "Master Moe"
+MASTER = CREW["master"]
 
 
 @dataclass
@@ -20,12 +21,12 @@ class Bridge:
     folder: Path
     windows: Windows
 
-    def enter(self, who: str = MASTER, token: str = TOKEN) -> Tab:
-        """A new tab, logged in with this token."""
+    def enter(self, user: str = "master", password: str = PASSWORD) -> Tab:
+        """A new tab, logged in as this user."""
         tab = self.windows.tab()
         tab.page.goto(f"{self.process.url}/console")
-        tab.page.get_by_label("Your name").fill(who)
-        tab.page.get_by_label("The node's token").fill(token)
+        tab.page.get_by_label("User name").fill(user)
+        tab.page.get_by_label("Password").fill(password)
         tab.page.get_by_role("button", name="Log in").click()
         return tab
 

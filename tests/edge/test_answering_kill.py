@@ -24,7 +24,7 @@ DAY = 2_000_000
 
 
 def headquarters(folder: Path) -> NodeProcess:
-    config = f'[node]\nnode = "hq"\nrole = "hq"\nfolder = "{folder / "hq"}"\nport = {{port}}\ntoken = "door-of-hq"\n'
+    config = f'[node]\nnode = "hq"\nrole = "hq"\nfolder = "{folder / "hq"}"\nport = {{port}}\n'
     return NodeProcess(folder / "settings-hq", "port", "hq", "door-of-hq", config + KNOWN.format(NODE, "ship", SHIP, "of-the-link"))
 
 

@@ -15,13 +15,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from bench.credentials import PASSWORD, allow_crew
 from cargo.registry import entry_body
+from landfall.logins import basic
 from streams.log import Append
 from streams.records import Record, to_batch
 from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
 from tests.dashboards.tab import Tab, answered_late, browser
-from tests.edge.aboard import TOKEN, fleet_clock, message, publish_all, ship
+from tests.edge.aboard import TOKEN, fleet_clock, login, message, publish_all, ship
 from tests.edge.bridge import MASTER, Bridge
 from tests.landfall.commands import run
 from tests.node.process import wait
@@ -48,6 +50,7 @@ def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
     )
     said = [heard for at in STACK for heard in fall(sea, at, LOST_AT_MS - (10 - at) * 1_000)]
     with fleet_clock(UNTIL_MS) as clock, ship(folder, clock=clock) as process:
+        allow_crew(folder / "ship", "odd", "Mate <b>Meyer</b>")
         process.start()
         process.wait_ready()
         told = [Record(topic=one.topic, body=entry_body(one)) for one in [*sea.entries(), *papers(sea)]]
@@ -111,7 +114,7 @@ def test_alerts_are_noted_aboard_and_ashore_for_both_to_see(bridge: Bridge, tmp_
         ashore = {**one, "state": "acknowledged", "at_ms": one["at_ms"] + MINUTE_MS, "by": by}
         records.append(Record(f"acknowledgement/{one['alert_id']}", device_at_ms=ashore["at_ms"], body=ashore))
     bridge.process.hears([Append(f"aboard/{SHIP}", to_batch(records))])
-    tab = bridge.enter("Mate <b>Meyer</b>")
+    tab = bridge.enter("odd")
     page = tab.page
     page.get_by_role("button", name=re.compile("^Alerts")).click()
     page.get_by_text("3 that ask for nothing any more").click()
@@ -286,15 +289,15 @@ def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge:
     wait(lambda: any(body["state"] == "retracted" for body in bridge.alerts()), bridge.process.tail)
     back = next(body for body in bridge.alerts() if body["state"] == "retracted")
     assert (back["by"], back["detail"]) == (MASTER, f"seen on board, its stack collapsed, says {MASTER}: lies on the hatch")
-    config = ("-c", bridge.process.config)
-    told = run(capsys, "ship", "decide", number(1), "gone", "--by", "Mate Meyer", *config)
+    config, mate = ("-c", bridge.process.config), login("mate", bridge.folder)
+    told = run(capsys, "ship", "decide", number(1), "gone", *mate, *config)
     assert told[:2] == (0, f"{number(1)}: count taken: gone, says Mate Meyer\n"), told
     expect(page.get_by_role("button", name=re.compile(f"^{number(1)}"))).to_be_visible()
     page.get_by_role("button", name=re.compile(f"^{number(1)}")).click()
     expect(page.get_by_label(f"Box {number(1)}")).to_contain_text("reported as lost")
     title = f"{number(1)} lost overboard, reported"
     wait(lambda: any((body["status"], body["title"]) == ("REPORTED_INITIAL", title) for body in bridge.alerts()), bridge.process.tail)
-    code, _, err = run(capsys, "ship", "decide", number(20), "seen", "--by", "Mate Meyer", *config)
+    code, _, err = run(capsys, "ship", "decide", number(20), "seen", *mate, *config)
     assert (code, f"of {number(20)} you can say nothing" in err) == (2, True), err
     (bridge.folder / "ship" / "watch.snapshot").unlink(missing_ok=True)
     bridge.process.kill()
@@ -361,35 +364,35 @@ def test_link_and_backlog_say_what_waits_and_since_when(bridge: Bridge, tmp_path
     bridge.windows.close()
 
 
-def test_a_wrong_token_gets_a_sentence_and_nothing_of_the_ship(bridge: Bridge) -> None:
-    tab = bridge.enter(token="not-hers")
-    expect(tab.page.get_by_role("alert")).to_contain_text("The token is not this node's")
+def test_a_wrong_password_gets_a_sentence_and_nothing_of_the_ship(bridge: Bridge) -> None:
+    tab = bridge.enter(password="not the right one")
+    expect(tab.page.get_by_role("alert")).to_contain_text("This user name and password are not known here")
     expect(tab.page.get_by_text("accounted for")).to_have_count(0)
     bridge.windows.close()
 
 
-def test_all_but_the_page_is_behind_the_token_and_what_is_refused_says_why(bridge: Bridge) -> None:
+def test_all_but_the_page_is_behind_a_login_and_what_is_refused_says_why(bridge: Bridge) -> None:
     """The page is for anybody and holds nothing."""
-    url = bridge.process.url
+    url, bearer, as_mate = bridge.process.url, f"Bearer {TOKEN}", basic("mate", PASSWORD)
     with urllib.request.urlopen(f"{url}/console") as page:
         assert "default-src 'self'" in page.headers["Content-Security-Policy"]
         assert SHIP not in page.read().decode()
     for path in ("/ship/board", "/ship/bays/002", "/ship/reports/x.pdf"):
         assert refused(f"{url}{path}")[0] == 401
-    assert refused(f"{url}/ship/bays/999", TOKEN) == (400, "there is no box in bay '999' on the list in force")
-    assert refused(f"{url}/ship/reports/x.pdf", TOKEN) == (400, "there is no loss report 'x'")
-    for body, why in (
-        ({"alert": "none", "by": "Mate"}, "there is no alert 'none'"),
-        ({"alert": "none", "by": " "}, "whoever takes note of an alert says who it is, in 1 to 200 printable characters"),
-    ):
-        assert refused(f"{url}/ship/acknowledge", TOKEN, body) == (400, why)
-    healthy = {"container": number(20), "said": "gone", "by": "Mate"}
-    assert refused(f"{url}/ship/decide", TOKEN, healthy) == (400, f"of {number(20)} you can say nothing: it is neither silent nor lost")
+    assert refused(f"{url}/ship/bays/999", bearer) == (400, "there is no box in bay '999' on the list in force")
+    assert refused(f"{url}/ship/reports/x.pdf", bearer) == (400, "there is no loss report 'x'")
+    none, healthy = {"alert": "none"}, {"container": number(20), "said": "gone"}
+    assert refused(f"{url}/ship/acknowledge", as_mate, none) == (400, "there is no alert 'none'")
+    assert refused(f"{url}/ship/decide", as_mate, healthy) == (400, f"of {number(20)} you can say nothing: it is neither silent nor lost")
+    assert refused(f"{url}/ship/acknowledge", as_mate, {**none, "by": "Master Moe"})[0] == 400
+    for path, body in (("acknowledge", none), ("decide", healthy), ("report", {"do": "final", "incident": "x"})):
+        status, why = refused(f"{url}/ship/{path}", bearer, body)
+        assert (status, why.startswith("user:anybody is no person")) == (403, True), why
 
 
-def refused(url: str, token: str = "", body: dict[str, Any] | None = None) -> tuple[int, str]:
+def refused(url: str, shown: str = "", body: dict[str, Any] | None = None) -> tuple[int, str]:
     """The status and the sentence with which the node refuses."""
-    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, {"Authorization": f"Bearer {token}"})
+    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, {"Authorization": shown})
     with pytest.raises(urllib.error.HTTPError) as told:
         urllib.request.urlopen(request)
     with told.value as answer:

@@ -51,7 +51,7 @@ def test_a_ship_on_the_edge_of_a_port_does_not_flap() -> None:
 async def ashore(folder: Path, name: str, role: str) -> AsyncIterator[Node]:
     """A node ashore that lets the ship in."""
     known = (KnownPeer(node=NODE, role="ship", identity=SHIP, token=SecretStr(TOKEN)),)
-    node = Node(NodeSettings.model_validate({"node": name, "role": role, "folder": folder / name, "token": "own", "known": known}))
+    node = Node(NodeSettings.model_validate({"node": name, "role": role, "folder": folder / name, "known": known}))
     await node.start()
     try:
         yield node

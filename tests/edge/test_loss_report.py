@@ -18,7 +18,7 @@ from streams.policy import Role
 from streams.records import Record, to_batch
 from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
-from tests.edge.aboard import ShipProcess, fleet_clock, message, publish_all, ship
+from tests.edge.aboard import ShipProcess, fleet_clock, login, message, publish_all, ship
 from tests.landfall.commands import run
 from tests.node.fleet import address, readings, started, until
 from tests.node.process import wait
@@ -76,15 +76,15 @@ def test_a_ship_drafts_her_people_approve_and_news_make_an_update(tmp_path: Path
         process.start()
         process.wait_ready()
         config = ("-c", process.config)
-        edited = run(capsys, "report", "edit", which, "cargo_spill=none seen", "afloat=2", "--by", "Mate Meyer", *config)
+        edited = run(capsys, "report", "edit", which, "cargo_spill=none seen", "afloat=2", *login("mate", tmp_path), *config)
         assert edited[:1] == (0,), edited
-        refused = run(capsys, "report", "approve", which, "--version", first["digest"][:8], "--by", "Master Moe", *config)
+        refused = run(capsys, "report", "approve", which, "--version", first["digest"][:8], *login("master", tmp_path), *config)
         assert (refused[0], "has changed since it was read" in refused[2]) == (2, True), refused
         version = run(capsys, "report", "show", which, "-f", folder)[1].split("version ")[-1][:8]
-        early = run(capsys, "report", "sent", which, "--to", "coastal-state", "--means", "Inmarsat-C", "--by", "Master Moe", *config)
+        early = run(capsys, "report", "sent", which, "--to", "coastal-state", "--means", "Inmarsat-C", *login("master", tmp_path), *config)
         assert (early[0], "is not approved" in early[2]) == (2, True), early
-        assert run(capsys, "report", "approve", which, "--version", version, "--by", "Master Moe", *config)[0] == 0
-        words = ("--to", "coastal-state", "--name", "RCC Japan", "--means", "Inmarsat-C", "--by", "Master Moe", *config)
+        assert run(capsys, "report", "approve", which, "--version", version, *login("master", tmp_path), *config)[0] == 0
+        words = ("--to", "coastal-state", "--name", "RCC Japan", "--means", "Inmarsat-C", *login("master", tmp_path), *config)
         assert run(capsys, "report", "sent", which, *words)[0] == 0
         assert [body["state"] for body in reports(process)[drafts:]] == ["edited", "approved", "sent"], "a kill drafted it twice"
         reported_and_acknowledged(process, folder, which, capsys)
@@ -95,14 +95,16 @@ def test_a_ship_drafts_her_people_approve_and_news_make_an_update(tmp_path: Path
         update = reports(process)[-1]
         assert (update["kind"], update["number"], update["refers_to"]) == ("UPDATE", 2, first["report_id"])
         assert update["content"]["lines"]["cargo_spill"] == {"value": "none seen", "basis": "GIVEN", "source": "Mate Meyer"}
-        assert run(capsys, "report", "final", first["incident_id"], *config)[0] == 0
-        adrift = run(capsys, "report", "drifting", "number_lost=2", "description=40-foot, blue", "--by", "Mate Meyer", *config)
+        assert run(capsys, "report", "final", first["incident_id"], *login("mate", tmp_path), *config)[0] == 0
+        adrift = run(capsys, "report", "drifting", "number_lost=2", "description=40-foot, blue", *login("mate", tmp_path), *config)
         assert (adrift[0], "INITIAL report" in adrift[1]) == (0, True), adrift
-        again = run(capsys, "report", "drifting", "number_lost=3", "--after", adrift[1].split()[2], "--by", "Mate Meyer", *config)
+        again = run(capsys, "report", "drifting", "number_lost=3", "--after", adrift[1].split()[2], *login("mate", tmp_path), *config)
         assert (again[0], "is not approved yet: edit that one" in again[2]) == (2, True), again
-        wrong = run(capsys, "report", "drifting", "colour=blue", "--by", "Mate Meyer", *config)
+        wrong = run(capsys, "report", "drifting", "colour=blue", *login("mate", tmp_path), *config)
         assert (wrong[0], "no line 'colour'" in wrong[2]) == (2, True), wrong
-        drifts = run(capsys, "report", "drift", which[:-1] + "2", "--wind", "17,200", "--current", "0.4,20", "--by", "Mate Meyer", *config)
+        drifts = run(
+            capsys, "report", "drift", which[:-1] + "2", "--wind", "17,200", "--current", "0.4,20", *login("mate", tmp_path), *config
+        )
         assert (drifts[0], "FINAL report" in drifts[1], "is edited" in drifts[1]) == (0, True, True), drifts
         assert reports(process)[-1]["content"]["lines"]["drift"]["value"].endswith("a current of 0.4 m/s to 20°; not for navigation")
         assert process.stop() == 0
@@ -122,7 +124,7 @@ def reported_and_acknowledged(process: ShipProcess, folder: Path, which: str, ca
     assert (incident["status"], incident["title"]) == ("REPORTED_INITIAL", "3 containers probably overboard, reported")
     assert {row["body"]["said"] for row in process.rows("decisions")} == {"reported"}
     assert not any(body["state"] == "draft" and body["number"] > 1 for body in reports(process)), "that it was sent is no news"
-    words = ("--to", "coastal-state", "--who", "duty officer Sato", "--by", "Mate Meyer", *config)
+    words = ("--to", "coastal-state", "--who", "duty officer Sato", *login("mate", folder.parent), *config)
     wrong = run(capsys, "report", "acknowledged", which, *words)
     assert (wrong[0], "it was sent to COASTAL_STATE RCC Japan" in wrong[2]) == (2, True), wrong
     assert run(capsys, "report", "acknowledged", which, "--name", "RCC Japan", *words)[0] == 0

@@ -22,7 +22,7 @@ def of_the_port(folder: Path, name: str, doors: dict[str, int], clock: str) -> N
     """One of the two `landfall port` processes, which dials the other."""
     [other] = set(PORT) - {name}
     settings = (
-        f'[node]\nnode = "{name}"\nrole = "port"\nidentity = "JPTYO"\nfolder = "{folder / name}"\nport = {{port}}\ntoken = "{TOKEN}"\n'
+        f'[node]\nnode = "{name}"\nrole = "port"\nidentity = "JPTYO"\nfolder = "{folder / name}"\nport = {{port}}\n'
         f'clock = "{clock}"\n'
         f'[[node.known]]\nnode = "{other}"\nrole = "port"\nidentity = "JPTYO"\ntoken = "of-{other}"\n'
         f'[[node.known]]\nnode = "{NODE}"\nrole = "ship"\nidentity = "{SHIP}"\ntoken = "of-the-ship"\n'

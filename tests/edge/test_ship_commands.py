@@ -16,7 +16,7 @@ from landfall.shiptools import _lines
 from streams.log import Append
 from streams.records import Record, to_batch
 from tests.cargo.sea import SHIP, START_MS
-from tests.edge.aboard import ShipProcess, publish_all, ship
+from tests.edge.aboard import ShipProcess, login, publish_all, ship
 from tests.node.process import wait
 
 MORE = """
@@ -79,7 +79,7 @@ def test_a_lease_that_may_not_have_been_spent_is_told_as_that() -> None:
 def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ship(tmp_path, MORE) as process:
         code, told = run(capsys, "status", "-c", config(process))
-        assert (code, "can not be reached" in told) == (2, True)
+        assert (code, "no node runs in" in told) == (2, True)
         process.start()
         wait(process.ready, process.tail)
         body = {"device": "TRK-1", "at": START_MS, "return_c": 4.0}
@@ -115,7 +115,7 @@ def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pyt
         assert len(process.rows("containers")) == 2, "what a sensor hears to be received is kept"
         code, told = run(capsys, "status", "-c", config(process))
         assert (code, "kept aboard alone, because headquarters lets others write it: containers digests" in told) == (0, True), told
-        code, told = run(capsys, "decide", "MSKU1234565", "gone", "--by", "Mate", "-c", config(process))
+        code, told = run(capsys, "decide", "MSKU1234565", "gone", *login("mate", tmp_path), "-c", config(process))
         assert (code, "may not write into decisions: it is written by port" in told) == (2, True), told
 
         assert run(capsys, "link", "none", "-c", config(process)) == (0, "the ship keeps: none")

@@ -54,7 +54,7 @@ class ShipNode(NodeProcess):
             if other != name
         )
         settings = (
-            f'[node]\nnode = "{name}"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{self.folder}"\nport = {{port}}\ntoken = "{TOKEN}"\n'
+            f'[node]\nnode = "{name}"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{self.folder}"\nport = {{port}}\n'
             f'{others}[intake]\nack = "two_nodes"\n'
             f'[intake.endpoint]\nport = {self.mqtt_port}\nanonymous_publish = ["landfall/#"]\n'
         )

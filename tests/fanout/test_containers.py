@@ -25,7 +25,8 @@ from intake.routes import SUBSCRIPTIONS
 from landfall.cli import line_for
 from landfall.configuration import load
 from landfall.demo.containers import PROCESSES as CONTAINERS
-from landfall.demo.fleet import HQ, QUAYS, SHIP_NODES, Secrets
+from landfall.demo.fleet import HQ, QUAYS, SHIP_NODES
+from landfall.demo.secrets import Secrets
 from landfall.processes import PROCESSES, found
 from sim.settings import SimSettings
 from streams.proof.keys import SigningKey, key_text

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from bench.credentials import allow_all
 from cargo.lossform import Filled
 from cargo.lossreport import Box, Content, Head, drafted
 from hq.api.accounts import Account, Accounts
@@ -40,8 +41,9 @@ from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, booking, customer, port,
 @contextmanager
 def running_node(folder: Path, port: int = 0) -> Iterator[str]:
     """A real headquarters node, its door's URL given, until the block ends."""
-    told = {"node": "hq", "role": "hq", "folder": folder, "token": "door", "metrics_every_s": 3600, "port": port}
+    told = {"node": "hq", "role": "hq", "folder": folder, "metrics_every_s": 3600, "port": port}
     settings = NodeSettings.model_validate(told)
+    allow_all(folder, "door")
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

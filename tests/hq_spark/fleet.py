@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-
+from bench.credentials import allow_all
 from hq.analytics.job import STREAMS
 from streams.clock import StillClock, WallClock
 from streams.codec import BlockCodec
@@ -59,7 +58,8 @@ class Place:
 @contextmanager
 def headquarters(folder: Path, log: FileLogSettings | KafkaLogSettings = FileLogSettings()) -> Iterator[Node]:  # noqa: B008
     """Headquarters' node with its door open, in a thread of its own."""
-    settings = NodeSettings(node="hq", role="hq", folder=folder, token=SecretStr(TOKEN), port=0, metrics_every_s=10.0, log=log)
+    allow_all(folder, TOKEN)
+    settings = NodeSettings(node="hq", role="hq", folder=folder, port=0, metrics_every_s=10.0, log=log)
     ready: list[tuple[Node, asyncio.AbstractEventLoop, asyncio.Event]] = []
     begun = threading.Event()
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import argon2
 import pytest
 
-from intake import passwords
 from intake.doorway import address_of
 from intake.packets import packet
-from intake.passwords import WAITING_MAX, Crowded, PasswordChecks, verifies
 from intake.settings import EndpointSettings, GatewayLogin
+from streams import passwords
 from streams.clock import StillClock
+from streams.passwords import WAITING_MAX, Crowded, PasswordChecks, verifies
 from tests.intake.stand import AT, DEADLINE_S, OPEN, Stand, eventually, stand
 from tests.intake.test_clients import HASH, LOGIN, LOGINS
 

@@ -125,7 +125,7 @@ def test_killed_once_a_will_is_kept_and_before_its_client_is_let_in(word: str, i
     mqtt_port = free_port()
     settings = (
         f'[node]\nnode = "{word}"\nrole = "{word}"\nidentity = "{identity}"\nfolder = "{tmp_path / word}"\nport = {{port}}\n'
-        f'token = "its"\nclock = "wall"\n[intake.endpoint]\nport = {mqtt_port}\nanonymous_publish = ["landfall/#"]\n'
+        f'clock = "wall"\n[intake.endpoint]\nport = {mqtt_port}\nanonymous_publish = ["landfall/#"]\n'
     )
     process = NodeProcess(tmp_path, word, word, "its", settings)
     try:

@@ -345,7 +345,7 @@ async def test_where_the_log_does_not_tell_what_is_left_after_a_loss_nobody_wait
 
 def test_two_nodes_want_a_second_one(tmp_path: Path) -> None:
     def ship(**known: Any) -> ShipSettings:
-        node = {"node": "bridge", "role": "ship", "identity": "9321483", "folder": tmp_path, "token": "t", "known": [known]}
+        node = {"node": "bridge", "role": "ship", "identity": "9321483", "folder": tmp_path, "known": [known]}
         return ShipSettings.model_validate({"node": node, "intake": {"ack": "two_nodes"}})
 
     assert ship(node="engine", role="ship", identity="9321483").intake.ack == "two_nodes"

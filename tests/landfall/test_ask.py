@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from edge.answering import Answering
 from edge.waiting import TellingWaiting
@@ -79,7 +80,7 @@ def test_the_price_is_told_the_records_come_and_what_was_asked_is_listed(tmp_pat
     with ExitStack() as stack:
         link = LinkSettings(budget_bytes_per_day=500_000, alerts_reserve_bytes=50_000, price_per_mb=8.0)
         hq = stack.enter_context(at_sea(tmp_path, since_ms, link))
-        told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": hq.settings.token})
+        told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": SecretStr("door-of-hq")})
         client = stack.enter_context(api_of(told_to, still_clock(WallClock().now_ms())))
         entry = {"type": "ship", "id": IMO, "value": ship(IMO, "Albatross")}
         assert client.post("/api/registry", json={"entries": [entry]}, headers=log_in(client, "mira")).status_code == 200
@@ -127,7 +128,7 @@ def test_what_no_budget_covers_comes_when_its_price_is_agreed_to(
     since, until = (iso(since_ms + minutes * MINUTE_MS) for minutes in (0, 1_000))
     with ExitStack() as stack:
         hq = stack.enter_context(at_sea(tmp_path, since_ms, LinkSettings(price_per_mb=8.0)))
-        told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": hq.settings.token})
+        told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": SecretStr("door-of-hq")})
         client = stack.enter_context(api_of(told_to, still_clock(WallClock().now_ms())))
         entry = {"type": "ship", "id": IMO, "value": ship(IMO, "Albatross")}
         assert client.post("/api/registry", json={"entries": [entry]}, headers=log_in(client, "mira")).status_code == 200
@@ -152,7 +153,7 @@ async def test_who_does_not_answer_is_told_of_with_her_last_position(tmp_path: P
     hq = Node(settings("hq", tmp_path))
     await hq.start()
     try:
-        told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": hq.settings.token})
+        told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": SecretStr("door-of-hq")})
         async with api_beside(told_to) as client:
             entries = [{"type": "ship", "id": imo, "value": ship(imo, "Albatross")} for imo in (IMO, NO_NODE)]
             headers = await asyncio.to_thread(log_in, client, "mira")

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from streams.credentials import OPERATOR_TOKEN
+from streams.privatefiles import write_private
 from tests.landfall.answering import answering
 from tests.landfall.commands import run
 
@@ -42,8 +44,9 @@ def test_a_server_that_is_no_clock_is_told(status: int, body: bytes, capsys: pyt
 def test_a_server_that_is_no_ship_is_told(status: int, body: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with answering(status, body) as port:
         config = tmp_path / "ship.toml"
-        node = f'node = "albatross"\nrole = "ship"\nidentity = "9321483"\nfolder = "{tmp_path}"\ntoken = "door"\nport = {port}\n'
+        node = f'node = "albatross"\nrole = "ship"\nidentity = "9321483"\nfolder = "{tmp_path}"\nport = {port}\n'
         config.write_text(f"[node]\n{node}")
+        write_private(tmp_path / OPERATOR_TOKEN, b"of a node that runs")
         for words in (("status",), ("status", "--json"), ("link", "none")):
             code, printed, told = run(capsys, "ship", *words, "-c", config)
             wanted = f"landfall: what answers at http://127.0.0.1:{port} is not 'albatross' (HTTP {status}) → start it with `landfall ship`"

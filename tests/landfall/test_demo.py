@@ -27,10 +27,11 @@ from landfall.cli import main
 from landfall.configuration import load
 from landfall.demo import run
 from landfall.demo.accounts import PEOPLE
-from landfall.demo.fleet import HQ, Doors, Fleet, Secrets, Story, accounts_file, programs, sim_settings, write_settings
+from landfall.demo.fleet import HQ, Doors, Fleet, Story, accounts_file, programs, sim_settings, write_settings
 from landfall.demo.ports import ALL
 from landfall.demo.processes import Program
 from landfall.demo.run import OURS, hindrances, is_foreign, prepare, run_demo, story_told, unplayable
+from landfall.demo.secrets import Secrets
 from sim.clock import Setting
 from sim.progress import Progress, save_progress
 from sim.settings import BEGINS_AT_MS, ReplaySettings, SimSettings

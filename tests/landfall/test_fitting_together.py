@@ -25,7 +25,6 @@ node = "ship-a"
 role = "ship"
 identity = "9811000"
 folder = "/var/lib/landfall"
-token = "t"
 port = 8770
 clock = "wall"
 known = [{ node = "hq", role = "hq" }, { node = "tokyo", role = "port" }]
@@ -213,7 +212,6 @@ ASHORE = """
 node = "tokyo"
 role = "ship"
 folder = "f"
-token = "t"
 port = -1
 known = [{ node = "tokyo", role = "port" }, { node = "hq", role = "hq" }, { node = "hq", role = "hq", identity = 1 }]
 peers = [{ node = "hq", url = "https://10.0.0.2:1" },

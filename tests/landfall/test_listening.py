@@ -16,7 +16,7 @@ from streams.node.node import Node
 from tests.landfall.commands import called, process_here
 from tests.node.fleet import settings, started
 
-NODE = 'node = "{name}"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "{folder}/node"\ntoken = "door"\n'
+NODE = 'node = "{name}"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "{folder}/node"\n'
 SHIP = "[node]\n" + NODE.format(name="albatross", role="ship", identity="9321483", folder="{folder}")
 PORT = "[node]\n" + NODE.format(name="tokyo", role="port", identity="JPTYO", folder="{folder}")
 HQ = 'log = "{folder}/log"\ndoor = "http://127.0.0.1:9"\ntoken = "door"\ndatabase_url = "sqlite:///{folder}/serving.db"\n'

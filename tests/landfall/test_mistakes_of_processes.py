@@ -20,7 +20,7 @@ from streams.errors import Misuse
 from streams.tables import Door, SettingsTable, barred
 
 EVERYWHERE = "".join(f'[[intakes]]\nat = "{at}"\n' for at in INTAKES)
-NODE = '[node]\nnode = "tokyo"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "f"\ntoken = "t"\nport = 8770\n'
+NODE = '[node]\nnode = "tokyo"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "f"\nport = 8770\n'
 SHIP, PORT = NODE.format(role="ship", identity="9811000"), NODE.format(role="port", identity="JPTYO")
 TLS = '[node.tls]\nauthority = "a.pem"\ncertificate = "c.pem"\nkey = "k.pem"\n'
 CALL = """[[ports]]
@@ -65,9 +65,8 @@ CASES: list[tuple[type[SettingsTable], str, list[str]]] = [
     ),
     (
         ShipSettings,
-        SHIP.replace('"t"\nport', '" "\nport') + 'host = "not a host"\n' + CALL.format(n=1) + CALL.format(n=2) * 2,
+        SHIP + 'host = "not a host"\n' + CALL.format(n=1) + CALL.format(n=2) * 2,
         [
-            f"node.token: {EMPTY}the node's token",
             'node.host is \'not a host\' and should be of another form; write one like "127.0.0.1" or "localhost"',
             "ports[0].node: 'tokyo-1' is to be dialled, but",
             "ports[1].node: 'tokyo-2' is to be dialled, but",
@@ -93,7 +92,7 @@ CASES: list[tuple[type[SettingsTable], str, list[str]]] = [
             f"tables_dir: {EMPTY}a folder, or an object store's URL",
             f"checkpoint_dir: {EMPTY}a path",
             f"scratch_dir: {EMPTY}a path",
-            f"token: {EMPTY}the node's token",
+            f"token: {EMPTY}the token that `landfall credential add` gives at that node",
             "host is 'not a host' and should be of another form",
             "trigger_ms is -1 and should be",
             f'spark.master: {EMPTY}"local[2]", or',
@@ -106,7 +105,7 @@ CASES: list[tuple[type[SettingsTable], str, list[str]]] = [
         [
             f"log: {EMPTY}a path",
             "host is 'not a host' and should be of another form",
-            "token: http://127.0.0.1:1 asks for one, and there is none; write the node's token, or take out door",
+            "token: http://127.0.0.1:1 asks for one, and there is none; write the token that `landfall credential add` gives there, or",
             "poll_interval_s is 0 and should be",
             'places.tokyo is \'tokyo\' and should be of another form; write one like "ship/9321483" or "quay/JPTYO"',
         ],
@@ -117,7 +116,7 @@ CASES: list[tuple[type[SettingsTable], str, list[str]]] = [
         [
             f"log: {EMPTY}a path",
             f"accounts: {EMPTY}a path",
-            f"token: {EMPTY}the node's token",
+            f"token: {EMPTY}the token that `landfall credential add` gives at that node",
             "host is 'a/b' and should be of another form",
             "port is -1 and should be",
         ],

@@ -20,7 +20,6 @@ node = "ship-a"
 role = "ship"
 identity = "9321483"
 folder = "ship-a"
-token = "a-token-of-some-length"
 disk_budget_bytes = {disk}
 known = [{{ node = "hq", role = "hq" }}, {{ node = "tokyo", role = "port", identity = "JPTYO" }}]
 [node.links.satellite]

@@ -20,12 +20,14 @@ from bench.ports import free_ports
 from landfall.demo.accounts import PEOPLE
 from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, REPLAY, accounts_file
 from landfall.demo.processes import Program
+from landfall.demo.secrets import Secrets
 from landfall.processes import PROCESSES
+from streams.credentials import operator_token
 from streams.log import Append
 from streams.records import Record, to_batch
 from tests.fanout.kafka import PASSWORD, Kafka
 from tests.landfall.answering import answering
-from tests.landfall.house import House, is_free, until
+from tests.landfall.house import HOUSE_TOKEN, House, is_free, until
 from tests.node.process import NodeProcess, wait
 
 pytestmark = pytest.mark.timeout(900)
@@ -76,7 +78,7 @@ def fails(house: House, name: str, process: str, reason: str, node: str = HQ) ->
 
 def land(house: House, ship: str) -> None:
     """Her crew links the port, wherever she is."""
-    token = {"Authorization": f"Bearer {house.secrets.of(f'door {ship}')}"}
+    token = {"Authorization": f"Bearer {operator_token(house.fleet.folder / ship)}"}
     link = {"link": QUAYS[PORT]}
     httpx.post(f"{house.fleet.node_url(ship)}/ship/link", json=link, headers=token, trust_env=False, timeout=90).raise_for_status()
 
@@ -99,7 +101,7 @@ def test_a_node_that_takes_sensors(house: House, name: str, process: str, role: 
     port's at once, of a ship's once she has been linked to a port."""
     house.start(name)
     assert not is_free(house.fleet.doors.mqtt[name]), "healthy, but sensors are not let in"
-    password = house.secrets.of(f"gateways of {name}")
+    password = Secrets(house.fleet.folder / "secrets.json").of(f"gateways of {name}")
     host, port = house.fleet.mqtt_door(name)
     paho.mqtt.publish.single(
         "landfall/containers/MSKU1234565/reading",
@@ -125,7 +127,7 @@ def test_a_node_that_takes_sensors(house: House, name: str, process: str, role: 
 @of("customer")
 def test_a_customers_own_node(tmp_path: Path) -> None:
     """Headquarters' node and the customer's, each with its settings file: the stream comes, and what the node tells stays with it."""
-    ours = '[node]\nnode = "{}"\nrole = "{}"\nidentity = "{}"\nfolder = "{}"\nport = {{port}}\ntoken = "door"\nmetrics_every_s = 0.2\n'
+    ours = '[node]\nnode = "{}"\nrole = "{}"\nidentity = "{}"\nfolder = "{}"\nport = {{port}}\nmetrics_every_s = 0.2\n'
     guest = '[[node.known]]\nnode = "duck-site"\nrole = "customer"\nidentity = "duckworks"\ntoken = "quack"\n'
     hq = NodeProcess(tmp_path / "1", "port", "hq", "door", ours.format("hq", "hq", "", tmp_path / "hq") + guest)
     link = f'[[node.peers]]\nnode = "hq"\nurl = "{hq.url}"\ntoken = "quack"\n[[node.known]]\nnode = "hq"\nrole = "hq"\n'
@@ -227,7 +229,7 @@ def asking_for_a_page(url: str) -> Iterator[None]:
 @of("fanout", "broker")
 def test_the_fan_out_and_its_broker(house: House) -> None:
     """A Kafka that goes away is told of, by who ran it too, and no reason for the fan-out not to end."""
-    told = {"door": house.fleet.node_url(HQ), "token": house.secrets.of(f"door {HQ}"), "clock": house.fleet.clock_url}
+    told = {"door": house.fleet.node_url(HQ), "token": HOUSE_TOKEN, "clock": house.fleet.clock_url}
     kafka, (health_port,) = Kafka(house.fleet.folder, told=told), free_ports(1)
     kafka.start()
     settings = {

@@ -44,7 +44,7 @@ async def test_healthy_means_that_sensors_are_let_in(
     monkeypatch.setattr(intake.serving, "Pipeline", Hesitant)
     Hesitant.go.clear()
     door, sensors = free_ports(2)
-    node = {**who, "folder": tmp_path, "token": "door", "port": door}
+    node = {**who, "folder": tmp_path, "port": door}
     settings = kind.model_validate({"node": node, "intake": {"endpoint": {"port": sensors, "anonymous_publish": ["landfall/#"]}}})
     running = asyncio.create_task(run(settings))
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{door}", trust_env=False, timeout=90) as client:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from bench.credentials import allow_all
 from bench.ports import free_port
 from streams.clock import Clock, StillClock, WallClock
 from streams.crash import CRASH_VARIABLE
@@ -48,13 +49,13 @@ def known(name: str) -> tuple[KnownPeer, ...]:
 
 def settings(name: str, folder: Path, port: int = 0, peers: Sequence[PeerAddress] = ()) -> NodeSettings:
     role, identity = ROLES[name]
+    allow_all(folder / name, f"door-of-{name}")
     return NodeSettings(
         node=name,
         role=role,
         identity=identity,
         folder=folder / name,
         port=port,
-        token=SecretStr(f"door-of-{name}"),
         known=known(name),
         peers=tuple(peers),
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from bench.credentials import allow_all
 from bench.ports import free_port
 from streams.clock import WallClock
 from streams.crash import CRASH_VARIABLE
@@ -23,13 +25,15 @@ DEADLINE_S = 90.0
 
 
 class NodeProcess:
-    """`landfall <word>` with its settings in `folder`, the node `node`. Its door's port stays the same: `{port}` in its settings."""
+    """`landfall <word>` with its settings in `folder`, the node `node`. Its door's port stays the same: `{port}` in its settings. Who shows
+    `token` there may do everything."""
 
     def __init__(self, folder: Path, word: str, node: str, token: str, config: str, door_port: int = 0) -> None:
         self.door_port = door_port or free_port()
         folder.mkdir(parents=True, exist_ok=True)
         self._word, self.config, self._words = word, folder / f"{word}.toml", folder / f"{word}.log"
         self.config.write_text(config.replace("{port}", str(self.door_port)))
+        allow_all(Path(tomllib.loads(self.config.read_text())["node"]["folder"]), token)
         self._process: Forked | None = None
         self.node = node
         self.url, self.token = f"http://127.0.0.1:{self.door_port}", token

@@ -231,7 +231,6 @@ def ship_process(folder: Path, url: str) -> NodeProcess:
         "identity": "9321483",
         "folder": str(folder / "ship-a"),
         "port": port,
-        "token": "door-of-ship-a",
         "links": {"satellite": carried},
         "known": [{"node": "hq", "role": "hq", "token": "token-of-hq"}],
     }
@@ -356,7 +355,7 @@ def test_each_node_s_part_of_a_budget_is_enough_to_open_a_link(tmp_path: Path, o
     """Half of it with two nodes: less than that and neither would ever open the link for more than alerts, without a word."""
     link = {"alerts_reserve_bytes": RESERVE, "overhead_percent": overhead_percent}
     other = {"node": "engine", "role": "ship", "identity": "9321483"}
-    node = {"node": "bridge", "role": "ship", "identity": "9321483", "folder": tmp_path, "token": "t", "known": [other]}
+    node = {"node": "bridge", "role": "ship", "identity": "9321483", "folder": tmp_path, "known": [other]}
 
     def given(budget: int, **more: Any) -> NodeSettings:
         return NodeSettings.model_validate({**node, "links": {"satellite": {**link, "budget_bytes_per_day": budget}}, **more})

@@ -40,7 +40,7 @@ def settings(name: str, folder: Path) -> NodeSettings:
         if node != name
     )
     role, identity = FLEET[name]
-    return NodeSettings(node=name, role=role, identity=identity, folder=folder / name, token=SecretStr("door"), known=known)
+    return NodeSettings(node=name, role=role, identity=identity, folder=folder / name, known=known)
 
 
 async def started(name: str, folder: Path) -> Node:

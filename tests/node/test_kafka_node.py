@@ -109,4 +109,4 @@ def test_settings_that_can_not_be() -> None:
         with pytest.raises(ValidationError, match=reason):
             KafkaLogSettings.model_validate({**usual, **change})
     with pytest.raises(ValidationError, match="kind"):
-        NodeSettings.model_validate({"node": "tokyo", "role": "port", "folder": "x", "token": "x", "log": {"kind": "paper"}})
+        NodeSettings.model_validate({"node": "tokyo", "role": "port", "folder": "x", "log": {"kind": "paper"}})

@@ -178,7 +178,7 @@ def test_a_copy_s_own_way_is_the_most_special_and_touches_nothing_that_must_hold
 
 
 def test_settings_that_would_drop_what_holds_are_refused(tmp_path: Path) -> None:
-    node = {"node": "tokyo", "role": "port", "identity": "JPTYO", "folder": tmp_path, "token": "t"}
+    node = {"node": "tokyo", "role": "port", "identity": "JPTYO", "folder": tmp_path}
     for name in ("registry", "aboard/9321483"):
         with pytest.raises(ValidationError, match="hold until there are newer ones"):
             NodeSettings.model_validate({**node, "keep": {name: {"age_days": 30}}})

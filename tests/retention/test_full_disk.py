@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from streams.clock import StillClock
 from streams.definitions import Definitions
@@ -57,7 +56,6 @@ def retaining_in(folder: Path, told: list[str]) -> Retaining:
         role="ship",
         identity="9321483",
         folder=folder,
-        token=SecretStr("door"),
         disk_budget_bytes=1,
         reserve_bytes=RESERVE_BYTES,
     )

@@ -35,7 +35,7 @@ class ShoreProcess(NodeProcess):
         token = f"door-of-{name}"
         settings = (
             f'[node]\nnode = "{name}"\nrole = "{role}"\nidentity = "{IDENTITIES[name]}"\nfolder = "{folder / name}"\n'
-            f'port = {{port}}\ntoken = "{token}"\n{more}'
+            f"port = {{port}}\n{more}"
         )
         super().__init__(folder / f"settings-{name}", "port", name, token, settings, door_port)
 

@@ -69,7 +69,7 @@ class Paired(NodeProcess):
         intervals = ("reefer_interval_ms", "dry_interval_ms") if kind.role == "ship" else ("quay_interval_ms",)
         settings = (
             f'[node]\nnode = "{name}"\nrole = "{kind.role}"\nidentity = "{kind.identity}"\nfolder = "{folder / name}"\n'
-            f'port = {{port}}\ntoken = "{token}"\n{shore}{others}'
+            f"port = {{port}}\n{shore}{others}"
             '[[node.known]]\nnode = "hq"\nrole = "hq"\n[intake]\nack = "two_nodes"\nwhen_alone = "degrade"\nalone_after_s = 1.0\n'
             f'[intake.endpoint]\nport = {self.mqtt_port}\nanonymous_publish = ["landfall/#"]\n'
             f"[watch]\nlateness_ms = {LATENESS_MS}\n" + "".join(f"{one} = {INTERVAL_MS}\n" for one in intervals)

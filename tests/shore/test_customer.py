@@ -14,6 +14,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 import landfall
+from bench.credentials import allow_all
 from cargo.registry import Customer, Entry, Stream, entry_body
 from cargo.registry import Node as NodeKeys
 from shore.customer import CustomerNode
@@ -41,12 +42,12 @@ RUN = 4096
 
 
 def node_settings(name: str, role: str, identity: str, folder: Path, known: list[KnownPeer]) -> NodeSettings:
+    allow_all(folder / name, f"door-of-{name}")
     return NodeSettings(
         node=name,
         role=role,  # type: ignore[arg-type]
         identity=identity,
         folder=folder / name,
-        token=SecretStr(f"door-of-{name}"),
         known=tuple(known),
         retention_every_s=0.05,
         reserve_bytes=0,

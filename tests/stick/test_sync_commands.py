@@ -43,7 +43,7 @@ class Place:
             if other != name and (role != "customer" or other == "hq")
         ]
         node = {"node": name, "role": role, "identity": identity, "folder": str(self.folder), "port": self._settings.port}
-        self.config.write_text(tomli_w.dumps({"node": {**node, "token": f"door-of-{name}", "known": known}}))
+        self.config.write_text(tomli_w.dumps({"node": {**node, "known": known}}))
 
     @asynccontextmanager
     async def up(self) -> AsyncIterator[Node]:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 import argon2
 
+from streams.errors import Misuse
+
 WAITING_MAX = 8
 """Passwords of one login that wait to be checked for one address."""
 REST_SHARE, REST_SHARE_MIN = 4.0, 1.0
 """After a wrong password so many times its own check is rested: a flood takes a fifth of a core at most, and half of one while passwords
 of addresses wait that have shown no wrong one."""
+PASSWORD_CHARS_MIN = 12
 ADDRESSES_MAX = 65_536
 """Of so many addresses it is known how many wrong passwords they have shown: those that showed one last."""
 
@@ -37,6 +40,13 @@ def verifies(argon2_hash: str, password: bytes) -> bool:
         return argon2.PasswordHasher().verify(argon2_hash, password)
     except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
         return False
+
+
+def hash_password(password: str) -> str:
+    """What a file keeps of a password: its argon2id hash. Raises Misuse for one of fewer than PASSWORD_CHARS_MIN characters."""
+    if len(password) < PASSWORD_CHARS_MIN:
+        raise Misuse(f"a password has at least {PASSWORD_CHARS_MIN} characters, and this one {len(password)}", hint="take a longer one")
+    return argon2.PasswordHasher().hash(password)
 
 
 class PasswordChecks:

@@ -1,0 +1,82 @@
+"""`landfall credential`: who may do what at a node's door, in a file of that node's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from landfall.logins import read_password
+from landfall.screen import say
+from streams.access import CREW, VERBS, Allowed, Verb, check_principal
+from streams.credentials import CredentialFile
+from streams.errors import Misuse
+from streams.passwords import hash_password
+
+credential_app = typer.Typer(
+    help="Who may do what at a node's door. A change holds within 5 s; no node has to start again.", no_args_is_help=True
+)
+
+Folder = Annotated[Path, typer.Option("--folder", "-f", help="The node's folder: `folder` in its settings.")]
+Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Who: user:NAME, node:NAME, ship:IMO, customer:ID …")]
+Streams = list[str] | None
+
+
+def _on(verb: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        f"--{verb}", metavar="STREAM", help=f"May {verb} this stream, or all of this pattern. May be repeated."
+    )
+    return option
+
+
+@credential_app.command("add")
+def add(
+    who: Who,
+    folder: Folder,
+    produce: Annotated[Streams, _on("produce")] = None,
+    consume: Annotated[Streams, _on("consume")] = None,
+    replicate: Annotated[Streams, _on("replicate")] = None,
+    admin: Annotated[Streams, _on("admin")] = None,
+    crew: Annotated[
+        str, typer.Option("--crew", metavar="NAME", help="One of the ship's crew: name and rank, as they are written down.")
+    ] = "",
+    password_file: Annotated[Path | None, typer.Option("--password-file", help="A person's password, in a file's first line.")] = None,
+) -> None:
+    """Give a program a token, which is shown once and kept nowhere; or one of the crew (--crew) a password. In place of what it had."""
+    file, given = CredentialFile(folder), zip(VERBS, (produce, consume, replicate, admin), strict=True)
+    allowed: dict[Verb, tuple[str, ...]] = {verb: tuple(streams) for verb, streams in given if streams}
+    check_principal(who)
+    if crew:
+        if allowed:
+            raise Misuse("the crew may do what the console does", hint="leave out --produce and the others, or --crew")
+        file.give_password(who, CREW, crew, hash_password(read_password(password_file, twice=True)))
+        say(f"{who} may log in at the console, as {crew}")
+        return
+    if not allowed:
+        raise Misuse(f"{who} would be allowed nothing", hint="name streams: --consume containers, or --crew 'Anna Lind, master'")
+    token = file.give_token(who, allowed)
+    Console(stderr=True, highlight=False).print(f"{who} may {_allowed(allowed)}. Its token, which is shown this once:", markup=False)
+    say(token)
+
+
+@credential_app.command("withdraw")
+def withdraw(who: Who, folder: Folder) -> None:
+    """From now on it may do nothing; what it is doing ends."""
+    CredentialFile(folder).withdraw(who)
+    say(f"{who} is withdrawn")
+
+
+@credential_app.command("list")
+def list_credentials(folder: Folder) -> None:
+    """Everyone who may do something at the node's door, and what."""
+    table = Table("principal", "known by", "name", "may", box=None, header_style="bold")
+    for one in CredentialFile(folder).read():
+        table.add_row(one.principal, "password" if one.password_argon2 else "token", one.title, _allowed(one.allow))
+    Console().print(table)
+
+
+def _allowed(allowed: Allowed) -> str:
+    return "; ".join(f"{verb} {', '.join(streams)}" for verb, streams in allowed.items() if streams)

@@ -1,0 +1,229 @@
+"""The credentials of one node: a file that says who may do what there, changed by `landfall credential`, in force within seconds.
+
+The file holds no secrets: of a token its SHA-256, of a password its argon2 hash. `Credentials` is the file as a running node has it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from streams.access import VERBS, Allowed, Principal, Verb, check_principal
+from streams.errors import Corrupt, Misuse, RetryLater
+from streams.passwords import PasswordChecks
+from streams.privatefiles import read_private, write_private
+
+logger = logging.getLogger("landfall.node")
+
+FILE_NAME = "credentials.json"
+"""In the folder of the node."""
+OPERATOR_TOKEN = "operator.token"
+"""The file, in the folder of a running node, with the token of commands that the node's own user runs on its machine. It holds until the
+node ends: each start makes a new one."""
+LOOK_EVERY_S = 2.0
+"""How often a running node looks whether its file has changed."""
+TOKEN_BYTES, TITLE_CHARS_MAX = 32, 200
+VERSION = 1
+_NOBODYS_HASH = "$argon2id$v=19$m=65536,t=3,p=4$XnwUDv1W0K/Kj9i5v44hSQ$VgwIU5H32Q8/vivSLXFApP4feTN2eyxuWnlzi9idRMI"
+"""Names that nobody has are checked against this, so that they take as long as others."""
+
+
+class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One entry of the file: a principal, what it may do, and by which secret it is known: a token of a program, or a person's password.
+
+    `title`: a person's name and rank, as it is written down with what the person does.
+    """
+
+    principal: str
+    allow: dict[Verb, tuple[str, ...]]
+    token_sha256: str | None = None
+    password_argon2: str | None = None
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        check_principal(self.principal)
+        if len(self.title) > TITLE_CHARS_MAX or not self.title.isprintable() or self.title != self.title.strip():
+            raise ValueError(f"{self.principal} has a name of at most {TITLE_CHARS_MAX} printable characters")
+        if (self.token_sha256 is None) == (self.password_argon2 is None):
+            raise ValueError(f"{self.principal} has either a token or a password")
+        if self.password_argon2 is not None and not (self.title and self.principal.startswith("user:")):
+            raise ValueError(f"{self.principal} has a password, so it is a user with a name and rank (title)")
+
+    def known(self) -> Principal:
+        """The principal that this credential makes known."""
+        return Principal(self.principal, self.allow, self.title if self.password_argon2 else "")
+
+
+class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    credentials: tuple[Credential, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.version != VERSION:
+            raise ValueError(f"its version is {self.version}, and this program reads version {VERSION}")
+        if len({one.principal for one in self.credentials}) < len(self.credentials):
+            raise ValueError("a principal is in it twice")
+
+
+def token_sha256(token: str) -> str:
+    """What the file keeps of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class CredentialFile:
+    """The file in the folder of a node. Every change is whole and durable: after a crash the file is as before or as after it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+
+    def read(self) -> tuple[Credential, ...]:
+        """All entries; none where there is no file. Raises Misuse when others on this machine may read or write it, Corrupt when it can
+        not be understood, RetryLater when it can not be read."""
+        try:
+            told = read_private(self.path)
+            return msgspec.json.decode(told, type=_Kept).credentials
+        except FileNotFoundError:
+            return ()
+        except OSError as problem:
+            raise RetryLater(f"{self.path} can not be read: {problem.strerror}", hint="let the user that runs this read it") from problem
+        except (msgspec.MsgspecError, ValueError) as problem:
+            raise Corrupt(
+                f"{self.path} holds no credentials: {problem}", hint="put back a copy, or take it away and add them again"
+            ) from None
+
+    def give_token(self, principal: str, allow: Allowed, token: str | None = None) -> str:
+        """From now on `principal` may do this, by the token that is returned: 256 random bits, kept nowhere else. `token`: one that was
+        made before, by who writes the settings of all processes. Raises as `read`, and Misuse for no principal."""
+        token = token or secrets.token_urlsafe(TOKEN_BYTES)
+        self._put(Credential(principal, dict(allow), token_sha256=token_sha256(token)))
+        return token
+
+    def give_password(self, principal: str, allow: Allowed, title: str, password_argon2: str) -> None:
+        """From now on the person `principal`, known by a password, may do this. Raises as `give_token`."""
+        self._put(Credential(principal, dict(allow), password_argon2=password_argon2, title=title))
+
+    def withdraw(self, principal: str) -> None:
+        """From now on `principal` may do nothing. Raises Misuse where there is none of that name."""
+        with self._changing() as entries:
+            if entries.pop(principal, None) is None:
+                raise Misuse(f"no credential of {principal} is in {self.path}", hint="`landfall credential list` shows all")
+
+    def _put(self, credential: Credential) -> None:
+        with self._changing() as entries:
+            entries[credential.principal] = credential
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Credential]]:
+        """The entries by principal, to be changed; written when the block ends well and they did change. One at a time on this machine."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            entries = {one.principal: one for one in self.read()}
+            before = dict(entries)
+            yield entries
+            if entries != before or not self.path.exists():
+                kept = msgspec.json.encode(_Kept(VERSION, tuple(entries[name] for name in sorted(entries))))
+                write_private(self.path, msgspec.json.format(kept, indent=1) + b"\n")
+        except OSError as problem:
+            raise RetryLater(
+                f"{self.path} can not be written: {problem.strerror}", hint="make room, and let this user write there"
+            ) from problem
+        finally:
+            os.close(folder)
+
+
+class Credentials:
+    """The credentials of a running node as they are now. Call it from the event loop of the node."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = CredentialFile(folder)
+        self._seen: tuple[int, ...] | None = None
+        self._by_token: dict[str, Principal] = {}
+        self._people: dict[str, Credential] = {}
+        self._operator: tuple[str, Principal] | None = None
+        self._checks = PasswordChecks()
+        self._key = os.urandom(32)
+        self._right: dict[str, bytes] = {}
+        """Of each person the keyed digest of the password that was right last: asking again costs no argon2."""
+
+    def close(self) -> None:
+        """No password is checked any more."""
+        self._checks.close()
+
+    def take_up(self, node: str) -> None:
+        """At the start of `node`: take the file as it is, and let the node's own user do everything on its machine, by the token in
+        OPERATOR_TOKEN: not on a full disk, which hinders no start. Raises as `CredentialFile.read`."""
+        self.look()
+        token, path = secrets.token_urlsafe(TOKEN_BYTES), self._file.path.with_name(OPERATOR_TOKEN)
+        try:
+            write_private(path, token.encode())
+        except OSError as problem:
+            logger.warning("no command can ask this node: %s can not be written: %s", path, problem.strerror)
+            return
+        self._operator = token_sha256(token), Principal(f"node:{node}", dict.fromkeys(VERBS, ("*",)))
+
+    def look(self) -> bool:
+        """Take the file as it is now; whether it had changed. Raises as `CredentialFile.read`, and leaves all as it was then."""
+        try:
+            found = self._file.path.stat()
+            seen: tuple[int, ...] = (found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode)
+        except FileNotFoundError:
+            seen = ()
+        if seen == self._seen:
+            return False
+        entries = self._file.read()
+        self._seen = seen
+        self._by_token = {one.token_sha256: one.known() for one in entries if one.token_sha256}
+        people = {one.principal.removeprefix("user:"): one for one in entries if one.password_argon2}
+        self._right = {name: digest for name, digest in self._right.items() if people.get(name) == self._people[name]}
+        self._people = people
+        return True
+
+    def holds(self, principal: Principal) -> bool:
+        """Whether this very principal, with all that it may do, is still among them."""
+        tokens = (*self._by_token.values(), *((self._operator[1],) if self._operator else ()))
+        return any(one == principal for one in (*tokens, *(one.known() for one in self._people.values())))
+
+    def of_token(self, token: str) -> Principal | None:
+        """Whose token this is."""
+        digest = token_sha256(token)
+        if self._operator and hmac.compare_digest(self._operator[0], digest):
+            return self._operator[1]
+        return self._by_token.get(digest)
+
+    async def of_person(self, address: str, name: str, password: str) -> Principal | None:
+        """The person of this name, where the password is right; asked from `address`. Raises `streams.passwords.Crowded`."""
+        person = self._people.get(name)
+        digest = hmac.digest(self._key, password.encode(), hashlib.sha256)
+        if person is not None and hmac.compare_digest(self._right.get(name, b""), digest):
+            return person.known()
+        expected = (person and person.password_argon2) or _NOBODYS_HASH
+        right = await self._checks.right(address, name if person else "", expected, password.encode())
+        if not right or person is None or self._people.get(name) != person:
+            return None
+        self._right[name] = digest
+        return person.known()
+
+
+def operator_token(folder: Path) -> str:
+    """The token of commands that the user of the node in `folder` runs on its machine.
+
+    Raises RetryLater where the node does not run, Misuse for another user.
+    """
+    path = folder / OPERATOR_TOKEN
+    try:
+        return read_private(path).decode()
+    except FileNotFoundError:
+        raise RetryLater(f"no node runs in {folder}: there is no {OPERATOR_TOKEN}", hint="start the node") from None
+    except OSError as problem:
+        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="run this as the user that runs the node") from problem

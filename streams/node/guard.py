@@ -1,0 +1,220 @@
+"""Who may pass a node's HTTP door: every route says what it needs, and its caller is known by a token or a password."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from streams.access import Principal, Verb, may
+from streams.clock import Clock
+from streams.credentials import LOOK_EVERY_S, Credentials
+from streams.errors import LandfallError, NotAllowed
+from streams.metrics import Metrics
+from streams.passwords import Crowded
+
+logger = logging.getLogger("landfall.node")
+
+REPORTED_EVERY_S = 3_600.0
+"""Wrong secrets of one name from one address are reported at most so often; between, they are counted."""
+REMEMBERED_MAX = 1_024
+"""Names and addresses that showed a wrong secret and are remembered: those that showed one last."""
+SLOWED_S, SLOWED_S_MAX = 0.05, 2.0
+"""The answer to a wrong secret waits so long for each that came before it from there, and no longer than the second."""
+SLOWED_MAX = 64
+"""Answers that wait at one time; beyond, wrong secrets are answered at once, with 429."""
+_PRINCIPAL = web.RequestKey("principal", Principal)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a route needs its caller to be allowed: `verb` on `stream`. `{stream}`: on the one that its path names. None: on those that its
+    handler finds in the request and asks `must` for, one by one."""
+
+    verb: Verb
+    stream: str | None = None
+
+
+OPEN = None
+"""The need of a route that is for everybody."""
+
+
+def principal_of(request: web.Request) -> Principal:
+    """Who sends this request. Raises KeyError on a route that is for everybody."""
+    return request[_PRINCIPAL]
+
+
+def must(request: web.Request, verb: Verb, stream: str) -> None:
+    """Raises NotAllowed where who sends this request may not do `verb` on `stream`."""
+    principal = principal_of(request)
+    if not may(principal, verb, stream):
+        hint = "the node's operator gives more with `landfall credential add`"
+        raise NotAllowed(f"{principal.name} may not {verb} {stream}", hint=hint, code="credential_not_allowed")
+
+
+def person_of(request: web.Request) -> str:
+    """The name and rank of the person who sends this request. Raises NotAllowed for a program: what is written down has a person's name."""
+    principal = principal_of(request)
+    if not principal.is_person:
+        hint = "log in with a user's name and password: `landfall credential add user:NAME --password` makes one"
+        raise NotAllowed(f"{principal.name} is no person", hint=hint, code="person_expected")
+    return principal.title
+
+
+class Guard:
+    """Checks the callers of one node's routes. Belongs to the event loop of the node."""
+
+    def __init__(self, app: web.Application, credentials: Credentials, clock: Clock, metrics: Metrics, report: Callable[..., None]) -> None:
+        self._app, self._credentials, self._report = app, credentials, report
+        self._needs: dict[tuple[str, str], Need | None] = {}
+        self._under_way: dict[asyncio.Task[Any], Principal] = {}
+        self._wrong = WrongSecrets(clock, metrics, report)
+
+    @property
+    def needs(self) -> dict[tuple[str, str], Need | None]:
+        """By method and path what each route needs."""
+        return dict(self._needs)
+
+    def route(self, method: str, path: str, handler: Handler, need: Need | None) -> None:
+        """Answer such requests by `handler`, of callers that may do what `need` says (`OPEN`: of everybody). Before the node starts."""
+        router = self._app.router
+        added = router.add_get(path, handler) if method == "GET" else router.add_route(method, path, handler)
+        resource = added.resource
+        assert resource is not None
+        self._needs[method, resource.canonical] = need
+
+    async def known(self, request: web.Request) -> Principal | None:
+        """Who sends this request; None for nobody who is known. A wrong secret is counted, and its answer slowed.
+
+        Raises HTTPTooManyRequests where too many wrong ones, or passwords, wait.
+        """
+        kind, _, shown = request.headers.get("Authorization", "").partition(" ")
+        name, secret = _read_shown(kind.lower(), shown.strip())
+        if not secret:
+            return None
+        address = request.remote or ""
+        try:
+            found = await self._credentials.of_person(address, name, secret) if name else self._credentials.of_token(secret)
+        except Crowded:
+            raise _too_many() from None
+        if found is None:
+            await self._wrong.shown(name, address)
+        return found
+
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer by `handler` where the caller may do what the route needs, else with 401 or raising NotAllowed. A route that says nothing
+        of what it needs is for nobody."""
+        resource = request.match_info.route.resource
+        method = "GET" if request.method == "HEAD" else request.method
+        route = (method, resource.canonical if resource else "")
+        if route in self._needs and self._needs[route] is OPEN:
+            return await handler(request)
+        principal = await self.known(request)
+        if principal is None:
+            sentence = "this door wants a credential of this node: Authorization: Bearer TOKEN, or a user's name and password"
+            return problem_response(401, sentence, "credential_wrong")
+        request[_PRINCIPAL] = principal
+        need = self._needs.get(route)
+        if need is not None and need.stream is not None:
+            must(request, need.verb, need.stream.format(**request.match_info))
+        with self._goes_on(principal):
+            return await handler(request)
+
+    @contextmanager
+    def _goes_on(self, principal: Principal) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way[task] = principal
+        try:
+            yield
+        finally:
+            del self._under_way[task]
+
+    def under_way(self) -> list[str]:
+        """The principals whose requests are being answered."""
+        return sorted(principal.name for principal in self._under_way.values())
+
+    async def keep_looking(self) -> None:
+        """Take changes of the file of credentials as long as the node runs; end what is under way of whom it does not name any more."""
+        problem_told = ""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                changed, problem_told = await asyncio.to_thread(self._credentials.look), ""
+            except LandfallError as problem:
+                if str(problem) != problem_told:
+                    problem_told = str(problem)
+                    logger.error("credentials are not taken, those of before hold: %s", problem)
+                    self._report("credentials are not taken", "those of before hold", problem=problem_told)
+                continue
+            if changed:
+                logger.info("credentials have changed")
+                for task, principal in list(self._under_way.items()):
+                    if not self._credentials.holds(principal):
+                        task.cancel()
+
+
+class WrongSecrets:
+    """Counts wrong secrets, reports them, and slows their answers, by the name that was given with them and the address they came from."""
+
+    def __init__(
+        self, clock: Clock, metrics: Metrics, report: Callable[..., None], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._clock, self._metrics, self._report, self._sleep = clock, metrics, report, sleep
+        self._known: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+        """By name and address: when it was reported last, and how many have come since."""
+        self._waiting = 0
+
+    async def shown(self, name: str, address: str) -> None:
+        """One more, by this name (empty: a token). Returns when it may be answered. Raises HTTPTooManyRequests where too many wait."""
+        self._metrics.count("secrets_wrong")
+        now_s = self._clock.monotonic_s()
+        reported_s, since = self._known.pop((name, address), (-math.inf, 0))
+        if now_s - reported_s >= REPORTED_EVERY_S:
+            what = {"user": name} if name else {}
+            self._report("somebody shows a wrong secret at the door", "refused", address=address, unreported_since=since, **what)
+            reported_s, since = now_s, 0
+        self._known[name, address] = reported_s, since + 1
+        if len(self._known) > REMEMBERED_MAX:
+            self._known.popitem(last=False)
+        if self._waiting >= SLOWED_MAX:
+            raise _too_many()
+        self._waiting += 1
+        try:
+            await self._sleep(min(SLOWED_S * since, SLOWED_S_MAX))
+        finally:
+            self._waiting -= 1
+
+
+def problem_response(status: int, sentence: str, code: str) -> web.Response:
+    """A refusal: a sentence for people, a code for programs."""
+    return web.json_response({"problem": sentence, "code": code}, status=status)
+
+
+def _read_shown(kind: str, shown: str) -> tuple[str, str]:
+    """The user's name (empty for a token) and the secret of an `Authorization` header; two empty texts for none."""
+    if kind == "bearer":
+        return "", shown
+    if kind != "basic":
+        return "", ""
+    try:
+        name, _, password = base64.b64decode(shown, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return (name, password) if name else ("", "")
+
+
+def _too_many() -> web.HTTPTooManyRequests:
+    refusal = {"problem": "too many wrong secrets, or passwords that wait to be checked: try again soon", "code": "secrets_too_many"}
+    return web.HTTPTooManyRequests(text=json.dumps(refusal), content_type="application/json", headers={"Retry-After": "5"})

@@ -1,0 +1,34 @@
+"""Files that only their owner may read: keys, tokens, credentials."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from streams.errors import Misuse
+
+
+def write_private(path: Path, told: bytes) -> None:
+    """Replace the file by one that only its owner may read, durable before it takes the other's place. Raises OSError."""
+    beside = path.with_name(f"new-{path.name}")
+    beside.unlink(missing_ok=True)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(told)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_private(path: Path) -> bytes:
+    """What is in a file that only its owner may read. Raises Misuse for one that others may read or write, else OSError."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise Misuse(f"{path} can be read by others (mode {mode:04o})", hint=f"chmod 600 {path}, and replace what is in it")
+    return path.read_bytes()

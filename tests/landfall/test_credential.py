@@ -1,0 +1,112 @@
+"""Goal: who may do what at a node is given, listed and taken back by command, and docs/security.md says what each route needs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from edge.console import Console
+from edge.crewdoor import CrewDoor
+from edge.reportdoor import ReportDoor
+from landfall.demo.fleet import AT_HQ, Fleet, write_settings
+from shore.status import Status
+from streams.access import CREW
+from streams.credentials import CredentialFile, Credentials
+from streams.node.guard import Need
+from streams.node.node import Node
+from tests.landfall.commands import run
+from tests.node.fleet import settings
+
+SECURITY = Path(__file__).resolve().parents[2] / "docs" / "security.md"
+PERSON = ", as a person"
+
+
+def test_a_program_gets_a_token_once_and_loses_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = ("--folder", str(tmp_path))
+    code, token, told = run(capsys, "credential", "add", "user:warehouse", "--consume", "events", "--consume", "customers/*", *node)
+    assert (code, told) == (0, "user:warehouse may consume events, customers/*. Its token, which is shown this once:")
+    known = Credentials(tmp_path)
+    known.look()
+    assert (principal := known.of_token(token.strip()))
+    assert principal.allowed == {"consume": ("events", "customers/*")}
+    listed = run(capsys, "credential", "list", *node)[1]
+    assert re.search(r"user:warehouse +token +consume events, customers/\*", listed)
+    assert token.strip() not in listed
+    assert run(capsys, "credential", "withdraw", "user:warehouse", *node)[0] == 0
+    assert CredentialFile(tmp_path).read() == ()
+    known.close()
+
+
+def test_one_of_the_crew_gets_a_password(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node, password = ("--folder", str(tmp_path)), tmp_path / "password"
+    password.write_text("the sea is cold\n")
+    words = ("credential", "add", "user:anna", "--crew", "Anna Lind, master", "--password-file", str(password), *node)
+    assert run(capsys, *words)[:2] == (0, "user:anna may log in at the console, as Anna Lind, master\n")
+    [anna] = CredentialFile(tmp_path).read()
+    assert (anna.title, anna.allow) == ("Anna Lind, master", CREW)
+    password.write_text("short\n")
+    code, _, told = run(capsys, *words)
+    assert (code, "at least 12 characters" in told) == (2, True)
+    assert CredentialFile(tmp_path).read() == (anna,)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("add", "warehouse", "--consume", "events"), "'warehouse' names no principal"),
+        (("add", "user:a b", "--consume", "events"), "'user:a b' names no principal"),
+        (("add", "user:anna"), "user:anna would be allowed nothing"),
+        (("add", "user:anna", "--crew", "Anna", "--consume", "events"), "the crew may do what the console does"),
+        (("withdraw", "user:anna"), "no credential of user:anna"),
+    ],
+)
+def test_a_slip_is_told_and_changes_nothing(words: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = run(capsys, "credential", *words, "--folder", str(tmp_path))
+    assert (code, told in error) == (2, True), error
+    assert not CredentialFile(tmp_path).path.exists()
+
+
+def test_each_process_of_the_fleet_may_do_what_it_has_to_and_no_more(tmp_path: Path) -> None:
+    """Written again nothing changes, so that a node that runs keeps those it knows."""
+    fleet = Fleet(tmp_path)
+    files = write_settings(fleet)
+    hq = CredentialFile(tmp_path / "hq")
+    before = hq.path.read_bytes()
+    assert {one.principal.removeprefix("user:"): one.allow for one in hq.read()} == {name: {"produce": may} for name, may in AT_HQ.items()}
+    assert "token" not in files["dashboards"].read_text()
+    write_settings(fleet)
+    assert hq.path.read_bytes() == before
+    for ship in ("albatross", "cormorant"):
+        assert [one.principal for one in CredentialFile(tmp_path / ship).read()] == ["user:master"]
+
+
+async def test_the_table_says_what_each_route_needs(tmp_path: Path) -> None:
+    needs: dict[tuple[str, str], Need | None] = {}
+    for name in ("ship-a", "tokyo"):
+        node, nothing = Node(settings(name, tmp_path)), cast(Any, None)
+        if name == "tokyo":
+            Status(node, nothing)
+        else:
+            CrewDoor(node, nothing)
+            Console(node, nothing, nothing, nothing, nothing)
+            ReportDoor(node, nothing)
+        needs |= node.guard.needs
+    rows = re.findall(r"^\| `(GET|POST) (/\S+)`[^|]* \| ([^|]+) \|$", SECURITY.read_text(), re.MULTILINE)
+    table = {(method, path): told.strip().removesuffix(PERSON) for method, path, told in rows}
+    open_ones = {route for route, need in needs.items() if need is None and not route[1].startswith("/console/")}
+    assert {route for route, told in table.items() if told.startswith("nothing") or route[1] == "/sync"} == open_ones
+    closed = {route: need for route, need in needs.items() if need is not None}
+    assert {route: told for route, told in table.items() if route not in open_ones} == {
+        route: in_words(need) for route, need in closed.items()
+    }
+
+
+def in_words(need: Need) -> str:
+    """As the table says it."""
+    if need.verb == "consume" and need.stream is None:
+        return "a credential"
+    where = {None: "each stream of the body", "{stream}": "the stream"}.get(need.stream, f"`{need.stream}`")
+    return f"`{need.verb}` on {where}"

@@ -1,0 +1,201 @@
+"""Goal: at a node's door everybody may do what their credential says, and nothing else, as soon as the file says so."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import aiohttp.web
+import msgspec
+import pytest
+
+from bench.credentials import PASSWORD, allow_crew
+from streams.clock import StillClock
+from streams.credentials import CredentialFile, operator_token
+from streams.derived import parent_of
+from streams.errors import NotAllowed
+from streams.link.door import AppendDoor, ReadDoor
+from streams.log import Append
+from streams.metrics import Metrics
+from streams.node import guard
+from streams.node.node import Node
+from streams.records import Record, to_batch
+from streams.words import Position
+from tests.node.fleet import started, until
+
+ONE = to_batch([Record("MSKU1234565", body={"said": "quack"})])
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
+
+
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(guard, "SLOWED_S", 0.001)
+
+
+async def test_a_program_writes_its_own_streams_and_nothing_else(tmp_path: Path) -> None:
+    """Of several appends in one request none is made where one is not allowed."""
+    token = CredentialFile(tmp_path / "hq").give_token("user:projector", {"produce": ("metrics",)})
+    node = await started("hq", tmp_path)
+    door = AppendDoor(node.url, token)
+    await asyncio.to_thread(door.append, [Append("metrics", ONE)])
+    held = node.log.position("metrics")
+    for appends in ([Append("registry", ONE)], [Append("metrics", ONE), Append("alerts", ONE)]):
+        with pytest.raises(NotAllowed, match=r"user:projector may not produce (registry|alerts)"):
+            await asyncio.to_thread(door.append, appends)
+    assert not {"registry", "alerts"} & set(node.log.streams())
+    assert node.log.position("metrics") == held
+    with pytest.raises(NotAllowed, match="may not consume metrics"):
+        await asyncio.to_thread(ReadDoor(node.url, token).position, "metrics")
+    await node.stop()
+
+
+async def test_a_reader_sees_the_streams_that_are_its_own(tmp_path: Path) -> None:
+    """The lists and the history of a topic show no more than reading would give."""
+    token = CredentialFile(tmp_path / "hq").give_token("user:warehouse", {"consume": ("events", "customers/*")})
+    node = await started("hq", tmp_path)
+    await node.append([Append(stream, ONE) for stream in ("events", "states", "customers/duckworks")])
+    reader = ReadDoor(node.url, token)
+    assert {parent_of(stream) for stream in await asyncio.to_thread(reader.streams)} == {"customers/duckworks", "events"}
+    rows = await asyncio.to_thread(lambda: list(reader.history("MSKU1234565")))
+    assert sorted(row["stream"] for row in rows) == ["customers/duckworks", "events"]
+    with pytest.raises(NotAllowed, match="may not consume states"):
+        await asyncio.to_thread(lambda: list(reader.read("states")))
+    await node.stop()
+
+
+async def test_without_admin_nothing_is_admitted_and_nothing_declared_lost(tmp_path: Path) -> None:
+    token = CredentialFile(tmp_path / "hq").give_token("user:all-but", {"produce": ("*",), "consume": ("*",), "admin": ("events",)})
+    node = await started("hq", tmp_path)
+    await node.append([Append("states", ONE)])
+    [block] = node.log.blocks("states", node.log.origin, 0, 1)
+    async with aiohttp.ClientSession(headers=bearer(token)) as http:
+        body = msgspec.msgpack.encode({"blocks": [block.to_bytes()], "gone": []})
+        async with http.post(f"{node.url}/admit", data=body) as answer:
+            assert (answer.status, (await answer.json())["code"]) == (403, "credential_not_allowed")
+        lost = {"origin": str(node.log.origin), "first": 0, "end": 1, "sure": True}
+        async with http.post(f"{node.url}/lose/states", json=lost) as answer:
+            assert (answer.status, (await answer.json())["code"]) == (403, "credential_not_allowed")
+    assert not node.log.ledger("states")[node.log.origin].gone
+    await node.stop()
+
+
+async def test_every_route_refuses_who_is_not_known_and_who_may_do_nothing_of_it(tmp_path: Path) -> None:
+    token = CredentialFile(tmp_path / "hq").give_token("user:stranger", {"consume": ("no-such-stream",)})
+    node = await started("hq", tmp_path)
+    closed = [(method, path) for (method, path), need in node.guard.needs.items() if need is not None]
+    assert len(closed) == 9
+    async with aiohttp.ClientSession() as http:
+        for method, path in closed:
+            url = node.url + path.format(stream="events", topic="MSKU1234565")
+            async with http.request(method, url, data=b"") as answer:
+                assert (answer.status, (await answer.json())["code"]) == (401, "credential_wrong"), path
+            need = node.guard.needs[method, path]
+            if need is not None and need.stream is not None:
+                async with http.request(method, url, data=b"", headers=bearer(token)) as answer:
+                    assert (answer.status, (await answer.json())["code"]) == (403, "credential_not_allowed"), path
+        async with http.get(f"{node.url}/no-such-page") as answer:
+            assert answer.status == 401
+    await node.stop()
+
+
+async def test_a_credential_that_is_withdrawn_ends_what_is_under_way(tmp_path: Path) -> None:
+    """A reader waits for records that do not come; its request ends without an answer, and its next one is refused."""
+    file = CredentialFile(tmp_path / "hq")
+    token, other = (file.give_token(f"user:{name}", {"consume": ("events",)}) for name in ("warehouse", "other"))
+    node = await started("hq", tmp_path)
+    wanted = {"position": {}, "skipped": {}, "limit": 10, "wait_ms": 30_000}
+    async with aiohttp.ClientSession() as http:
+
+        async def follow(shown: str) -> int:
+            async with http.post(f"{node.url}/follow/events", json=wanted, headers=bearer(shown)) as answer:
+                return answer.status
+
+        waiting, others = asyncio.create_task(follow(token)), asyncio.create_task(follow(other))
+        await until(lambda: node.guard.under_way() == ["user:other", "user:warehouse"])
+        file.withdraw("user:warehouse")
+        with pytest.raises(aiohttp.ClientError):
+            await waiting
+        assert not others.done(), "nobody else is disturbed"
+        assert await follow(token) == 401
+        await node.append([Append("events", ONE)])
+        assert await others == 200
+    await node.stop()
+
+
+async def test_a_file_that_does_not_read_is_reported_and_changes_nothing(tmp_path: Path) -> None:
+    file = CredentialFile(tmp_path / "hq")
+    token = file.give_token("user:warehouse", {"consume": ("events",)})
+    node = await started("hq", tmp_path)
+    file.path.write_text("{")
+    await until(lambda: _reasons(node).count("credentials are not taken") == 1)
+    assert await asyncio.to_thread(ReadDoor(node.url, token).streams) == []
+    await node.stop()
+
+
+async def test_wrong_secrets_are_counted_and_reported_by_name_and_address(tmp_path: Path) -> None:
+    allow_crew(tmp_path / "hq", "anna", "Anna Lind, master")
+    node = await started("hq", tmp_path)
+    async with aiohttp.ClientSession() as http:
+        for shown in (bearer("wrong"), bearer("wrong too"), basic("anna", "wrong"), basic("nobody", PASSWORD)):
+            async with http.get(f"{node.url}/streams", headers=shown) as answer:
+                assert answer.status == 401
+        async with http.get(f"{node.url}/streams", headers=basic("anna", PASSWORD)) as answer:
+            assert answer.status == 200
+    assert node.metrics.body(0, 0)["counts"]["secrets_wrong"] == 4
+    await until(lambda: _reasons(node).count("somebody shows a wrong secret at the door") == 3)
+    bodies = [body for body in _told(node) if "wrong secret" in body["reason"]]
+    assert [(body.get("user"), body["address"]) for body in bodies] == [(None, "127.0.0.1"), ("anna", "127.0.0.1"), ("nobody", "127.0.0.1")]
+    assert "wrong too" not in str(bodies)
+    await node.stop()
+
+
+async def test_the_answer_to_wrong_secrets_waits_longer_each_time_and_a_crowd_of_them_is_sent_away() -> None:
+    waits, reports, go = list[float](), list[dict[str, Any]](), asyncio.Event()
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+        await go.wait()
+
+    def report(reason: str, outcome: str, **details: Any) -> None:
+        reports.append(details)
+
+    wrong = guard.WrongSecrets(StillClock(0), Metrics("hq.node"), report, wait)
+    crowd = [asyncio.create_task(wrong.shown("", "10.0.0.7")) for _ in range(guard.SLOWED_MAX)]
+    await until(lambda: len(waits) == guard.SLOWED_MAX)
+    with pytest.raises(aiohttp.web.HTTPTooManyRequests):
+        await wrong.shown("anna", "10.0.0.8")
+    go.set()
+    await asyncio.gather(*crowd)
+    assert waits[:3] == [0.0, guard.SLOWED_S, 2 * guard.SLOWED_S]
+    assert max(waits) <= guard.SLOWED_S_MAX
+    assert reports == [{"address": "10.0.0.7", "unreported_since": 0}, {"address": "10.0.0.8", "unreported_since": 0, "user": "anna"}]
+
+
+async def test_the_user_of_the_node_may_do_everything_on_its_machine(tmp_path: Path) -> None:
+    node = await started("hq", tmp_path)
+    token = operator_token(tmp_path / "hq")
+    await asyncio.to_thread(AppendDoor(node.url, token).append, [Append("registry", ONE)])
+    assert "registry" in await asyncio.to_thread(ReadDoor(node.url, token).streams)
+    await node.stop()
+
+
+def _told(node: Node) -> list[dict[str, Any]]:
+    if "exceptions" not in node.log.streams():
+        return []
+    batches = node.log.read("exceptions", Position())
+    return [msgspec.json.decode(body) for batch in batches for body in batch.records.column("body").to_pylist()]
+
+
+def _reasons(node: Node) -> list[str]:
+    return [body["reason"] for body in _told(node)]

@@ -1,0 +1,131 @@
+"""Goal: a node's file of credentials keeps no secrets, loses no entry, and is refused when others may read it."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bench.credentials import PASSWORD, allow_crew
+from streams.access import VERBS, Principal, may
+from streams.credentials import CredentialFile, Credentials, operator_token
+from streams.errors import Corrupt, Misuse, RetryLater
+from streams.passwords import hash_password
+
+
+def test_a_verb_is_allowed_on_the_streams_it_names_and_on_what_is_derived_from_them() -> None:
+    projector = Principal("user:projector", {"produce": ("metrics",), "consume": ("containers", "customers/*")})
+    assert may(projector, "produce", "metrics")
+    assert may(projector, "consume", "customers/duckworks")
+    assert may(projector, "consume", "containers.heads")
+    for verb, stream in (("produce", "containers"), ("consume", "metrics"), ("consume", "container"), ("admin", "metrics")):
+        assert not may(projector, verb, stream), (verb, stream)  # type: ignore[arg-type]
+
+
+def test_the_file_is_for_its_owner_alone_and_holds_no_secret(tmp_path: Path) -> None:
+    file = CredentialFile(tmp_path)
+    token = file.give_token("user:api", {"produce": ("registry",)})
+    allow_crew(tmp_path, "anna", "Anna Lind, master")
+    assert file.path.stat().st_mode & 0o777 == 0o600
+    assert len(token) >= 43, "256 bits"
+    kept = file.path.read_text()
+    assert token not in kept
+    assert PASSWORD not in kept
+    assert [one.principal for one in file.read()] == ["user:anna", "user:api"]
+    file.path.chmod(0o640)
+    with pytest.raises(Misuse, match="chmod 600"):
+        file.read()
+
+
+def test_a_token_is_known_until_it_is_withdrawn_or_another_takes_its_place(tmp_path: Path) -> None:
+    file, credentials = CredentialFile(tmp_path), Credentials(tmp_path)
+    first = file.give_token("user:api", {"produce": ("registry",)})
+    assert credentials.of_token(first) is None, "not looked yet"
+    assert credentials.look()
+    assert not credentials.look(), "nothing has changed"
+    assert (known := credentials.of_token(first))
+    assert known == Principal("user:api", {"produce": ("registry",)})
+    second = file.give_token("user:api", {"produce": ("registry", "alerts")})
+    credentials.look()
+    assert credentials.of_token(first) is None
+    assert credentials.of_token(second)
+    assert not credentials.holds(known), "it may do other things now"
+    file.withdraw("user:api")
+    credentials.look()
+    assert credentials.of_token(second) is None
+    with pytest.raises(Misuse, match="no credential of user:api"):
+        file.withdraw("user:api")
+    credentials.close()
+
+
+async def test_a_person_is_known_by_the_password_of_now(tmp_path: Path) -> None:
+    file, credentials = CredentialFile(tmp_path), Credentials(tmp_path)
+    allow_crew(tmp_path, "anna", "Anna Lind, master")
+    credentials.look()
+    anna: Principal | None = None
+    for _ in range(2):
+        anna = await credentials.of_person("10.0.0.7", "anna", PASSWORD)
+        assert anna is not None
+        assert (anna.name, anna.title, anna.is_person) == ("user:anna", "Anna Lind, master", True)
+    assert anna is not None
+    assert await credentials.of_person("10.0.0.7", "anna", "another password") is None
+    assert await credentials.of_person("10.0.0.7", "nobody", PASSWORD) is None
+    file.give_password("user:anna", anna.allowed, anna.title, hash_password("a new password"))
+    credentials.look()
+    assert await credentials.of_person("10.0.0.7", "anna", PASSWORD) is None
+    assert await credentials.of_person("10.0.0.7", "anna", "a new password") == anna
+    credentials.close()
+
+
+def test_what_does_not_read_leaves_those_of_before(tmp_path: Path) -> None:
+    file, credentials = CredentialFile(tmp_path), Credentials(tmp_path)
+    token = file.give_token("user:api", {"produce": ("registry",)})
+    credentials.look()
+    good = json.loads(file.path.read_bytes())
+    [entry] = good["credentials"]
+    for wrong in (
+        b"",
+        b"{",
+        json.dumps({**good, "version": 2}).encode(),
+        json.dumps({**good, "credentials": [entry, entry]}).encode(),
+        json.dumps({**good, "credentials": [{**entry, "principal": "user:a b"}]}).encode(),
+        json.dumps({**good, "credentials": [{**entry, "allow": {"everything": ["*"]}}]}).encode(),
+        json.dumps({**good, "credentials": [{**entry, "token_sha256": None}]}).encode(),
+        json.dumps({**good, "credentials": [{**entry, "password_argon2": "x"}]}).encode(),
+    ):
+        file.path.write_bytes(wrong)
+        with pytest.raises((Corrupt, Misuse)):
+            credentials.look()
+        assert credentials.of_token(token), wrong
+    credentials.close()
+
+
+def test_changes_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    names = [f"user:program-{number}" for number in range(32)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: CredentialFile(tmp_path).give_token(name, {"consume": ("events",)}), names))
+    assert [one.principal for one in CredentialFile(tmp_path).read()] == sorted(names)
+
+
+def test_each_start_of_a_node_makes_a_new_token_for_its_own_user(tmp_path: Path) -> None:
+    with pytest.raises(RetryLater, match="no node runs"):
+        operator_token(tmp_path)
+    credentials, tokens = Credentials(tmp_path), set()
+    for _ in range(2):
+        credentials.take_up("tokyo")
+        tokens.add(token := operator_token(tmp_path))
+        operator = credentials.of_token(token)
+        assert operator is not None
+        assert operator.name == "node:tokyo"
+        assert all(may(operator, verb, "registry") for verb in VERBS)
+    assert len(tokens) == 2
+    assert credentials.of_token(min(tokens - {operator_token(tmp_path)})) is None
+    assert (tmp_path / "operator.token").stat().st_mode & 0o777 == 0o600
+    credentials.close()
+
+
+def test_a_password_is_long_enough() -> None:
+    with pytest.raises(Misuse, match="at least 12 characters"):
+        hash_password("short")
