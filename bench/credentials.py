@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from streams.access import CREW, VERBS
-from streams.credentials import CredentialFile
+from streams.credentials import Credential, CredentialFile
 
 ALL = "user:anybody"
 PASSWORD = "the sea is cold"
@@ -13,9 +15,21 @@ _CHEAP = "$argon2id$v=19$m=8,t=1,p=1$S30/jFwAy7UhoNjH1GHWtA$j+0I+hUphCuwHMvyS5xA
 """Of PASSWORD, in a hundredth of the time that a real one takes."""
 
 
-def allow_all(folder: Path, token: str) -> str:
-    """Who shows `token` may do everything at the door of the node in `folder`. Returns the token."""
-    return CredentialFile(folder).give_token(ALL, dict.fromkeys(VERBS, ("*",)), token)
+def allow_all(folder: Path, token: str, peers: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Who shows `token` may do everything at the door of the node in `folder`; each of `peers`, by name, may come with its token. Returns
+    the token."""
+    everything = Credential.of_token(ALL, dict.fromkeys(VERBS, ("*",)), token)
+    CredentialFile(folder).put(everything, *(_peer(name, its) for name, its in peers.items()))
+    return token
+
+
+def allow_peers(folder: Path, peers: Mapping[str, str]) -> None:
+    """Each of `peers`, by name, may come to the node in `folder` with its token."""
+    CredentialFile(folder).put(*(_peer(name, token) for name, token in peers.items()))
+
+
+def _peer(node: str, token: str) -> Credential:
+    return Credential.of_token(f"node:{node}", {"replicate": ("*",)}, token)
 
 
 def allow_crew(folder: Path, user: str, title: str) -> None:

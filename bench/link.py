@@ -21,6 +21,7 @@ import pyarrow as pa
 import zstandard
 from pydantic import SecretStr
 
+from bench.credentials import allow_peers
 from bench.ports import free_port
 from bench.proc import cpu_s
 from bench.readings import as_json, fleet_readings
@@ -42,7 +43,8 @@ TOKEN = SecretStr("bench")
 
 
 def _settings(node: str, folder: Path, port: int = 0) -> NodeSettings:
-    known = tuple(KnownPeer(node=name, role="port", token=TOKEN) for name in ("here", "there") if name != node)
+    known = tuple(KnownPeer(node=name, role="port") for name in ("here", "there") if name != node)
+    allow_peers(folder / node, {name: TOKEN.get_secret_value() for name in ("here", "there") if name != node})
     return NodeSettings(node=node, role="port", folder=folder / node, port=port, known=known, metrics_every_s=3600)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from bench.credentials import allow_peers
 from bench.machine import machine
 from bench.ports import free_port
 from bench.proc import cpu_s
@@ -33,8 +34,9 @@ DEADLINE_S = 60.0
 
 
 def _settings(node: str, folder: Path, port: int = 0, rate_bit_s: int | None = None) -> NodeSettings:
-    known = tuple(KnownPeer(node=name, role="port", token=TOKEN) for name in ("here", "there") if name != node)
+    known = tuple(KnownPeer(node=name, role="port") for name in ("here", "there") if name != node)
     links: dict[LinkClass, LinkSettings] = {"lan": LinkSettings(rate_bit_s=rate_bit_s)}
+    allow_peers(folder / node, {name: TOKEN.get_secret_value() for name in ("here", "there") if name != node})
     return NodeSettings(node=node, role="port", folder=folder / node, port=port, known=known, links=links, metrics_every_s=3_600)
 
 

@@ -58,6 +58,11 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         if self.password_argon2 is not None and not (self.title and self.principal.startswith("user:")):
             raise ValueError(f"{self.principal} has a password, so it is a user with a name and rank (title)")
 
+    @classmethod
+    def of_token(cls, principal: str, allow: Allowed, token: str) -> Credential:
+        """Who shows `token` is `principal`, and may do this. Raises Misuse for no principal."""
+        return cls(principal, dict(allow), token_sha256=token_sha256(token))
+
     def known(self) -> Principal:
         """The principal that this credential makes known."""
         return Principal(self.principal, self.allow, self.title if self.password_argon2 else "")
@@ -104,12 +109,12 @@ class CredentialFile:
         """From now on `principal` may do this, by the token that is returned: 256 random bits, kept nowhere else. `token`: one that was
         made before, by who writes the settings of all processes. Raises as `read`, and Misuse for no principal."""
         token = token or secrets.token_urlsafe(TOKEN_BYTES)
-        self._put(Credential(principal, dict(allow), token_sha256=token_sha256(token)))
+        self.put(Credential.of_token(principal, allow, token))
         return token
 
     def give_password(self, principal: str, allow: Allowed, title: str, password_argon2: str) -> None:
         """From now on the person `principal`, known by a password, may do this. Raises as `give_token`."""
-        self._put(Credential(principal, dict(allow), password_argon2=password_argon2, title=title))
+        self.put(Credential(principal, dict(allow), password_argon2=password_argon2, title=title))
 
     def withdraw(self, principal: str) -> None:
         """From now on `principal` may do nothing. Raises Misuse where there is none of that name."""
@@ -117,9 +122,10 @@ class CredentialFile:
             if entries.pop(principal, None) is None:
                 raise Misuse(f"no credential of {principal} is in {self.path}", hint="`landfall credential list` shows all")
 
-    def _put(self, credential: Credential) -> None:
+    def put(self, *credentials: Credential) -> None:
+        """All of these are in the file, each in place of what its principal had, in one change. Raises as `read`."""
         with self._changing() as entries:
-            entries[credential.principal] = credential
+            entries.update((one.principal, one) for one in credentials)
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Credential]]:

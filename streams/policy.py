@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -68,6 +68,15 @@ class LinkPolicy:
     def carries(self, stream: str) -> bool:
         """Whether blocks of `stream` may travel over this link."""
         return carries(self.streams, stream)
+
+    def narrowed(self, allowed: tuple[str, ...]) -> LinkPolicy:
+        """The same, carrying of its streams those that `allowed` names too. Of two patterns that overlap, and neither holds the other,
+        nothing is left.
+        """
+        wanted = [pattern for pattern in self.streams if not pattern.startswith("!") and carries(allowed, pattern)]
+        wanted += [pattern for pattern in allowed if not pattern.startswith("!") and self.carries(pattern)]
+        refused = [pattern for pattern in (*self.streams, *allowed) if pattern.startswith("!")]
+        return replace(self, streams=tuple(dict.fromkeys([*wanted, *refused])))
 
 
 SATELLITE = LinkPolicy("satellite", ("alerts", "reports", "ships", "answers", "digests", "aboard/*", "!ships.heads"), Pace(30.0, 90.0))

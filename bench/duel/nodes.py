@@ -64,7 +64,8 @@ class StationNode:
     def __post_init__(self) -> None:
         self.port, self.mqtt_port = free_ports(2)
         url = f"http://127.0.0.1:{self.port}"
-        allow_all(self.folder / self.name, _token(self.name))
+        peers = {other: _token(f"{other} at {self.name}") for other in self.others if other != self.name}
+        allow_all(self.folder / self.name, _token(self.name), peers)
         self.writer, self.reader = AppendDoor(url, _token(self.name)), ReadDoor(url, _token(self.name), timeout_s=120)
         self._config, self._words = self.folder / f"{self.name}.toml", self.folder / f"{self.name}.txt"
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,7 +91,7 @@ class StationNode:
             "folder": str(self.folder / self.name),
             "port": self.port,
             "metrics_every_s": METRICS_EVERY_S,
-            "known": [_known(other, self.name, self.folder) for other in self.others if other != self.name],
+            "known": [_known(other, self.folder) for other in self.others if other != self.name],
             "peers": [
                 {"node": one.node, "url": f"http://127.0.0.1:{one.port}", "link": one.link, "token": _token(f"{self.name} at {one.node}")}
                 for one in self.dials
@@ -183,7 +184,7 @@ def _identity(name: str) -> str:
     return {"ship": IMO, "hq": "USLAX"}.get(name) or LOCODES[name]
 
 
-def _known(other: str, here: str, folder: Path) -> dict[str, Any]:
+def _known(other: str, folder: Path) -> dict[str, Any]:
     role = other if other in ("ship", "hq") else "port"
-    token, keys = _token(f"{other} at {here}"), [public_key(folder / other)]
-    return {"node": other, "role": role, "identity": _identity(other), "token": token, "keys": keys}
+    keys = [public_key(folder / other)]
+    return {"node": other, "role": role, "identity": _identity(other), "keys": keys}

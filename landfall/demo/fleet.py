@@ -18,7 +18,7 @@ from sim.places import PORTS
 from sim.settings import CADENCES
 from sim.voyages import SHIPS
 from streams.access import CREW
-from streams.credentials import CredentialFile
+from streams.credentials import Credential, CredentialFile
 from streams.node.proving import public_key
 from streams.passwords import hash_password
 
@@ -167,10 +167,15 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
 
 
 def write_credentials(fleet: Fleet, kept: Secrets) -> None:
-    """Write what each process may do at headquarters' node, and who may log in at the ships' consoles. Again: nothing changes."""
-    file = CredentialFile(fleet.folder / HQ)
-    for process, streams in AT_HQ.items():
-        file.give_token(f"user:{process}", {"produce": streams}, kept.of(f"{process} at {HQ}"))
+    """Write which nodes may come to each node, what each process may do at headquarters', and who may log in at the ships' consoles. Again:
+    nothing changes."""
+    for node in (HQ, *QUAYS, *SHIP_NODES):
+        tokens = {other: kept.of(f"{other} to {node}") for other in strangers(node)}
+        peers = [Credential.of_token(f"node:{other}", {"replicate": ("*",)}, token) for other, token in tokens.items()]
+        CredentialFile(fleet.folder / node).put(*peers)
+    at_hq = {process: kept.of(f"{process} at {HQ}") for process in AT_HQ}
+    processes = [Credential.of_token(f"user:{process}", {"produce": AT_HQ[process]}, token) for process, token in at_hq.items()]
+    CredentialFile(fleet.folder / HQ).put(*processes)
     for node, ship in SHIP_NODES.items():
         file = CredentialFile(fleet.folder / node)
         if MASTER not in {one.principal for one in file.read()}:
@@ -205,14 +210,22 @@ def places() -> Table:
     }
 
 
+def what(node: str) -> tuple[str, str]:
+    """The role and the identity of a node."""
+    if node in SHIP_NODES:
+        return "ship", SHIP_NODES[node].imo
+    return ("hq", "USLAX") if node == HQ else ("port", QUAYS[node])
+
+
+def strangers(node: str) -> list[str]:
+    """The nodes that `node` knows: all, but no ship knows another."""
+    others = (HQ, *QUAYS) if node in SHIP_NODES else (HQ, *QUAYS, *SHIP_NODES)
+    return [other for other in others if other != node]
+
+
 def node_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
     """What every node has: its name and role, its folder and door, whom it knows."""
-    if node in SHIP_NODES:
-        role, identity, strangers = "ship", SHIP_NODES[node].imo, (HQ, *QUAYS)
-    elif node in QUAYS:
-        role, identity, strangers = "port", QUAYS[node], (HQ, *QUAYS, *SHIP_NODES)
-    else:
-        role, identity, strangers = "hq", "USLAX", (*QUAYS, *SHIP_NODES)
+    role, identity = what(node)
     return {
         "node": node,
         "role": role,
@@ -221,16 +234,15 @@ def node_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
         "host": fleet.listen,
         "port": fleet.doors.node[node],
         "clock": fleet.clock_url,
-        "known": [known(fleet, kept, other, node) for other in strangers if other != node],
+        "known": [known(fleet, other) for other in strangers(node)],
     }
 
 
-def known(fleet: Fleet, kept: Secrets, other: str, node: str) -> Table:
-    """How `node` knows `other`, the token `other` shows when it comes, and the key it signs with, which is made when there is none yet."""
-    role = "ship" if other in SHIP_NODES else "hq" if other == HQ else "port"
-    identity = SHIP_NODES[other].imo if other in SHIP_NODES else QUAYS.get(other, "USLAX")
+def known(fleet: Fleet, other: str) -> Table:
+    """How `node` knows `other`, and the key it signs with, which is made when there is none yet."""
+    role, identity = what(other)
     keys = [public_key(fleet.folder / other)]
-    return {"node": other, "role": role, "identity": identity, "token": kept.of(f"{other} to {node}"), "keys": keys}
+    return {"node": other, "role": role, "identity": identity, "keys": keys}
 
 
 def address(fleet: Fleet, kept: Secrets, node: str, other: str, link: str) -> Table:

@@ -149,20 +149,21 @@ class Door:
             return problem_response(400, str(problem), "request_invalid")
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        """All of it to whom a credential makes known; to others not with whom the node is in session."""
+        """All of it to who may read `metrics`; to others not with whom the node is in session."""
         health = self._node.health()
-        known = await self._guard.known(request) is not None
+        principal = await self._guard.known(request)
+        known = principal is not None and may(principal, "consume", "metrics")
         told = health if known else {name: health[name] for name in HEALTH_FOR_ALL}
         return web.json_response(told, status=200 if health["ready"] else 503)
 
     async def _sync(self, request: web.Request) -> web.StreamResponse:
         links = self._node.links
-        peer = links.who(request.headers.get(NODE_HEADER, ""), _certified(request), _bearer(request), request.remote or "")
+        guest = links.who(request.headers.get(NODE_HEADER, ""), _certified(request), _bearer(request), request.remote or "")
         link = _link_class(request.headers.get(LINK_HEADER, "lan"))
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return problem_response(400, "this is the door of the sync session: it wants a WebSocket", "websocket_expected")
         wire = await Wire.accept(request)
-        await links.accept(peer, link, wire)
+        await links.accept(guest, link, wire)
         return wire.response
 
     async def _append(self, request: web.Request) -> web.Response:

@@ -125,9 +125,8 @@ class Guard:
             sentence = "this door wants a credential of this node: Authorization: Bearer TOKEN, or a user's name and password"
             return problem_response(401, sentence, "credential_wrong")
         request[_PRINCIPAL] = principal
-        need = self._needs.get(route)
-        if need is not None and need.stream is not None:
-            must(request, need.verb, need.stream.format(**request.match_info))
+        if resource is not None:
+            _pass(request, principal, self._needs.get(route))
         with self._goes_on(principal):
             return await handler(request)
 
@@ -145,24 +144,34 @@ class Guard:
         """The principals whose requests are being answered."""
         return sorted(principal.name for principal in self._under_way.values())
 
-    async def keep_looking(self) -> None:
-        """Take changes of the file of credentials as long as the node runs; end what is under way of whom it does not name any more."""
+    async def keep_looking(self, changed: Callable[[], None]) -> None:
+        """Take changes of the file of credentials as long as the node runs, and call `changed` after each; end what is under way of whom it
+        does not name any more."""
         problem_told = ""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
-                changed, problem_told = await asyncio.to_thread(self._credentials.look), ""
+                new, problem_told = await asyncio.to_thread(self._credentials.look), ""
             except LandfallError as problem:
                 if str(problem) != problem_told:
                     problem_told = str(problem)
                     logger.error("credentials are not taken, those of before hold: %s", problem)
                     self._report("credentials are not taken", "those of before hold", problem=problem_told)
                 continue
-            if changed:
+            if new:
                 logger.info("credentials have changed")
                 for task, principal in list(self._under_way.items()):
                     if not self._credentials.holds(principal):
                         task.cancel()
+                changed()
+
+
+def _pass(request: web.Request, principal: Principal, need: Need | None) -> None:
+    """Raises NotAllowed where `principal` may not do what the route of `request` needs; of None, a route that says nothing of it, nobody."""
+    if need is None or (need.stream is None and need.verb not in principal.allowed):
+        raise NotAllowed(f"{principal.name} has nothing to do here", code="credential_not_allowed")
+    if need.stream is not None:
+        must(request, need.verb, need.stream.format(**request.match_info))
 
 
 class WrongSecrets:

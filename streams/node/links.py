@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import math
 import random
@@ -14,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from streams.clock import Clock, WallClock
+from streams.credentials import Credentials
 from streams.definitions import Definitions
 from streams.errors import LandfallError, NotAllowed
 from streams.link.dialling import Dialler
@@ -22,13 +22,13 @@ from streams.metrics import Metrics
 from streams.node.ashore import Ashore, Told
 from streams.node.barred import Barred
 from streams.node.driving import Drive, Ears
+from streams.node.guests import Guest, Guests, Unproven
 from streams.node.live import Live
 from streams.node.places import Places
 from streams.node.purses import ALERTS, Purses, for_alerts
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.node.traffic import Traffic
-from streams.node.unproven import Unproven
 from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
@@ -76,15 +76,17 @@ class Links:
         definitions: Definitions,
         purses: Purses,
         withdrawn: Withdrawn,
+        credentials: Credentials,
         jitter: random.Random | None = None,
     ) -> None:
         self._definitions, self._purses, self._withdrawn = definitions, purses, withdrawn
+        self._guests = Guests(settings.known, settings.node, credentials, Unproven(clock, report), metrics)
         self._settings = settings
         self._exchange = exchange
         self._store = store
         self._clock = clock
         self._metrics = metrics
-        self._report, self._unproven, self._barred = report, Unproven(clock, report), Barred(clock.monotonic_s, report)
+        self._report, self._barred = report, Barred(clock.monotonic_s, report)
         self._jitter = jitter or random.Random()
         self._dialler = Dialler(settings.node, settings.tls.files() if settings.tls else None)
         self._known = {peer.node: peer for peer in settings.known}
@@ -200,31 +202,24 @@ class Links:
         """Per class of link that was ever up: since when it is counted, bytes each way, and what they cost."""
         return self._traffic.status(one.passed() for one in self._served)
 
-    def who(self, node: str, certified: str | None, token: str, host: str) -> KnownPeer:
-        """The known peer that comes as `node` from `host`: with a certificate of `certified`, which counts alone, or else with `token`.
-
-        Raises NotAllowed with a sentence it can show its operator; who comes in a known peer's name is named in `exceptions`.
-        """
-        peer = self._known.get(node)
-        expected = peer.token.get_secret_value() if peer and peer.token else ""
-        if certified is None:
-            proven, wrong = bool(expected) and hmac.compare_digest(expected.encode(), token.encode()), "shows a wrong token"
-        else:
-            proven, wrong = certified == node, f"shows the certificate of '{certified}'"
-        if peer is None or not proven:
-            self._metrics.count("links_refused")
-            if peer is not None:
-                self._unproven.refused(node, wrong, host)
-            raise NotAllowed(f"'{node}' is not known at '{self._settings.node}', or {wrong}")
+    def who(self, node: str, certified: str | None, token: str, host: str) -> Guest:
+        """The known peer that comes as `node`: `Guests.who`. Raises NotAllowed also for one that has been turned away."""
+        guest = self._guests.who(node, certified, token, host)
         dials_alone = self._settings.dials_alone() and node not in self._of_one_ship
         if why := self._turned_away(node) or (_DIALS_ALONE.format(self._settings.node) if dials_alone else ""):
             self._metrics.count("links_refused")
             raise NotAllowed(why)
-        return peer
+        return guest
 
-    async def accept(self, peer: KnownPeer, link: LinkClass, wire: Wire) -> None:
+    async def accept(self, guest: Guest, link: LinkClass, wire: Wire) -> None:
         """Run the session with a peer that has come, to its end."""
-        await self._run(peer, self._settings.policy(link), wire, dialled_here=False)
+        policy = self._settings.policy(link).narrowed(self._guests.came(guest))
+        await self._run(guest.peer, policy, wire, dialled_here=False)
+
+    def end_without_credential(self) -> None:
+        """Sessions of peers end whose credential does not hold any more, or allows something else now."""
+        for name in self._guests.without_credential():
+            self._places.end(name, "the credential it came with does not hold any more")
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Per peer in session: class of link, round trip in ms, bytes and records each way, records it still lacks."""

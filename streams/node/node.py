@@ -110,8 +110,8 @@ class Node:
         self._unsubscribe: Callable[[], None] = lambda: None
         self._started_s = self.clock.monotonic_s()
         self._runner: web.AppRunner | None = None
-        self._credentials = Credentials(settings.folder)
-        self.guard = Guard(self.app, self._credentials, self.clock, self.metrics, self.report)
+        self.credentials = Credentials(settings.folder)
+        self.guard = Guard(self.app, self.credentials, self.clock, self.metrics, self.report)
         Door(self, self.guard).mount(self.app)
 
     @property
@@ -213,7 +213,7 @@ class Node:
     async def _start(self) -> None:
         settings = self.settings
         self._log = await self._opened_log()
-        await asyncio.to_thread(self._credentials.take_up, settings.node)
+        await asyncio.to_thread(self.credentials.take_up, settings.node)
         key = await asyncio.to_thread(load_or_make_key, settings.folder / KEY_NAME)
         signer = Signer(self._log, BlockCodec(), key, self.clock, self.report)
         self._log.witnessed_by(signer.witness)
@@ -240,7 +240,7 @@ class Node:
             self._begin("certificate", partial(keep_certificate, f"'{settings.node}'", "this node", shown, self.report, doubted))
         self._teller.appending(self.append)
         self._begin("doorkeeper", self._doorkeeper.keep)
-        self._begin("credentials", self.guard.keep_looking)
+        self._begin("credentials", partial(self.guard.keep_looking, self.links.end_without_credential))
         self._begin("store", store.run)
         self._begin("reading again", store.loader.keep_trying)
         self._begin("links", self.links.run)
@@ -292,7 +292,7 @@ class Node:
     async def _close_doors(self) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
-        self._credentials.close()
+        self.credentials.close()
 
     async def _tell_last(self) -> None:
         if self._committer is not None:
@@ -357,7 +357,7 @@ class Node:
         store.withheld.changed = exchange.changed
         purses = Purses(settings.folder, settings.links, self._wall.now_ms, settings.node, settings.companions())
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn
-        links = Links(*parts, definitions=self.definitions, purses=purses, withdrawn=withdrawn)
+        links = Links(*parts, definitions=self.definitions, purses=purses, withdrawn=withdrawn, credentials=self.credentials)
         self._links = links
 
         def changed(streams: frozenset[str]) -> None:

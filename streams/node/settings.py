@@ -32,9 +32,10 @@ _POLICIES: dict[LinkClass, LinkPolicy] = {"satellite": SATELLITE, "port": PORT, 
 
 
 class KnownPeer(SettingsTable):
-    """A node this one knows: what it is (`identity`: a ship's IMO number, a customer's id) and, if it may come to us with one, its token.
+    """A node this one knows, and what it is (`identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id).
 
-    With `node.tls` it may come with its certificate, whether it has a token or not. `keys`: the public keys it signs with, as it says them
+    With `node.tls` it may come with its certificate, else with the token of a credential that this node gave it (`landfall credential add
+    node:NAME --replicate '*'`). `keys`: the public keys it signs with, as it says them
     by a way that is trusted (`landfall proof key`): headquarters' on every node, for the registry can not vouch for who writes it.
     `bytes_per_day`: of records that it may bring, saved up for ten days; by default 2 GB of a ship or a customer, 20 of a port, 200 of
     headquarters (docs/links.md).
@@ -43,7 +44,6 @@ class KnownPeer(SettingsTable):
     node: NodeName
     role: Role
     identity: str = ""
-    token: PeersToken | None = None
     keys: tuple[str, ...] = Field(default=(), examples=[["ed25519:…"]])
     bytes_per_day: int | None = Field(default=None, gt=0)
 
@@ -59,6 +59,11 @@ class KnownPeer(SettingsTable):
     def _says_which_customer_it_is(self) -> Iterator[Problem]:
         if self.role == "customer" and not self.identity:
             yield Problem(("identity",), "a customer's node needs the customer's id", 'write it, like identity = "duckworks"')
+
+    def principals(self) -> tuple[str, ...]:
+        """The principals as which it may come with a token."""
+        own = f"node:{self.node}"
+        return (own, f"{self.role}:{self.identity}") if self.identity and self.role != "hq" else (own,)
 
     def peer(self) -> Peer:
         """The same as the session knows it."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from pydantic import SecretStr
 
+from bench.credentials import allow_peers
 from cargo.registry import Entry, entry_body
 from edge.linking import Whereabouts, port_at
 from edge.settings import PortOfCall
@@ -50,7 +50,8 @@ def test_a_ship_on_the_edge_of_a_port_does_not_flap() -> None:
 @asynccontextmanager
 async def ashore(folder: Path, name: str, role: str) -> AsyncIterator[Node]:
     """A node ashore that lets the ship in."""
-    known = (KnownPeer(node=NODE, role="ship", identity=SHIP, token=SecretStr(TOKEN)),)
+    known = (KnownPeer(node=NODE, role="ship", identity=SHIP),)
+    allow_peers(folder / name, {NODE: TOKEN})
     node = Node(NodeSettings.model_validate({"node": name, "role": role, "folder": folder / name, "known": known}))
     await node.start()
     try:

@@ -75,12 +75,14 @@ def test_each_process_of_the_fleet_may_do_what_it_has_to_and_no_more(tmp_path: P
     files = write_settings(fleet)
     hq = CredentialFile(tmp_path / "hq")
     before = hq.path.read_bytes()
-    assert {one.principal.removeprefix("user:"): one.allow for one in hq.read()} == {name: {"produce": may} for name, may in AT_HQ.items()}
+    nodes = {f"node:{name}": {"replicate": ("*",)} for name in ("tokyo", "singapore", "sydney", "albatross", "cormorant")}
+    assert {one.principal: one.allow for one in hq.read()} == nodes | {f"user:{name}": {"produce": may} for name, may in AT_HQ.items()}
     assert "token" not in files["dashboards"].read_text()
     write_settings(fleet)
     assert hq.path.read_bytes() == before
     for ship in ("albatross", "cormorant"):
-        assert [one.principal for one in CredentialFile(tmp_path / ship).read()] == ["user:master"]
+        crew = [one.principal for one in CredentialFile(tmp_path / ship).read() if not one.principal.startswith("node:")]
+        assert crew == ["user:master"]
 
 
 async def test_the_table_says_what_each_route_needs(tmp_path: Path) -> None:

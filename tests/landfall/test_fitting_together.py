@@ -259,15 +259,13 @@ def test_what_is_made_in_code_raises_for_all_that_does_not_fit_and_shows_no_secr
                 "node": "ship-a",
                 "role": "ship",
                 "folder": tmp_path,
-                "token": "quack-quack",
                 "known": (KnownPeer(node="ship-a", role="ship"),),
                 "peers": (PeerAddress(node="hq", url="https://10.0.0.2:1"),),
             }
         )
     assert [one["loc"] for one in raised.value.errors()] == [("known", 0, "node"), ("peers", 0, "node"), ("tls",), ("identity",)]
-    assert "quack-quack" not in str(raised.value)
     with pytest.raises(ValidationError, match="valid string") as raised:
-        KnownPeer.model_validate({"node": "hq", "role": "hq", "token": 987654321})
+        PeerAddress.model_validate({"node": "hq", "url": "http://10.0.0.2:1", "token": 987654321})
     assert "987654321" not in str(raised.value)
     with pytest.raises(ValidationError, match="write either password or password_argon2"):
         EndpointSettings(logins=(GatewayLogin(username="bay-1"),))

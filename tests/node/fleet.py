@@ -42,14 +42,14 @@ ROLES: dict[str, tuple[Role, str]] = {
 
 
 def known(name: str) -> tuple[KnownPeer, ...]:
-    """What a node of the test's fleet knows of the others: their role, and that each shows its own name as token."""
+    """What a node of the test's fleet knows of the others."""
     others = [(other, *told) for other, told in ROLES.items() if other != name]
-    return tuple(KnownPeer(node=n, role=role, identity=identity, token=SecretStr(f"token-of-{n}")) for n, role, identity in others)
+    return tuple(KnownPeer(node=n, role=role, identity=identity) for n, role, identity in others)
 
 
 def settings(name: str, folder: Path, port: int = 0, peers: Sequence[PeerAddress] = ()) -> NodeSettings:
     role, identity = ROLES[name]
-    allow_all(folder / name, f"door-of-{name}")
+    allow_all(folder / name, f"door-of-{name}", {other: f"token-of-{other}" for other in ROLES if other != name})
     return NodeSettings(
         node=name,
         role=role,

@@ -11,6 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from bench.credentials import allow_all
 from bench.ports import free_port
 from streams.clock import WallClock
@@ -26,14 +28,16 @@ DEADLINE_S = 90.0
 
 class NodeProcess:
     """`landfall <word>` with its settings in `folder`, the node `node`. Its door's port stays the same: `{port}` in its settings. Who shows
-    `token` there may do everything."""
+    `token` there may do everything, and a node of `node.known` with a `token` may come with that."""
 
     def __init__(self, folder: Path, word: str, node: str, token: str, config: str, door_port: int = 0) -> None:
         self.door_port = door_port or free_port()
         folder.mkdir(parents=True, exist_ok=True)
         self._word, self.config, self._words = word, folder / f"{word}.toml", folder / f"{word}.log"
-        self.config.write_text(config.replace("{port}", str(self.door_port)))
-        allow_all(Path(tomllib.loads(self.config.read_text())["node"]["folder"]), token)
+        told = tomllib.loads(config.replace("{port}", str(self.door_port)))
+        peers = {peer["node"]: peer.pop("token") for peer in told["node"].get("known", ()) if "token" in peer}
+        allow_all(Path(told["node"]["folder"]), token, peers)
+        self.config.write_text(tomli_w.dumps(told))
         self._process: Forked | None = None
         self.node = node
         self.url, self.token = f"http://127.0.0.1:{self.door_port}", token

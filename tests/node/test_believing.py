@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from streams.block import digest
 from streams.clock import WallClock
@@ -56,7 +55,6 @@ async def node(name: str, folder: Path, keys: dict[str, SigningKey] | None = Non
             node=n,
             role=role,
             identity=who,
-            token=SecretStr(f"token-of-{n}"),
             keys=texts.get(n, ()),
         )
         for n, (role, who) in ROLES.items()

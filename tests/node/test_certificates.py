@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from bench.credentials import allow_peers
 from landfall.cli import main
 from streams.clock import WallClock
+from streams.credentials import CredentialFile
 from streams.errors import Misuse, NotAllowed
 from streams.link import renewing
 from streams.link.certificates import Made, describe, make_authority, make_node
@@ -63,10 +65,11 @@ def files(certs: Path, name: str) -> TlsFiles:
 def secured(name: str, folder: Path, certs: Path) -> NodeSettings:
     """Settings of a node that knows its peers by their certificates alone: none of them has a token."""
     plain = settings(name, folder)
-    peers = tuple(peer.model_copy(update={"token": None}) for peer in plain.known)
+    for peer in plain.known:
+        CredentialFile(plain.folder).withdraw(f"node:{peer.node}")
     own = files(certs, name)
     return plain.model_copy(
-        update={"known": peers, "tls": TlsSettings(authority=own.authority, certificate=own.certificate, key=own.key)},
+        update={"tls": TlsSettings(authority=own.authority, certificate=own.certificate, key=own.key)},
     )
 
 
@@ -88,11 +91,11 @@ async def test_nodes_that_show_their_certificates_need_no_token(tmp_path: Path, 
         await node.stop()
 
 
-async def test_a_token_still_does_where_the_settings_give_one_and_a_certificate_where_they_do_not(tmp_path: Path, certs: Path) -> None:
-    """The ship comes with its token to the plain door, Tokyo with its certificate: each as the settings of headquarters have it."""
+async def test_a_token_still_does_where_there_is_a_credential_and_a_certificate_where_there_is_none(tmp_path: Path, certs: Path) -> None:
+    """The ship comes with its token to the plain door, Tokyo with its certificate: each as headquarters' credentials have it."""
     own = secured("hq", tmp_path, certs)
-    mixed = tuple(next(p for p in settings("hq", tmp_path).known if p.node == k.node) if k.node == "ship-a" else k for k in own.known)
-    hq = await node_of(own.model_copy(update={"known": mixed}))
+    allow_peers(tmp_path / "hq", {"ship-a": "token-of-ship-a"})
+    hq = await node_of(own)
     ship, tokyo = await node_of(settings("ship-a", tmp_path)), await node_of(secured("tokyo", tmp_path, certs))
     ship.link([address("ship-a", "hq", hq.url)])
     tokyo.link([PeerAddress(node="hq", url=hq.tls_url)])
@@ -241,8 +244,9 @@ async def test_what_does_not_load_is_told_and_the_last_that_did_is_shown_on(
 
 async def test_nobody_can_come_as_somebody_else(tmp_path: Path, certs: Path) -> None:
     """A certificate counts alone: not even the right token of another helps."""
-    plain = settings("hq", tmp_path)
-    hq = await node_of(secured("hq", tmp_path, certs).model_copy(update={"known": plain.known}))
+    own = secured("hq", tmp_path, certs)
+    allow_peers(tmp_path / "hq", {"ship-a": "token-of-ship-a"})
+    hq = await node_of(own)
     dialler = Dialler("ship-a", files(certs, "tokyo"))
     with pytest.raises(NotAllowed, match="'ship-a' is not known at 'hq', or shows the certificate of 'tokyo'"):
         await dialler.dial(hq.tls_url, "hq", "token-of-ship-a", "lan")

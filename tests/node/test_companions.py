@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
+from bench.credentials import allow_peers
 from streams.clock import WallClock
 from streams.log import Append
 from streams.node.catchingup import lacked
@@ -34,12 +34,9 @@ FLEET: dict[str, tuple[Role, str]] = {
 
 
 def settings(name: str, folder: Path) -> NodeSettings:
-    known = tuple(
-        KnownPeer(node=node, role=role, identity=identity, token=SecretStr(f"token-of-{node}"))
-        for node, (role, identity) in FLEET.items()
-        if node != name
-    )
+    known = tuple(KnownPeer(node=node, role=role, identity=identity) for node, (role, identity) in FLEET.items() if node != name)
     role, identity = FLEET[name]
+    allow_peers(folder / name, {node: f"token-of-{node}" for node in FLEET if node != name})
     return NodeSettings(node=name, role=role, identity=identity, folder=folder / name, known=known)
 
 

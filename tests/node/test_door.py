@@ -78,7 +78,8 @@ async def test_refusals(tmp_path: Path) -> None:
     assert (await asyncio.to_thread(ask, "/healthz", ""))[0] == 200
     for path, token, body, status, sentence in (
         ("/streams", "", None, 401, "credential"),
-        ("/streams", "token-of-tokyo", None, 401, "credential"),
+        ("/streams", "token-of-nobody", None, 401, "credential"),
+        ("/streams", "token-of-tokyo", None, 403, "node:tokyo has nothing to do here"),
         ("/ledger/no such", "door-of-hq", None, 400, "stream's name"),
         ("/read/containers?position=5", "door-of-hq", None, 400, ""),
         ("/read/containers?limit=-1", "door-of-hq", None, 400, "limit"),

@@ -12,7 +12,7 @@ import aiohttp.web
 import msgspec
 import pytest
 
-from bench.credentials import PASSWORD, allow_crew
+from bench.credentials import PASSWORD, allow_crew, allow_peers
 from streams.clock import StillClock
 from streams.credentials import CredentialFile, operator_token
 from streams.derived import parent_of
@@ -24,7 +24,7 @@ from streams.node import guard
 from streams.node.node import Node
 from streams.records import Record, to_batch
 from streams.words import Position
-from tests.node.fleet import started, until
+from tests.node.fleet import address, started, until
 
 ONE = to_batch([Record("MSKU1234565", body={"said": "quack"})])
 
@@ -190,6 +190,11 @@ async def test_the_user_of_the_node_may_do_everything_on_its_machine(tmp_path: P
     await node.stop()
 
 
+def _is_known(node: Node, token: str, principal: str) -> bool:
+    known = node.credentials.of_token(token)
+    return known is not None and known.name == principal
+
+
 def _told(node: Node) -> list[dict[str, Any]]:
     if "exceptions" not in node.log.streams():
         return []
@@ -199,3 +204,39 @@ def _told(node: Node) -> list[dict[str, Any]]:
 
 def _reasons(node: Node) -> list[str]:
     return [body["reason"] for body in _told(node)]
+
+
+async def test_a_peer_whose_credential_is_withdrawn_leaves_and_comes_back_with_another(tmp_path: Path) -> None:
+    """Without a restart of either."""
+    hq, tokyo = await started("hq", tmp_path), await started("tokyo", tmp_path)
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    await until(lambda: bool(hq.links.status()) and bool(tokyo.links.status()))
+    CredentialFile(tmp_path / "hq").withdraw("node:tokyo")
+    await until(lambda: not hq.links.status() and not tokyo.links.status())
+    with pytest.raises(NotAllowed, match="shows a wrong token"):
+        hq.links.who("tokyo", None, "token-of-tokyo", "127.0.0.1")
+    allow_peers(tmp_path / "hq", {"tokyo": "token-of-tokyo"})
+    await until(lambda: bool(hq.links.status()))
+    for node in (tokyo, hq):
+        await node.stop()
+
+
+async def test_a_peer_has_the_streams_that_its_credential_lets_it_replicate(tmp_path: Path) -> None:
+    """The port's own name, and the place it is a node of, prove it alike; another's do not."""
+    hq, tokyo = await started("hq", tmp_path), await started("tokyo", tmp_path)
+    file = CredentialFile(tmp_path / "hq")
+    file.withdraw("node:tokyo")
+    file.give_token("port:SGSIN", {"replicate": ("*",)}, "token-of-tokyo")
+    await until(lambda: _is_known(hq, "token-of-tokyo", "port:SGSIN"))
+    with pytest.raises(NotAllowed, match="shows a wrong token"):
+        hq.links.who("tokyo", None, "token-of-tokyo", "127.0.0.1")
+    file.withdraw("port:SGSIN")
+    file.give_token("port:JPTYO", {"replicate": ("containers",)}, "token-of-tokyo")
+    await until(lambda: _is_known(hq, "token-of-tokyo", "port:JPTYO"))
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    await tokyo.append([Append("containers", ONE), Append("events", ONE)])
+    await hq.append([Append("containers", ONE)])
+    await until(lambda: len(hq.log.position("containers")) == len(tokyo.log.position("containers")) == 2)
+    assert "events" not in hq.log.streams()
+    for node in (tokyo, hq):
+        await node.stop()

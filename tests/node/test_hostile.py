@@ -17,8 +17,8 @@ from streams.codec import BlockCodec
 from streams.link.dialling import Dialler
 from streams.link.wire import RECEIVE_BYTES_MAX, Wire
 from streams.log import Append
+from streams.node.guests import TOLD_EVERY_S
 from streams.node.node import Node
-from streams.node.unproven import TOLD_EVERY_S
 from streams.ranges import RangeSet
 from streams.records import Record, to_batch
 from streams.session import messages as m

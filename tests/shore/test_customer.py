@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 import landfall
 from bench.credentials import allow_all
@@ -42,7 +42,7 @@ RUN = 4096
 
 
 def node_settings(name: str, role: str, identity: str, folder: Path, known: list[KnownPeer]) -> NodeSettings:
-    allow_all(folder / name, f"door-of-{name}")
+    allow_all(folder / name, f"door-of-{name}", {peer.node: f"token-of-{peer.node}" for peer in known})
     return NodeSettings(
         node=name,
         role=role,  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def node_settings(name: str, role: str, identity: str, folder: Path, known: list
 
 
 def peer(node: str, role: str, identity: str) -> KnownPeer:
-    return KnownPeer(node=node, role=role, identity=identity, token=SecretStr(f"token-of-{node}"))  # type: ignore[arg-type]
+    return KnownPeer(node=node, role=role, identity=identity)  # type: ignore[arg-type]
 
 
 async def headquarters(folder: Path, clock: Clock | None = None) -> Node:
@@ -273,7 +273,9 @@ async def test_headquarters_door_tells_strangers_nothing_of_its_peers(tmp_path: 
             assert "cogs" in (await answer.json())["peers"]
         for path in ("/streams", f"/read/{MINE}", f"/ledger/{MINE}", "/history/DUCU0000017"):
             async with client.get(f"{hq.url}{path}", headers={"Authorization": "Bearer token-of-ducks"}) as answer:
-                assert answer.status == 401, "what a node shows to sync opens nothing else"
+                assert answer.status == 403, "what a node shows to sync opens nothing else"
+        async with client.get(f"{hq.url}/healthz", headers={"Authorization": "Bearer token-of-cogs"}) as answer:
+            assert "peers" not in await answer.json()
     await cogs.stop()
     await hq.stop()
 
