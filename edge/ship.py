@@ -44,7 +44,7 @@ async def run_ship(settings: ShipSettings) -> None:
         decided_in=DECISIONS,
         companions=companions,
     )
-    intake.strangers = watching.strangers
+    intake.strangers, intake.ships = watching.strangers, (settings.node.identity,)
     watching.gives_way = intake.is_at_work
     intake.sessions_file, intake.report = settings.node.folder / "mqtt.sessions", node.report
     watching.lacked = lambda: lacked(node, STREAMS)

@@ -91,6 +91,8 @@ def prepare(messages: Sequence[Publish], routes: Routes, now_ms: int, early_ms: 
             _refuse(prepared, number, message.refused, message.reason)
         elif route is None:
             _refuse(prepared, number, Outcome.UNKNOWN_TOPIC, "this MQTT topic is none of ours")
+        elif route.refusal:
+            _refuse(prepared, number, Outcome.FOREIGN, route.refusal)
         elif route.decode is None:
             found.setdefault(route.stream, []).append((number, route, message.payload))
         elif problem := _decode(found, number, message, route.decode, routes):
@@ -115,6 +117,8 @@ def _decode(found: dict[str, list[Arrived]], number: int, message: Publish, deco
             problem = (
                 problem or f"its decoder names a topic that is none of ours: {topic.decode('utf-8', 'replace')[:MQTT_TOPIC_CHARS_MAX]}"
             )
+        elif route.refusal:
+            problem = problem or route.refusal
         else:
             found.setdefault(route.stream, []).append((number, route, payload))
     return problem

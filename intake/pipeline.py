@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Protocol
@@ -96,12 +96,12 @@ class Pipeline:
         elsewhere: Elsewhere | None = None,
         companions: Sequence[str] = (),
         strangers: Strangers | None = None,
+        ships: Collection[str] | None = None,
     ) -> None:
-        """`companions`: the other nodes of this ship or port. What they took in is a repeat here once it has come here. Without `strangers`
-        no container is unknown."""
+        """`companions`: the other nodes of this ship or port; what they took in is a repeat here once it came. `ships`: as of `Routes`."""
         self._sink, self._clock, self._metrics, self._settings = sink, clock, metrics, settings
         self._process, self._strangers = metrics.process, strangers
-        self._routes = Routes((one.topic, find_decoder(one.decoder)) for one in settings.decoders)
+        self._routes = Routes(((one.topic, find_decoder(one.decoder)) for one in settings.decoders), ships)
         self._log, self._node, self._companions = log, node, tuple(companions)
         self._said = {stream: LastSaid(settings.repeats_readings_max) for stream in STREAMS}
         self._by_others, self._windows = self._known(self._said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -22,19 +22,22 @@ SUBSCRIPTIONS = ("landfall/containers/+/reading", *(f"landfall/ships/+/{kind}" f
 
 class Route(msgspec.Struct, frozen=True, gc=False):
     """Where readings of one MQTT topic go; `number_valid` is False when the container's or ship's check digit is wrong. With `decode`, what
-    its messages become says where they go."""
+    its messages become says where they go. `refusal`: why no sensor of this node may speak there."""
 
     stream: str
     topic: str
     number_valid: bool
     decode: Decoder | None = None
+    refusal: str = ""
 
 
 class Routes:
     """Routes by MQTT topic, remembered: at most ROUTES_MAX of them, and of long topics none, then it begins anew."""
 
-    def __init__(self, decoders: Iterable[tuple[str, Decoder]] = ()) -> None:
-        """`decoders`: MQTT topic filters, each with what reads the messages on its topics; topics of ours need none."""
+    def __init__(self, decoders: Iterable[tuple[str, Decoder]] = (), ships: Collection[str] | None = None) -> None:
+        """`decoders`: MQTT topic filters, each with what reads the messages on its topics; topics of ours need none. `ships`: those, by IMO
+        number, whose sensors may speak here (None: any)."""
+        self._ships = ships
         self._decoders = [(topic_pattern(one), Route("", "", True, decode)) for one, decode in decoders]
         self._known: dict[bytes, Route | None] = {}
 
@@ -44,21 +47,22 @@ class Routes:
             return self._known[mqtt_topic]
         except KeyError:
             others = (route for pattern, route in self._decoders if pattern.fullmatch(mqtt_topic))
-            found = _route(mqtt_topic) or next(others, None)
+            found = self._own(mqtt_topic) or next(others, None)
             if len(mqtt_topic) <= REMEMBERED_BYTES_MAX:
                 if len(self._known) >= ROUTES_MAX:
                     self._known.clear()
                 self._known[mqtt_topic] = found
             return found
 
-
-def _route(mqtt_topic: bytes) -> Route | None:
-    match = _TOPIC.fullmatch(mqtt_topic.decode("utf-8", "replace"))
-    if match is None:
-        return None
-    if container := match["container"]:
-        return Route("containers", container, is_container(container))
-    return Route("ships", f"{match['ship']}.{match['kind']}", is_imo(match["ship"]))
+    def _own(self, mqtt_topic: bytes) -> Route | None:
+        match = _TOPIC.fullmatch(mqtt_topic.decode("utf-8", "replace"))
+        if match is None:
+            return None
+        if container := match["container"]:
+            return Route("containers", container, is_container(container))
+        ship = match["ship"]
+        refusal = "" if self._ships is None or ship in self._ships else f"no sensor of this node speaks for ship {ship}"
+        return Route("ships", f"{ship}.{match['kind']}", is_imo(ship), refusal=refusal)
 
 
 def topic_pattern(mqtt_filter: str) -> re.Pattern[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,10 +47,12 @@ class Intake:
         """`others`: of these disks one has a reading before its sensor hears of it. `companions`: the other nodes of this ship or port.
 
         `strangers`, set before `run`: of container numbers, those this node does not know; readings of them are taken, and counted as such.
+        `ships`, too: those, by IMO number, for which sensors may speak here (None: any).
         `sessions_file`, too: where sessions of the endpoint's clients are kept over a restart. And `report`: tells `exceptions`, as
         `Node.report`.
         """
         self.strangers: Strangers | None = None
+        self.ships: Collection[str] | None = None
         self.sessions_file: Path | None = None
         self.report: Callable[..., None] = lambda reason, outcome, **details: None
         self._others, self._companions = others, companions
@@ -135,7 +137,8 @@ class Intake:
     def _make_pipeline(self, sink: Sink, log: Log, node: str) -> Pipeline:
         pa.array([], pa.int64())  # the first list given to pyarrow makes it look for pandas, half a second long: not while a sensor waits
         given = self._settings.pipeline
-        pipeline = Pipeline(sink, log, node, self._clock, self._metrics, given, self._others, self._companions, self.strangers)
+        clock, companions = self._clock, self._companions
+        pipeline = Pipeline(sink, log, node, clock, self._metrics, given, self._others, companions, self.strangers, self.ships)
         gc.collect()
         gc.freeze()  # what is here will stay: to look through all of it again and again would hold sensors up, 0.1 s each time
         sys.setswitchinterval(SWITCH_S)

@@ -48,7 +48,7 @@ class GatewayLogin(SettingsTable):
     username: str = Field(min_length=1, max_length=100)
     password: SecretStr | None = None
     password_argon2: Annotated[str, AfterValidator(_hashed)] | None = None
-    publish: _Filters = ("landfall/#",)
+    publish: _Filters = SUBSCRIPTIONS
 
     @between
     def _has_one_password(self) -> Iterator[Problem]:

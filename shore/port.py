@@ -43,7 +43,7 @@ class PortNode:
                 ("registry",),
                 companions=companions,
             )
-            self.intake.strangers = self._watching.strangers
+            self.intake.strangers, self.intake.ships = self._watching.strangers, ()
             self._watching.gives_way = self.intake.is_at_work
             self.intake.sessions_file, self.intake.report = settings.node.folder / "mqtt.sessions", self.node.report
             self._watching.lacked = lambda: lacked(self.node, STREAMS)

@@ -1,0 +1,55 @@
+"""Goal: the sensors of a node speak for its own ship alone, and what one of them says for another costs nobody else anything."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from intake.arrivals import Outcome, Publish
+from intake.batches import prepare
+from intake.decoding import Decoded
+from intake.routes import Routes
+from intake.settings import GatewayLogin
+from tests.intake.stand import AT, payload
+
+OWN, OTHER = b"landfall/ships/9321483/location", b"landfall/ships/9074729/location"
+BOX = b"landfall/containers/MSKU1234565/reading"
+FIX = json.dumps({"device": "GNSS", "at": AT, "latitude_deg": 1.0, "longitude_deg": 2.0}).encode()
+
+
+@pytest.mark.parametrize(
+    ("ships", "outcomes"),
+    [
+        (("9321483",), [Outcome.ACCEPTED, Outcome.FOREIGN, Outcome.ACCEPTED]),
+        ((), [Outcome.FOREIGN, Outcome.FOREIGN, Outcome.ACCEPTED]),
+        (None, [Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.ACCEPTED]),
+    ],
+    ids=["a ship", "a quay", "anybody"],
+)
+def test_another_ship_s_topic_is_refused_alone(ships: tuple[str, ...] | None, outcomes: list[Outcome]) -> None:
+    messages = [Publish(OWN, FIX), Publish(OTHER, FIX), Publish(BOX, payload())]
+    prepared = prepare(messages, Routes(ships=ships), AT)
+    assert prepared.outcomes == outcomes
+    assert {one.number for one in prepared.refused} == {number for number, one in enumerate(outcomes) if one == Outcome.FOREIGN}
+    taken = sorted(topic for part in prepared.parts for topic in part.records.column("topic").to_pylist())
+    assert len(taken) == outcomes.count(Outcome.ACCEPTED)
+    assert "9074729.location" not in taken or ships is None
+
+
+def test_nor_does_a_decoder_speak_for_another_ship() -> None:
+    def decode(payload: bytes) -> Decoded:
+        return Decoded([(OTHER, FIX), (OWN, FIX)])
+
+    prepared = prepare([Publish(b"tracker/1", b"x")], Routes([("tracker/+", decode)], ("9321483",)), AT)
+    assert [one.reason for one in prepared.refused] == ["no sensor of this node speaks for ship 9074729"]
+    assert [part.records.column("topic").to_pylist() for part in prepared.parts] == [["9321483.location"]]
+
+
+def test_a_gateway_may_publish_readings_and_nothing_else_unless_it_is_given_more() -> None:
+    assert GatewayLogin.model_validate({"username": "bay-1", "password": "p"}).publish == (
+        "landfall/containers/+/reading",
+        "landfall/ships/+/location",
+        "landfall/ships/+/environment",
+        "landfall/ships/+/noon",
+    )
