@@ -28,7 +28,7 @@ from hq.running import TellingSettings, running
 from hq.telling import Teller
 from landfall.demo import FOLDER, ports
 from landfall.demo.accounts import PEOPLE, add_accounts
-from landfall.demo.fleet import SIM, Doors, Fleet, Story, programs, sim_settings, told_through_hq, write_settings
+from landfall.demo.fleet import MASTER, SHIP_NODES, SIM, Doors, Fleet, Story, programs, sim_settings, told_through_hq, write_settings
 from landfall.demo.processes import SEE_LOG, Program, Supervisor
 from landfall.demo.secrets import Secrets
 from landfall.simtools import CLOCK_URL
@@ -250,6 +250,9 @@ def welcome(console: Console, fleet: Fleet, took_s: float) -> None:
     for account, password in PEOPLE:
         table.add_row(account.username, password, account.name)
     console.print(table)
+    user = MASTER.removeprefix("user:")
+    for node, ship in SHIP_NODES.items():
+        console.print(f"Console of the {ship.name}, log in as {user}: [cyan]{fleet.node_url(node)}/console[/cyan]")
     elsewhere = "" if fleet.control_url == f"{CLOCK_URL}/control" else f" --url {fleet.control_url.removesuffix('/control')}"
     console.print(
         f"\nAPI {fleet.api_url}/docs   logs {fleet.folder / 'logs'}\n"

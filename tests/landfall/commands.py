@@ -53,7 +53,8 @@ def process_here() -> Iterator[None]:
 
     It finds none of our variables, and does not spare memory: that can not be taken back.
     """
-    asked, logger = signal.getsignal(signal.SIGTERM), logging.getLogger()
+    asked, logger, umask = signal.getsignal(signal.SIGTERM), logging.getLogger(), os.umask(0)
+    os.umask(umask)
     handlers, level = list(logger.handlers), logger.level
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "unraisablehook", sys.unraisablehook)
@@ -64,6 +65,7 @@ def process_here() -> Iterator[None]:
             yield
         finally:
             signal.signal(signal.SIGTERM, asked)
+            os.umask(umask)
             logger.handlers[:] = handlers
             logger.setLevel(level)
 

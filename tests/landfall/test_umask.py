@@ -1,0 +1,27 @@
+"""Goal: what a node writes is nobody's to read but its user's and its group's, and secrets are its user's alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streams.log import Append
+from streams.records import Record, to_batch
+from tests.node.process import NodeProcess
+
+CONFIG = '[node]\nnode = "tokyo"\nrole = "port"\nidentity = "JPTYO"\nfolder = "{}"\nport = {{port}}\n'
+SECRETS = {"credentials.json", "operator.token", "signing.key"}
+
+
+def test_others_read_nothing_of_a_node(tmp_path: Path) -> None:
+    folder = tmp_path / "tokyo"
+    process = NodeProcess(tmp_path / "settings", "port", "tokyo", "door-of-tokyo", CONFIG.format(folder))
+    process.start()
+    process.wait_ready()
+    process.append.append([Append("containers", to_batch([Record("MSKU1234565")]))])
+    process.stop()
+    made = [path for path in folder.rglob("*") if path.exists()]
+    modes = {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in made}
+    assert any(name.endswith(".segment") for name in modes)
+    assert not {name: oct(mode) for name, mode in modes.items() if mode & 0o027}
+    secret = {name: mode for name, mode in modes.items() if mode == 0o600}
+    assert secret.keys() >= {name for name in modes if name in SECRETS}
