@@ -15,12 +15,13 @@ from streams.crash import commit_point
 from streams.errors import Misuse, RetryLater, Unreadable
 from streams.logs.disk import Disk
 from streams.logs.disowned import DISOWNED_NAME
-from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader, is_refusal, uri_to_read
+from streams.logs.index import BUSY_S, INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader, is_refusal
 from streams.logs.logplace import LogPlace
 from streams.logs.marker import marked_node
 from streams.logs.opening import lock_folder
 from streams.logs.recovering import index_problem
 from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
+from streams.sqlitefiles import connect_to_read, is_in_use
 
 ATTEMPTS_MAX = 20
 CHUNK_BYTES = 4 << 20
@@ -192,10 +193,12 @@ def _numbers(log: Path) -> list[int]:
 
 def _copy_index(source: Path, target: Path) -> int:
     """The index as one commit left it, in one file; its bytes."""
-    target.unlink(missing_ok=True)
-    with closing(sqlite3.connect(uri_to_read(source), uri=True)) as old, closing(sqlite3.connect(target)) as new:
-        old.backup(new, pages=PAGES_AT_ONCE)
-    return target.stat().st_size
+    while True:
+        target.unlink(missing_ok=True)
+        with closing(connect_to_read(source, BUSY_S)) as old, closing(sqlite3.connect(target)) as new:
+            old.backup(new, pages=PAGES_AT_ONCE)
+        if not (old.is_still and is_in_use(source)):  # else a writer came meanwhile, and may have changed it under the copy
+            return target.stat().st_size
 
 
 def _copy(source: int, target: Path, length: int | None) -> int:
