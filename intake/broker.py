@@ -27,6 +27,7 @@ from intake.settings import BrokerSettings
 from intake.subscriber import Subscriber
 from intake.window import Window
 from streams.errors import Misuse
+from streams.listening import address
 from streams.metrics import Metrics
 
 CONNECT_TIMEOUT_S = 5.0
@@ -107,7 +108,7 @@ class BrokerIntake:
     @property
     def called(self) -> str:
         """The broker, in sentences."""
-        return f"the broker {self._settings.host}:{self._settings.port}"
+        return f"the broker {address(self._settings.host, self._settings.port)}"
 
     def _is_away(self) -> None:
         self.trouble, now_s = self._problem, self._loop.time()

@@ -14,6 +14,7 @@ from landfall.logtools import Stream, log_app
 from landfall.synctools import node_settings
 from streams import words
 from streams.errors import Misuse
+from streams.listening import url_here
 
 TIMEOUT_S = 30.0
 Origin = Annotated[str, typer.Argument(help="Whose they were, as `landfall log gaps` shows it: ship-a@19b2….")]
@@ -63,5 +64,5 @@ def _ranges(told: dict[str, Any]) -> str:
 
 def _door(config: Path) -> Asked:
     node = node_settings(config)
-    url, hint = f"http://{node.host}:{node.port}", "`landfall log gaps` shows what is wanted"
+    url, hint = url_here(node.host, node.port), "`landfall log gaps` shows what is wanted"
     return Asked(f"'{node.node}'", url, start_it="start the node", refused=hint, timeout_s=TIMEOUT_S, token=node.token.get_secret_value())

@@ -16,6 +16,7 @@ from landfall.asking import Asked
 from landfall.lognumbers import utc
 from landfall.processes import settings_of
 from streams.budget import BYTES_A_MB
+from streams.listening import url_here
 
 TIMEOUT_S = 10.0
 KEYS = ("node", "link", "companions", "kept_here", "intake")
@@ -27,7 +28,7 @@ def node_of(word: str, config: Path | None, hint: str) -> Asked:
     """The door of the node that `landfall <word>` runs by these settings, to be asked; `hint`: what to do when it refuses."""
     settings: Any = settings_of(word, config)
     node = settings.node
-    url, token = f"http://{node.host}:{node.port}", node.token.get_secret_value()
+    url, token = url_here(node.host, node.port), node.token.get_secret_value()
     return Asked(f"'{node.node}'", url, start_it=f"start it with `landfall {word}`", refused=hint, timeout_s=TIMEOUT_S, token=token)
 
 
