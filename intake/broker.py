@@ -26,6 +26,7 @@ from intake.pipeline import Pipeline
 from intake.settings import BrokerSettings
 from intake.subscriber import Subscriber
 from intake.window import Window
+from streams.apart import apart
 from streams.errors import Misuse
 from streams.listening import address
 from streams.metrics import Metrics
@@ -88,7 +89,7 @@ class BrokerIntake:
                 self._lost.clear()
                 self._problem = ""
                 try:
-                    await asyncio.to_thread(self._client.reconnect)
+                    await apart("broker", self._client.reconnect)
                 except OSError as problem:
                     self._problem = f"can not be reached: {problem}"
                 else:

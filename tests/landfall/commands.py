@@ -55,6 +55,8 @@ def process_here() -> Iterator[None]:
     """
     asked, logger = signal.getsignal(signal.SIGTERM), logging.getLogger()
     handlers, level = list(logger.handlers), logger.level
+    asyncio_logger = logging.getLogger("asyncio")
+    filters = list(asyncio_logger.filters)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "unraisablehook", sys.unraisablehook)
         patch.setattr(streams.memory, "spare_memory", lambda: None)
@@ -65,6 +67,7 @@ def process_here() -> Iterator[None]:
         finally:
             signal.signal(signal.SIGTERM, asked)
             logger.handlers[:] = handlers
+            asyncio_logger.filters[:] = filters
             logger.setLevel(level)
 
 
