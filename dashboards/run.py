@@ -20,7 +20,7 @@ from dashboards.settings import DashboardSettings
 from dashboards.theme import THEME
 from hq.running import running
 from hq.telling import Teller
-from streams.listening import bound
+from streams.listening import address, bound
 from streams.metrics import Metrics
 
 PROCESS = "dashboards"
@@ -36,7 +36,7 @@ def run_dashboards(settings: DashboardSettings) -> None:
         begin(settings, under_way.metrics)
         sys.argv = [str(SCRIPT)]  # Streamlit takes what runs for its script, and the script's folder for its own
         app = App(SCRIPT, routes=[Route("/healthz", _healthz)], on_script_error=partial(_broke, under_way.teller))
-        log.info("the pages are at http://%s:%d", settings.host, settings.port)
+        log.info("the pages are at http://%s", address(settings.host, settings.port))
         app.run(config=options(settings))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ def serve_health(host: str, port: int, health: Health) -> Iterator[int]:
     Port 0 lets the system choose. Raises Misuse when the address can not be had.
     """
     with listening("/healthz", host, port):
-        server = ThreadingHTTPServer((host, port), _handler(health))
+        server = (_Server6 if ":" in host else ThreadingHTTPServer)((host, port), _handler(health))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True)
     thread.start()
     try:
@@ -31,6 +32,12 @@ def serve_health(host: str, port: int, health: Health) -> Iterator[int]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server6(ThreadingHTTPServer):
+    """At an IPv6 address."""
+
+    address_family = socket.AF_INET6
 
 
 def _handler(health: Health) -> type[BaseHTTPRequestHandler]:

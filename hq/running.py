@@ -55,12 +55,13 @@ class WorkSettings(TellingSettings):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process under way. `stop` is set when it is asked to end."""
+    """A process under way. `stop` is set when it is asked to end. `troubles`: why its health is degraded though it works, by kind."""
 
     clock: FleetClock
     metrics: Metrics
     teller: Teller
     stop: threading.Event = field(default_factory=threading.Event)
+    troubles: dict[str, str] = field(default_factory=dict)
 
 
 class Work(Protocol):
@@ -119,7 +120,8 @@ def run_work(metrics: Metrics, settings: WorkSettings, poll_s: float, made: Made
 
     def health() -> tuple[bool, dict[str, Any]]:
         ready = bool(works) and works[0].ready
-        return ready, {"process": metrics.process, "ready": ready, "at_ms": time.time_ns() // 1_000_000, **standing()}
+        told: dict[str, Any] = {"process": metrics.process, "ready": ready, "at_ms": time.time_ns() // 1_000_000, **standing()}
+        return ready and not under_way.troubles, told | ({"troubles": dict(under_way.troubles)} if under_way.troubles else {})
 
     with running(metrics, settings, standing) as under_way, serve_health(settings.host, settings.health_port, health) as port:
         log.info("health on port %d", port)

@@ -58,16 +58,18 @@ class Teller:
         self._awake, self._ending = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._keep_telling, name="telling", daemon=True)
 
-    def report(self, reason: str, payload: str = "", outcome: str = "left out", key: tuple[str, int] | None = None) -> None:
+    def report(
+        self, reason: str, payload: str = "", outcome: str = "left out", key: tuple[str, int] | None = None, topic: str | None = None
+    ) -> None:
         """One failure for `exceptions`: why, what it was about, what was done about it. Returns at once.
 
-        `key`: producer and sequence of what is to be there once, whoever reports it how often.
+        `key`: producer and sequence of what is to be there once, whoever reports it how often. `topic`: another than the process's name.
         """
         self._metrics.count("exceptions")
         with self._lock:
             self._reported += 1
             key = key or (self._producer, self._reported)
-            self._failures.append(failure(self._metrics.process, reason, payload, self._clock.now_ms(), key, outcome))
+            self._failures.append(failure(self._metrics.process, reason, payload, self._clock.now_ms(), key, outcome, topic))
             if len(self._failures) > FAILURES_KEPT_MAX:
                 self._failures.popleft()
                 self._metrics.count("exceptions_dropped")
@@ -114,8 +116,12 @@ class Teller:
             self.tell()
 
 
-def failure(process: str, reason: str, payload: str, at_ms: int, key: tuple[str, int], outcome: str = "left out") -> Append:
-    """A record of `exceptions`: why `process` failed, on what, and what it did. `key`: producer and sequence, so that it is told once."""
+def failure(
+    process: str, reason: str, payload: str, at_ms: int, key: tuple[str, int], outcome: str = "left out", topic: str | None = None
+) -> Append:
+    """A record of `exceptions`: why `process` failed, on what, and what it did. `key`: producer and sequence, so that it is told once.
+    `topic`: another than the process's name.
+    """
     whole = payload.encode()
     kept, secrets = mask_secrets(whole[:PAYLOAD_BYTES_MAX])
     body = {
@@ -128,4 +134,4 @@ def failure(process: str, reason: str, payload: str, at_ms: int, key: tuple[str,
         **({"secrets_masked": secrets} if secrets else {}),
         "at_ms": at_ms,
     }
-    return Append("exceptions", to_batch([Record(process, device_at_ms=at_ms, body=body)]), *key)
+    return Append("exceptions", to_batch([Record(topic or process, device_at_ms=at_ms, body=body)]), *key)

@@ -26,7 +26,9 @@ from intake.pipeline import Pipeline
 from intake.settings import BrokerSettings
 from intake.subscriber import Subscriber
 from intake.window import Window
+from streams.apart import apart
 from streams.errors import Misuse
+from streams.listening import address
 from streams.metrics import Metrics
 
 CONNECT_TIMEOUT_S = 5.0
@@ -87,7 +89,7 @@ class BrokerIntake:
                 self._lost.clear()
                 self._problem = ""
                 try:
-                    await asyncio.to_thread(self._client.reconnect)
+                    await apart("broker", self._client.reconnect)
                 except OSError as problem:
                     self._problem = f"can not be reached: {problem}"
                 else:
@@ -107,7 +109,7 @@ class BrokerIntake:
     @property
     def called(self) -> str:
         """The broker, in sentences."""
-        return f"the broker {self._settings.host}:{self._settings.port}"
+        return f"the broker {address(self._settings.host, self._settings.port)}"
 
     def _is_away(self) -> None:
         self.trouble, now_s = self._problem, self._loop.time()

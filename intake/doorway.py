@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import resource
 import socket
 import ssl
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ipaddress import ip_network
@@ -17,12 +17,12 @@ from typing import Any, Protocol
 from intake.connection import Connection
 from streams.errors import Misuse
 from streams.link.tls import Shown
+from streams.listening import EXHAUSTED, ExhaustionFilter, exhausted_words
 
 BACKLOG = 1_024
 ACCEPTED_AT_ONCE = 64
 OTHER_FILES = 512
 """Files and sockets that a node has open for all else."""
-EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 EXHAUSTED_PAUSE_S = 0.2
 _log = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class Doorway:
         self._house, self._made, self._tls, self._handshake_s = house, made, tls, handshake_s
         self._sockets: list[socket.socket] = []
         self._opening: dict[Connection, asyncio.Task[None]] = {}
+        self._exhaustion = ExhaustionFilter(time.monotonic)
 
     @property
     def port(self) -> int:
@@ -137,7 +138,8 @@ class Doorway:
     def _pause(self, listening: socket.socket, problem: OSError) -> None:
         """The system gives no more: somebody who has not logged in goes, and the next is asked for a little later."""
         loop = asyncio.get_running_loop()
-        _log.warning("no MQTT connection can be accepted: %s", problem)
+        if self._exhaustion.due():
+            _log.warning("MQTT: %s", exhausted_words(problem))
         self._house.make_room()
         loop.remove_reader(listening)
         loop.call_later(EXHAUSTED_PAUSE_S, self._go_on, listening)

@@ -113,6 +113,7 @@ GROUPS = {
     "log": Group("landfall.logcommands:log_app", LOOKING),
     "stream": Group("landfall.streamtools:stream_app", LOOKING),
     "sync": Group("landfall.synctools:sync_app", LOOKING),
+    "consumer": Group("landfall.consumertools:consumer_app", HEADQUARTERS),
     "account": Group("landfall.accounttools:account_app", HEADQUARTERS),
     "credential": Group("landfall.credentialtools:credential_app", NODES),
     "certs": Group("landfall.certtools:certs_app", LOOKING),

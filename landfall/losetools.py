@@ -12,9 +12,11 @@ from rich.console import Console
 from landfall.asking import Asked
 from landfall.logtools import Stream, log_app
 from landfall.synctools import node_settings
+from landfall.writingout import say
 from streams import words
 from streams.credentials import operator_token
 from streams.errors import Misuse
+from streams.listening import url_here
 
 TIMEOUT_S = 30.0
 Origin = Annotated[str, typer.Argument(help="Whose they were, as `landfall log gaps` shows it: ship-a@19b2….")]
@@ -23,14 +25,54 @@ Config = Annotated[Path, typer.Option("--config", "-c", help="The settings of th
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
+Without = Annotated[list[str] | None, typer.Option("--without", help="A node that is away and has nothing more of it; once for each.")]
+
+
+@log_app.command("missing")
+def show_missing(
+    config: Config,
+    declare: Annotated[bool, typer.Option("--declare", help="Declare gone all that no known node holds any more.")] = False,
+    without: Without = None,
+) -> None:
+    """Show, at headquarters, what it wants and the node that wrote it has dropped, as after headquarters' disk was lost.
+
+    Who still holds some of it is named; nodes that are away may hold some, and nothing is declared while they do, unless each is named with
+    --without. What is declared has expired; a record that comes all the same is taken. Ends with 1 while anything is missing.
+    """
+    door, left = _door(config), False
+    for one in door.answer("GET", "/missing", keys=("missing",))["missing"]:
+        where = f"{one['stream']}:{one['origin']} {_in_words(one['ranges'])}"
+        if one["held_by"]:
+            say(f"{where}: held by {', '.join(sorted(one['held_by']))}")
+            left = True
+            continue
+        away = sorted(set(one["away"]) - set(without or ()))
+        if not declare or away:
+            say(f"{where}: dropped by its origin, held by no node in session" + (f"; away: {', '.join(away)}" if away else ""))
+            left = True
+            continue
+        for first, end in one["ranges"]:
+            asked = {"origin": one["origin"], "first": first, "end": end, "sure": True, "without": list(without or ())}
+            door.answer("POST", f"/lose/{one['stream']}", asked, keys=("lost",))
+        say(f"{where}: declared gone, expired")
+    raise typer.Exit(1 if left else 0)
+
+
 @log_app.command("lose")
-def lose(stream: Stream, origin: Origin, offsets: Offsets, config: Config, yes: Yes = False) -> None:
+def lose(
+    stream: Stream,
+    origin: Origin,
+    offsets: Offsets,
+    config: Config,
+    yes: Yes = False,
+    without: Without = None,
+) -> None:
     """Give up offsets that nobody has any more: they are lost, here and at every node that hears of it, and nobody waits for them.
 
     At the node that wrote them; at headquarters for a node that is dead. What this copy or a peer in session has is not given up. There is
     no way back for a node's own; of another's, a record that comes all the same is taken.
     """
-    door, asked = _door(config), {"origin": _origin(origin), **_range(offsets)}
+    door, asked = _door(config), {"origin": _origin(origin), **_range(offsets), "without": list(without or ())}
     told = door.answer("POST", f"/lose/{stream}", {**asked, "sure": False}, keys=("lost", "away", "known_end"))
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{stream}:{origin} {_ranges(told)}: neither this node nor a peer in session has them", markup=False)
@@ -59,12 +101,16 @@ def _range(offsets: str) -> dict[str, int]:
 
 
 def _ranges(told: dict[str, Any]) -> str:
-    return ", ".join(f"{first}-{end}" for first, end in told["lost"])
+    return _in_words(told["lost"])
+
+
+def _in_words(ranges: list[list[int]]) -> str:
+    return ", ".join(f"{first}-{end}" for first, end in ranges)
 
 
 def _door(config: Path) -> Asked:
     node = node_settings(config)
-    url, hint = f"http://{node.host}:{node.port}", "`landfall log gaps` shows what is wanted"
+    url, hint = url_here(node.host, node.port), "`landfall log gaps` shows what is wanted"
     return Asked(
         f"'{node.node}'", url, start_it="start the node", refused=hint, timeout_s=TIMEOUT_S, shown=f"Bearer {operator_token(node.folder)}"
     )

@@ -17,6 +17,7 @@ from landfall.lognumbers import utc
 from landfall.processes import settings_of
 from streams.budget import BYTES_A_MB
 from streams.credentials import operator_token
+from streams.listening import url_here
 
 TIMEOUT_S = 10.0
 KEYS = ("node", "link", "companions", "kept_here", "intake")
@@ -33,7 +34,7 @@ def node_of(word: str, config: Path | None, hint: str, login: str | None = None)
     settings: Any = settings_of(word, config)
     node = settings.node
     shown = login or f"Bearer {operator_token(node.folder)}"
-    url = f"http://{node.host}:{node.port}"
+    url = url_here(node.host, node.port)
     return Asked(f"'{node.node}'", url, start_it=f"start it with `landfall {word}`", refused=hint, timeout_s=TIMEOUT_S, shown=shown)
 
 

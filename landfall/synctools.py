@@ -23,6 +23,7 @@ from streams.credentials import operator_token
 from streams.definitions import Definitions
 from streams.errors import Misuse, RetryLater
 from streams.link.door import AdmitDoor, WireGone
+from streams.listening import url_here
 from streams.log import LogReader
 from streams.node.defining import learn, taught_by
 from streams.node.introducing import introduced_to
@@ -137,7 +138,7 @@ class _Door:
 
     def __init__(self, settings: NodeSettings, log: LogReader) -> None:
         self._log = log
-        self._door = AdmitDoor(f"http://{settings.host}:{settings.port}", operator_token(settings.folder))
+        self._door = AdmitDoor(url_here(settings.host, settings.port), operator_token(settings.folder))
 
     def admit(self, blocks: list[bytes], bringer: str) -> int:
         return self._door.admit(blocks, bringer=bringer)

@@ -15,6 +15,7 @@ from intake.arrivals import Publish
 from intake.packets import Control, Kind, PacketReader, Violation, packet, pubacks
 from sim.settings import IntakeDoor
 from streams.clock import Clock
+from streams.listening import address
 
 WINDOW_MAX = 2_000
 """Messages on their way to one intake that it has not acknowledged."""
@@ -156,7 +157,7 @@ class Connection:
     def _connect(self, now_s: float) -> None:
         self._next_try_s = now_s + self._retry_s
         self._retry_s = min(self._retry_s * 2, RETRY_S_MAX)
-        door, where = self.door, f"{self.door.at} at {self.door.host}:{self.door.port}"
+        door, where = self.door, f"{self.door.at} at {address(self.door.host, self.door.port)}"
         try:
             connected = socket.create_connection((door.host, door.port), timeout=CONNECT_WITHIN_S)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -209,7 +210,7 @@ class Connection:
         if was_up:
             self._tell(f"the connection to {self.door.at} broke ({why}) with {len(self._under_way)} messages not acknowledged")
         else:
-            self._tell(f"{self.door.at} at {self.door.host}:{self.door.port} does not answer as MQTT does ({why}); trying again")
+            self._tell(f"{self.door.at} at {address(self.door.host, self.door.port)} does not answer as MQTT does ({why}); trying again")
 
     def _tell(self, what: str) -> None:
         """Once per break, not once per try."""

@@ -29,7 +29,7 @@ from sim.tape import Tape
 from sim.truth import Truth
 from streams.clock import Clock, WallClock
 from streams.link.door import AppendDoor
-from streams.listening import listening
+from streams.listening import address, listening
 from streams.metrics import Metrics
 
 TURN_S = 0.02
@@ -194,7 +194,7 @@ async def _served(clock: StoryClock, settings: SimSettings) -> AsyncIterator[Non
     try:
         with listening("the fleet's clock", settings.clock_host, settings.clock_port):
             await web.TCPSite(runner, settings.clock_host, settings.clock_port).start()
-        log.info("the fleet's clock answers at http://%s:%d/clock", settings.clock_host, settings.clock_port)
+        log.info("the fleet's clock answers at http://%s/clock", address(settings.clock_host, settings.clock_port))
         yield
     finally:
         await runner.cleanup()

@@ -21,7 +21,7 @@ from hq.health import serve_health
 from hq.java import java_home, kafka_jars
 from hq.running import Running, running, stop_when_asked
 from streams.errors import Misuse, RetryLater
-from streams.listening import bound
+from streams.listening import address, bound
 from streams.logs.kafka.client import answers
 from streams.logs.kafka.settings import KafkaAccess, Mechanism
 from streams.metrics import Metrics
@@ -164,7 +164,7 @@ def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
     doors = {f"DOOR{number}": door for number, door in enumerate(settings.doors)}
     listeners = {"CONTROLLER": f"127.0.0.1:{settings.controller_port}", "BROKER": f"127.0.0.1:{settings.broker_port}"}
     advertised = dict(listeners) | {name: door.advertised for name, door in doors.items()}
-    listeners |= {name: f"{f'[{door.host}]' if ':' in door.host else door.host}:{door.port}" for name, door in doors.items()}
+    listeners |= {name: f"{address(door.host, door.port)}" for name, door in doors.items()}
     over_tls = {name: door.tls for name, door in doors.items() if door.tls is not None}
     lines = {
         "process.roles": "broker,controller",

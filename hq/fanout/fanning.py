@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from hq.belowfloor import Unread, unread_of
 from hq.fanout.kafka import ANSWER_S_MAX, Transactions, committed_standings, standing_messages
 from hq.fanout.messages import Message, messages
 from hq.fanout.rights import Rights
@@ -37,6 +38,10 @@ class Fanout:
     _transactions: Transactions | None = None
     _rights: Rights | None = None
     _standings: dict[str, Standing] = field(default_factory=dict)
+    unread: list[Unread] = field(default_factory=list)
+    """What lay below the log's floor, as last committed; whoever reports it takes it out."""
+    lost: list[str] = field(default_factory=list)
+    """Sentences on what was in Kafka and is not any more; whoever reports them takes them out."""
     _readers: PatientReaders = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,10 +54,16 @@ class Fanout:
         self._transactions = None
         check_lets_in(self.settings.kafka, ANSWER_S_MAX)
         self._rights = Rights(self.settings)
+        there = self._rights.topics()
         self._rights.settle()
         commit_point("fanout.settled")
         self._transactions = Transactions(self.settings.kafka, self.settings.transactional_id)
         self._standings = committed_standings(self.settings.kafka)
+        self.lost += [
+            f"the Kafka topic {topic} was deleted: what the fan-out had written there of {stream} is not in Kafka any more"
+            for stream, standing in sorted(self._standings.items())
+            if standing.position and (topic := kafka_topic(stream)) not in there
+        ]
 
     def step(self) -> int:
         """Fan out what is new, at most `transaction_records_max` records, in one transaction; returns how many they were.
@@ -76,6 +87,7 @@ class Fanout:
         commit_point("fanout.committed")
         for stream, (before, polled) in step.polled.items():
             count_polled(self.metrics, before.skipped, polled)
+            self.unread += unread_of(stream, before, polled)
             self._standings[stream] = polled.standing
         self.metrics.count("records", step.taken)
         self.metrics.observe("step", (time.perf_counter() - began_s) * 1000)

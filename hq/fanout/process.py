@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
+from hq.belowfloor import BelowFloor
 from hq.fanout.fanning import Fanout
 from hq.fanout.settings import FanoutSettings
 from hq.opening import opened_log
@@ -22,10 +23,11 @@ def run_fanout(settings: FanoutSettings) -> None:
 
 
 class TellingFanout:
-    """A fan-out that tells `exceptions` of each hole it went on without, once."""
+    """A fan-out that tells `exceptions` of each hole it went on without, once, and of what it never read below the log's floor."""
 
     def __init__(self, fanout: Fanout, running: Running) -> None:
         self._fanout, self._skipped = fanout, SkippedTold(running.teller, PROCESS)
+        self._floor = BelowFloor(fanout.reader, running, PROCESS)
 
     @property
     def ready(self) -> bool:
@@ -40,6 +42,9 @@ class TellingFanout:
         """As the fan-out's."""
         taken = self._fanout.step()
         self._skipped.look(self._fanout.standings)
+        self._floor.look(self._fanout.unread, self._fanout.lost)
+        self._fanout.unread.clear()
+        self._fanout.lost.clear()
         return taken
 
 

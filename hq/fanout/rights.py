@@ -60,6 +60,13 @@ class Rights:
         if wanted - there:
             _wait(self._admin.create_acls(sorted(wanted - there, key=str), request_timeout=ANSWER_S_MAX))
 
+    def topics(self) -> set[str]:
+        """The names of all Kafka topics there are that this login may see."""
+        try:
+            return set(self._admin.list_topics(timeout=ANSWER_S_MAX).topics)
+        except KafkaException as problem:
+            raise told(problem, WHO) from problem
+
     def make_topics(self, streams: Iterable[str]) -> None:
         """Every one of `streams` has its Kafka topic. Asks only for those not made or seen before."""
         new = sorted({kafka_topic(stream) for stream in streams} - self._known)

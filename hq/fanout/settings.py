@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from hq.fanout.routes import check_pattern
 from hq.running import WorkSettings
+from streams.listening import address
 from streams.logs.kafka.settings import KafkaAccess, UserName, check_addresses, too_few_copies
 from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, barred, between, repeated, unfit
 
@@ -136,7 +137,8 @@ class KafkaBrokerSettings(WorkSettings):
         if self.is_sound("password", "doors") and self.password.get_secret_value() == KNOWN_PASSWORD:
             for door in self.doors:
                 if door.is_sound("host") and door.host not in _OF_THIS_MACHINE:
-                    why = f"everybody knows the one of the settings' own, and the door at {door.host}:{door.port} is open to other machines"
+                    where = address(door.host, door.port)
+                    why = f"everybody knows the one of the settings' own, and the door at {where} is open to other machines"
                     yield Problem(("password",), why, "write one of your own")
 
     def _listens(self) -> Iterator[Door]:

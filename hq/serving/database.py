@@ -15,12 +15,13 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.pool import ConnectionPoolEntry, NullPool
+from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
 
 from hq.serving.address import serving_url
 from hq.serving.models import Base
 from streams.errors import RetryLater
+from streams.sqlitefiles import ReadingConnection, connect_to_read, is_in_use
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS_MAX = 10_000
@@ -38,7 +39,7 @@ class DatabaseGone(RetryLater):
 def open_engine(database_url: str, *, read_only: bool) -> Engine:
     """An engine on `database_url`: SQLite in WAL mode with explicit transactions, or PostgreSQL through psycopg.
 
-    A read-only SQLite engine never makes the file. Raises Misuse for another address, see `serving_url`.
+    A read-only SQLite engine never makes a file. Raises Misuse for another address, see `serving_url`.
     """
     url = serving_url(database_url)
     if url.get_backend_name() == "sqlite":
@@ -54,14 +55,27 @@ def open_engine(database_url: str, *, read_only: bool) -> Engine:
 
 
 def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
-    address = f"{Path(url.database or '').absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+    path = Path(url.database or "").absolute()
+
+    def connect() -> sqlite3.Connection:
+        timeout_s = BUSY_MS_MAX / 1000
+        if read_only:
+            return connect_to_read(path, timeout_s)
+        return sqlite3.connect(f"{path.as_uri()}?mode=rwc", timeout_s, check_same_thread=False, uri=True)
+
     engine = create_engine(
-        url.set(database=address, query={"uri": "true"}),
-        connect_args={"timeout": BUSY_MS_MAX / 1000, "check_same_thread": False},
+        url,
+        creator=connect,
         json_serializer=_to_json,
         json_deserializer=orjson.loads,
+        poolclass=QueuePool,
         pool_size=READERS_MAX if read_only else 1,
     )
+
+    @event.listens_for(engine, "checkout")
+    def _taken(connection: Any, _: ConnectionPoolEntry, __: Any) -> None:
+        if isinstance(connection, ReadingConnection) and connection.is_still and is_in_use(path):
+            raise DisconnectionError("the projector has come since this was opened")  # SQLAlchemy opens it again
 
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, record: ConnectionPoolEntry) -> None:

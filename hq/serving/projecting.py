@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from hq.belowfloor import Unread, unread_of
 from hq.patience import PatientReaders, count_polled
 from hq.serving.database import ServingDatabase
 from hq.serving.models import Projected, Projection, Skipped, StreamAge
@@ -39,7 +40,7 @@ class _Step:
     left: int
     taken: int = 0
     behind: bool = False
-    polled: list[tuple[Standing, Polled]] = field(default_factory=list)
+    polled: list[tuple[str, Standing, Polled]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -52,6 +53,8 @@ class Projector:
     metrics: Metrics
     routes: Routes
     step_records_max: int = 20_000
+    unread: list[Unread] = field(default_factory=list)
+    """What lay below the log's floor, as last committed; whoever reports it takes it out."""
     _seen: dict[str, Standing] = field(default_factory=dict)
     _readers: PatientReaders = field(init=False)
     _noted_at_s: float = float("-inf")
@@ -89,8 +92,9 @@ class Projector:
             self._tell_readers(step, standings)
         commit_point("projector.step")
         self._seen = standings
-        for before, polled in step.polled:
+        for stream, before, polled in step.polled:
             count_polled(self.metrics, before.skipped, polled)
+            self.unread += unread_of(stream, before, polled)
         self._noted_at_s = now_s
         self.metrics.count("records", step.taken)
         if step.taken:
@@ -129,7 +133,7 @@ class Projector:
         for batch in (*polled.late, *polled.batches):
             projection(step.connection, batch)
             received_at_ms = max(received_at_ms, batch.records.column(RECEIVED_AT)[-1].as_py())
-        step.polled.append((standing, polled))
+        step.polled.append((stream, standing, polled))
         step.taken += polled.rows
         step.left -= polled.rows
         step.behind |= step.left == 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
+from hq.belowfloor import BelowFloor
 from hq.opening import opened_log
 from hq.patience import SkippedTold
 from hq.running import Running, run_work
@@ -25,13 +26,16 @@ def run_projector(settings: ProjectorSettings) -> None:
 
 
 class TellingProjector:
-    """A projector that tells `exceptions` of each record it set aside, and of each hole it went on without, once."""
+    """A projector that tells `exceptions` of each record it set aside, of each hole it went on without, once, and of what it
+    never read below the log's floor.
+    """
 
     def __init__(self, projector: Projector, running: Running, every_s: float) -> None:
         self._projector, self._running, self._every_s = projector, running, every_s
         self._told: Told = {}
         self._told_at_s = float("-inf")
         self._skipped = SkippedTold(running.teller, PROCESS)
+        self._floor = BelowFloor(projector.reader, running, PROCESS)
 
     @property
     def ready(self) -> bool:
@@ -46,6 +50,8 @@ class TellingProjector:
         """As the projector's; and every so often, what was set aside is told."""
         taken = self._projector.step()
         self._skipped.look(self._projector.standings)
+        self._floor.look(self._projector.unread)
+        self._projector.unread.clear()
         if self._running.clock.monotonic_s() - self._told_at_s >= self._every_s:
             self._told_at_s = self._running.clock.monotonic_s()
             with self._projector.database.transaction() as connection:

@@ -13,6 +13,7 @@ import aiohttp
 
 from streams.errors import Misuse, NotAllowed, RetryLater
 from streams.link.certificates import doubt, doubt_of_authority
+from streams.link.lookups import LookUps
 from streams.link.metering import Meter
 from streams.link.strangers import no_node
 from streams.link.tls import MEND, TlsFiles, dialling, node_host, shown_of, why
@@ -36,6 +37,7 @@ class Dialler:
         self._node, self._tls = node, tls
         self._shown = None if tls is None else shown_of(dialling(tls), tls)
         self._https: dict[Meter | None, aiohttp.ClientSession] = {}
+        self._look_ups = LookUps()
 
     async def dial(self, url: str, peer: str, token: str | None, link: LinkClass, meter: Meter | None = None) -> Wire:
         """The open link to the node `peer`, whose door is at `url`: by certificates when that is `https://`, and with the token, if any.
@@ -76,10 +78,14 @@ class Dialler:
         """No more dialling; open links stay."""
         for http in self._https.values():
             await http.close()
+        await self._look_ups.close()
 
     def _http(self, meter: Meter | None) -> aiohttp.ClientSession:
         if meter not in self._https:
-            connector = None if meter is None else aiohttp.TCPConnector(socket_factory=meter.socket, force_close=True)
+            if meter is None:
+                connector = aiohttp.TCPConnector(resolver=self._look_ups)
+            else:
+                connector = aiohttp.TCPConnector(resolver=self._look_ups, socket_factory=meter.socket, force_close=True)
             self._https[meter] = aiohttp.ClientSession(trust_env=False, connector=connector, middlewares=(_sent_nowhere,))
         return self._https[meter]
 

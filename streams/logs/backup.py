@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -14,11 +15,13 @@ from streams.crash import commit_point
 from streams.errors import Misuse, RetryLater, Unreadable
 from streams.logs.disk import Disk
 from streams.logs.disowned import DISOWNED_NAME
-from streams.logs.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader, is_refusal, uri_to_read
+from streams.logs.index import BUSY_S, INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader, is_refusal
+from streams.logs.logplace import LogPlace
 from streams.logs.marker import marked_node
-from streams.logs.opening import lock_folder, restored_beside
+from streams.logs.opening import lock_folder
 from streams.logs.recovering import index_problem
 from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
+from streams.sqlitefiles import connect_to_read, is_in_use
 
 ATTEMPTS_MAX = 20
 CHUNK_BYTES = 4 << 20
@@ -85,38 +88,32 @@ def _copied(log: Path, target: Path) -> Copied:
 def restore(source: Path, home: Path) -> Path | None:
     """The log of the node whose folder is `home` becomes what `source`, a backup, holds; returns where the log that was there lies now.
 
-    The node's marker goes, so that it opens a new generation when it starts. Interrupted, it leaves the log that was there, or none, and
-    then no node starts in `home`: called again, it does all of it. Raises Misuse when `source` is no backup, or another node's, `home` is
-    no node's folder or lies in a log's, or the node runs; RetryLater when the disk refuses it: where a log was there, that stands as it
-    was.
+    Where the log's folder is a link, the log stays on the disk that it leads to; where it is a mount, what is in it is replaced. The
+    node's marker goes, so that it opens a new generation when it starts. Interrupted, it leaves the log that was there, or a folder in
+    which no node starts: called again, it does all of it. Raises Misuse when `source` is no backup, or another node's, `home` is no node's
+    folder or lies in a log's, the log is not in one place, or the node runs; RetryLater when the disk refuses it: where a log was there,
+    that stands as it was.
     """
     check_backup(source)
-    with _told_by(source, home):
-        _check_home(source, home)
-    log, aside = home / "log", None
-    beside = restored_beside(log)
     with ExitStack() as stack:
         stack.enter_context(_told_by(source, home))
-        if log.exists():
-            stack.callback(os.close, lock_folder(log))  # raises Misuse while a node writes it, and keeps it from starting
-            aside = next(place for n in range(1, 10_000) if not (place := home / f"log.replaced-{n}").exists())
-        if beside.exists():
-            shutil.rmtree(beside)
+        place = LogPlace.of(home)
+        _check_home(source, place)
+        place.check()
+        if place.log.exists():
+            stack.callback(os.close, lock_folder(place.log))  # raises Misuse while a node writes it, and keeps it from starting
+        place.finish()
+        if place.copy.exists():
+            shutil.rmtree(place.copy)
         home.mkdir(parents=True, exist_ok=True)
         with ExitStack() as half:
-            if aside is not None:  # the log that was there is to start as before
-                half.callback(shutil.rmtree, beside, ignore_errors=True)
-            _copy_folder(source, beside)
+            if place.log.exists():  # the log that was there is to start as before
+                half.callback(shutil.rmtree, place.copy, ignore_errors=True)
+            _copy_folder(source, place.copy)
+            commit_point("log.restore.copied")
+            aside = place.begin()
             half.pop_all()
-        commit_point("log.restore.copied")
-        (home / "marker").unlink(missing_ok=True)
-        _sync_folder(home)
-        if aside is not None:
-            log.rename(aside)
-        commit_point("log.restore.aside")
-        beside.rename(log)
-        _sync_folder(home)
-    return aside
+        return place.end() or aside
 
 
 @contextmanager
@@ -126,6 +123,8 @@ def _told_by(source: Path, home: Path) -> Iterator[None]:
         yield
     except (OSError, sqlite3.OperationalError) as problem:
         hint = "make room, or look at the disk's health, and run `landfall log restore` again: no node starts on a half of it"
+        if isinstance(problem, OSError) and problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            hint = "let the user that runs this write there, or run it as the user that the node runs as"
         raise RetryLater(f"{source} can not be put back into {home}: {problem}", hint=hint) from problem
 
 
@@ -135,13 +134,15 @@ def check_backup(source: Path) -> None:
         raise Misuse(f"{source} is no backup of a log", hint="name a folder that `landfall log backup` made")
 
 
-def _check_home(source: Path, home: Path) -> None:
-    """Raises Misuse when `home` is the folder of a log, or in one, or another node's than the backup's."""
+def _check_home(source: Path, place: LogPlace) -> None:
+    """Raises Misuse when the node's folder is that of a log, or in one, or another node's than the backup's."""
+    home = place.home
     if log := log_around(home):
         where = f"is in the folder of the log {log}" if log != home.resolve() else "is a log's folder"
         raise Misuse(f"{home} {where}", hint=f"name the node's folder, in which its log lies: {log.parent}")
     node = _node_of(source)
-    for known in (marked_node(home / "marker"), _node_of(home / "log"), _node_of(restored_beside(home / "log"))):
+    left = place.unfinished()
+    for known in (marked_node(home / "marker"), _node_of(place.log), None if left is None else _node_of(left)):
         if None not in (known, node) and known != node:
             raise Misuse(f"the backup {source} is {node}'s, and {home} is {known}'s", hint=f"name the folder of {node}, or a new one")
 
@@ -192,10 +193,12 @@ def _numbers(log: Path) -> list[int]:
 
 def _copy_index(source: Path, target: Path) -> int:
     """The index as one commit left it, in one file; its bytes."""
-    target.unlink(missing_ok=True)
-    with closing(sqlite3.connect(uri_to_read(source), uri=True)) as old, closing(sqlite3.connect(target)) as new:
-        old.backup(new, pages=PAGES_AT_ONCE)
-    return target.stat().st_size
+    while True:
+        target.unlink(missing_ok=True)
+        with closing(connect_to_read(source, BUSY_S)) as old, closing(sqlite3.connect(target)) as new:
+            old.backup(new, pages=PAGES_AT_ONCE)
+        if not (old.is_still and is_in_use(source)):  # else a writer came meanwhile, and may have changed it under the copy
+            return target.stat().st_size
 
 
 def _copy(source: int, target: Path, length: int | None) -> int:

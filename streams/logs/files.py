@@ -19,6 +19,7 @@ from streams.logs.disowned import Disowned
 from streams.logs.filereading import FileLogReader
 from streams.logs.keeping import KeptLog
 from streams.logs.levels import LEVELS, Level
+from streams.logs.logplace import check_finished
 from streams.logs.marker import Marker
 from streams.logs.opening import LogFolder, lock_folder
 from streams.logs.segments import MERGED, SEGMENTS
@@ -65,6 +66,7 @@ class FileLog(KeptLog, FileLogReader):
         aside = Aside(folder, options.disk, options.on_damage)
         super().__init__(node, codec, clock, aside, options.randbits)
         with ExitStack() as undo:
+            check_finished(folder)
             self._lock_descriptor = lock_folder(folder, SEGMENTS, MERGED)
             undo.callback(os.close, self._lock_descriptor)
             self._disowned = Disowned(folder, options.disk, codec)

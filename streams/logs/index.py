@@ -6,7 +6,6 @@ not match raises IndexDamaged, and the index is built anew.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from streams.logs.book import Book, LineKey, Location, Piece, line_of
 from streams.logs.frames import LineState, Opening, Produced
 from streams.logs.segments import unreadable
 from streams.ranges import RangeSet
+from streams.sqlitefiles import ReadingConnection, connect_to_read, is_in_use
 from streams.words import Origin
 
 INDEX_NAME = "index.sqlite"
@@ -60,19 +60,12 @@ def is_refusal(problem: Exception) -> bool:
     return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _REFUSALS
 
 
-def uri_to_read(path: Path) -> str:
-    """What SQLite is told to read the index at `path`, and never to write it."""
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    if os.access(path.parent, os.W_OK) or path.with_name(f"{path.name}-wal").exists():
-        return uri
-    return f"{uri}&immutable=1"  # else SQLite wants to make the memory that readers and writer of a write-ahead log share
-
-
 class IndexReader:
     """Looks things up. Safe from any thread, and from processes other than the log's."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
+        self.is_still = isinstance(connection, ReadingConnection) and connection.is_still
         self._path = path
         self._file = path.stat().st_ino
         self._lock = threading.Lock()
@@ -80,16 +73,16 @@ class IndexReader:
 
     @classmethod
     def open(cls, path: Path) -> IndexReader:
-        """Reads the index at `path` beside its writer, without ever blocking it; and where nobody can be writing: on a read-only disk.
+        """Reads the index at `path` while its writer runs, without ever blocking it, or not; it makes no file there.
 
-        Raises Unreadable.
+        Raises Unreadable, IndexDamaged.
         """
         try:
-            return cls.over(
-                sqlite3.connect(uri_to_read(path), uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_S), path
-            )
+            return cls.over(connect_to_read(path, BUSY_S), path)
         except (OSError, sqlite3.OperationalError) as problem:
             raise unreadable(path, problem) from problem
+        except sqlite3.DatabaseError as problem:
+            raise IndexDamaged(f"the log's index does not read: {problem}", hint=REBUILT) from problem
 
     @classmethod
     def over(cls, connection: sqlite3.Connection, path: Path) -> Self:
@@ -116,9 +109,9 @@ class IndexReader:
             return self._load()
 
     def replaced(self) -> bool:
-        """Whether the log has built its index anew since this one was opened, so that nothing new will be seen here."""
+        """Whether nothing new will be seen here: a writer has come since this one was opened, or the log has built its index again."""
         try:
-            return self._path.stat().st_ino != self._file
+            return (self.is_still and is_in_use(self._path)) or self._path.stat().st_ino != self._file
         except FileNotFoundError:
             return False  # the new one is about to take its place
         except OSError as problem:

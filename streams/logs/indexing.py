@@ -29,8 +29,9 @@ from streams.logs.index import (
     summed,
 )
 from streams.logs.indexbytes import SUM_SUFFIX, drop_sum, keep_sum, sum_problem
-from streams.logs.segments import disk_refused
+from streams.logs.segments import disk_refused, not_writable
 from streams.ranges import RangeSet
+from streams.sqlitefiles import foreign_file
 
 SCHEMA = """
 CREATE TABLE mark (one INTEGER PRIMARY KEY CHECK (one = 1), commits INTEGER, segment INTEGER, end INTEGER, others INTEGER, sum INTEGER);
@@ -62,9 +63,11 @@ class IndexWriter(IndexReader):
     @classmethod
     def open_for(cls, path: Path, disk: Disk) -> IndexWriter:
         """The index at `path`, empty when there was none. Raises IndexDamaged when what is there is of another version or damaged,
-        RetryLater when the disk refuses.
+        RetryLater when the disk refuses, or one of its files is another user's.
         """
         try:
+            if (foreign := foreign_file(path)) is not None:
+                raise not_writable(foreign)
             if path.exists() and (damaged := sum_problem(path)) is not None:
                 raise IndexDamaged(damaged)
             writer = cls.over(disk.connect(path), path)

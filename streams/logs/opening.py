@@ -16,6 +16,7 @@ from streams.logs.disowned import Disowned
 from streams.logs.index import INDEX_NAME, IndexDamaged
 from streams.logs.indexbytes import wal_problem
 from streams.logs.indexing import IndexWriter, put_in_place, remove_index
+from streams.logs.logplace import LOCK_NAME
 from streams.logs.marker import Marker
 from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
 from streams.logs.segments import disk_refused, merged_numbers, secret_of, segment_numbers
@@ -24,16 +25,13 @@ from streams.logs.segments import disk_refused, merged_numbers, secret_of, segme
 def lock_folder(folder: Path, *kinds: str) -> int:
     """A descriptor that keeps all other writers out of `folder` until it is closed; it and in it the folders `kinds` are made if need be.
 
-    Raises Misuse when there is one already, or a restore was interrupted; RetryLater when the disk is full, read-only or failing, or
-    whoever runs this may not write there.
+    Raises Misuse when there is one already; RetryLater when the disk is full, read-only or failing, or whoever runs this may not write
+    there.
     """
-    if not folder.exists() and (beside := restored_beside(folder)).exists():
-        hint = f"run `landfall log restore` again; to begin with an empty log instead, remove {beside.name}"
-        raise Misuse(f"there is no log in {folder.parent}, but what a restore left when it was interrupted", hint=hint)
     try:
         for place in (folder, *(folder / kind for kind in kinds)):
             place.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as problem:
         raise disk_refused(problem) from problem
     try:
@@ -44,11 +42,6 @@ def lock_folder(folder: Path, *kinds: str) -> int:
             f"another process writes the log in {folder}", hint="a log has one writer: stop the other, or use its append door"
         ) from problem
     return descriptor
-
-
-def restored_beside(folder: Path) -> Path:
-    """Where a backup is copied to, before it becomes the log in `folder`."""
-    return folder.with_name(f"{folder.name}.restored")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,14 @@ from streams.logs.disk import Disk
 from streams.logs.disowned import Disowned
 from streams.logs.filereading import FileLogReader
 from streams.logs.frames import FoundFrame, find_frames
-from streams.logs.index import INDEX_NAME, UNREADABLE, IndexDamaged, IndexReader, uri_to_read
+from streams.logs.index import BUSY_S, INDEX_NAME, UNREADABLE, IndexDamaged, IndexReader
 from streams.logs.indexbytes import sum_problem
 from streams.logs.indexing import IndexWriter, remove_index
 from streams.logs.marker import Marker, marked_node
 from streams.logs.replaying import Placing, Replay
 from streams.logs.segments import file_path, mapped, segment_numbers, unreadable
 from streams.logs.viewing import PassedOver
+from streams.sqlitefiles import connect_to_read
 
 INDEXED_S = 5.0
 """A commit that was not indexed for so long is not being indexed: nobody writes this log, or its disk hangs."""
@@ -78,7 +79,7 @@ def _bring_up(log: Path, index: Path, codec: Codec, on_damage: Told) -> None:
     try:
         if (altered := sum_problem(log / INDEX_NAME)) is not None:
             raise IndexDamaged(altered)
-        with closing(sqlite3.connect(uri_to_read(log / INDEX_NAME), uri=True)) as old, closing(sqlite3.connect(index)) as new:
+        with closing(connect_to_read(log / INDEX_NAME, BUSY_S)) as old, closing(sqlite3.connect(index)) as new:
             old.backup(new)
         Replay(log, placing, damages.append, IndexWriter.open_for(index, disk), whole=False).run().index.close()
     except (IndexDamaged, *UNREADABLE):

@@ -13,6 +13,7 @@ from pathlib import Path
 from streams.errors import Corrupt, RetryLater, Unclear, Unreadable
 from streams.logs.disk import CLOSED, Disk
 from streams.logs.filehead import HEAD_BYTES, Secret, read_head
+from streams.sqlitefiles import owner_of, user_name
 
 SEGMENTS, MERGED = "segments", "merged"
 _NAMES = {SEGMENTS: re.compile(r"([0-9]{10})\.segment"), MERGED: re.compile(r"([0-9]{10})\.merged")}
@@ -251,11 +252,24 @@ class SegmentWriter:
 def disk_refused(problem: Exception) -> RetryLater:
     """What the log raises when the disk is full or failing, or whoever runs this may not write there."""
     what = "free some space, or look at the disk's health"
+    if isinstance(problem, PermissionError) and isinstance(problem.filename, str) and _is_of_another(Path(problem.filename)):
+        return not_writable(Path(problem.filename))
     if isinstance(problem, PermissionError):
         what = "let the user that runs this write there"
     elif isinstance(problem, FileNotFoundError | NotADirectoryError | FileExistsError):
         what = "see that this folder is there, or can be made"
     return RetryLater(f"the disk did not take it: {problem}", hint=f"{what}; nothing was changed")
+
+
+def not_writable(file: Path) -> RetryLater:
+    """What the log raises where another user's file is in its way."""
+    me = user_name(os.geteuid())
+    what = f"{file} belongs to {owner_of(file)}, and {me}, who runs this, may not write it"
+    return RetryLater(what, hint=f"give it back: `chown {me} {file}`; nothing was changed", code="file_of_another")
+
+
+def _is_of_another(file: Path) -> bool:
+    return file.is_file() and file.stat().st_uid != os.geteuid()
 
 
 def _numbers(log: Path, kind: str) -> Iterator[int]:

@@ -72,8 +72,18 @@ class IndexView:
         try:
             return look()
         except IndexDamaged as problem:
-            self._mend_index(builds, problem)
+            if not self._opened_again():
+                self._mend_index(builds, problem)
             return look()
+
+    def _opened_again(self) -> bool:
+        """Whether the index was read as if it never changed while a writer came; it is open again then."""
+        with self._view_lock:
+            if not (self._index.is_still and self._index.replaced()):
+                return False
+            self._retired.append(self._index)
+            self._index, self._seen = IndexReader.open(self._index_path), None
+            return True
 
     def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
         """Called when the index, built anew `seen` times since the log was opened, is damaged. Raises `problem` where it can not be mended:

@@ -32,7 +32,7 @@ from streams.logs.tables import INT64_MAX, INT64_MIN
 from streams.node.following import Ask, Following
 from streams.node.guard import OPEN, Guard, Need, must, principal_of, problem_response
 from streams.node.links import Links
-from streams.node.losing import Losing, losing
+from streams.node.losing import Losing, Said, losing, missing, told_of
 from streams.node.originating import OF_ITSELF, Originating
 from streams.node.rowtelling import batch_lines, table_lines
 from streams.node.settings import NodeSettings
@@ -43,6 +43,7 @@ from streams.records import BODY, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, check_giv
 from streams.retention.known import HOMES
 from streams.retention.starts import starts_of
 from streams.session.summaries import checked_ranges, checked_reason
+from streams.session.terms import Key
 from streams.words import Origin, Position, check_stream, check_topic
 
 ROWS = 10_000
@@ -99,12 +100,15 @@ class Served(Protocol):
 
 
 class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Offsets `first .. end - 1` of an origin to be given up; unless `sure`, only what that would mean is told."""
+    """Offsets `first .. end - 1` of an origin to be given up; unless `sure`, only what that would mean is told. Nodes named in
+    `without` are not waited for.
+    """
 
     origin: str
     first: int
     end: int
     sure: bool = False
+    without: tuple[str, ...] = ()
 
 
 class Door:
@@ -124,6 +128,7 @@ class Door:
             ("POST", "/append", self._append, Need("produce")),
             ("POST", "/admit", self._admit, Need("admin")),
             ("POST", "/lose/{stream:.+}", self._lose, Need("admin", "{stream}")),
+            ("GET", "/missing", self._missing, Need("admin", "*")),
             ("GET", "/streams", self._streams, its_own),
             ("GET", "/ledger/{stream:.+}", self._ledger, consume),
             ("GET", "/read/{stream:.+}", self._read, consume),
@@ -216,17 +221,31 @@ class Door:
         wanted = msgspec.json.decode(await _body(request), type=_Lose)
         key = check_stream(request.match_info["stream"]), Origin.parse(wanted.origin)
         node, asked = self._node, checked_ranges([(wanted.first, wanted.end)])
-        sessions, known = node.links.settled(key), [peer.node for peer in node.settings.known]
+        said = self._said(key)
 
         def lose() -> Losing:
-            found = losing(node.log, node.settings.me(), key, asked, sessions, known)
-            found.check()
+            found = losing(node.log, node.settings.me(), key, asked, said)
+            found.check(wanted.without)
             if wanted.sure:
-                node.log.declare_all_gone(*key, found.lost, "lost")
+                node.log.declare_all_gone(*key, found.lost, found.reason)
             return found
 
         found = await asyncio.to_thread(lose)
         return web.json_response({"lost": list(found.lost), "away": found.away, "known_end": found.known_end})
+
+    def _said(self, key: Key) -> Said:
+        links = self._node.links
+        senders = {name: session.sender for name, session in links.sessions().items()}
+        floors = {name: one.track(key).floor for name, one in senders.items() if key in one.settled_by_peer()}
+        return Said(links.settled(key), floors, [peer.node for peer in self._node.settings.known])
+
+    async def _missing(self, request: web.Request) -> web.Response:
+        node = self._node
+        streams = await asyncio.to_thread(node.log.streams)
+        ledgers = {stream: await asyncio.to_thread(node.log.ledger, stream) for stream in streams}
+        keys = [(stream, origin) for stream in streams for origin in sorted(ledgers[stream])]
+        found = [one for key in keys if (one := missing(node.log, node.settings.me(), key, self._said(key)))]
+        return web.json_response({"missing": [told_of(one) for one in found]})
 
     async def _streams(self, request: web.Request) -> web.Response:
         return web.json_response({"streams": await self._readable(request)})

@@ -13,6 +13,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from streams.listening import EXHAUSTED
+
 ASKS_WITHIN_S = 10.0
 """So long the head of a first request, TLS's handshake included, may take."""
 STRANGERS_MAX = 512
@@ -29,9 +31,17 @@ class _Gate(socket.socket):
     def __init__(self, came: Callable[[socket.socket], None], family: int) -> None:
         super().__init__(family, socket.SOCK_STREAM)
         self._came = came
+        self._exhausted = False
 
     def accept(self) -> tuple[socket.socket, Any]:
-        accepted, peer = super().accept()
+        if self._exhausted:  # asyncio pauses after the first refusal, but tries a hundred times before it does
+            self._exhausted = False
+            raise BlockingIOError
+        try:
+            accepted, peer = super().accept()
+        except OSError as problem:
+            self._exhausted = problem.errno in EXHAUSTED
+            raise
         self._came(accepted)
         return accepted, peer
 

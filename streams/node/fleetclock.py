@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from functools import partial
 
+from streams.apart import apart
 from streams.clock import Clock, FleetClock, FleetTime, WallClock
 from streams.errors import RetryLater
 
@@ -55,7 +56,7 @@ async def follow(clock: FleetClock, url: str) -> None:
     """Let `clock` run as the clock at `url` says, asked every POLL_EVERY_S. While it is away the last word holds."""
     there = True
     while True:
-        fleet_time = await asyncio.to_thread(ask, url)
+        fleet_time = await apart("fleet clock", partial(ask, url))
         if fleet_time is not None:
             clock.follow(fleet_time)
         if there != (fleet_time is not None):

@@ -127,8 +127,11 @@ class Links:
 
     def settled(self, key: Key) -> dict[str, RangeSet]:
         """Per peer in session what it has of `key` or needs no more, by its own word."""
-        sessions = {name: live.drive.session for name, live in self._live.items()}
-        return {name: one.sender.settled_by_peer().get(key, RangeSet()).copy() for name, one in sessions.items() if one.open}
+        return {name: one.sender.settled_by_peer().get(key, RangeSet()).copy() for name, one in self.sessions().items()}
+
+    def sessions(self) -> dict[str, Session]:
+        """Per peer in session its open session."""
+        return {name: live.drive.session for name, live in self._live.items() if live.drive.session.open}
 
     def durable_ashore(self) -> Told:
         """What peers ashore have of this ship's own, by any one's word: nothing is to be let go for it."""
@@ -145,8 +148,7 @@ class Links:
 
     def with_companions(self) -> list[Session]:
         """The sessions with the other nodes of this ship or port in which both ends have compared what they have."""
-        sessions = [live.drive.session for live in self._live.values()]
-        return [one for one in sessions if one.open and companions(self._settings.me(), one.peer)]
+        return [one for one in self.sessions().values() if companions(self._settings.me(), one.peer)]
 
     async def companion_spoke(self, within_s: float) -> None:
         """Until another node of this ship or port has said anything, or for so long."""
@@ -336,8 +338,7 @@ class Links:
             bytes_per_day=peer.bytes_per_day or BYTES_PER_DAY[peer.role],
         )
 
-        def opened() -> None:
-            told.info("connected to %s over %s", name, policy.link_class)
+        opened = partial(told.info, "connected to %s over %s", name, policy.link_class)
 
         def report(reason: str, outcome: str, **details: Any) -> None:
             whence = {"address": wire.address} if reason == PLAYED_BACK else {}
@@ -382,14 +383,13 @@ class Links:
     def _tell_left(self, name: str, live: Live, running: asyncio.Task[str]) -> None:
         if running.done() and not running.cancelled() and (problem := running.exception()):
             self._report("a session failed on this side", "session ended", peer=name, problem=repr(problem))
-        session, wire = live.drive.session, live.wire
         told.info(
             "left %s: %s; sent %s records up to %s, received %s; %s bytes out, %s in",
             name,
             live.drive.sentence,
-            f"{session.sender.sent_records:,}",
-            session.sender.sent_up_to() or "nothing",
-            f"{session.receiver.received_records:,}",
-            f"{wire.sent_bytes:,}",
-            f"{wire.received_bytes:,}",
+            f"{live.drive.session.sender.sent_records:,}",
+            live.drive.session.sender.sent_up_to() or "nothing",
+            f"{live.drive.session.receiver.received_records:,}",
+            f"{live.wire.sent_bytes:,}",
+            f"{live.wire.received_bytes:,}",
         )

@@ -30,7 +30,7 @@ from streams.definitions import Definitions
 from streams.errors import LandfallError
 from streams.link.renewing import keep_certificate, tell_doubt
 from streams.link.tls import serving, shown_of
-from streams.listening import listening
+from streams.listening import address, listening
 from streams.log import Append, Appended, Log, PeerKnowsMore
 from streams.logs.damage import Damage
 from streams.logs.kinds import AnyLog, LogOptions, open_log
@@ -133,16 +133,14 @@ class Node:
         """Where the door is, once started."""
         if self._runner is None:
             raise RuntimeError("the node is not started, its door not open")
-        host, port = self._runner.addresses[0][:2]
-        return f"http://{host}:{port}"
+        return f"http://{address(*self._runner.addresses[0][:2])}"
 
     @property
     def tls_url(self) -> str:
         """Where the door for certificates is, once started with `tls` in its settings."""
         if self._runner is None or self.settings.tls is None:
             raise RuntimeError("the node is not started, or has no certificate")
-        host, port = self._runner.addresses[1][:2]
-        return f"https://{host}:{port}"
+        return f"https://{address(*self._runner.addresses[-1][:2])}"
 
     def add_background(self, name: str, work: Background) -> None:
         """Run `work` from start to stop, when it is cancelled. When it raises RetryLater it is begun anew (`keep_going`); when it raises

@@ -29,14 +29,15 @@ class Wait:
 class PeerTrack:
     """One (stream, origin) at the peer.
 
-    `settled`: what the peer needs no more, by its own word; `gone`: of that, what it takes to be gone, perhaps by a liar's word. `busy`:
-    being read here or on its way, not yet acknowledged. `unreadable`: what our own log could not give. `waits`: to be left alone for a
-    while; `claims`: so because the peer says they are coming to it from elsewhere. `live_from`: offsets from here on
-    are the newest, the others backlog. `backlog_at`: one past what was read last of the backlog. `lingering`: a few new records wait for
-    more of their kind, until `linger_until_s`; else that is when such last went.
+    `settled`: what the peer needs no more, by its own word; `gone`: of that, what it takes to be gone, perhaps by a liar's word. `floor`:
+    below it the peer has dropped all. `busy`: being read here or on its way, not yet acknowledged. `unreadable`: what our own log could
+    not give. `waits`: to be left alone for a while; `claims`: so because the peer says they are coming to it from elsewhere. `live_from`:
+    offsets from here on are the newest, the others backlog. `backlog_at`: one past what was read last of the backlog. `lingering`: a few
+    new records wait for more of their kind, until `linger_until_s`; else that is when such last went.
     """
 
     settled: RangeSet = field(default_factory=RangeSet)
+    floor: int = 0
     gone: RangeSet = field(default_factory=RangeSet)
     busy: RangeSet = field(default_factory=RangeSet)
     unreadable: RangeSet = field(default_factory=RangeSet)

@@ -321,6 +321,7 @@ class Session:
         for _, ranges in gone:
             settled = settled.without(self._disputed(key, ranges.without([(0, summary.floor)])))
         self._peer_has(key, settled)
+        self._sender.track(key).floor = summary.floor
         for reason, ranges in gone:
             self._peer_says_gone(key, reason, ranges)
 

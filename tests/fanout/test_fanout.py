@@ -15,6 +15,7 @@ from pydantic import SecretStr, ValidationError
 
 from hq.fanout.fanning import Fanout
 from hq.fanout.kafka import committed_standings
+from hq.fanout.routes import kafka_topic
 from hq.fanout.settings import FanoutSettings
 from streams.clock import StillClock
 from streams.codec import BlockCodec
@@ -243,3 +244,22 @@ def test_settings_name_streams_that_are_fanned_out(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValidationError, match=reason):
             FanoutSettings.model_validate({"log": str(tmp_path), "kafka": access, "readers": readers})
+
+
+def test_what_kafka_lacks_is_reported(kafka: Kafka, hq: Headquarters) -> None:
+    """Records dropped here before they were fanned out; and a Kafka topic that was deleted under the fan-out."""
+    hq.readings(DUCKS[:1], 5)
+    first = make(kafka, hq)
+    assert (first.step(), first.unread, first.lost) == (5, [], [])
+    hq.readings(DUCKS[:1], 10)
+    hq.log.trim("containers", hq.log.origin, 12)
+    second = make(kafka, hq)
+    assert second.step() == 3
+    assert [str(one) for one in second.unread] == [f"containers:{hq.log.origin} 5..11"]
+    topic = kafka_topic("containers")
+    admin = AdminClient(client_settings(kafka.access))
+    admin.delete_topics([topic])[topic].result()
+    until(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic is deleted")
+    third = make(kafka, hq)
+    assert [topic in reason for reason in third.lost] == [True]
+    assert make(kafka, hq).lost == [], "it is made again"

@@ -56,6 +56,8 @@ def process_here() -> Iterator[None]:
     asked, logger, umask = signal.getsignal(signal.SIGTERM), logging.getLogger(), os.umask(0)
     os.umask(umask)
     handlers, level = list(logger.handlers), logger.level
+    asyncio_logger = logging.getLogger("asyncio")
+    filters = list(asyncio_logger.filters)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "unraisablehook", sys.unraisablehook)
         patch.setattr(streams.memory, "spare_memory", lambda: None)
@@ -67,6 +69,7 @@ def process_here() -> Iterator[None]:
             signal.signal(signal.SIGTERM, asked)
             os.umask(umask)
             logger.handlers[:] = handlers
+            asyncio_logger.filters[:] = filters
             logger.setLevel(level)
 
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import gc
+import logging
+import os
+import resource
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
+from hq.health import serve_health
 from landfall.demo.fleet import places
 from streams.errors import Misuse
-from streams.listening import listening
+from streams.listening import ExhaustionFilter, address, listening, url_here
+from streams.node.doorkeeper import Doorkeeper
 from streams.node.node import Node
 from tests.landfall.commands import called, process_here
-from tests.node.fleet import settings, started
+from tests.node.fleet import settings, started, until
 
 NODE = 'node = "{name}"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "{folder}/node"\n'
 SHIP = "[node]\n" + NODE.format(name="albatross", role="ship", identity="9321483", folder="{folder}")
@@ -101,3 +110,87 @@ def test_an_address_of_another_machine_is_told() -> None:
     """The real thing: 192.0.2.1 is for documentation, and nobody's (RFC 5737)."""
     with pytest.raises(Misuse, match="no address of this machine"), socket.socket() as door, listening("the door", "192.0.2.1", 0):
         door.bind(("192.0.2.1", 0))
+
+
+def test_ipv6_addresses_stand_in_brackets() -> None:
+    """And a door at every address is found by this machine's own."""
+    assert [address(host, 80) for host in ("::1", "127.0.0.1", "tokyo")] == ["[::1]:80", "127.0.0.1:80", "tokyo:80"]
+    assert url_here("::", 80) == "http://[::1]:80"
+    assert url_here("0.0.0.0", 80) == "http://127.0.0.1:80"
+    with pytest.raises(Misuse) as told, listening("the door", "::1", 80):
+        raise OSError(errno.EADDRINUSE, "x")
+    assert "on [::1]:80:" in str(told.value)
+
+
+@pytest.mark.parametrize("host", ["::1", "::"])
+async def test_a_node_at_ipv6_is_asked_by_its_commands(tmp_path: Path, host: str) -> None:
+    node = Node(settings("tokyo", tmp_path).model_copy(update={"host": host}))
+    await node.start()
+    port = int(node.url.rpartition(":")[2])
+    assert node.url == f"http://[{host}]:{port}"
+    config = tmp_path / "port.toml"
+    config.write_text(
+        PORT.format(folder=tmp_path) + f'host = "{host}"\nport = {port}\n' + '[intake.endpoint]\nanonymous_publish = ["landfall/#"]\n'
+    )
+    lost = ("log", "lose", "containers", "tokyo@1", "0-1", "-c", config, "--yes")
+    try:
+        done = await asyncio.to_thread(called, *lost)
+    finally:
+        await node.stop()
+    assert (done.returncode, "can not be reached" in done.stderr, "does not answer" in done.stderr) == (2, False, False), done.stderr
+
+
+def test_a_health_door_may_be_at_ipv6() -> None:
+    with serve_health("::1", 0, lambda: (True, {})) as port, urlopen(f"http://[::1]:{port}/healthz") as answer:
+        assert answer.status == 200
+
+
+async def test_out_of_file_descriptors_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """A real listener of asyncio, and no file descriptor left; it accepts again once there are some."""
+    now_s, accepted = 0.0, asyncio.Event()
+
+    def let_in(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        accepted.set()
+
+    def said() -> list[logging.LogRecord]:
+        return [record for record in caplog.records if record.name == "asyncio"]
+
+    filtering = ExhaustionFilter(lambda: now_s)
+    logger = logging.getLogger("asyncio")
+    [gate] = await Doorkeeper(asyncio.get_running_loop().time).gates("127.0.0.1", 0)
+    server = await asyncio.start_server(let_in, sock=gate)
+    knocking = [socket.socket() for _ in range(3)]
+    logger.addFilter(filtering)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    fill: list[int] = []
+    gc.collect()  # what other tests left would give descriptors back meanwhile
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(int(name) for name in os.listdir("/proc/self/fd")) + 16, hard))
+    with suppress(OSError):
+        while True:
+            fill.append(os.dup(0))
+    try:
+        for one in knocking:
+            one.setblocking(False)
+            with suppress(BlockingIOError):
+                one.connect(server.sockets[0].getsockname())
+        async with asyncio.timeout(60):
+            await until(lambda: bool(said()))
+            assert len(said()) == 1, "asyncio tries a hundred times before it pauses"
+            assert not filtering.due()
+            now_s = 61.0
+            assert filtering.due()
+            for record in said():
+                assert (record.levelname, record.exc_info) == ("ERROR", None)
+                assert "no connection is accepted for now: Too many open files" in record.getMessage()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            await accepted.wait()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        logger.removeFilter(filtering)
+        for descriptor in fill:
+            os.close(descriptor)
+        for one in knocking:
+            one.close()
+        server.close()
+        await server.wait_closed()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from landfall import losetools
+from streams.errors import Misuse, NotAllowed
+from streams.node.losing import Said, losing
 from streams.node.node import Node
 from streams.ranges import RangeSet
 from streams.words import Origin
 from tests.landfall.commands import run
-from tests.node.fleet import address, started, until
+from tests.node.fleet import address, readings, started, until
 from tests.proof.kit import all_blocks
 from tests.streams.logkit import append_rows, open_log, rows
 
@@ -23,10 +26,15 @@ Printed = pytest.CaptureFixture[str]
 
 def told(node: Node, monkeypatch: pytest.MonkeyPatch, printed: Printed, *words: object) -> tuple[int, str, str]:
     """`landfall log lose` at the running `node`; to be called from a thread."""
+    return called_at(node, monkeypatch, printed, "lose", STREAM, *words)
+
+
+def called_at(node: Node, monkeypatch: pytest.MonkeyPatch, printed: Printed, *words: object) -> tuple[int, str, str]:
+    """`landfall log …` with the settings of the running `node`; to be called from a thread."""
     host, port = node.url.removeprefix("http://").split(":")
     settings = node.settings.model_copy(update={"host": host, "port": int(port)})
     monkeypatch.setattr(losetools, "node_settings", lambda config: settings)
-    return run(printed, "log", "lose", STREAM, *words, "--config", "its.toml")
+    return run(printed, "log", *words, "--config", "its.toml")
 
 
 def gone(node: Node, origin: Origin) -> RangeSet:
@@ -117,7 +125,59 @@ async def test_what_a_peer_in_session_has_is_not_lost(tmp_path: Path, monkeypatc
         origin = with_a_hole(tmp_path, hq)
         monkeypatch.setattr(hq.links, "settled", lambda key: {"tokyo": RangeSet([(0, 6)])})
         code, _, complaint = await asyncio.to_thread(told, hq, monkeypatch, capsys, origin, "4-8", "--yes")
-        assert (code, "'tokyo' says it has 4-6" in complaint) == (2, True), complaint
+        assert (code, "'tokyo' says it holds 4-6" in complaint) == (2, True), complaint
         assert not gone(hq, origin)
+    finally:
+        await hq.stop()
+
+
+async def test_what_its_living_origin_dropped_is_declared_once_nobody_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    """Headquarters' disk is lost: a port has dropped all below its floor, and nobody has it any more. Who is away is named first."""
+    tokyo, hq = await started("tokyo", tmp_path), await started("hq", tmp_path)
+    try:
+        await tokyo.append([readings(0, 20)])
+        origin = tokyo.log.origin
+        tokyo.log.trim(STREAM, origin, 12)
+        tokyo.link([address("tokyo", "hq", hq.url)])
+        await until(lambda: origin in hq.log.ledger(STREAM) and hq.log.ledger(STREAM)[origin].held.count() == 8)
+        assert hq.log.position(STREAM)[origin] == 0, "everybody who reads in order waits"
+
+        async def missing(*words: object) -> tuple[int, str, str]:
+            return await asyncio.to_thread(called_at, hq, monkeypatch, capsys, "missing", *words)
+
+        code, out, _ = await missing()
+        assert (code, f"{STREAM}:{origin} 0-12" in out, "away: ducks, ship-a, singapore, sydney" in out) == (1, True, True), out
+        code, out, _ = await missing("--declare", "--without", "ducks")
+        assert (code, "away: ship-a, singapore, sydney" in out) == (1, True)
+        code, _, complaint = await asyncio.to_thread(told, hq, monkeypatch, capsys, origin, "0-12", "--yes")
+        assert (code, "may hold 0-12" in complaint) == (2, True), complaint
+        code, _, complaint = await asyncio.to_thread(told, hq, monkeypatch, capsys, origin, "0-14", "--yes")
+        assert (code, "holds 12-14" in complaint) == (2, True), complaint
+        away = [word for node in ("ducks", "ship-a", "singapore", "sydney") for word in ("--without", node)]
+        code, out, complaint = await missing("--declare", *away)
+        assert (code, "declared gone, expired" in out) == (0, True), out + complaint
+        assert hq.log.ledger(STREAM)[origin].gone["expired"] == RangeSet([(0, 12)])
+        assert hq.log.position(STREAM)[origin] == 20
+        assert (await missing())[:2] == (0, "")
+    finally:
+        await asyncio.gather(tokyo.stop(), hq.stop())
+
+
+async def test_what_a_peer_still_holds_is_not_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
+    hq = await started("hq", tmp_path)
+    try:
+        origin = with_a_hole(tmp_path, hq)
+        said = Said({"ship-a": RangeSet([(0, 12)]), "tokyo": RangeSet([(0, 12)])}, {"ship-a": 8, "tokyo": 2}, ("ship-a", "tokyo"))
+        found = losing(hq.log, hq.settings.me(), (STREAM, origin), RangeSet([(4, 8)]), said)
+        with pytest.raises(Misuse) as refused:
+            found.check()
+        assert (refused.value.code, found.peers) == ("held_by_peer", {"tokyo": RangeSet([(4, 8)])})
+        with pytest.raises(NotAllowed) as forbidden:
+            losing(hq.log, hq.settings.me(), (STREAM, origin), RangeSet([(4, 8)]), replace(said, floors={"ship-a": 6}))
+        assert forbidden.value.code == "origin_in_session"
+        monkeypatch.setattr(hq.links, "settled", lambda key: {})
+        assert (await asyncio.to_thread(called_at, hq, monkeypatch, capsys, "missing"))[0] == 0
     finally:
         await hq.stop()

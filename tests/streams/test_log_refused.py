@@ -177,6 +177,7 @@ def test_an_index_that_can_not_be_read_for_now_is_not_built_anew(tmp_path: Path,
     assert index.stat().st_ino == inode
     log.close()
     with closing(sqlite3.connect(index, isolation_level=None)) as other:
+        other.execute("SELECT count(*) FROM mark").fetchall()  # the shared memory is there, as while a node runs
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         other.execute("BEGIN IMMEDIATE")
         with closing(IndexReader.open(index)) as reader:

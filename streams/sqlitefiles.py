@@ -1,0 +1,74 @@
+"""Reading a SQLite database that another process writes with a write-ahead log, without leaving files that its writer could not open."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+
+class ReadingConnection(sqlite3.Connection):
+    """A connection of `connect_to_read`. `is_still`: the database was not in use then, and what is written to it since is not seen."""
+
+    is_still = False
+
+
+def is_in_use(database: Path) -> bool:
+    """Whether the memory that readers and writers share is there: a writer runs, or was killed. Only then SQLite makes no file to read."""
+    return database.with_name(f"{database.name}-shm").exists()
+
+
+def connect_to_read(database: Path, timeout_s: float) -> ReadingConnection:
+    """A connection that reads all of `database`, writes nothing and leaves no file; usable from any thread, transactions begun by hand.
+
+    A database that is not in use is read as if it never changed, from a copy where it has a write-ahead log: it is to be opened again
+    once `is_in_use`. Raises OSError, sqlite3.DatabaseError.
+    """
+    if is_in_use(database):
+        return _connect(database, timeout_s, still=False)
+    log = database.with_name(f"{database.name}-wal")
+    if not (log.exists() and log.stat().st_size):
+        return _connect(database, timeout_s, still=True)
+    with TemporaryDirectory(prefix="landfall-index-") as folder:
+        copy = Path(folder) / database.name
+        for source in (database, log):
+            shutil.copyfile(source, copy.with_name(source.name))
+        with closing(sqlite3.connect(copy)) as whole:
+            whole.execute("PRAGMA journal_mode = DELETE")
+        connection = _connect(copy, timeout_s, still=True)
+        try:
+            connection.execute("PRAGMA schema_version")  # the file is open from here on, and needs its name no more
+        except sqlite3.DatabaseError:
+            connection.close()
+            raise
+        return connection
+
+
+def foreign_file(database: Path) -> Path | None:
+    """The first of the database's files that is another user's and that this process may not write; None if there is none."""
+    files = (database.with_name(f"{database.name}{suffix}") for suffix in ("", "-wal", "-shm"))
+    return next((file for file in files if file.exists() and file.stat().st_uid != os.geteuid() and not os.access(file, os.W_OK)), None)
+
+
+def owner_of(file: Path) -> str:
+    """The name of the user that owns `file`, or its number. Raises OSError."""
+    return user_name(file.stat().st_uid)
+
+
+def user_name(number: int) -> str:
+    """The name of a user, or its number where it has none."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _connect(database: Path, timeout_s: float, *, still: bool) -> ReadingConnection:
+    uri = f"{database.absolute().as_uri()}?mode=ro" + ("&immutable=1" if still else "")  # else SQLite makes the files that are missing
+    connection = sqlite3.connect(uri, timeout_s, uri=True, isolation_level=None, check_same_thread=False, factory=ReadingConnection)
+    connection.is_still = still
+    return connection

@@ -1,0 +1,108 @@
+"""Goal: what a process never read, because its log had dropped it, is reported and degrades its health until somebody accepts it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hq import belowfloor
+from hq.belowfloor import DEGRADED_MS, TROUBLE, BelowFloor, Unread, floor_topic
+from hq.running import Running
+from hq.serving.projector import TellingProjector
+from hq.telling import Teller
+from landfall.cli import main
+from streams.clock import FleetClock, FleetTime
+from streams.codec import BlockCodec
+from streams.credentials import operator_token
+from streams.link.door import AppendDoor
+from streams.logs.kinds import open_reader
+from streams.metrics import Metrics
+from tests.hq_serving.conftest import make_projector, sqlite_url
+from tests.hq_serving.fleet import NOW_MS, Fleet
+from tests.hq_serving.test_holes import alerts_but_the_second, bring
+from tests.node.fleet import started
+
+
+def under_way(door: AppendDoor | None = None, process: str = "projector") -> Running:
+    clock, metrics = FleetClock(FleetTime(NOW_MS, NOW_MS, 0.0)), Metrics(process)
+    return Running(clock, metrics, Teller(door, metrics, clock, 60.0))
+
+
+def test_a_projector_that_comes_back_below_the_floor_says_so(fleet: Fleet, tmp_path: Path) -> None:
+    alerts_but_the_second(fleet)
+    bring(fleet, "alerts", 1, 2)
+    origin, url = fleet.logs["ship-one"].origin, sqlite_url(tmp_path)
+    first = make_projector(fleet.hq_dir, url, step_records_max=2)
+    begun = TellingProjector(first, fresh := under_way(), 1e9)
+    begun.start()
+    assert (begun.step(), fresh.troubles) == (2, {})
+    fleet.logs["hq"].trim("alerts", origin, 4)
+    running = under_way()
+    again = TellingProjector(make_projector(fleet.hq_dir, url), running, 1e9)
+    again.start()
+    again.step()
+    assert f"alerts:{origin} 2..3 were dropped before projector read them" in running.troubles[TROUBLE]
+    assert running.metrics.body(0, 0)["counts"]["exceptions"] == 1
+    again.step()
+    assert running.metrics.body(0, 0)["counts"]["exceptions"] == 1, "once"
+
+
+def test_a_consumer_that_starts_from_nothing_only_notes_where_it_begins(
+    fleet: Fleet, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    alerts_but_the_second(fleet)
+    bring(fleet, "alerts", 1, 2)
+    fleet.logs["hq"].trim("alerts", fleet.logs["ship-one"].origin, 4)
+    running = under_way()
+    with caplog.at_level("INFO", belowfloor.log.name):
+        new = TellingProjector(make_projector(fleet.hq_dir, sqlite_url(tmp_path)), running, 1e9)
+        new.start()
+        assert new.step() == 1
+    assert running.troubles == {}
+    assert "begins above" in caplog.text
+
+
+async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(belowfloor, "LOOK_EVERY_S", 0.0)
+    node = await started("hq", tmp_path)
+    door = AppendDoor(node.url, operator_token(node.settings.folder))
+    running = under_way(door, "fanout")
+    with closing(open_reader(tmp_path / "hq" / "log", BlockCodec())) as reader:
+        floor = BelowFloor(reader, running, "fanout")
+        floor.look([Unread("containers", "tokyo@1", 10, 20)])
+        assert TROUBLE in running.troubles
+        assert await asyncio.to_thread(running.teller.tell)
+        floor.look()
+        [batch] = reader.latest("exceptions", floor_topic("fanout"))
+        assert "containers:tokyo@1 10..19" in json.loads(batch.records.column("body")[-1].as_py())["reason"]
+        started_again = under_way(door, "fanout")
+        BelowFloor(reader, started_again, "fanout").look()
+        assert started_again.troubles == running.troubles != {}
+        a_day_later = under_way(door, "fanout")
+        a_day_later.clock.follow(FleetTime(NOW_MS, NOW_MS + DEGRADED_MS + 1, 0.0))
+        BelowFloor(reader, a_day_later, "fanout").look()
+        assert a_day_later.troubles == {}
+        await asyncio.to_thread(accept, tmp_path, node.url, "fanout")
+        floor.look()
+        assert running.troubles == {}
+    await node.stop()
+
+
+def accept(folder: Path, url: str, name: str) -> None:
+    """`landfall consumer accept` at the node."""
+    config = folder / "hq.toml"
+    lines = (
+        '[node]\nnode = "hq"\nrole = "hq"\nidentity = ""\n',
+        f'folder = "{folder}/hq"\nport = {url.rpartition(":")[2]}\n',
+    )
+    config.write_text("".join(lines))
+    with pytest.raises(SystemExit) as ended:
+        main(["consumer", "accept", "nobody", "-c", str(config)])
+    assert ended.value.code == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["consumer", "accept", name, "-c", str(config)])
+    assert ended.value.code in (0, None)
