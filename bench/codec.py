@@ -31,7 +31,7 @@ from streams.codec import BlockCodec
 from streams.codec.columns import known_rows
 from streams.codec.decimals import as_decimals
 from streams.codec.isonumbers import NUMBERS, unpacked
-from streams.codec.numbers import PcoTables, pco_pages
+from streams.codec.numbers import PcoTables, PcoType, pco_pages
 from streams.logs.levels import LEVELS
 from streams.records import DEVICE, STAMPED, TOPIC
 from streams.words import Origin
@@ -74,6 +74,13 @@ def encoded(readings: pa.RecordBatch) -> Block:
     return CODEC.encode("containers", ORIGIN, readings)
 
 
+def kind_of(column: np.ndarray[Any, Any]) -> PcoType:
+    """What pcodec calls the numbers of this column."""
+    if column.dtype.kind == "f":
+        return "f64"
+    return "u16" if column.dtype.itemsize == 2 else "i64"
+
+
 def rates(readings: pa.RecordBatch) -> dict[str, Any]:
     """How fast one large block is made and read; and pcodec alone over the same numbers in the same order, in one thread."""
     block = encoded(readings)
@@ -82,7 +89,7 @@ def rates(readings: pa.RecordBatch) -> dict[str, Any]:
 
     def unpack() -> None:
         for (meta, [page]), column in zip(packed, columns, strict=True):
-            PcoTables(meta, column.dtype).read(page, np.empty_like(column), len(column))
+            PcoTables(meta, kind_of(column)).read(page, np.empty_like(column), len(column))
 
     count = readings.num_rows
     return {

@@ -32,6 +32,7 @@ from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
 from streams.log import Append
 from streams.logs.files import FileLog
+from streams.logs.stamping import stamped
 from streams.node.upkeep import REST_S_MIN, REST_SHARE
 from streams.words import Origin, Position
 
@@ -72,7 +73,8 @@ class Bound:
     def commit_s(self, readings: pa.RecordBatch) -> float:
         """The seconds that these rows took."""
         begun_s, half = time.perf_counter(), -(-readings.num_rows // 2)
-        parts = [readings.slice(0, half), readings.slice(half)] if readings.num_rows > 1 else [readings]
+        rows = stamped(readings, 0, START_AT_MS)
+        parts = [rows.slice(0, half), rows.slice(half)] if rows.num_rows > 1 else [rows]
         blocks = self._pool.map(lambda part: self._codec.encode("containers", Origin("bound", 1), part).to_bytes(), parts)
         self._file.write(b"".join(blocks))
         os.fdatasync(self._file.fileno())

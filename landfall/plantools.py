@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -16,11 +17,13 @@ from edge.planning.plan import Planned, plan
 from edge.planning.sailing import Leg
 from edge.planning.streams import Readings
 from edge.planning.voyage import DAY_S, HOUR_S, MINUTE_S, Voyage
+from landfall.demo.example import write_example_ship
 from landfall.loglists import UNSEEN_WIDTH
 from landfall.lognumbers import read_at_ms, utc
 from landfall.planwords import age, legs_json, size, waits_bytes
 from landfall.processes import settings_of
 from landfall.screen import say
+from landfall.writingout import tell
 from sim.steady import SIGNALS, Steady, box_readings, ship_readings
 from streams.derived import KEPT
 from streams.errors import Misuse
@@ -35,7 +38,7 @@ SAILS_AT_MS_MAX = 221_845_392_000_000
 MOST_SIGNALS = len(SIGNALS)
 Config = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="The ship's own settings; LANDFALL_… variables override them.", show_default=False),
+    typer.Option("--config", "-c", help="The ship's own settings; LANDFALL_… variables override them.", show_default="the demo's ship"),
 ]
 Days = Annotated[float, typer.Option("--days-at-sea", min=0.04, max=DAYS_MAX, help="From port to port.")]
 Boxes = Annotated[int, typer.Option("--boxes", min=1, max=BOXES_MAX, help="Containers that report.")]
@@ -75,7 +78,7 @@ def plan_voyage(
     as_json: AsJson = False,
 ) -> None:
     """What if: when each stream of a voyage is ashore, how many bytes and what cost that takes, and what thins aboard."""
-    settings: Any = settings_of("ship", config)
+    settings = _ship(config)
     sails_at_ms = _next_midnight_ms() if sails is None else read_at_ms(sails)
     if sails_at_ms > SAILS_AT_MS_MAX:
         raise Misuse(f"{sails} is too far ahead for a plan", hint="write a day before the year 9000")
@@ -103,6 +106,15 @@ def plan_voyage(
         say(json.dumps(_json(planned)))
         return
     _tell(planned)
+
+
+def _ship(config: Path | None) -> Any:
+    """The ship's settings; without a file those of the demo's ship."""
+    if config is not None:
+        return settings_of("ship", config)
+    tell(["planned with the settings of the demo's ship; -c FILE plans with another's"])
+    with TemporaryDirectory(prefix="landfall-plan-") as folder:
+        return settings_of("ship", write_example_ship(Path(folder)))
 
 
 def _next_midnight_ms() -> int:

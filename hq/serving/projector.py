@@ -9,6 +9,7 @@ from functools import partial
 from hq.belowfloor import BelowFloor
 from hq.opening import opened_log
 from hq.patience import SkippedTold
+from hq.places import report_unplaced
 from hq.running import Running, run_work
 from hq.serving.database import ServingDatabase
 from hq.serving.projecting import Projector
@@ -65,4 +66,5 @@ class TellingProjector:
 def _projecting(settings: ProjectorSettings, running: Running) -> Iterator[TellingProjector]:
     with closing(ServingDatabase(settings.database_url)) as database, closing(opened_log(settings.log)) as reader:
         projector = Projector(reader, database, running.clock, running.metrics, routes(settings.places), settings.step_records_max)
+        report_unplaced(reader, settings.places, running.teller)
         yield TellingProjector(projector, running, settings.metrics_every_s)

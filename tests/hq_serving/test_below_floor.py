@@ -11,6 +11,7 @@ import pytest
 
 from hq import belowfloor
 from hq.belowfloor import DEGRADED_MS, TROUBLE, BelowFloor, Unread, floor_topic
+from hq.places import report_unplaced
 from hq.running import Running
 from hq.serving.projector import TellingProjector
 from hq.telling import Teller
@@ -19,10 +20,12 @@ from streams.clock import FleetClock, FleetTime
 from streams.codec import BlockCodec
 from streams.credentials import operator_token
 from streams.link.door import AppendDoor
+from streams.log import Append
 from streams.logs.kinds import open_reader
 from streams.metrics import Metrics
+from streams.records import Record, to_batch
 from tests.hq_serving.conftest import make_projector, sqlite_url
-from tests.hq_serving.fleet import NOW_MS, Fleet
+from tests.hq_serving.fleet import NOW_MS, SHIP, Fleet
 from tests.hq_serving.test_holes import alerts_but_the_second, bring
 from tests.node.fleet import started
 
@@ -64,6 +67,17 @@ def test_a_consumer_that_starts_from_nothing_only_notes_where_it_begins(
         assert new.step() == 1
     assert running.troubles == {}
     assert "begins above" in caplog.text
+
+
+def test_a_node_without_a_place_is_reported_at_the_start(fleet: Fleet) -> None:
+    alerts_but_the_second(fleet)
+    fleet.logs["ship-one"].append([Append("ships", to_batch([Record(f"{SHIP}.location", device_at_ms=NOW_MS)]))])
+    bring(fleet, "ships", 0, 1)
+    running = under_way()
+    with closing(open_reader(fleet.hq_dir, BlockCodec())) as reader:
+        assert report_unplaced(reader, {}, running.teller) == ["ship-one"]
+        assert running.metrics.body(0, 0)["counts"]["exceptions"] == 1
+        assert report_unplaced(reader, {"ship-one": f"ship/{SHIP}"}, running.teller) == []
 
 
 async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,3 +173,9 @@ def test_spans_are_told_as_people_say_them(seconds: float | None, told: str) -> 
 @pytest.mark.parametrize(("bytes_", "told"), [(0, "0 B"), (811.6, "812 B"), (4_620, "4.62 kB"), (173_263_580, "173 MB"), (2e9, "2 GB")])
 def test_sizes_are_told_as_links_are_paid_for(bytes_: float, told: str) -> None:
     assert size(bytes_) == told
+
+
+def test_without_settings_the_demos_ship_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "plan", "--days-at-sea", "20", "--boxes", "2000", "--json")
+    assert (code, "the demo's ship" in err) == (0, True), err
+    assert json.loads(out)
