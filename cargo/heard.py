@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cargo.fixes import COORDINATES, without_no_fixes
 from cargo.identity import HEARD_BY
 from cargo.readings import believed
 
@@ -104,9 +105,11 @@ def rows(records: pa.RecordBatch, stream: str = "", origin: str = "") -> Iterato
     names = set(records.schema.names)
     count = records.num_rows
     carried: list[dict[str, Value]] = [{} for _ in range(count)]
-    for name in records.schema.names:
-        if (column := believed(name, records.column(name))) is not None:
-            _fill(carried, name, column)
+    columns = {name: column for name in records.schema.names if (column := believed(name, records.column(name))) is not None}
+    if all(name in columns for name in COORDINATES):
+        columns.update(zip(COORDINATES, without_no_fixes(*(columns[name] for name in COORDINATES)), strict=True))
+    for name, column in columns.items():
+        _fill(carried, name, column)
     topics = records.column("topic").to_pylist()
     devices = records.column("device").to_pylist() if "device" in names else [None] * count
     device_at = records.column("device_at_ms").to_pylist() if "device_at_ms" in names else [None] * count

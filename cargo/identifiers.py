@@ -9,6 +9,9 @@ from operator import mul
 from stdnum import imo
 
 _CONTAINER = re.compile(r"[A-Z]{3}[UJZR][0-9]{7}")
+_ILU = re.compile(r"[A-Z]{3}[A-EK][0-9]{7}")
+_SHIPPERS = re.compile(r"[A-Z]{3}[UJZR][0-9]{6}")
+_IDENTITY = re.compile(r"[A-Z0-9-]{1,24}")
 _SIZE_TYPE = re.compile(r"[1-9A-Z][0-9A-Z]{3}")
 _LOCODE = re.compile(r"[A-Z]{2}[A-Z2-9]{3}")
 _IMO = re.compile(r"[0-9]{7}")
@@ -42,6 +45,38 @@ def looks_like_container(number: str) -> bool:
     return _CONTAINER.fullmatch(number) is not None
 
 
+def is_ilu(number: str) -> bool:
+    """Whether `number` is an ILU code of EN 13044 (swap bodies, trailers), with its check digit, which is computed as in ISO 6346."""
+    return _ILU.fullmatch(number) is not None and _check_digit(number[:10]) == number[10]
+
+
+def is_identity(number: str) -> bool:
+    """Whether a box can be known by this: a number of ISO 6346, or 1 to 24 capitals, digits and dashes of another kind."""
+    return _IDENTITY.fullmatch(number) is not None
+
+
+def stored_number(text: str) -> str:
+    """How a box is stored that a sensor calls `text`: compacted (`msku 123456-5`, `MSKU-1234565`) where it is a number of ISO 6346, an ILU
+    code or a shipper-owned box's; anything else as it came.
+    """
+    number = compact_container(text)
+    known = looks_like_container(number) or is_ilu(number) or _SHIPPERS.fullmatch(number) is not None
+    return number if known else text
+
+
+def identity_problem(number: str) -> str:
+    """What a box's identity is, where it is no valid number of ISO 6346, in words; empty for one that is."""
+    if is_container(number):
+        return ""
+    if is_ilu(number):
+        return f"{number} is an ILU code (EN 13044), of a swap body or trailer"
+    if _SHIPPERS.fullmatch(number):
+        return f"{number} has no check digit, as many shipper-owned boxes: it would be {_check_digit(number)}"
+    if looks_like_container(number):
+        return f"the check digit of {number[:10]} is {_check_digit(number[:10])}, not {number[10]}"
+    return f"{number} is no number of ISO 6346"
+
+
 def check_container(text: str) -> NumberCheck:
     """What is wrong with a container number as a person wrote it, in words for that person, and up to 20 valid numbers one slip away.
 
@@ -50,6 +85,8 @@ def check_container(text: str) -> NumberCheck:
     number = compact_container(text)
     if is_container(number):
         return NumberCheck(number, True)
+    if is_ilu(number):
+        return NumberCheck(number, False, f"{identity_problem(number)}, and no number of ISO 6346")
     if len(number) == 10 and is_container(made := number + _check_digit_or_zero(number)):
         return NumberCheck(number, False, f"the check digit is missing: it would be {made[-1]}", (made,))
     if len(number) != 11:

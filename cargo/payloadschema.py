@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from cargo.fixes import COORDINATES
+from cargo.payloads import READINGS_MAX, TIME_TEXT
 from cargo.readings import AT_MS_MAX, DEVICE_CHARS_MAX, NESTING_MAX, OWN_FIELDS, TEXT_CHARS_MAX
 from cargo.signals import SIGNALS, Signal
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-RFC_3339 = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})$"
 _ABOUT = (
-    "One reading: what one device measured at one instant. A payload that is valid is taken whole. Of one that is not, intake keeps what "
-    "can be true and moves the rest to `refused` in the record's body; only a payload without a device, or of which nothing is left, is "
-    f"refused. Fields that are no signals are kept as they are, nested {NESTING_MAX} deep at most."
+    f"One reading, what one device measured at one instant, or a list of 1 to {READINGS_MAX:,} of them. A payload that is valid is taken "
+    "whole. Of one that is not, intake keeps what can be true and moves the rest to `refused` in the record's body; only a reading without "
+    f"a device, or of which nothing is left, is refused. Fields that are no signals are kept as they are, at most {NESTING_MAX} deep."
 )
 _AT = (
-    "The device's own clock, from 1970 on: UTC milliseconds, or a text of RFC 3339 with its zone. "
+    "The device's own clock, from 1970 on: UTC milliseconds, or a text of RFC 3339, from 1970-01-01T00:00:00Z on. "
     "Left out: ordered by the time it was received."
 )
 
@@ -28,14 +29,11 @@ def payload_schema() -> dict[str, Any]:
         "description": _AT,
         "anyOf": [
             {"type": "integer", "minimum": 0, "exclusiveMaximum": AT_MS_MAX},
-            {"type": "string", "format": "date-time", "pattern": RFC_3339},
+            {"type": "string", "pattern": TIME_TEXT},
             {"type": "null"},
         ],
     }
-    return {
-        "$schema": DIALECT,
-        "title": "Landfall sensor payload",
-        "description": _ABOUT,
+    reading = {
         "type": "object",
         "required": ["device"],
         "properties": {
@@ -44,7 +42,20 @@ def payload_schema() -> dict[str, Any]:
             **{signal.name: _property(signal) for signal in SIGNALS.values()},
             **dict.fromkeys(sorted(OWN_FIELDS), False),
         },
+        "not": {
+            "description": "Exactly 0/0 is no position.",
+            "required": [*COORDINATES],
+            "properties": {name: {"const": 0} for name in COORDINATES},
+        },
         "additionalProperties": True,
+    }
+    one = {"$ref": "#/$defs/reading"}
+    return {
+        "$schema": DIALECT,
+        "title": "Landfall sensor payload",
+        "description": _ABOUT,
+        "anyOf": [one, {"type": "array", "minItems": 1, "maxItems": READINGS_MAX, "items": one}],
+        "$defs": {"reading": reading},
         "examples": [{"device": "TRK-00412", "at": 1777593600000, "return_c": 4.2, "supply_c": 3.9, "setpoint_c": 4.0, "power_on": True}],
     }
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cargo.fixes import COORDINATES, no_fixes, without_no_fixes
+from cargo.payloads import READINGS_MAX, NotANumber, is_inexact, read_exactly, read_json, time_text_ms
 from cargo.signals import SIGNALS, Signal
 
 DEVICE_CHARS_MAX = 100
@@ -30,11 +30,12 @@ _QUICK_KINDS: dict[str, frozenset[type]] = {
     "text": frozenset({str, type(None)}),
 }
 _KNOWN_FIELDS = SIGNALS.keys() | {"device", "at"}
-_POSITION = ("latitude_deg", "longitude_deg")
+_BEARINGS = frozenset({"course_deg", "heading_deg"})
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why nothing of a payload can be kept: `malformed` (no JSON object, no device) or `bad_value` (every field it has is impossible)."""
+    """Why a payload, or a reading of a list, can not be kept: `malformed` (no JSON object, no device) or `bad_value` (all its fields are
+    impossible)."""
 
     outcome: Literal["malformed", "bad_value"]
     reason: str
@@ -42,7 +43,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Readings:
-    """The readings of many payloads as columns; `rows[i]` is the number of the payload that row i came from.
+    """The readings of many payloads as columns; `rows[i]` is the number of the payload that row i came from, which may have brought others.
 
     `signals`: one Arrow array per signal any row carries, of the type `cargo.signals` declares, null where a row lacks it.
     `unknown` and `refused`: by row, the fields that are no signals and the values that can not be true, as they came.
@@ -59,26 +60,41 @@ class Readings:
 
 
 def read_payloads(payloads: Sequence[bytes]) -> Readings:
-    """Every payload either becomes a row or is named in `refusals` (by its number) with the reason. Never raises for what they contain.
+    """The readings of payloads, each a JSON object or a list of 1 to READINGS_MAX of them. What is not kept of a payload, or the first such
+    of a list, is named in `refusals` (by the payload's number) with the reason. Never raises for what the payloads contain.
 
-    One bad field costs that field only: it moves to `refused`, and half a position (a latitude without its longitude) with it. A payload of
+    One bad field costs that field only: it moves to `refused`, and half a position (a latitude without its longitude) with it. A reading of
     which no field is left is refused whole; one that never had any besides device and time is kept: it was heard.
     """
     refusals: dict[int, Refusal] = {}
     rows: list[int] = []
     objects: list[dict[str, Any]] = []
-    for row, payload in enumerate(payloads):
+    for number, payload in enumerate(payloads):
         try:
-            fields = orjson.loads(payload)
-        except orjson.JSONDecodeError as problem:
-            refusals[row] = Refusal("malformed", f"the payload is no JSON: {problem}")
+            value = read_json(payload)
+        except ValueError as problem:
+            refusals[number] = Refusal("malformed", f"the payload is no JSON: {problem}")
             continue
-        if (reason := _unusable(fields)) is not None:
-            refusals[row] = Refusal("malformed", reason)
-            continue
-        rows.append(row)
-        objects.append(fields)
-    return _columns(rows, objects, refusals)
+        if type(value) is list:
+            _take_list(number, value, rows, objects, refusals)
+        elif (reason := _unusable(value)) is not None:
+            refusals[number] = Refusal("malformed", reason)
+        else:
+            rows.append(number)
+            objects.append(value)
+    return _columns(rows, objects, refusals, payloads)
+
+
+def _take_list(number: int, values: list[Any], rows: list[int], objects: list[dict[str, Any]], refusals: dict[int, Refusal]) -> None:
+    if not 0 < len(values) <= READINGS_MAX:
+        refusals[number] = Refusal("malformed", f"a list of {len(values):,} readings: it may have 1 to {READINGS_MAX:,}")
+        return
+    for place, value in enumerate(values, 1):
+        if (reason := _unusable(value)) is not None:
+            refusals.setdefault(number, Refusal("malformed", f"reading {place} of {len(values)}: {reason}"))
+        else:
+            rows.append(number)
+            objects.append(value)
 
 
 def in_own_type(name: str, column: pa.Array) -> pa.Array | None:
@@ -97,6 +113,11 @@ def in_own_type(name: str, column: pa.Array) -> pa.Array | None:
     return None
 
 
+def north_is_zero(column: pa.Array) -> pa.Array:
+    """A column of bearings (float64) in which 360 degrees is 0."""
+    return pc.if_else(pc.equal(column, 360.0), 0.0, column) if pc.any(pc.equal(column, 360.0)).as_py() else column
+
+
 def believed(name: str, column: pa.Array) -> pa.Array | None:
     """What rules go by of a stored column: in its own type, and null where a value can not be true, as what a payload says is refused. What
     programs append, or nodes bring, nobody has read as a payload. None where nothing is left.
@@ -108,6 +129,8 @@ def believed(name: str, column: pa.Array) -> pa.Array | None:
     own = column.cast(wanted, safe=False) if column.type == pa.int64() and wanted == pa.float64() else column  # what rounds is out of range
     if own.type != wanted:
         return None
+    if name in _BEARINGS:
+        own = north_is_zero(own)
     if _all_true(signal, own):
         return own
     left = pa.array([None if value is None else _kept(signal, value) for value in own.to_pylist()], own.type)
@@ -125,16 +148,16 @@ def _all_true(signal: Signal, own: pa.Array) -> bool:
 
 def _unusable(fields: Any) -> str | None:
     if type(fields) is not dict:
-        return f"the payload is a JSON {type(fields).__name__}, not an object"
+        return f"it is a JSON {type(fields).__name__}, not an object"
     device = fields.get("device")
     if type(device) is not str:
-        return "the payload names no device"
+        return "it names no device"
     if not 0 < len(device) <= DEVICE_CHARS_MAX or not device.isprintable():
         return f"a device's name is 1 to {DEVICE_CHARS_MAX} printable characters"
     return None
 
 
-def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int, Refusal]) -> Readings:
+def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int, Refusal], payloads: Sequence[bytes]) -> Readings:
     refused: dict[int, dict[str, Any]] = {}
     signals: dict[str, pa.Array] = {}
     names = set().union(*objects) if objects else set()
@@ -144,6 +167,8 @@ def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int,
         column = _signal_column(SIGNALS[name], values[name], refused)
         if column.null_count < len(objects):
             signals[name] = column
+    for name in _BEARINGS & signals.keys():
+        signals[name] = north_is_zero(signals[name])
     _whole_positions(signals, refused)
     unknown = _unknown_fields(objects, refused) if len(names) > len(measured | (names & {"device", "at"})) else {}
     readings = Readings(
@@ -155,7 +180,19 @@ def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int,
         refused=refused,
         refusals=refusals,
     )
-    return _without_emptied(readings, objects) if refused or unknown else readings
+    if not refused and not unknown:
+        return readings
+    _keep_digits(readings, payloads)
+    return _without_emptied(readings, objects)
+
+
+def _keep_digits(readings: Readings, payloads: Sequence[bytes]) -> None:
+    """What is no signal keeps all digits of its whole numbers: card and device numbers have up to 22."""
+    for kept in (readings.unknown, readings.refused):
+        for row, fields in kept.items():
+            names = [name for name, value in fields.items() if is_inexact(value)]
+            if names and type(whole := read_exactly(payloads[readings.rows[row]], None)) is dict:
+                fields.update({name: whole[name] for name in names})
 
 
 def _values(names: set[str], objects: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -206,18 +243,23 @@ def _kept(signal: Signal, value: Any) -> Any:
 
 
 def _whole_positions(signals: dict[str, pa.Array], refused: dict[int, dict[str, Any]]) -> None:
-    """Half a position is none: where one coordinate was refused the other goes too."""
-    for name, other in (_POSITION, _POSITION[::-1]):
+    """Half a position is none: where one coordinate was refused the other goes too. Neither is what is no fix."""
+    if all(name in signals for name in COORDINATES):
+        kept = without_no_fixes(*(signals[name] for name in COORDINATES))
+        for row in pc.indices_nonzero(no_fixes(*(signals[name] for name in COORDINATES))).to_pylist():
+            refused.setdefault(row, {}).update(dict.fromkeys(COORDINATES, 0.0))
+        signals.update(zip(COORDINATES, kept, strict=True))
+    for name, other in (COORDINATES, COORDINATES[::-1]):
         rows = [row for row, fields in refused.items() if name in fields and other not in fields]
         if not rows or other not in signals:
             continue
-        kept = signals[other].to_pylist()
+        values = signals[other].to_pylist()
         for row in rows:
-            if kept[row] is not None:
-                refused[row][other] = kept[row]
-                kept[row] = None
-        signals[other] = pa.array(kept, pa.float64())
-    for name in _POSITION:
+            if values[row] is not None:
+                refused[row][other] = values[row]
+                values[row] = None
+        signals[other] = pa.array(values, pa.float64())
+    for name in COORDINATES:
         if name in signals and signals[name].null_count == len(signals[name]):
             del signals[name]
 
@@ -234,11 +276,7 @@ def _times(values: list[Any], refused: dict[int, dict[str, Any]]) -> list[int | 
 
 def _time_ms(value: Any) -> int | None:
     if type(value) is str:
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-        value = round(moment.timestamp() * 1000) if moment.tzinfo is not None else None
+        return time_text_ms(value)
     if type(value) is float and value.is_integer():
         value = int(value)
     return value if type(value) is int and 0 <= value < AT_MS_MAX else None
@@ -248,7 +286,8 @@ def _unknown_fields(objects: list[dict[str, Any]], refused: dict[int, dict[str, 
     unknown: dict[int, dict[str, Any]] = {}
     for row, fields in enumerate(objects):
         own = {name: value for name, value in fields.items() if name not in _KNOWN_FIELDS}
-        if taken := {name: own.pop(name) for name in OWN_FIELDS & own.keys()}:
+        impossible = [name for name, value in own.items() if name in OWN_FIELDS or type(value) is NotANumber]
+        if taken := {name: own.pop(name) for name in impossible}:
             refused.setdefault(row, {}).update(taken)
         if own:
             unknown[row] = own
@@ -262,11 +301,13 @@ def _without_emptied(readings: Readings, objects: list[dict[str, Any]]) -> Readi
         measured = objects[row].keys() - {"device", "at"}
         if measured and measured == fields.keys() - {"at"}:
             gone.add(row)
-            readings.refusals[readings.rows[row]] = Refusal("bad_value", f"nothing is left: no value of {sorted(fields)} can be true")
+            reason = f"nothing is left: no value of {sorted(fields)} can be true"
+            readings.refusals.setdefault(readings.rows[row], Refusal("bad_value", reason))
     for row in readings.unknown.keys() | readings.refused.keys():
         if not all(_writable(value) for kept in (readings.unknown, readings.refused) for value in kept.get(row, {}).values()):
             gone.add(row)
-            readings.refusals[readings.rows[row]] = Refusal("malformed", f"a field nests deeper than {NESTING_MAX}")
+            reason = f"a field nests deeper than {NESTING_MAX}"
+            readings.refusals.setdefault(readings.rows[row], Refusal("malformed", reason))
     if not gone:
         return readings
     left = [row for row in range(len(readings.rows)) if row not in gone]

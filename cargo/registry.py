@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from cargo.climate import Climate
 from cargo.errors import Unreadable
-from cargo.identifiers import is_container, is_imo, is_locode
+from cargo.identifiers import is_container, is_identity, is_imo, is_locode
 from cargo.slots import Slot
 
 AT_MS_MAX = 7_258_118_400_000
@@ -114,6 +114,7 @@ class Dangerous(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Stowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One box aboard: where it stands (`BBBRRTT`), what it is (`45R1`), where it was loaded and goes, and whether it carries a tracker.
 
+    `container`: a number of ISO 6346, or what else the box is known by. `slot`, `size_type`, `pol` and `pod` are empty where not known.
     As far as a bay plan told: its weight, whether it is empty, what a reefer is set to, the range its air may have (lowest, highest) and
     its dangerous goods. What nobody told is left out, which is not the same as none.
     """
@@ -132,8 +133,9 @@ class Stowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dangerous: tuple[Dangerous, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        _need_container(self.container)
-        Slot.parse(self.slot)
+        _need(is_identity(self.container), f"{self.container!r} is no box's identity: 1 to 24 capitals, digits and dashes")
+        if self.slot:
+            Slot.parse(self.slot)
 
     @property
     def is_reefer(self) -> bool:

@@ -22,7 +22,7 @@ class Stowage:
 
     def __init__(self, aboard: Iterable[Stowed] = ()) -> None:
         self.boxes = {box.container: box for box in aboard}
-        self.slots = {number: Slot.parse(box.slot) for number, box in self.boxes.items()}
+        self.slots = {number: Slot.parse(box.slot) for number, box in self.boxes.items() if box.slot}
         self._stacks: dict[StackKey, list[str]] = {}
         self._near: dict[StackKey, list[str]] = {}
         self._rows: dict[int, int] = {}

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 import msgspec
 
+from cargo.fixes import Fix, fix_of, is_believed
 from cargo.geo import between, distance_nm, moved
 from cargo.heard import Value
 from cargo.registry import Port
 
 TRACK_FIXES_MAX = 600
 ROLLS_MAX = 600
-SPEED_KN_MAX = 60.0
 BERTH_SPEED_KN = 1.0
 SAIL_SPEED_KN = 3.0
 STORM_ROLL_DEG = 8.0
@@ -24,16 +24,6 @@ STORM_LASTS_MS = 3 * 60_000
 SPEED_KN_UNKNOWN = 25.0
 RUN_ON_MS_MAX = 30 * 60_000
 GROWING_DEG = 2.0
-
-
-class Fix(msgspec.Struct, frozen=True, array_like=True):
-    """The ship at one instant: UTC ms, degrees, knots, degrees true."""
-
-    at_ms: int
-    latitude_deg: float
-    longitude_deg: float
-    speed_kn: float | None = None
-    course_deg: float | None = None
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -74,16 +64,13 @@ class Voyage(msgspec.Struct):
         A fix that would need more than 60 kn is doubted, and believed when the next one agrees with it. One that is the very same as the
         last though she makes way is none: her receiver stands still.
         """
-        latitude, longitude = signals.get("latitude_deg"), signals.get("longitude_deg")
-        if not isinstance(latitude, int | float) or not isinstance(longitude, int | float):
+        fix, last = fix_of(at_ms, signals), self.track[-1] if self.track else None
+        if fix is None or (last is not None and self.at_sea and _stands_still(last, fix)):
             return None
-        fix = Fix(at_ms, float(latitude), float(longitude), _number(signals.get("speed_kn")), _number(signals.get("course_deg")))
-        if self.track and self.at_sea and _stands_still(self.track[-1], fix):
+        if not is_believed(last, self.doubted, fix):
+            self.doubted = fix
             return None
-        if self.track and not _reachable(self.track[-1], fix):
-            if self.doubted is None or not _reachable(self.doubted, fix):
-                self.doubted = fix
-                return None
+        if not is_believed(last, None, fix):
             self.track.clear()
         self.doubted = None
         self.track.append(fix)
@@ -196,9 +183,3 @@ def _stands_still(start: Fix, end: Fix) -> bool:
     """Whether a receiver says the same place twice, of a ship that makes way."""
     same = (start.latitude_deg, start.longitude_deg) == (end.latitude_deg, end.longitude_deg)
     return same and (end.speed_kn or 0.0) >= SAIL_SPEED_KN
-
-
-def _reachable(start: Fix, end: Fix) -> bool:
-    """Whether a ship can be at both; half a mile is always allowed, for the error of the fixes."""
-    run_nm = distance_nm(start.latitude_deg, start.longitude_deg, end.latitude_deg, end.longitude_deg)
-    return run_nm <= 0.5 + SPEED_KN_MAX * abs(end.at_ms - start.at_ms) / 3_600_000

@@ -145,7 +145,7 @@ class CrewDoor:
         who, wish = person_of(request), msgspec.json.decode(await request.read(), type=Saying)
         self._node.originating.check(DECISIONS)
         called = await self._crew.watching.call_roll()
-        number = compact_container(wish.container)
+        number = wish.container if wish.container in called.states else compact_container(wish.container)
         can = may_say(called.states.get(number))
         if wish.said not in can:
             about = " or ".join(repr(word) for word in can) or "nothing: it is neither silent nor lost"

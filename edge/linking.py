@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cargo.geo import distance_nm, is_position
+from cargo.fixes import LastFix, fix_of
+from cargo.geo import distance_nm
 from edge.seeking import POSITION_COUNTS_MS, Seeking, Yard
 from edge.settings import PORT_PATIENCE_S, TAKEOVER_S, Headquarters, PortOfCall
 from edge.turns import Turn
@@ -31,6 +32,8 @@ LEAVE_FACTOR = 1.1
 SHIPS = "ships"
 LOOK_S = 0.5
 """So long rests the look at where she is: at thousands of times the fleet's speed she moves at every commit."""
+BEFORE_MS = 3_600_000
+"""How much of the ship's track before its last reading is looked at when a node starts, order time."""
 ASK_EVERY_S = 1.0
 """So often, in port, a look at whether she is in session with it."""
 AUTO, NONE, SATELLITE, LAN = "auto", "none", "satellite", "lan"
@@ -47,15 +50,24 @@ class Whereabouts:
     at_ms: int
 
 
-def last_position(log: LogReader, imo: str) -> Whereabouts | None:
-    """Where the ship's own last location reading says she is; None before there is one."""
-    newest: Whereabouts | None = None
-    for batch in log.latest(SHIPS, f"{imo}.location"):
-        for row in batch.records.to_pylist():
-            latitude, longitude, at_ms = row.get("latitude_deg"), row.get("longitude_deg"), row[ORDER_AT]
-            if is_position(latitude, longitude) and (newest is None or at_ms > newest.at_ms):
-                newest = Whereabouts(latitude, longitude, at_ms)
-    return newest
+class ShipPosition:
+    """Where the ship's own location readings say it is. One bad fix changes nothing until a second agrees, and a reading without a position
+    nothing at all. For one thread at a time."""
+
+    def __init__(self, imo: str) -> None:
+        self._topic = f"{imo}.location"
+        self._last = LastFix()
+
+    def look(self, log: LogReader) -> Whereabouts | None:
+        """The last believed position; None before there is one. Raises as `LogReader.history`."""
+        rows = [row for batch in log.latest(SHIPS, self._topic) for row in batch.records.to_pylist()]
+        if rows and self._last.fix is None:
+            newest_ms = max(row[ORDER_AT] for row in rows)
+            rows = log.history(self._topic, newest_ms - BEFORE_MS, newest_ms + 1, [SHIPS]).rows.to_pylist()
+        fixes = (fix_of(row[ORDER_AT], row) for row in sorted(rows, key=lambda row: row[ORDER_AT]))
+        self._last.take(fix for fix in fixes if fix is not None)
+        fix = self._last.fix
+        return Whereabouts(fix.latitude_deg, fix.longitude_deg, fix.at_ms) if fix else None
 
 
 def port_at(ports: Sequence[PortOfCall], where: Whereabouts | None, before: str | None) -> PortOfCall | None:
@@ -90,6 +102,7 @@ class LinkChoice:
         self._wished = Wished(node.settings.folder)
         self._known = {AUTO, NONE, *_TO_HEADQUARTERS, *(port.locode for port in ports)}
         self.wish = self._wished.read(self._known, AUTO)
+        self._position = ShipPosition(self._imo)
         self.where: Whereabouts | None = None
         self.port: str | None = None
         self._kept: list[PeerAddress] | None = None
@@ -144,7 +157,7 @@ class LinkChoice:
                         await self._moved.wait()
                 if self._moved.is_set():
                     self._moved.clear()
-                    self.where = await asyncio.to_thread(last_position, self._node.log, self._imo)
+                    self.where = await asyncio.to_thread(self._position.look, self._node.log)
                 self._turn.share_budgets()
                 if self.wish == AUTO and self._is_astray():
                     await self._seeking.seek()

@@ -48,7 +48,7 @@ class Publish(msgspec.Struct, gc=False):
     """One MQTT message as it came. `packet_id`: its two bytes, empty at QoS 0. `refused` and `reason`: set when the door already knows it
     is not to be taken; then `payload` may be only its beginning, and `payload_bytes` and `payload_sha256` (hexadecimal) describe all of it.
     `again`: MQTT says that it is sent again (DUP). `retained`: with RETAIN, which a broker sets on what was said before who reads it came.
-    `will`: the endpoint publishes it for a client that has gone.
+    `will`: the endpoint publishes it for a client that has gone. `content_type`: as MQTT 5 names it, or empty.
     """
 
     topic: bytes
@@ -61,6 +61,7 @@ class Publish(msgspec.Struct, gc=False):
     again: bool = False
     retained: bool = False
     will: bool = False
+    content_type: str = ""
 
     def is_said_again(self) -> bool:
         """Whether MQTT says that it was published before: by DUP, or by a broker's RETAIN."""

@@ -27,7 +27,8 @@ EXCEPTIONS = "exceptions"
 CONTAINERS = "containers"
 MQTT_TOPIC_CHARS_MAX = 400
 Arrived = tuple[int, Route, bytes]
-"""One reading to be: the number of the message that brought it, where it goes, its payload in our form."""
+"""What is to be read: the number of the message that brought it, where its readings go, its payload in our form."""
+_OF_CLOCKS = {"future": Outcome.FUTURE, "stale": Outcome.STALE}
 
 
 @dataclass(slots=True)
@@ -82,7 +83,7 @@ def prepare(messages: Sequence[Publish], routes: Routes, now_ms: int, early_ms: 
 
     Never raises for what they contain; repeats are still in it.
     """
-    believed = range(now_ms - LATE_MS_MAX, now_ms + early_ms + 1)
+    believed = believed_times(now_ms, early_ms)
     prepared = Prepared([Outcome.ACCEPTED] * len(messages))
     found: dict[str, list[Arrived]] = {}
     for number, message in enumerate(messages):
@@ -220,15 +221,23 @@ def _flags(
         _flag(flags, (row for row, one in enumerate(valid) if not one), "check_digit")
     _flag(flags, readings.refused, "refused")
     for row, at_ms in enumerate(readings.device_at_ms):
-        if at_ms is None:
-            _flag(flags, (row,), "no_time")
-        elif at_ms >= believed.stop:
-            _flag(flags, (row,), "future")
-            _mark(outcomes, numbers[row], Outcome.FUTURE)
-        elif at_ms < believed.start:
-            _flag(flags, (row,), "stale")
-            _mark(outcomes, numbers[row], Outcome.STALE)
+        if flag := clock_flag(at_ms, believed):
+            _flag(flags, (row,), flag)
+            if flag in _OF_CLOCKS:
+                _mark(outcomes, numbers[row], _OF_CLOCKS[flag])
     return flags
+
+
+def clock_flag(at_ms: int | None, believed: range) -> str:
+    """What is to be known about a device's time (UTC ms): `no_time`, `future`, `stale`; empty for one that is `believed`."""
+    if at_ms is None:
+        return "no_time"
+    return "" if at_ms in believed else "future" if at_ms >= believed.stop else "stale"
+
+
+def believed_times(now_ms: int, early_ms: int = EARLY_MS_MAX) -> range:
+    """The device times (UTC ms) that are believed at `now_ms`, up to `early_ms` ahead of it."""
+    return range(now_ms - LATE_MS_MAX, now_ms + early_ms + 1)
 
 
 def _are_unknown(numbers: Iterable[int], outcomes: list[Outcome]) -> None:

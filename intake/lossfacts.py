@@ -12,6 +12,7 @@ from cargo.alertbody import AlertBody, read_alert
 from cargo.alerts import AlertBook, Standing
 from cargo.bookings import Registry
 from cargo.errors import Unreadable
+from cargo.fixes import COORDINATES, with_believed_positions
 from cargo.lossdraft import READ_WITHIN_MS, Facts
 from cargo.lossdrift import drift_line
 from streams.bodies import Bodies
@@ -75,7 +76,10 @@ def full_facts(log: LogReader, bare: Facts, registry: Registry, muster: Mapping[
     began, ended = bare.span["from_at_ms"], bare.span["until_at_ms"]
     since, until = began - READ_WITHIN_MS, ended + 1
     here = f"{bare.ship}.location"
-    around, air = list(_readings(log, here, since, until)), list(_readings(log, f"{bare.ship}.environment", since, until))
+    around, air = (
+        with_believed_positions(list(_readings(log, here, since, until))),
+        list(_readings(log, f"{bare.ship}.environment", since, until)),
+    )
     return Facts(
         ship=bare.ship,
         incident=bare.incident,
@@ -105,10 +109,14 @@ def _readings(log: LogReader, topic: str, since_at_ms: int, until_at_ms: int) ->
 
 
 def latest_position(log: LogReader, ship: str) -> Sequence[tuple[int, Mapping[str, Any]]]:
-    """The ship's last reading of where she is, and when (UTC ms); none when there is none. Raises as `log` does."""
+    """The ship's last reading with a believed position, and when (UTC ms); none where there is none in the READ_WITHIN_MS before its last
+    reading. Raises as `log` does."""
     topic = f"{ship}.location"
-    rows = [(row[ORDER_AT], _numbers(row)) for batch in log.latest(SHIPS, topic) for row in batch.records.to_pylist()]
-    return sorted(rows, key=lambda row: row[0])[-1:]
+    newest_ms = max((row for batch in log.latest(SHIPS, topic) for row in batch.records.column(ORDER_AT).to_pylist()), default=None)
+    if newest_ms is None:
+        return []
+    rows = with_believed_positions(list(_readings(log, topic, newest_ms - READ_WITHIN_MS, newest_ms + 1)))
+    return [row for row in rows if row[1].keys() >= {*COORDINATES}][-1:]
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:

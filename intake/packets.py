@@ -206,12 +206,16 @@ def _publish(head: int, buffer: bytes, body: int, stop: int, v5: bool) -> Publis
     packet_id = buffer[topic_end:payload_at]
     if packet_id == _PACKET_ID_ZERO or (head & 0x08 and not qos):
         raise Violation(Reason.MALFORMED_PACKET, "a packet identifier of 0, or a repeat at QoS 0")
+    content_type = b""
     if v5:
         if payload_at < stop and buffer[payload_at] == 0:
             payload_at += 1
         else:
-            _, payload_at = read_properties(buffer, payload_at, stop, _OF_PUBLISH)
+            properties, payload_at = read_properties(buffer, payload_at, stop, _OF_PUBLISH)
+            content_type = properties.get(Property.CONTENT_TYPE, b"")
     publish = Publish(buffer[body + 2 : topic_end], buffer[payload_at:stop], packet_id)
+    if content_type:
+        publish.content_type = content_type.decode()
     if head & 0x09:
         publish.again, publish.retained = bool(head & 0x08), bool(head & 0x01)
     if topic_end - body > 2 + TOPIC_BYTES_MAX:

@@ -1,4 +1,4 @@
-"""From an MQTT topic to the stream and the topic its readings belong to."""
+"""From an MQTT topic to the stream and the topic its readings belong to; a container's number is compacted on the way."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from cargo.identifiers import is_container, is_imo
+from cargo.identifiers import is_container, is_ilu, is_imo, stored_number
 from intake.decoding import Decoder
 
 ROUTES_MAX = 131_072
 REMEMBERED_BYTES_MAX = 256
 """What is known of a longer topic is worked out each time: else endless topics of 64 KiB would fill the memory."""
 _TOPIC = re.compile(
-    r"landfall/(?:containers/(?P<container>[A-Za-z0-9-]{1,24})/reading|ships/(?P<ship>[A-Za-z0-9-]{1,24})/(?P<kind>location|environment|noon))"
+    r"landfall/(?:containers/(?P<container>[A-Za-z0-9. -]{1,24})/reading"
+    r"|ships/(?P<ship>[A-Za-z0-9-]{1,24})/(?P<kind>location|environment|noon))"
 )
 SUBSCRIPTIONS = ("landfall/containers/+/reading", *(f"landfall/ships/+/{kind}" for kind in ("location", "environment", "noon")))
 """What to subscribe to at a broker."""
@@ -59,7 +60,9 @@ class Routes:
         if match is None:
             return None
         if container := match["container"]:
-            return Route("containers", container, is_container(container))
+            number = stored_number(container)
+            known = is_container(number) or is_ilu(number)
+            return Route("containers", number, known) if number.replace("-", "").isalnum() else None
         ship = match["ship"]
         refusal = "" if self._ships is None or ship in self._ships else f"no sensor of this node speaks for ship {ship}"
         return Route("ships", f"{ship}.{match['kind']}", is_imo(ship), refusal=refusal)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from intake.arrivals import Publish, Sender
 from intake.settings import PipelineSettings
+from intake.unpacking import unpack_all
 
 SLICE_MESSAGES, SLICE_BYTES = 256, 64 << 10
 """What a sender has done in one turn, at most; or one message."""
@@ -94,7 +95,9 @@ class Waiting:
         """Of all that wait."""
 
     def put(self, sender: Sender, messages: list[Publish], offered_s: float) -> None:
-        """Behind what this sender has waiting already; it is held from now on when that is more than its share."""
+        """Behind what this sender has waiting already; it is held from now on when that is more than its share. Packed payloads wait
+        unpacked, so that their bytes count."""
+        unpack_all(messages)
         self._offered_s = offered_s
         if sender.account not in self._accounts and len(messages) <= self._share:
             self._light = [(sender.account, offered_s), *(one for one in self._light if one[0] != sender.account)][:2]

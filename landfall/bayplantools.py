@@ -13,7 +13,7 @@ import httpx
 import msgspec
 import typer
 
-from cargo.baplie.plan import BayPlan
+from cargo.baplie.plan import BayPlan, Problem
 from cargo.baplie.reading import Read, read_bayplan
 from cargo.baplie.writing import Dialect, write_bayplan
 from cargo.identifiers import is_container, is_imo, is_locode
@@ -33,13 +33,15 @@ bayplan_app = typer.Typer(
     help="Bay plans (UN/EDIFACT BAPLIE, 2.x and 3.x): check them, and start and follow a ship from them.", no_args_is_help=True
 )
 File = Annotated[Path, typer.Argument(help="A BAPLIE file, as the ship or the terminal has it.")]
-LeaveOut = Annotated[bool, typer.Option("--leave-out-bad", help="Take the rest when single boxes are wrong; what is left out is named.")]
+_SIDES = ("port", "centre", "starboard")
+TOLD_MAX = 20
+"""Maximum number of problems, and of notes, that are shown of a file."""
 
 
 @bayplan_app.command("check")
-def check(file: File, leave_out_bad: LeaveOut = False) -> None:
-    """Read a bay plan and tell what is in it, or all that is wrong with it: at which segment, and what to do. Asks and writes nothing."""
-    read = _read(file, leave_out_bad)
+def check(file: File) -> None:
+    """Read a bay plan and tell what is in it, and what is wrong with it: at which segment, and what to do. Asks and writes nothing."""
+    read = _read(file)
     for line in summary(read.plan):
         say(line)
 
@@ -60,11 +62,14 @@ def import_(
             "--trackers", help="Which boxes carry one: all, none, reefers, or a file of numbers, one a line; else as the file says."
         ),
     ] = "",
-    leave_out_bad: LeaveOut = False,
     empty: Annotated[bool, typer.Option("--empty", help="She sails without a box: what was aboard is discharged.")] = False,
 ) -> None:
     """Make a bay plan the load list of a ship's call, at headquarters, as a clerk; all of it or nothing. The same again changes nothing."""
-    plan = _completed(_read(file, leave_out_bad).plan, ship, port, departs)
+    read = _read(file).plan
+    if read.call_sign and not (ship or read.ship):
+        with headquarters(api, username, password) as client:
+            ship = _ship_of(client, read.call_sign)
+    plan = _completed(read, ship, port, departs)
     if not plan.boxes and not empty:
         raise Misuse(
             f"no box is in {file}: all that were aboard would count as discharged", hint="give another file, or --empty if it is so"
@@ -126,16 +131,21 @@ def next_call(calls: Sequence[dict[str, Any]], port: str, departs_at_ms: int) ->
 
 def summary(plan: BayPlan) -> Iterator[str]:
     """What is in a plan, in lines for the one who has to say whether it is the right one."""
-    slots = [Slot.parse(box.slot) for box in plan.boxes]
+    slots = [Slot.parse(box.slot) for box in plan.boxes if box.slot]
     deck = sum(slot.on_deck for slot in slots)
     sails = "at a time not told" if plan.departs_at_ms is None else utc(plan.departs_at_ms)
     yield f"{plan.ship_name or 'ship'} {plan.ship or '(IMO number not told)'} leaves {plan.port or 'a port not told'} {sails}"
-    yield f"{len(slots):,} boxes in {len({slot.bay for slot in slots})} bays: {deck:,} on deck, {len(slots) - deck:,} in the hold"
+    nowhere = f", {len(plan.boxes) - len(slots):,} without a slot" if len(slots) < len(plan.boxes) else ""
+    bays = len({slot.bay for slot in slots})
+    yield f"{len(plan.boxes):,} boxes in {bays} bays: {deck:,} on deck, {len(slots) - deck:,} in the hold{nowhere}"
     weights_kg: Counter[str] = Counter()
-    for box, slot in zip(plan.boxes, slots, strict=True):
-        weights_kg[slot.side] += 0 if box.weight_kg is msgspec.UNSET else box.weight_kg
+    for box in plan.boxes:
+        side = Slot.parse(box.slot).side if box.slot else "without a slot"
+        weights_kg[side] += 0 if box.weight_kg is msgspec.UNSET else box.weight_kg
     if weights_kg:
-        sides = ", ".join(f"{weights_kg[side] / 1_000:,.0f} t {side}" for side in ("port", "centre", "starboard"))
+        sides = ", ".join(
+            f"{weights_kg[side] / 1_000:,.0f} t {side}" for side in ("port", "centre", "starboard", *weights_kg.keys() - _SIDES)
+        )
         yield f"{weights_kg.total() / 1_000:,.0f} t: {sides}"
     reefers = [box for box in plan.boxes if box.is_reefer]
     goods = [box.dangerous for box in plan.boxes if box.dangerous is not msgspec.UNSET and box.dangerous]
@@ -144,29 +154,38 @@ def summary(plan: BayPlan) -> Iterator[str]:
     yield f"{len(goods):,} boxes with dangerous goods{': UN ' + ', '.join(numbers) if numbers else ''}"
     ports = Counter(box.pod for box in plan.boxes)
     yield f"to {', '.join(f'{pod} {count:,}' for pod, count in sorted(ports.items())) or 'nowhere'}"
-    if here := ports[plan.port]:
+    if plan.port and (here := ports[plan.port]):
         yield f"{here:,} of them to {plan.port}, which she leaves: look whether this is the plan with which she came"
     untracked = sum(not box.tracker for box in plan.boxes)
     yield f"{untracked:,} without a tracker" if untracked else "all with a tracker"
 
 
-def _read(file: Path, leave_out_bad: bool) -> Read:
-    """The plan in the file; its notes are told. Raises Misuse with every problem in it."""
+def _read(file: Path) -> Read:
+    """The plan in the file; its notes are told. Raises Misuse where it is no whole plan."""
     try:
         content = file.read_bytes()
     except OSError as problem:
         raise Misuse(f"{file} can not be read: {problem.strerror}", hint="give the right path") from None
     read = read_bayplan(content)
-    for note in read.notes:
-        say(f"note: {note}", err=True)
-    if read.problems and not (leave_out_bad and all(problem.one_box for problem in read.problems)):
-        lines = "\n".join(f"  {problem}" for problem in read.problems)
-        single = all(problem.one_box for problem in read.problems)
-        hint = "mend the file" + (", or take the rest with --leave-out-bad" if single else "")
-        raise Misuse(f"{len(read.problems)} problem{'s' if len(read.problems) > 1 else ''} in {file}:\n{lines}\n", hint=hint)
-    for left_out in read.problems:
-        say(f"left out: {left_out}", err=True)
+    if read.problems:
+        lines = "\n".join(f"  {line}" for line in _first(read.problems))
+        count = f"{len(read.problems)} problem{'s' if len(read.problems) > 1 else ''}"
+        raise Misuse(f"{count} in {file}:\n{lines}\n", hint="give a whole plan")
+    for line in _first(read.notes):
+        say(f"note: {line}", err=True)
     return read
+
+
+def _first(found: Sequence[Problem]) -> Iterator[str]:
+    yield from map(str, found[:TOLD_MAX])
+    if len(found) > TOLD_MAX:
+        yield f"{len(found) - TOLD_MAX:,} more, {len(found):,} in all"
+
+
+def _ship_of(client: httpx.Client, call_sign: str) -> str:
+    """The IMO number of the registry's ship of this call sign; empty where none, or more than one, has it."""
+    ship = str(_standing(client, call_sign)["ship"])
+    return ship if is_imo(ship) else ""
 
 
 def _completed(plan: BayPlan, ship: str, port: str, departs: str) -> BayPlan:
@@ -175,7 +194,8 @@ def _completed(plan: BayPlan, ship: str, port: str, departs: str) -> BayPlan:
     if ship and plan.ship and ship != plan.ship:
         problems.append(f"the file is of ship {plan.ship}, not {ship}: leave --ship out, or give the right file")
     elif not is_imo(ship or plan.ship):
-        problems.append(f"the ship is not known: give her IMO number with --ship{f', {ship!r} is none' if ship else ''}")
+        named = f"call sign {plan.call_sign} is in no entry of the registry, " if plan.call_sign and not ship else ""
+        problems.append(f"the ship is not known: {named}give its IMO number with --ship{f', {ship!r} is none' if ship else ''}")
     if port and plan.port and port != plan.port:
         problems.append(f"the file is of {plan.port}, not {port}: leave --port out, or give the right file")
     elif not is_locode(port or plan.port):

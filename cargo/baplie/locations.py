@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cargo.baplie.plan import Problem
 from cargo.baplie.segments import Segment
-from cargo.identifiers import check_container, is_locode
+from cargo.identifiers import check_container, identity_problem, is_locode
 from cargo.registry import Dangerous, Stowed
 from cargo.signals import SIGNALS
 from cargo.slots import Slot
@@ -17,9 +17,16 @@ NO_TRACKER, UNKNOWN_GOODS = "NO TRACKER", "DANGEROUS GOODS UNKNOWN"
 """What `landfall` says in a plan's free text (FTX+AAI), for which BAPLIE has no field: a file without it has trackers on all boxes, and
 tells of all dangerous goods."""
 WEIGHT_KG_MAX = 100_000
+TARE_KG_MIN = 1_000
+"""What the lightest container weighs empty, kg, less some [A]."""
+WARM_C = 30.0
+"""A set temperature above this is none that a reefer is booked for [A]: 36 is 2 °C in Fahrenheit."""
+NO_NUMBER = "NO-NUMBER"
+IDENTITY_CHARS_MAX = 24
+_NO_IDENTITY = re.compile("[^A-Z0-9-]")
 _WEIGHTS = ("VGM", "AET", "WT", "G")
 """What a measurement of weight is called, best first: verified gross mass, gross weight by the equipment, by the plan, gross."""
-_KG = {"KGM": 1.0, "TNE": 1_000.0, "LBR": 0.453_592_37}
+_KG = {"KGM": 1.0, "KG": 1.0, "TNE": 1_000.0, "LBR": 0.453_592_37}
 _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 _UN_NUMBER = re.compile(r"(?:UN)? ?([0-9]{4})")
 _SIZE_TYPE = re.compile(r"[A-Z0-9]{4}")
@@ -31,25 +38,18 @@ _EMPTY, _LADEN = "4", "5"
 
 @dataclass(slots=True)
 class Location:
-    """The segments of one stowage location, and where to say what is wrong with them."""
+    """The segments of one stowage location, and where to say what is wrong or odd in them: no box is lost for it."""
 
     segments: list[Segment]
-    problems: list[Problem]
     notes: list[Problem]
-    failed: bool = field(default=False, init=False)
-
-    def wrong(self, segment: Segment, problem: str, hint: str) -> None:
-        """The box can not be taken, for this reason."""
-        self.failed = True
-        self.problems.append(segment.wrong(problem, hint, one_box=True))
-
-    def without(self, segment: Segment, problem: str, hint: str) -> None:
-        """What this segment says can not be taken: the box stays, and goes without it."""
-        self.problems.append(segment.wrong(problem, f"{hint}; else the box goes without it", one_box=True))
 
     def note(self, segment: Segment, told: str, hint: str) -> None:
-        """Something to know, nothing to mend."""
-        self.notes.append(segment.wrong(told, hint, one_box=True))
+        """What this segment says is odd, or left out: the box stays."""
+        self.notes.append(segment.wrong(told, hint))
+
+    def without(self, segment: Segment, told: str, hint: str) -> None:
+        """What this segment says can not be taken: the box stays, and goes without it."""
+        self.note(segment, told, f"the box goes without it; {hint}")
 
     def all(self, tag: str, *qualifiers: str) -> list[Segment]:
         """Its segments of this tag, with one of these qualifiers if any are given, in the file's order."""
@@ -57,7 +57,7 @@ class Location:
 
 
 def read_location(location: Location) -> Stowed | None:
-    """The container at a stowage location; None when nothing or no container stands there, or when something is wrong, which is told."""
+    """The container at a stowage location; None when nothing or no container stands there."""
     place, equipment = location.segments[0], location.all("EQD")
     if not equipment:
         return None
@@ -67,10 +67,12 @@ def read_location(location: Location) -> Stowed | None:
     for other in equipment[1:]:
         location.note(other, "it stands in the slot of another", "a load list has one box in a slot: it is left out")
     box = equipment[0]
+    slot = _slot(location, place)
+    number = _container(location, box, slot)
     fields: dict[str, Any] = {
-        "container": _container(location, box),
-        "slot": _slot(location, place),
-        "size_type": _size_type(location, box),
+        "container": number,
+        "slot": slot,
+        "size_type": _size_type(location, box, slot),
         "pol": _port(location, "port of loading", "9", "6"),
         "pod": _port(location, "port of discharge", "11", "12"),
         "booking": next((one.at(0, 1) for one in location.all("RFF") if one.at(0) == "BN" and one.at(0, 1)), None),
@@ -80,42 +82,49 @@ def read_location(location: Location) -> Stowed | None:
         "empty": {_EMPTY: True, _LADEN: False}.get(box.at(5)),
     }
     remarks = {text.strip() for one in location.all("FTX", "AAI") for text in (one.elements[3] if len(one.elements) > 3 else ())}
-    fields["tracker"] = NO_TRACKER not in remarks
+    fields["tracker"] = NO_TRACKER not in remarks and not number.startswith(NO_NUMBER)
     told = [_dangerous(location, one) for one in location.all("DGS")]
     dangerous = tuple(goods for goods in told if goods is not None)
     if dangerous or (None not in told and UNKNOWN_GOODS not in remarks):
         fields["dangerous"] = dangerous
-    return None if location.failed else Stowed(**{name: value for name, value in fields.items() if value is not None})
+    _check_temperature(location, fields["size_type"], fields["setpoint_c"])
+    return Stowed(**{name: value for name, value in fields.items() if value is not None})
 
 
-def _container(location: Location, box: Segment) -> str | None:
+def _container(location: Location, box: Segment, slot: str) -> str:
+    """What the box is known by: its number of ISO 6346, else its other identity, told for what it is; without any, its place."""
     text = box.at(1)
-    if not text:
-        location.wrong(box, "the container has no number", "write its number, or take it out of the plan")
-        return None
     check = check_container(text)
     if check.valid:
         return check.number
-    meant = f", perhaps {' or '.join(check.candidates[:3])}" if check.candidates else ""
-    location.wrong(box, f"{text!r}: {check.problem}", f"correct the number{meant}")
-    return None
+    number = _NO_IDENTITY.sub("", check.number)[:IDENTITY_CHARS_MAX]
+    if not number:
+        told = "the container has no number" if not text else f"{text!r} is no number"
+        number = f"{NO_NUMBER}-{slot or box.number}"
+        location.note(box, told, f"it keeps its place, as {number}, and can not be heard: write its number")
+        return number
+    meant = f"; is it {' or '.join(check.candidates[:3])}?" if check.candidates else ""
+    location.note(box, identity_problem(number), f"it keeps its place under what is written{meant}")
+    return number
 
 
-def _slot(location: Location, place: Segment) -> str | None:
-    text = place.at(1)
+def _slot(location: Location, place: Segment) -> str:
+    """`BBBRRTT`; empty where the location names none."""
+    text = place.at(1) if place.tag == "LOC" else ""
     padded = f"0{text}" if len(text) == 6 else text  # bays of two digits, as older files have them
     try:
         return str(Slot.parse(padded))
     except ValueError as problem:
-        location.wrong(place, str(problem), "write bay, row and tier as BBBRRTT, like 0340282")
-        return None
+        location.note(place, str(problem), "the box has no slot; write bay, row and tier as BBBRRTT, like 0340282")
+        return ""
 
 
-def _size_type(location: Location, box: Segment) -> str | None:
+def _size_type(location: Location, box: Segment, slot: str) -> str:
     code = box.at(2).upper()
     if not _SIZE_TYPE.fullmatch(code):
-        location.wrong(box, f"{code!r} is no size/type code of ISO 6346", "write its four characters, like 22G1 or 45R1")
-        return None
+        told = f"{code!r} is no size/type code of ISO 6346" if code else "it has no size/type code"
+        location.without(box, told, "write its four characters, like 22G1 or 45R1")
+        return ""
     if code.isdecimal():
         new = (
             {"9": "L"}.get(code[0], code[0])
@@ -124,27 +133,25 @@ def _size_type(location: Location, box: Segment) -> str | None:
         )
         location.note(box, f"{code} is a size/type code of 1984", f"it is taken as {new}")
         code = new
-    place = location.segments[0]
-    if location.failed:
+    if not slot:
         return code
-    short, odd = code[0] == "2", int(place.at(1)[:-4]) % 2 == 1
+    short, odd = code[0] == "2", Slot.parse(slot).bay % 2 == 1
     if short != odd and code[0] in "24L":
         bay = "an even bay is for 40 feet" if short else "an odd bay is for 20 feet"
-        location.note(
-            box, f"a box of type {code} in slot {place.at(1)}: {bay}", "see whether slot and type are right; it is taken as it is"
-        )
+        location.note(box, f"a box of type {code} in slot {slot}: {bay}", "see whether slot and type are right; it is taken as it is")
     return code
 
 
-def _port(location: Location, what: str, *qualifiers: str) -> str | None:
+def _port(location: Location, what: str, *qualifiers: str) -> str:
+    """Its UN/LOCODE; empty where there is none."""
     found = location.all("LOC", *qualifiers)
     if not found:
-        location.wrong(location.segments[0], f"the box here has no {what} (LOC+{qualifiers[0]})", "write it, like LOC+9+SGSIN:139:6")
-        return None
+        location.note(location.segments[0], f"the box here has no {what} (LOC+{qualifiers[0]})", "write it, like LOC+9+SGSIN:139:6")
+        return ""
     code = found[0].at(1).upper()
     if not is_locode(code):
-        location.wrong(found[0], f"{code!r} is no UN/LOCODE", f"write the {what}'s five characters, like SGSIN")
-        return None
+        location.without(found[0], f"{code!r} is no UN/LOCODE", f"write the {what}'s five characters, like SGSIN")
+        return ""
     return code
 
 
@@ -157,7 +164,12 @@ def _weight_kg(location: Location) -> int | None:
     if unit not in _KG or number is None or not 0 <= number * _KG[unit] <= WEIGHT_KG_MAX:
         location.without(one, "this weight does not read, or is no container's", "write it like KGM:24500 (or TNE, LBR)")
         return None
-    return round(number * _KG[unit])
+    kg = round(number * _KG[unit])
+    if kg < TARE_KG_MIN:
+        told = f"{kg} kg is less than any container weighs empty: is the comma or point one of thousands?"
+        location.without(one, told, "write it without, like KGM:24500")
+        return None
+    return kg
 
 
 def _celsius(location: Location, segment: Segment, text: str, unit: str) -> float | None:
@@ -173,6 +185,16 @@ def _celsius(location: Location, segment: Segment, text: str, unit: str) -> floa
         location.without(segment, "this temperature does not read, or no reefer can hold it", "write it like -18.0:CEL (or FAH)")
         return None
     return number
+
+
+def _check_temperature(location: Location, size_type: str, setpoint_c: float | None) -> None:
+    if setpoint_c is None:
+        return
+    segment = location.all("TMP", "2")[0]
+    if size_type and size_type[2] != "R":
+        location.note(segment, f"a set temperature on a box of type {size_type}, which is no reefer", "see which is right; both are taken")
+    elif setpoint_c > WARM_C:
+        location.note(segment, f"{setpoint_c:g} °C is warm for a reefer: is it Fahrenheit?", "see whether the unit is right; it is taken")
 
 
 def _range_c(location: Location, segment: Segment) -> tuple[float, float] | None:

@@ -19,6 +19,7 @@ class BayPlan:
     next_port: str = ""
     departs_at_ms: int | None = None
     boxes: tuple[Stowed, ...] = ()
+    call_sign: str = ""
 
     def load_list(self, call: int, departs_at_ms: int, before: Collection[str] | None = None) -> LoadList:
         """The registry's load list of this plan as the ship's call number `call`, sailing at `departs_at_ms` (UTC ms).
@@ -39,14 +40,12 @@ class BayPlan:
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something that is wrong in a file: at which segment (counted from 1, UNA not among them; 0: the file as a whole), the segment's
-    beginning, what, and what to do. `one_box`: it costs the box of its stowage location, or what the segment says of it, and nothing else.
-    """
+    beginning, what, and what to do."""
 
     segment: int
     text: str
     problem: str
     hint: str
-    one_box: bool = False
 
     def __str__(self) -> str:
         where = f"segment {self.segment} ({self.text})" if self.segment else "the file"

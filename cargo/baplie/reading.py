@@ -20,6 +20,8 @@ from cargo.registry import Stowed
 from cargo.slots import DECK_TIER, LOWEST_DECK_TIER, Cell, Slot
 
 DEPARTED, DEPARTS, NEXT_PORT, PORT, STOWED = "136", "133", "61", "5", "147"
+CALL_SIGN = "103"
+"""Code of a call sign (data element 1131)."""
 PARTIAL = frozenset({"LOADONLY", "DISCHARGEONLY"})
 _ENDS = frozenset({"CNT", "UNS", "UNT", "UNE", "UNZ"})
 _FORMATS = frozenset({"101", "102", "201", "203", "204", "301", "303"})
@@ -37,7 +39,7 @@ _ZONE = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?|UTC|G
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a file gave: the plan of all that could be read, what is wrong, and what an operator may want to know and need not mend."""
+    """What a file gave: the plan of all that could be read, why it is no whole plan (`problems`), and what of it was left out or is odd."""
 
     plan: BayPlan
     problems: tuple[Problem, ...]
@@ -47,28 +49,34 @@ class Read:
 def read_bayplan(content: bytes) -> Read:
     """The bay plan of a BAPLIE file. Never raises for what it contains: whoever uses the plan looks at `problems` first.
 
-    A box with a problem is not in the plan, but for one whose weight, temperature or dangerous goods do not read: it goes without these,
-    which is not the same as none. Times without a zone are taken as UTC.
+    What is wrong with one box, or with a port or time of the header, is a note: that field is left out, which is not the same as none, and
+    the box stays. Times without a zone are taken as UTC.
     """
     segments, problems = read_segments(content)
+    if (other := _no_bayplan(segments)) is not None:
+        whole = tuple(problem for problem in problems if not problem.segment)
+        return Read(BayPlan(), whole or (other,), ())
+    notes: list[Problem] = []
     header, groups, trailer = _parted(segments)
-    problems += _envelope(segments, header, trailer)
-    reader = _Header(problems)
+    problems += _envelope(segments, trailer, notes)
+    reader = _Header(problems, notes)
     for segment in header:
         reader.take(segment)
-    notes: list[Problem] = []
-    boxes = tuple(_without_clashes(groups, problems, notes))
-    plan = BayPlan(reader.ship, reader.ship_name, reader.voyage, reader.port, reader.next_port, reader.departs_at_ms, boxes)
+    boxes = tuple(_listed_once(groups, notes))
+    plan = BayPlan(
+        *(reader.ship, reader.ship_name, reader.voyage, reader.port, reader.next_port, reader.departs_at_ms, boxes, reader.call_sign)
+    )
     return Read(plan, tuple(sorted(problems, key=lambda one: one.segment)), tuple(sorted(notes, key=lambda one: one.segment)))
 
 
 def _parted(segments: list[Segment]) -> tuple[list[Segment], list[list[Segment]], list[Segment]]:
-    """The segments before the first stowage location, those of each location, and those after the last."""
+    """The segments before the first stowage location, those of each location, and those after the last. A container before any location is
+    a group of its own."""
     header: list[Segment] = []
     groups: list[list[Segment]] = []
     trailer: list[Segment] = []
     for segment in segments:
-        if segment.tag == "LOC" and segment.at(0) == STOWED:
+        if (segment.tag == "LOC" and segment.at(0) == STOWED) or (segment.tag == "EQD" and not groups):
             groups.append([segment])
         elif trailer or segment.tag in _ENDS:
             trailer.append(segment)
@@ -77,24 +85,29 @@ def _parted(segments: list[Segment]) -> tuple[list[Segment], list[list[Segment]]
     return header, groups, trailer
 
 
-def _envelope(segments: list[Segment], header: list[Segment], trailer: list[Segment]) -> Iterator[Problem]:
-    """Whether it is one BAPLIE message, whole."""
+def _no_bayplan(segments: list[Segment]) -> Problem | None:
+    """Why this is no BAPLIE message, if it is none; then nothing else need be told."""
+    start = next((segment for segment in segments if segment.tag.upper() == "UNH"), None)
+    if start is None:
+        return Problem(0, "", "it has no message header (UNH)", "give a BAPLIE file, from UNB or UNH on")
+    if start.tag != "UNH":
+        return start.wrong("EDIFACT's tags and codes are capitals, these are small letters", "get the file again as the program wrote it")
+    if (kind := start.at(1)) != "BAPLIE":
+        return start.wrong(f"this is a message {kind or 'of no type'}, not BAPLIE", "give the bay plan's own file")
+    return None
+
+
+def _envelope(segments: list[Segment], trailer: list[Segment], notes: list[Problem]) -> Iterator[Problem]:
+    """Whether it is one message, whole."""
     starts = [segment for segment in segments if segment.tag == "UNH"]
-    if not starts:
-        yield Problem(0, "", "it has no message header (UNH)", "give a BAPLIE file, from UNB or UNH on")
-        return
-    if (kind := starts[0].at(1)) != "BAPLIE":
-        yield starts[0].wrong(f"this is a message {kind or 'of no type'}, not BAPLIE", "give the bay plan's own file")
     for other in starts[1:]:
         yield other.wrong("a second message begins here", "give each message as a file of its own")
-    for stray in (segment for segment in header if segment.tag == "EQD"):
-        yield stray.wrong("a container before any stowage location", "put it after the LOC+147 with its slot")
     ends = [segment for segment in trailer if segment.tag == "UNT"]
     if not ends:
         yield Problem(segments[-1].number, segments[-1].text, "the message does not end (UNT)", "the file was cut off: get it again")
     elif len(starts) == 1 and (counted := ends[0].number - starts[0].number + 1) != _whole(ends[0].at(0)):
-        hint = f"get the file again; if it was changed by hand and is whole, write {counted}"
-        yield ends[0].wrong(f"the message has {counted} segments, and says {ends[0].at(0) or 'nothing'}", hint)
+        hint = "look whether the plan is whole; it is taken as it is"
+        notes.append(ends[0].wrong(f"the message has {counted} segments, and says {ends[0].at(0) or 'nothing'}", hint))
 
 
 def _whole(text: str) -> int | None:
@@ -106,7 +119,9 @@ class _Header:
     """What stands before the stowage locations."""
 
     problems: list[Problem]
+    notes: list[Problem]
     ship: str = ""
+    call_sign: str = ""
     ship_name: str = ""
     voyage: str = ""
     port: str = ""
@@ -128,15 +143,18 @@ class _Header:
                 self.next_port = self._place(segment)
             case "DTM", "133" | "136" as what:
                 if (at_ms := _time_ms(segment)) is None:
-                    self.problems.append(segment.wrong("this time does not read", "write it as YYYYMMDDHHMM:203 or with a zone, …UTC:303"))
+                    hint = "it is left out; write it as YYYYMMDDHHMM:203 or with a zone, …UTC:303"
+                    self.notes.append(segment.wrong("this time does not read", hint))
                 elif self._departs_by != DEPARTED:
                     self.departs_at_ms, self._departs_by = at_ms, what
 
     def _take_ship(self, segment: Segment) -> None:
         self.voyage = segment.at(1)
         for element in range(2, len(segment.elements)):
-            if is_imo(segment.at(element)):
-                self.ship = segment.at(element)
+            if is_imo(number := segment.at(element).upper().removeprefix("IMO").strip()):
+                self.ship = number
+            elif segment.at(element, 1) == CALL_SIGN:
+                self.call_sign = segment.at(element).upper()
             if segment.at(element, 3):
                 self.ship_name = segment.at(element, 3)[:NAME_CHARS_MAX]
 
@@ -144,7 +162,9 @@ class _Header:
         code = segment.at(1).upper()
         if is_locode(code):
             return code
-        self.problems.append(segment.wrong(f"{segment.at(1)!r} is no UN/LOCODE", "write the port's five characters, like SGSIN"))
+        self.notes.append(
+            segment.wrong(f"{segment.at(1)!r} is no UN/LOCODE", "it is left out; write the port's five characters, like SGSIN")
+        )
         return ""
 
 
@@ -170,26 +190,25 @@ def _time_ms(segment: Segment) -> int | None:
     return round(moment.timestamp() * 1000) if moment.year <= YEAR_MAX else None
 
 
-def _without_clashes(groups: list[list[Segment]], problems: list[Problem], notes: list[Problem]) -> Iterator[Stowed]:
-    """The boxes of all locations, each container once and each 20-foot place filled once: the first counts."""
+def _listed_once(groups: list[list[Segment]], notes: list[Problem]) -> Iterator[Stowed]:
+    """The boxes of all locations, each container once: the first counts. Two in one place are both kept."""
     known: dict[str, Segment] = {}
     filled: dict[Cell, tuple[str, Segment]] = {}
     for segments in groups:
-        location = Location(segments, problems, notes)
-        box = read_location(location)
+        box = read_location(Location(segments, notes))
         if box is None:
             continue
-        place, slot = segments[0], Slot.parse(box.slot)
+        place = segments[0]
         if (before := known.get(box.container)) is not None:
             told = f"{box.container} stands in {before.at(1)} already (segment {before.number})"
-            problems.append(place.wrong(told, "take one of the two out", one_box=True))
-            continue
-        if (taken := next((filled[cell] for cell in slot.cells if cell in filled), None)) is not None:
-            told = f"{box.container} stands where {taken[0]} stands (segment {taken[1].number})"
-            problems.append(place.wrong(told, "correct one of the two slots", one_box=True))
+            notes.append(place.wrong(told, "it is left out here: take one of the two out"))
             continue
         known[box.container] = place
-        filled |= dict.fromkeys(slot.cells, (box.container, place))
+        cells = Slot.parse(box.slot).cells if box.slot else ()
+        if (taken := next((filled[cell] for cell in cells if cell in filled), None)) is not None:
+            told = f"{box.container} stands where {taken[0]} stands (segment {taken[1].number})"
+            notes.append(place.wrong(told, "correct one of the two slots; both boxes are taken"))
+        filled |= {cell: (box.container, place) for cell in cells if cell not in filled}
         yield box
     notes += _over_nothing(filled)
 

@@ -26,6 +26,9 @@ SEGMENTS_MAX = 500_000
 """Maximum number of segments in a file: 20 for each of 24,000 boxes."""
 _USUAL = "UNA:+.? '"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_PADDING = " \t\x00\x1a"
+"""What programs leave around a file: blanks, NULs, and the end of a text of old (Ctrl-Z)."""
+_ENVELOPE = ("UNA", "UNB", "UNG", "UNH")
 _NO_RELEASE = "\x00"
 _SAYS_CHARSET_C = re.compile(rb"\s*(UNA.{6})?\s*UNB.UNOC", re.DOTALL)
 
@@ -51,16 +54,16 @@ class Segment:
         shown = whole if len(whole) <= TEXT_CHARS_MAX else f"{whole[:TEXT_CHARS_MAX]}…"
         return _printed(shown)
 
-    def wrong(self, problem: str, hint: str, *, one_box: bool = False) -> Problem:
+    def wrong(self, problem: str, hint: str) -> Problem:
         """A problem at this segment."""
-        return Problem(self.number, self.text, problem, hint, one_box)
+        return Problem(self.number, self.text, problem, hint)
 
 
 def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
     """All segments of a file, and what is wrong with its syntax. Never raises for what it contains.
 
     ISO 8859-1 where UNB says UNOC, else UTF-8 or, of what is none, ISO 8859-1. Line breaks anywhere mean nothing unless UNA makes them the
-    terminator; UNA's separators are honoured.
+    terminator; UNA's separators are honoured. What follows the end (UNZ), and begins no other message, is passed over.
     """
     if content.startswith(_UTF_16):
         hint = "save it as ISO 8859-1 or UTF-8, or get it again as the ship's program wrote it"
@@ -70,6 +73,8 @@ def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
     untagged = 0
     for piece in _pieces(text, characters):
         number = len(segments) + 1
+        if segments and segments[-1].tag == "UNZ" and not piece.lstrip(_PADDING).startswith(_ENVELOPE):
+            break
         parts = piece.count(characters.data_separator) + piece.count(characters.component_separator)
         untagged += piece[0] in (characters.data_separator, characters.component_separator)
         if parts > SEPARATORS_MAX or number > SEGMENTS_MAX or untagged > UNTAGGED_MAX:
@@ -107,7 +112,7 @@ def _advised(content: bytes) -> tuple[str, Characters]:
             characters.escape_character = _NO_RELEASE
     for line_break in {"\r", "\n"} - {characters.segment_terminator}:
         text = text.replace(line_break, "")
-    return text.strip(" \t"), characters
+    return text.strip(_PADDING), characters
 
 
 def _text(content: bytes) -> str:

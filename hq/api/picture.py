@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any
+
+from cargo.fixes import Fix, believed_fixes, fix_of, is_believed
 
 Fields = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -12,13 +15,17 @@ GREY = [128, 128, 128]
 
 
 def ship_drawn(row: Mapping[str, Any], track: Rows, now_at_ms: int) -> Fields:
-    """A ship as it is drawn: who she is, where Spark last had her, and the tail of her track up to there."""
+    """A ship as it is drawn: who it is, its last believed position up to where Spark is, and the tail of its track up to there."""
     value, body = row["value"] or {}, row["body"] or {}
     signals = body.get("signals", {})
+    drawn = tail(track, row["at_ms"])
+    last = Fix(round(drawn[-1][2]), drawn[-1][1], drawn[-1][0]) if drawn else None
+    fix = fix_of(body.get("position_at_ms") or row["at_ms"] or 0, row)
+    shown = fix if fix is not None and is_believed(last, None, fix) else last
     position = None
-    if row["latitude_deg"] is not None and row["longitude_deg"] is not None:
-        at_ms = body.get("position_at_ms") or row["at_ms"]
-        position = {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"], "at_ms": at_ms, "age_ms": now_at_ms - at_ms}
+    if shown is not None:
+        where = {"latitude_deg": shown.latitude_deg, "longitude_deg": shown.longitude_deg}
+        position = {**where, "at_ms": shown.at_ms, "age_ms": now_at_ms - shown.at_ms}
     named = ("name", "call_sign", "mmsi", "flag", "capacity_boxes")
     return {
         "imo": row["ship"],
@@ -27,18 +34,19 @@ def ship_drawn(row: Mapping[str, Any], track: Rows, now_at_ms: int) -> Fields:
         "speed_kn": signals.get("speed_kn", {}).get("value"),
         "course_deg": signals.get("course_deg", {}).get("value"),
         "roll_deg": signals.get("roll_deg", {}).get("value"),
-        "track": tail(track, row["at_ms"]),
+        "track": drawn,
     }
 
 
 def tail(track: Rows, until_at_ms: int | None) -> list[list[float]]:
-    """`[longitude, latitude, at_ms]` of the fixes up to `until_at_ms`, oldest first, so that a tail never runs ahead of its marker."""
-    fixes = [
-        [row["signals"]["longitude_deg"], row["signals"]["latitude_deg"], row["order_at_ms"]]
-        for row in track
-        if until_at_ms is not None and row["order_at_ms"] <= until_at_ms and {"longitude_deg", "latitude_deg"} <= row["signals"].keys()
-    ]
-    return fixes[::-1]
+    """`[longitude, latitude, at_ms]` of the believed fixes up to `until_at_ms`, oldest first: a tail never runs ahead of its marker.
+
+    `track`: newest first.
+    """
+    rows = [row for row in reversed(track) if until_at_ms is not None and row["order_at_ms"] <= until_at_ms]
+    fixes = [fix for row in rows if (fix := fix_of(row["order_at_ms"], row["signals"])) is not None]
+    believed = compress(fixes, believed_fixes(fixes))
+    return [[fix.longitude_deg, fix.latitude_deg, fix.at_ms] for fix in believed]
 
 
 def port_drawn(row: Mapping[str, Any]) -> Fields:

@@ -161,6 +161,15 @@ class Registrar:
             listed = [entry.value for entry in self._standing.values() if isinstance(entry.value, LoadList) and entry.value.ship == ship]
         return sorted(listed, key=lambda one: one.call)
 
+    def imo_of(self, call_sign: str) -> str:
+        """The IMO number of the ship of this call sign, as the registry stands now; empty where none, or more than one, has it. Raises
+        RetryLater when the log can not be read now."""
+        with self._lock:
+            self._catch_up()
+            ships = [entry.value for entry in self._standing.values() if isinstance(entry.value, Ship)]
+        found = [one.imo for one in ships if one.call_sign.upper() == call_sign.upper()]
+        return found[0] if len(found) == 1 else ""
+
     def ship(self, imo: str) -> Ship | None:
         """The ship as the registry stands now, or None. Raises RetryLater when the log can not be read now."""
         with self._lock:

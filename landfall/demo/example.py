@@ -6,7 +6,8 @@ from pathlib import Path
 
 import tomli_w
 
-from landfall.demo.fleet import SHIP_NODES, Fleet, Secrets, ship_settings
+from landfall.demo.fleet import SHIP_NODES, Fleet, ship_settings
+from landfall.demo.secrets import Secrets
 
 RATES_BIT_S = {"satellite": 128_000, "port": 8_000_000}
 """Rates of the example's links; the demo itself does not limit its links."""

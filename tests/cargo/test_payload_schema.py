@@ -17,6 +17,7 @@ from cargo.readings import AT_MS_MAX, OWN_FIELDS, read_payloads
 from cargo.signals import SIGNALS, Signal
 
 SCHEMA = Draft202012Validator(payload_schema())
+CASES = Path(__file__).parent / "cases" / "mqtt"
 FILE = Path(__file__).resolve().parents[2] / "docs" / "payload.schema.json"
 
 
@@ -81,6 +82,52 @@ def test_every_signal_is_bounded_as_intake_bounds_it(signal: Signal) -> None:
     for value in values:
         fields = {"device": "TRK-1", signal.name: value, "kept": 1}
         assert SCHEMA.is_valid(fields) == taken_whole(fields), value
+
+
+WHOLE = {
+    *("A-plain", "C-seconds", "C-micros", "C-zero", "C-isoZ", "C-isospace", "C-leap", "C-lower", "C-nanoz", "C-exp", "D-null", "D-allnull"),
+    *("E-iccid", "F-dup", "G-onlylat", "I-batch", "J-f", "K-emoji \U0001f4e6", " K-blank ", '=HYPERLINK("http://x")', "L-neg0"),
+    *("T1", "T2", "T3", "T4", "T5", "T6", "T7", "T11"),
+}
+"""The devices of the cases of which every field is taken."""
+
+
+@pytest.mark.parametrize("line", [line for name in ("payloads", "at_texts") for line in (CASES / f"{name}.jsonl").read_text().splitlines()])
+def test_schema_and_intake_agree_on_every_case(line: str) -> None:
+    readings = read_payloads([line.encode()])
+    whole = not readings.refusals and not readings.refused
+    assert whole == bool(WHOLE.intersection(readings.devices)), (readings.refusals, readings.refused)
+    if readings.devices and readings.devices[0] not in ("B-nan", "B-NaN", "B-inf"):  # those are no JSON
+        assert SCHEMA.is_valid(json.loads(line)) == whole
+
+
+LEAP_DAYS = [f"{year}-02-29T00:00:00Z" for year in range(1970, 2500)]
+ODD_TIMES = [
+    "2026-05-01T00:00:00Z\n",
+    "1970-01-01T00:00:00+00:00",
+    "1970-01-01T00:00:00.5+00:01",
+    "1970-01-02T00:00:00+23:59",
+    "9999-12-31T23:59:60-23:59",
+]
+
+
+@pytest.mark.parametrize("text", [*LEAP_DAYS, *ODD_TIMES])
+def test_schema_and_intake_agree_on_odd_days(text: str) -> None:
+    assert SCHEMA.is_valid({"device": "T", "at": text}) == taken_whole({"device": "T", "at": text})
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.from_regex(
+        r"\A[0-9]{4}-[0-1][0-9]-[0-3][0-9][Tt ][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,9})?([Zz]|[+-][0-2][0-9]:?[0-6][0-9])\Z"
+    )
+)
+def test_texts_like_times_are_read_as_python_reads_them(text: str) -> None:
+    fields = {"device": "T", "at": text}
+    assert SCHEMA.is_valid(fields) == taken_whole(fields)
+    at_ms = read_payloads([json.dumps(fields).encode()]).device_at_ms[0]
+    if at_ms is not None and text[17:19] != "60":
+        assert abs(at_ms - datetime.fromisoformat(text.upper()).timestamp() * 1_000) <= 0.51
 
 
 @pytest.mark.parametrize("content", [[], "text", 3, None, True])

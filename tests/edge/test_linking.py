@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from bench.credentials import allow_peers
+from cargo.heard import Value
 from cargo.registry import Entry, entry_body
-from edge.linking import Whereabouts, port_at
+from edge.linking import ShipPosition, Whereabouts, port_at
 from edge.settings import PortOfCall
 from streams.log import Append
 from streams.node.node import Node
@@ -45,6 +46,28 @@ def test_a_ship_on_the_edge_of_a_port_does_not_flap() -> None:
     assert port_at(ports, None, before="JPTYO") is None
     with pytest.raises(ValueError, match="UN/LOCODE"):
         tokyo(locode="Tokyo")
+
+
+async def test_one_bad_fix_at_the_berth_moves_the_ship_nowhere_and_none_erases_it(tmp_path: Path) -> None:
+    """Nor does a restart after it; two that agree are believed."""
+    node = Node(NodeSettings.model_validate({"node": NODE, "role": "ship", "identity": SHIP, "folder": tmp_path, "token": "own"}))
+    await node.start()
+    position, ports, minute = ShipPosition(SHIP), [tokyo()], 0
+
+    async def said(*place: float) -> str | None:
+        nonlocal minute
+        minute += 1
+        signals: dict[str, Value] = dict(zip(("latitude_deg", "longitude_deg"), place, strict=False)) or {"speed_kn": 0.0}
+        record = Record(f"{SHIP}.location", "GPS", START_MS + minute * 60_000, signals)
+        await node.append([Append("ships", to_batch([record]))])
+        assert position.look(node.log) == position.look(node.log), "what is looked at twice does not agree with itself"
+        assert ShipPosition(SHIP).look(node.log) == position.look(node.log), "a restart changes nothing"
+        found = port_at(ports, position.look(node.log), "JPTYO")
+        return found.locode if found else None
+
+    assert [await said(*place) for place in (TOKYO, TOKYO, (0.0, 0.0), AT_SEA, (), TOKYO, AT_SEA)] == ["JPTYO"] * 7
+    assert await said(*AT_SEA) is None
+    await node.stop()
 
 
 @asynccontextmanager
@@ -153,13 +176,13 @@ async def test_in_port_everything_travels_and_at_sea_only_what_is_dear(tmp_path:
             status = await asyncio.to_thread(process.status)
             assert status is not None
             assert (status["digests"]["wait"], status["digests"]["last"]["boxes"]) == (True, 1)
-            await asyncio.to_thread(publish_all, process.mqtt_port, [where(1, TOKYO)], process.tail)
+            await asyncio.to_thread(publish_all, process.mqtt_port, [where(600, TOKYO)], process.tail)
             await until(port, "containers", 1, process)
             await until(port, "ships", 2, process)
             status = await asyncio.to_thread(process.status)
             assert status is not None
             assert (status["port"], list(status["link"]["peers"])) == ("JPTYO", ["port-jptyo"])
-            await asyncio.to_thread(publish_all, process.mqtt_port, [where(2, AT_SEA)], process.tail)
+            await asyncio.to_thread(publish_all, process.mqtt_port, [where(1_200, AT_SEA)], process.tail)
             await until(hq, "ships", 3, process)
             assert (held(hq, "containers"), held(hq, "digests"), held(port, "digests")) == (0, 2, 2)
             assert await asyncio.to_thread(process.stop) == 0

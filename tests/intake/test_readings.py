@@ -34,8 +34,12 @@ def test_a_sparse_reading_is_kept_whole() -> None:
     [
         (b"", "no JSON"),
         (b"{", "no JSON"),
-        (b'{"device": "T", "at": 1, "return_c": NaN}', "no JSON"),
-        (b'{"device": "T", "at": 1, "return_c": 1e999}', "no JSON"),
+        (b'{"device": "T", "at": 1, "return_c": nan', "no JSON"),
+        (b'{"device": "T", nan: 1}', "no JSON"),
+        (b'{"device": nan, "at": 1}', "no device"),
+        (b'{"device": "T", "return_c": nan, "x": ' + b"[" * 1_020 + b"]" * 1_020 + b"}", "no JSON"),
+        (b"[]", "0 readings"),
+        (b"[" + b",".join([b'{"device": "T"}'] * 1_001) + b"]", "1,001 readings"),
         (b"\xff\xfe", "no JSON"),
         (b"[" * 3_000 + b"]" * 3_000, "no JSON"),
         (b"[1, 2]", "not an object"),
@@ -103,6 +107,66 @@ def test_a_reading_that_says_nothing_but_that_it_is_there_is_kept() -> None:
 
 def test_unknown_fields_stay_as_they_came() -> None:
     assert read(seal="SL-9", nested={"a": [1, None]}).unknown == {0: {"seal": "SL-9", "nested": {"a": [1, None]}}}
+
+
+@pytest.mark.parametrize("spelling", ["nan", "NaN", "NAN", "-nan", "Infinity", "-Infinity", "inf", "1e999", "-1e999", "9" * 400])
+def test_a_number_that_json_has_not_costs_its_field_alone(spelling: str) -> None:
+    payload = f'{{"device": "nan", "at": {AT}, "return_c": {spelling}, "supply_c": 3.9, "gateway": {spelling}, "note": [1, {spelling}]}}'
+    readings = read_payloads([payload.encode()])
+    assert values(readings) == {"supply_c": 3.9}
+    assert (readings.devices, readings.device_at_ms, readings.unknown) == (["nan"], [AT], {})
+    assert readings.refused == {0: {"return_c": spelling, "gateway": spelling, "note": f'[1,"{spelling}"]'}}
+    assert read(**readings.refused[0], supply_c=1).rows == [0], "what is refused can be written down"
+
+
+@pytest.mark.parametrize("payload", [b"\xef\xbb\xbf%s", b"%s\0", b"%s\0\0 \r\n", b" \t%s "])
+def test_what_stands_around_a_payload_costs_nothing(payload: bytes) -> None:
+    readings = read_payloads([payload % b'{"device": "T", "return_c": 4.2}'])
+    assert (values(readings), readings.refused, readings.refusals) == ({"return_c": 4.2}, {}, {})
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, 89441234567890123457, -(10**25), 10**300])
+def test_whole_numbers_keep_their_digits(number: int) -> None:
+    fields = {"iccid": number, "cards": [{"iccid": number}], "return_c": number, "supply_c": 4.0}
+    kept = {"iccid": number, "cards": [{"iccid": number}]}
+    for payload in (json.dumps({"device": "T"} | fields), json.dumps([{"device": "T"} | fields])):
+        readings = read_payloads([payload.encode()])
+        assert (readings.unknown, readings.refused) == ({0: kept}, {0: {"return_c": number}})
+        assert json.dumps(readings.unknown[0]) == json.dumps(kept), "whole numbers, no floats"
+
+
+def test_a_list_is_as_many_readings() -> None:
+    good = [{"device": "T", "at": AT + n, "return_c": n / 100, "seal": 10**20 + n} for n in range(1_000)]
+    mixed = [{"device": "A"}, {"return_c": 1}, {"device": "B", "return_c": 999}, 7, {"device": "C", "return_c": 2, "power_on": 3}]
+    readings = read_payloads([b'{"device": "one"}', json.dumps(good).encode(), json.dumps(mixed).encode(), b'{"device": "last"}'])
+    assert readings.rows == [0, *[1] * 1_000, 2, 2, 3]
+    assert readings.devices == ["one", *["T"] * 1_000, "A", "C", "last"]
+    assert readings.signals["return_c"].to_pylist() == [None, *(n / 100 for n in range(1_000)), None, 2.0, None]
+    assert readings.unknown == {1 + n: {"seal": 10**20 + n} for n in range(1_000)}
+    assert readings.refused == {1_002: {"power_on": 3}}
+    assert {number: one.reason for number, one in readings.refusals.items()} == {2: "reading 2 of 5: it names no device"}
+
+
+def test_exactly_nought_is_no_position() -> None:
+    payloads = [
+        json.dumps({"device": "T", "return_c": 4, "latitude_deg": a, "longitude_deg": b}) for a, b in ((0, 0), (0, 9.5), (-0.0, 0.0))
+    ]
+    readings = read_payloads([one.encode() for one in payloads])
+    assert readings.refused == {row: {"latitude_deg": 0.0, "longitude_deg": 0.0} for row in (0, 2)}
+    assert readings.signals["longitude_deg"].to_pylist() == [None, 9.5, None]
+
+
+def test_a_bearing_of_360_degrees_is_nought() -> None:
+    readings = read(course_deg=360.0, heading_deg=360)
+    assert (values(readings), readings.refused) == ({"course_deg": 0.0, "heading_deg": 0.0}, {})
+
+
+@pytest.mark.parametrize(
+    "hostile", [b'"' + b'\\"' * 500_000, b"1" * 10**6, b"-" * 10**6, b"nan" * 300_000, b"1e" * 500_000, b'"' * (10**6 + 1)]
+)
+def test_no_bytes_take_longer_than_their_length_says(hostile: bytes) -> None:
+    """A search that begins again at each byte would take minutes."""
+    assert read_payloads([hostile]).refusals[0].outcome == "malformed"
 
 
 @pytest.mark.parametrize("written", ["2026-05-01T00:00:00Z", "2026-05-01T09:00:00+09:00", "2026-05-01T00:00:00.000Z", float(AT)])

@@ -14,7 +14,9 @@ from cargo.baplie.reading import read_bayplan
 from cargo.baplie.writing import write_bayplan
 from cargo.identifiers import make_container, make_imo
 from cargo.registry import Dangerous, LoadList, Stowed, parse_entry
+from cargo.slots import Slot
 from landfall.bayplantools import next_call, summary
+from landfall.headquarters import answer_of, headquarters
 from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.files import FileLogReader
@@ -22,6 +24,7 @@ from streams.words import Position
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called
+from tests.node.process import wait
 
 NOW_MS = 1_777_593_600_000
 HOUR_MS = 3_600_000
@@ -83,25 +86,46 @@ def test_what_is_exported_is_imported_the_same(at: tuple[str, ...], tmp_path: Pa
     assert "no load list of ship 9999999" in called("bayplan", "export", "9999999", out, *at).stderr
 
 
-def test_every_problem_is_told_at_once_and_nothing_is_written(at: tuple[str, ...], tmp_path: Path) -> None:
+def test_what_is_wrong_with_boxes_is_told_and_costs_no_box(at: tuple[str, ...], tmp_path: Path) -> None:
     plan = tmp_path / "bad.edi"
     content = write_bayplan(AFTER, "2", NOW_MS).replace(b"0330106", b"03301xx").replace(NUMBERS[3].encode(), b"MSKU0000000")
     plan.write_bytes(content.replace(b"22G1", b"22", 1))
     done = called("bayplan", "import", plan, *at)
     told = " ".join(done.stderr.split())
     assert done.returncode == 2
-    assert all(word in told for word in ("3 problems in", "segment 7 (LOC+147+03301xx::5)", "'22' is no size/type code", "MSKU0000000"))
-    assert "--leave-out-bad" in told
-    done = called("bayplan", "import", plan, "--leave-out-bad", *at)
-    told = " ".join(done.stderr.split())
-    assert done.returncode == 2
     assert all(word in told for word in ("--ship", "--port", "--departs")), "all that is missing is asked for at once"
+    assert all(word in told for word in ("segment 7 (LOC+147+03301xx::5)", "'22' is no size/type code", "MSKU0000000"))
     assert load_lists(tmp_path) == []
-    where = ("--ship", IMO, "--port", "SGSIN", "--departs", "2026-05-08T08:00+08:00")
-    done = called("bayplan", "import", plan, "--leave-out-bad", *where, *at)
+    done = called("bayplan", "import", plan, "--ship", IMO, "--port", "SGSIN", "--departs", "2026-05-08T08:00+08:00", *at)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("left out:") == 3
-    assert [box.container for box in load_lists(tmp_path)[0].aboard] == [NUMBERS[2]]
+    boxes = [(box.container, box.slot, box.size_type) for box in load_lists(tmp_path)[0].aboard]
+    assert boxes == [(NUMBERS[1], "", ""), (NUMBERS[2], "0350106", "22G1"), ("MSKU0000000", "0340484", "45G1")]
+
+
+def test_a_call_sign_names_the_ship_through_the_registry(at: tuple[str, ...], tmp_path: Path) -> None:
+    plan = tmp_path / "plan.edi"
+    plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS).replace(f"{IMO}:146:11".encode(), b"9V1234:103:"))
+    done = called("bayplan", "import", plan, *at)
+    assert (done.returncode, "call sign 9V1234 is in no entry" in " ".join(done.stderr.split())) == (2, True)
+    fields = {"imo": IMO, "name": "Big Blue One", "call_sign": "9V1234", "mmsi": "563012345", "flag": "SG", "capacity_boxes": 2000}
+    body = {"entries": [{"type": "ship", "id": IMO, "value": fields}]}
+    with headquarters(at[1], "cleo", PASSWORD) as client:
+        answer_of(client, "POST", "/api/registry", json=body)
+
+    def is_listed() -> bool:
+        return called("bayplan", "import", plan, *at).returncode == 0
+
+    wait(is_listed)
+    assert [one.ship for one in load_lists(tmp_path)] == [IMO]
+
+
+def test_of_many_notes_twenty_are_shown_and_counted(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.edi"
+    boxes = tuple(Stowed(f"LOOSE-{n}", str(Slot(2 * n + 1, 0, 82)), "22G1", "JPTYO", "SGSIN") for n in range(30))
+    plan.write_bytes(write_bayplan(replace(PLAN, boxes=boxes), "2", NOW_MS))
+    done = called("bayplan", "check", plan)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
+    assert (done.returncode, len(lines), lines[-1]) == (0, 21, "note: 10 more, 30 in all")
 
 
 def test_a_plan_without_a_box_is_taken_when_it_is_said_to_be_empty(at: tuple[str, ...], tmp_path: Path) -> None:

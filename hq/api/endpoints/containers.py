@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from sqlalchemy import select
+from sqlalchemy import or_, select
 
 from cargo.identifiers import check_container, compact_container
 from cargo.registry import AT_MS_MAX
@@ -37,7 +37,8 @@ def containers(
         own = (look.sight.booked(booking) if booking.strip() else look.sight.containers()).subquery()
         asked = select(own).where(*beyond([own.c.number], key)).order_by(own.c.number).limit(limit + 1)
         if begins := compact_container(q):
-            asked = asked.where(own.c.number.startswith(begins, autoescape=True))
+            written, compacted = (own.c.number.startswith(one, autoescape=True) for one in (q.strip(), begins))
+            asked = asked.where(or_(written, compacted))
         if place:
             kind, _, identity = place.partition("/")
             asked = asked.where(own.c.place_kind == kind, own.c.place_id == identity)
@@ -127,12 +128,12 @@ def check(ask: Asking, number: str) -> dict[str, Any]:
 
 
 def _own(look: Look, number: str) -> dict[str, Any]:
-    """The viewer's container of this number, however it is written. Raises the one 404."""
+    """The viewer's container of this number, as it is written, else compacted. Raises the one 404."""
     own = look.sight.containers().subquery()
-    rows = look.rows(select(own).where(own.c.number == compact_container(number)))
+    rows = look.rows(select(own).where(own.c.number.in_({number, compact_container(number)})))
     if not rows:
         raise unknown_container()
-    return rows[0]
+    return next((row for row in rows if row["number"] == number), rows[0])
 
 
 def _signed(look: Look, rows: Iterable[Fields]) -> dict[tuple[str, str], Until | None]:

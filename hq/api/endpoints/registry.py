@@ -101,10 +101,11 @@ def streams(ask: Asking) -> dict[str, Any]:
 @router.get("/registry/load_lists/{ship}")
 def load_lists(ask: Asking, ship: str, call: Annotated[int | None, Query(ge=0, le=COUNT_MAX)] = None) -> dict[str, Any]:
     """A ship's calls, and the load list of one of them (the last, unless `call` says which), as the registry has them now: a bay plan
-    written a moment ago is there.
+    written a moment ago is there. `ship`: its IMO number, or a call sign that one ship has.
     """
     ask.need(Right.SEE_PORTS)
     registrar = ask.services.registrar
+    ship = registrar.imo_of(ship) or ship
     lists = registrar.load_lists(ship)
     wanted = [one for one in lists if call is None or one.call == call]
     if call is not None and not wanted:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from sqlalchemy import select
 
 from cargo.drift import HOUR_MS, HOURS_MAX, PARTICLES_MAX, Fix, LossSegment, segment_along
+from cargo.fixes import with_believed_positions
 from cargo.forecast import CURRENT_MS_MAX, WIND_MS_MAX, Forecast, Weather
 from cargo.geo import is_position
 from cargo.searcharea import Search, search_area
@@ -87,8 +88,8 @@ def _segment(look: Look, incident_id: str) -> tuple[LossSegment, str]:
     end = min(max(start, end), start + FELL_WITHIN_MS)
     track = look.sight.track(row["ship"]).subquery()
     near = track.c.order_at_ms.between(start - FIXES_WITHIN_MS, end + FIXES_WITHIN_MS)
-    signals = [(one["order_at_ms"], one["signals"] or {}) for one in look.rows(select(track).where(near))]
-    there = [(at, one) for at, one in signals if is_position(one.get("latitude_deg"), one.get("longitude_deg"))]
+    signals = [(one["order_at_ms"], one["signals"] or {}) for one in look.rows(select(track).where(near).order_by(track.c.order_at_ms))]
+    there = [(at, one) for at, one in with_believed_positions(signals) if is_position(one.get("latitude_deg"), one.get("longitude_deg"))]
     fixes = [Fix(at, one["latitude_deg"], one["longitude_deg"]) for at, one in there]
     if not fixes and row["latitude_deg"] is not None:
         fixes = [Fix(start, row["latitude_deg"], row["longitude_deg"])]
