@@ -38,6 +38,7 @@ STEP = 4
 """Block sizes are measured at 1, 4, 16, … records; between them bytes a record go along the logarithm."""
 TRIES_MAX = 4
 _NUMBER = 1_000
+_AT_MS = 1_777_593_600_000
 """A transfer's number, as it stands in the midst of a session."""
 
 BlockBytes = Callable[[int], float]
@@ -101,7 +102,7 @@ class Carrier:
 
     def idle_bytes_s(self, pace: Pace) -> float:
         """What each second of a session takes when there is nothing to say: both ends ask whether the other is there."""
-        asked = sum(self.said(message, ashore) for message in (Ping(_NUMBER), Pong(_NUMBER)) for ashore in (False, True))
+        asked = sum(self.said(message, ashore) for message in (Ping(_NUMBER, _AT_MS), Pong(_NUMBER)) for ashore in (False, True))
         return asked / pace.ping_every_s
 
     def meeting(self, policy: LinkPolicy, origin: Origin, streams: list[str]) -> int:
@@ -109,9 +110,9 @@ class Carrier:
         bytes_ = 0
         for ashore in (False, True):
             who = (origin.node, "ship", "9000000", origin.generation)
-            hello = Hello(PROTOCOL, PROTOCOL, *who, list(policy.streams), [], bytes(NONCE_BYTES), [bytes(PUBLIC_BYTES)])
+            hello = Hello(PROTOCOL, PROTOCOL, *who, list(policy.streams), [], bytes(NONCE_BYTES), [bytes(PUBLIC_BYTES)], _AT_MS)
             summary = OriginSummary(origin.node, origin.generation, 1 << 20, 1 << 20, [], [])
-            said: list[Message] = [hello, Ping(1), Pong(1), Digests([(stream, bytes(8)) for stream in streams], last=True)]
+            said: list[Message] = [hello, Ping(1, _AT_MS), Pong(1), Digests([(stream, bytes(8)) for stream in streams], last=True)]
             said += [Summary(stream, [summary], last=True) for stream in streams]
             said += [] if ashore else [Track(number, stream, origin.node, origin.generation) for number, stream in enumerate(streams)]
             bytes_ += sum(self.said(message, ashore) for message in said)

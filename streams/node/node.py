@@ -351,7 +351,7 @@ class Node:
         store.introduced = lambda node, shown: introductions.heard(node, shown, keyring.of)
         ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
         roles, signed = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of)
-        exchange = Exchange(settings.me(), store.withheld, roles, ships, signed.end_where_known, keys)
+        exchange = Exchange(settings.me(), store.withheld, roles, ships, signed.end_where_known, keys, self.retaining.clock_check)
         store.withheld.changed = exchange.changed
         purses = Purses(settings.folder, settings.links, self._wall.now_ms, settings.node, settings.companions())
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from streams.clock import Clock
+from streams.clockcheck import ClockCheck
 from streams.definitions import Definition, Definitions, Retention, is_home, stream_of, terms_of
 from streams.derived import DERIVED, parent_of
 from streams.errors import LandfallError, RetryLater, Unreadable
@@ -40,10 +41,11 @@ def nothing_kept_whole(stream: str, since_ms: int, until_ms: int) -> Mapping[str
 
 
 class Retaining:
-    """`run` it as background work. `excursions`: the times whose readings thinning keeps whole."""
+    """`run` it as background work. `excursions`: the times whose readings thinning keeps whole. `clock_check`: the clock of age."""
 
     def __init__(self, settings: NodeSettings, definitions: Definitions, clock: Clock, metrics: Metrics, report: Report) -> None:
         self._settings, self._definitions, self._clock = settings, definitions, clock
+        self.clock_check = ClockCheck(clock)
         self._metrics, self._report = metrics, report
         self._reserve = Reserve(settings.folder / "reserve", settings.reserve_bytes)
         self._again = asyncio.Event()
@@ -216,6 +218,9 @@ class Retaining:
         return [at_home.append_to(stream, about)]
 
     def _drop(self, log: Log) -> None:
+        now_ms = self.clock_check.confirmed_ms()
+        if self.clock_check.contradicted():
+            self._tell_problem("this node's clock is more than a day away from those of its peers", "nothing is dropped by age")
         for stream, definition in self._kept_for_a_while(log):
             own = self._definitions.kept_here(stream) is not None
             alone = self._settings.role == "customer" or is_home(self._settings.me(), definition)  # nobody is waited for
@@ -226,7 +231,7 @@ class Retaining:
                 continue
             ledger = log.ledger(stream)
             spans = {origin: list(log.spans(stream, origin)) for origin in ledger}
-            plan = plan_floors(spans, definition.retention, self._clock.now_ms(), at_home.position)
+            plan = plan_floors(spans, definition.retention, now_ms, at_home.position)
             starts = {origin: (floor, plan.why[origin]) for origin, floor in plan.floors.items()}
             for origin, floor in at_home.floors.items() if not own else ():
                 if floor > starts.get(origin, (0, ""))[0]:

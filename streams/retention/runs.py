@@ -14,6 +14,8 @@ from streams.words import Origin, Position
 RUN = 4_096
 """Offsets of one run, counted from 0: what is dropped, thinned and chained as a whole."""
 DAY_MS = 86_400_000
+AGED_MS_MAX = DAY_MS
+"""Most that age drops at once: what is of this time after the oldest record that may go, ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +52,25 @@ def runs_of(origin: Origin, spans: Iterable[Span], end: int) -> Iterator[Run]:
     return (run for first, run in sorted(found.items()) if run.end <= end)
 
 
-def plan_floors(spans: Mapping[Origin, list[Span]], retention: Retention, now_ms: int, at_home: Position) -> Plan:
-    """The floors of one stream at fleet time `now_ms`: whole runs, the oldest first, none beyond `at_home` (what the home has durably)."""
+def plan_floors(spans: Mapping[Origin, list[Span]], retention: Retention, now_ms: int | None, at_home: Position) -> Plan:
+    """The floors of one stream at fleet time `now_ms`: whole runs, the oldest first, none beyond `at_home` (what the home has durably).
+
+    Age drops AGED_MS_MAX of records at most, and nothing where `now_ms` is None: the clock is not confirmed. Bytes ask no clock.
+    """
     held_bytes = sum(span.stored_bytes for of_one in spans.values() for span in of_one)
     queues = {origin: list(runs_of(origin, of_one, at_home[origin])) for origin, of_one in spans.items()}
     oldest: list[tuple[int, Origin, int]] = []
     for origin, runs in queues.items():
         if runs:
             heappush(oldest, (runs[0].order_last_ms, origin, 0))
+    until_ms: float | None = None
+    if oldest and now_ms is not None and retention.age_days is not None:
+        until_ms = min(now_ms - retention.age_days * DAY_MS, oldest[0][0] + AGED_MS_MAX)
     floors: dict[Origin, int] = {}
     why: dict[Origin, str] = {}
     while oldest:
         order_last_ms, origin, at = heappop(oldest)
-        too_old = retention.age_days is not None and order_last_ms < now_ms - retention.age_days * DAY_MS
+        too_old = until_ms is not None and order_last_ms < until_ms
         too_many = retention.bytes is not None and held_bytes > retention.bytes
         if too_old or too_many:
             run = queues[origin][at]

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
+from streams.clock import StillClock
+from streams.clockcheck import ClockCheck
 from streams.derived import HEADS
 from streams.ledger import GoneReason, Ledger, OriginLedger
 from streams.policy import Peer, Role
@@ -136,14 +138,16 @@ class Exchange:
         ships: Mapping[str, str] = MappingProxyType({}),
         signed_end: Callable[[Key], int | None] = _unknown,
         keys: Sequence[bytes] = (),
+        clock_check: ClockCheck | None = None,
     ) -> None:
         """`roles`: what each known node is; `ships`: the IMO number of each known node of a ship. `signed_end`: one past the last offset
         that its origin has signed, as far as it is here; None where that origin's key is not known, or it never signs this. `keys`: the
-        public keys that this node signs with, the present one first.
+        public keys that this node signs with, the present one first. `clock_check`: receives the peers' times; None: no time is reported.
         """
         self.me, self.signed_end, self.keys_shown = me, signed_end, list(keys[:KEYS_MAX])
         self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
+        self.clock_check = clock_check or ClockCheck(StillClock(0))
         self._came: dict[str, set[str]] = {}
         self.partials, self.promises, self.allowances = Partials(), Promises(), Allowances()
         self._log = log

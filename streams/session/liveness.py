@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from streams.policy import Pace
 from streams.session.messages import Ping, Pong
 
@@ -11,10 +13,11 @@ _SMOOTHING = 0.2
 
 
 class Liveness:
-    """Times of one session, in monotone seconds."""
+    """Times of one session, in monotone seconds. `at_ms`: the time to report with each ping, UTC ms."""
 
-    def __init__(self, pace: Pace, now_s: float) -> None:
+    def __init__(self, pace: Pace, now_s: float, at_ms: Callable[[], int]) -> None:
         self._pace = pace
+        self._at_ms = at_ms
         self._heard_at_s = now_s
         self._pinged_at_s = now_s
         self._stamp = 0
@@ -34,7 +37,7 @@ class Liveness:
         """A ping before it is due: at the start, to learn the link's round trip."""
         self._pinged_at_s = now_s
         self._stamp += 1
-        return Ping(self._stamp)
+        return Ping(self._stamp, self._at_ms())
 
     def pong(self, pong: Pong, now_s: float) -> None:
         """The peer's answer: one more measure of the round trip."""

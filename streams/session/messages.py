@@ -44,7 +44,8 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     """Who speaks: the protocol versions it knows, its node, role and identity, its log's generation, the streams it lets the link carry.
 
     `answers`: what the other has asked it to say here as the link was opened, so that no Hello counts on another link. `keys`: the public
-    keys that it signs with, the present one first, and those it signed with before; of a release that tells none, none.
+    keys that it signs with, the present one first, and those it signed with before; of a release that tells none, none. `at_ms`: the
+    speaker's time, UTC ms; 0 from a release that does not report it.
     """
 
     protocol: Number
@@ -57,6 +58,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     partials: Annotated[list[PartialBlock], Meta(max_length=PARTIALS_MAX)]
     answers: Nonce
     keys: Annotated[list[PublicKey], Meta(max_length=KEYS_MAX)] = []
+    at_ms: Offset = 0
 
 
 class PartialBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -184,9 +186,10 @@ class Reject(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=14):
 
 
 class Ping(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=15):
-    """Are you there? `stamp` comes back in Pong."""
+    """Are you there? `stamp` comes back in Pong. `at_ms`: the speaker's time, UTC ms; 0 from a release that does not report it."""
 
     stamp: Offset
+    at_ms: Offset = 0
 
 
 class Pong(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=16):

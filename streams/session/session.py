@@ -52,7 +52,7 @@ class Session:
         self._effects: deque[Effect] = deque()
         self._announcer = Announcer()
         self._sender = Sender(terms.me.node, exchange.held, self._announcer.number, terms.lane)
-        self._liveness = Liveness(terms.link.pace, now_s())
+        self._liveness = Liveness(terms.link.pace, now_s(), exchange.clock_check.now_ms)
         self._meeting = Meeting(exchange, terms)
         self._hearsay = Hearsay(exchange, terms.other, self._effects.append)
         own = (self._announcer, self._sender, self._meeting, self._liveness)
@@ -193,7 +193,8 @@ class Session:
         partials = exchange.partials.messages(terms.incoming)
         me = terms.me
         who = (me.node, me.role, me.identity, exchange.origin.generation)
-        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, terms.nonces.theirs, exchange.keys_shown)
+        at_ms, asked = exchange.clock_check.now_ms(), terms.nonces.theirs
+        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, asked, exchange.keys_shown, at_ms)
         self._announcer.say(hello, *self._meeting.digests(), *self._meeting.ahead, self._liveness.ping_now(self._now_s()))
         exchange.join(self._news)
         self._news.neighbours_changed()
@@ -220,6 +221,7 @@ class Session:
             case m.Track():
                 self._heard_track(message)
             case m.Ping():
+                self._exchange.clock_check.heard(self.peer.node, message.at_ms)
                 self._announcer.say(m.Pong(message.stamp))
             case m.Pong():
                 self._liveness.pong(message, self._now_s())
@@ -263,6 +265,7 @@ class Session:
                 hint="make the node's own settings and those of its peers agree",
             )
         self.greeted, self._shown_keys = True, tuple(hello.keys)
+        self._exchange.clock_check.heard(known.node, hello.at_ms)
         self._exchange.roles.setdefault(known.node, known.role)
         self._terms = self._news.terms = replace(self._terms, carried=tuple(hello.carries))
         self._receiver.terms = self._terms

@@ -14,7 +14,7 @@ from streams.logs.files import FileLog
 from streams.node.node import Node
 from streams.ranges import Range
 from streams.records import Record, to_batch
-from streams.retention.runs import RUN
+from streams.retention.runs import DAY_MS, RUN
 from streams.retention.spending import stored_bytes
 from streams.session import messages as m
 from streams.words import Origin
@@ -57,6 +57,29 @@ async def test_age_waits_for_the_home_which_a_port_hears_of_and_a_ship_through_w
     await until(lambda: held(tokyo, "containers", here) == (2 * RUN, 10))
     await until(lambda: held(ship, "containers", here) == (2 * RUN, 10))
     for node in (ship, tokyo, hq):
+        await node.stop()
+
+
+async def test_a_clock_years_ahead_of_its_peers_drops_nothing_by_age_and_is_reported(tmp_path: Path) -> None:
+    clock = Calendar(WallClock().now_ms())
+    wrong = Calendar(clock.at_ms)
+    hq, tokyo = await started("hq", tmp_path, wrong), await started("tokyo", tmp_path, clock)
+    await tokyo.append([readings(0, 2 * RUN + 10)])
+    here = tokyo.log.origin
+    await define(hq, "containers", 1, retention={"age_days": 60})
+    wrong.at_ms += 3_650 * DAY_MS
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    await until(lambda: hq.log.position("containers") == tokyo.log.position("containers"))
+    await until(lambda: "nothing is dropped by age" in "".join(bodies(hq, "exceptions")))
+    rounds = hq.metrics.body(0, 0)["counts"]["retention_rounds"]
+    await until(lambda: hq.metrics.body(0, 0)["counts"]["retention_rounds"] > rounds + 2)
+    assert (held(hq, "containers", here), held(tokyo, "containers", here)) == ((0, 2 * RUN + 10),) * 2
+    wrong.at_ms = clock.at_ms = clock.at_ms + 100 * DAY_MS
+    tokyo.link([])
+    await until(lambda: not tokyo.links.status())
+    tokyo.link([address("tokyo", "hq", hq.url)])
+    await until(lambda: held(tokyo, "containers", here) == (2 * RUN, 10))
+    for node in (tokyo, hq):
         await node.stop()
 
 

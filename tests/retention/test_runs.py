@@ -25,15 +25,42 @@ def spans(runs: int, first_day: int, bytes_: int = 100, pieces: int = 2) -> list
     ]
 
 
+def aged(days: float, now_ms: int | None = NOW_MS, at_home: Position = HOME_HAS_ALL) -> list[int]:
+    """The floors to which age raises ten runs of a day each, a look after another, until it drops nothing more."""
+    floors, held = [0], spans(10, 10)
+    while floor := plan_floors({A: held}, Retention(age_days=days), now_ms, at_home).floors.get(A):
+        floors.append(floor)
+        held = [span for span in held if span.first >= floor]
+    return floors[1:]
+
+
 def test_age_drops_whole_runs_and_no_younger_one() -> None:
-    plan = plan_floors({A: spans(10, 10)}, Retention(age_days=3.5), NOW_MS, HOME_HAS_ALL)
-    assert (plan.floors, plan.over_bytes) == ({A: 6 * RUN}, 0)
+    assert aged(3.5)[-1] == 6 * RUN
     assert plan_floors({A: spans(10, 10)}, Retention(), NOW_MS, HOME_HAS_ALL).floors == {}
+
+
+def test_age_drops_no_more_than_a_days_worth_at_a_look() -> None:
+    ten_years = 3_650 * DAY_MS
+    assert aged(3.5) == [at * RUN for at in range(1, 7)]
+    plan = plan_floors({A: spans(10, 10)}, Retention(age_days=60), NOW_MS + ten_years, HOME_HAS_ALL)
+    assert plan.floors == {A: RUN}, "a clock that is years ahead costs a day's worth"
+
+
+def test_age_drops_nothing_without_a_confirmed_clock_and_bytes_ask_for_none() -> None:
+    assert aged(1, now_ms=None) == []
+    plan = plan_floors({A: spans(10, 10)}, Retention(age_days=1, bytes=500), None, HOME_HAS_ALL)
+    assert (plan.floors, plan.why) == ({A: 5 * RUN}, {A: "bytes"})
+
+
+def test_a_run_that_the_home_lacks_holds_up_no_other_origin() -> None:
+    held = {A: spans(10, 40), B: spans(10, 10)}
+    plan = plan_floors(held, Retention(age_days=3), NOW_MS, Position({A: 0, B: 1 << 40}))
+    assert plan.floors == {B: RUN}
 
 
 def test_what_the_home_lacks_stays_however_old() -> None:
     at_home = Position({A: 2 * RUN + RUN // 2})
-    assert plan_floors({A: spans(10, 10)}, Retention(age_days=1), NOW_MS, at_home).floors == {A: 2 * RUN}
+    assert aged(1, at_home=at_home)[-1] == 2 * RUN
     plan = plan_floors({A: spans(10, 10)}, Retention(bytes=100), NOW_MS, at_home)
     assert (plan.floors, plan.over_bytes) == ({A: 2 * RUN}, 700), "and it is told by how much the limit is passed"
 
@@ -45,7 +72,9 @@ def test_bytes_drop_the_oldest_of_all_origins_first() -> None:
 
 def test_the_run_that_is_still_growing_stays() -> None:
     growing = [*spans(2, 30), Span(2 * RUN, 2 * RUN + 5, 0, 1, 10)]
-    assert plan_floors({A: growing}, Retention(age_days=1), NOW_MS, Position({A: 2 * RUN + 5})).floors == {A: 2 * RUN}
+    assert plan_floors({A: growing}, Retention(bytes=1), NOW_MS, Position({A: 2 * RUN + 5})).floors == {A: 2 * RUN}
+    plan = plan_floors({A: growing[-1:]}, Retention(age_days=1), NOW_MS, Position({A: 2 * RUN + 5}))
+    assert plan.floors == {}
 
 
 @given(st.lists(st.integers(1, 3 * RUN), min_size=1, max_size=12), st.integers(0, 20 * RUN))

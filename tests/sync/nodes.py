@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streams.budget import Budget, Leased, Purse
+from streams.clockcheck import ClockCheck
 from streams.definitions import Definitions
 from streams.derived import HEADS
 from streams.errors import RetryLater
@@ -84,7 +85,7 @@ class Node:
         self.disk.full = full
         roles: dict[str, Role] = {name: node.me.role for name, node in self.fleet.nodes.items()}
         self.withheld = Withheld(self.log, self.fleet.clock.monotonic_s, lambda *_, **__: None)
-        self.exchange = Exchange(self.me, self.withheld, roles)
+        self.exchange = Exchange(self.me, self.withheld, roles, clock_check=ClockCheck(self.fleet.clock))
         self.withheld.changed = self.ledgers_changed
         for node in self.fleet.nodes.values():
             node.exchange.roles[self.me.node] = self.me.role
