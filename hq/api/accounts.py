@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
 from argon2 import PasswordHasher
-from argon2.exceptions import VerifyMismatchError
 
 from cargo.identifiers import is_imo
 from streams.errors import Misuse
@@ -20,7 +18,6 @@ ROLES: tuple[Role, ...] = get_args(Role)
 USERNAME_CHARS_MAX = 100
 PASSWORD_CHARS_MIN = 8
 PASSWORD_CHARS_MAX = 200
-HASHING_AT_ONCE_MAX = 2
 HASH_PASSES = 2
 HASH_KIB = 19_456
 """Argon2id as OWASP's password storage cheat sheet asks for at least: 19 MiB, two passes, one lane."""
@@ -59,7 +56,6 @@ class Accounts:
         self._path = path
         self._hasher = PasswordHasher(time_cost=HASH_PASSES, memory_cost=HASH_KIB, parallelism=1)
         self._nobody = self._hasher.hash("no account has this password")
-        self._hashing = threading.BoundedSemaphore(HASHING_AT_ONCE_MAX)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._connect()) as connection:
@@ -71,7 +67,7 @@ class Accounts:
         """Add the account, or replace the one of the same username. Raises Misuse for a password too short or too long."""
         if not PASSWORD_CHARS_MIN <= len(password) <= PASSWORD_CHARS_MAX:
             raise Misuse(f"a password has {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters", hint="choose another")
-        row = (account.username, self._hash(password), account.role, account.name, account.customer, account.ship)
+        row = (account.username, self._hasher.hash(password), account.role, account.name, account.customer, account.ship)
         with closing(self._connect()) as connection:
             connection.execute("INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?, ?, ?)", row)
 
@@ -91,19 +87,10 @@ class Accounts:
         found = self._find(username)
         return found[0] if found else None
 
-    def verify(self, username: str, password: str) -> Account | None:
-        """The account, if this is its password; else None, after just as long whether or not there is such an account."""
-        found = self._find(username)
-        with self._hashing:
-            try:
-                self._hasher.verify(found[1] if found else self._nobody, password[:PASSWORD_CHARS_MAX])
-            except VerifyMismatchError:
-                return None
-        return found[0] if found else None
-
-    def _hash(self, password: str) -> str:
-        with self._hashing:
-            return self._hasher.hash(password)
+    def login(self, username: str) -> tuple[Account | None, str]:
+        """The account of this username, and the hash that its password is checked against. An unknown one has a hash too, which takes as
+        long to check."""
+        return self._find(username) or (None, self._nobody)
 
     def _find(self, username: str) -> tuple[Account, str] | None:
         with closing(self._connect()) as connection:

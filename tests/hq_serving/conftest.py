@@ -14,12 +14,11 @@ from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import select
 
 from hq.api.accounts import Account, Accounts
-from hq.api.app import IDLE_S_MAX, create_app
+from hq.api.app import create_app, served
 from hq.api.settings import ApiSettings
 from hq.serving.database import ServingDatabase, ServingReader
 from hq.serving.models import Base
@@ -149,8 +148,7 @@ def unserved_api(folder: Path) -> FastAPI:
 def api_of(settings: ApiSettings, clock: FleetClock | None = None) -> Iterator[httpx.Client]:
     """A client of a real API server that runs while the block does. It ends by telling the node of itself: who holds that up waits long."""
     app = create_app(settings, clock or still_clock())
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, timeout_keep_alive=IDLE_S_MAX)
-    server = uvicorn.Server(config)
+    server = served(app)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started or not thread.is_alive(), "the API to start")

@@ -85,7 +85,7 @@ def test_a_token_that_expired_or_is_forged_opens_nothing(client: httpx.Client) -
         "rubbish",
     ]
     bodies = {client.get("/api/map", headers={"Authorization": f"Bearer {token}"}).text for token in bad}
-    assert bodies == {'{"error":"You are not logged in.","hint":"Get a token with POST /api/token; tokens expire."}'}
+    assert bodies == {'{"error":"You are not logged in.","hint":"Get a token with POST /api/token; tokens expire.","code":"not_logged_in"}'}
 
 
 def test_the_map_for_operations(client: httpx.Client, staff: Headers) -> None:

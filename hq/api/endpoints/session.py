@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from fastapi.security import OAuth2PasswordRequestForm
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -45,11 +45,10 @@ class ClockMove(BaseModel):
 
 
 @router.post("/token")
-def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services: Serving) -> Token:
-    """A bearer token for a username and password. An unknown username and a wrong password get one answer, after the same time."""
-    account = services.accounts.verify(form.username, form.password)
-    if account is None:
-        raise ApiError(401, "Username or password are not right.", "Check both; capitals count.")
+async def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services: Serving, request: Request) -> Token:
+    """A bearer token for a username and password. An unknown username and a wrong password get one answer, after the same time. After 5
+    failures for an account from one address the next logins there are slowed (429)."""
+    account = await services.logins.check(request.client.host if request.client else "", form.username, form.password)
     settings = services.settings
     token = tokens.issue(account.username, settings.jwt_secret.get_secret_value(), settings.token_lifetime_s)
     return Token(access_token=token, role=account.role, name=account.name, customer=account.customer, ship=account.ship)
