@@ -42,7 +42,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "shore/status.py",
     ),
     "alembic": ("hq",),
-    "argon2": ("hq", "streams/passwords.py"),
+    "argon2": ("streams/passwords.py",),
     "confluent_kafka": ("deploy/containers/reader.py", "hq/fanout", "streams/logs/kafka"),
     "cryptography": ("deploy/setup/jars.py", "streams/link/certificates.py", "streams/proof/keys.py", "streams/stick/sealing.py"),
     "delta": ("hq",),

@@ -8,19 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from argon2 import PasswordHasher
-
 from cargo.identifiers import is_imo
 from streams.errors import Misuse
+from streams.passwords import hash_password
 
 Role = Literal["operations", "clerk", "customer", "crew"]
 ROLES: tuple[Role, ...] = get_args(Role)
 USERNAME_CHARS_MAX = 100
-PASSWORD_CHARS_MIN = 8
-PASSWORD_CHARS_MAX = 200
-HASH_PASSES = 2
-HASH_KIB = 19_456
-"""Argon2id as OWASP's password storage cheat sheet asks for at least: 19 MiB, two passes, one lane."""
+NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$V+EU52lC/79lEQX8EblS8Q$l6uC2jKYdkGIRhHF5VK8jKFz6Y3o6v/1roWpf52Rq3s"
+"""What a login of an unknown username is checked against: it costs what a known one costs."""
 _SCHEMA = """CREATE TABLE IF NOT EXISTS account (
     username TEXT PRIMARY KEY, password_hash TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL, customer TEXT, ship TEXT) STRICT"""
 
@@ -54,8 +50,6 @@ class Accounts:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._hasher = PasswordHasher(time_cost=HASH_PASSES, memory_cost=HASH_KIB, parallelism=1)
-        self._nobody = self._hasher.hash("no account has this password")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._connect()) as connection:
@@ -64,10 +58,8 @@ class Accounts:
             raise Misuse(f"{path} can not hold the accounts: {problem}", hint="name a file that this process may write") from None
 
     def add(self, account: Account, password: str) -> None:
-        """Add the account, or replace the one of the same username. Raises Misuse for a password too short or too long."""
-        if not PASSWORD_CHARS_MIN <= len(password) <= PASSWORD_CHARS_MAX:
-            raise Misuse(f"a password has {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters", hint="choose another")
-        row = (account.username, self._hasher.hash(password), account.role, account.name, account.customer, account.ship)
+        """Add the account, or replace the one of the same username. Raises Misuse as `hash_password`."""
+        row = (account.username, hash_password(password), account.role, account.name, account.customer, account.ship)
         with closing(self._connect()) as connection:
             connection.execute("INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?, ?, ?)", row)
 
@@ -90,7 +82,7 @@ class Accounts:
     def login(self, username: str) -> tuple[Account | None, str]:
         """The account of this username, and the hash that its password is checked against. An unknown one has a hash too, which takes as
         long to check."""
-        return self._find(username) or (None, self._nobody)
+        return self._find(username) or (None, NOBODY)
 
     def _find(self, username: str) -> tuple[Account, str] | None:
         with closing(self._connect()) as connection:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 
-from hq.api.accounts import PASSWORD_CHARS_MAX, Account, Accounts
+from hq.api.accounts import Account, Accounts
 from hq.api.errors import ApiError
-from streams.passwords import Crowded, PasswordChecks
+from streams.passwords import PASSWORD_CHARS_MAX, Crowded, PasswordChecks
 
 WAITING_MAX, WAITING_OF_ADDRESS_MAX = 256, 16
 """Maximum number of logins whose passwords wait to be checked: of all, and of one address."""

@@ -31,7 +31,7 @@ from streams.metrics import Metrics
 from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
 from tests.hq_serving.postgres import running_postgres
 
-PASSWORD = "quack quack"
+PASSWORD = "quack quack quack"
 STARTED_S_MAX = 60
 ACCOUNTS = (
     Account("mira", "operations", "Mira"),
@@ -169,6 +169,13 @@ async def api_beside(settings: ApiSettings) -> AsyncIterator[httpx.Client]:
     with ExitStack() as stack:
         yield await asyncio.to_thread(stack.enter_context, api_of(settings))
         await asyncio.to_thread(stack.close)
+
+
+def login_words(client: httpx.Client, username: str, folder: Path) -> tuple[str, ...]:
+    """The options of a command by which it reaches this API and logs in there; the password lies in `folder`."""
+    file = folder / "password"
+    file.write_text(f"{PASSWORD}\n")
+    return ("--api", str(client.base_url).rstrip("/"), "--username", username, "--password-file", str(file))
 
 
 def log_in(client: httpx.Client, username: str) -> dict[str, str]:
