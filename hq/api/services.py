@@ -14,7 +14,6 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
-from hq.api import tokens
 from hq.api.access import Right, Rows, Sight, Viewer
 from hq.api.accounts import Account, Accounts
 from hq.api.asks import AskDesk
@@ -110,12 +109,19 @@ def services_of(request: Request) -> Services:
 
 
 async def identify(scope: Scope) -> Account | None:
-    """The account whose token the request shows; None without a good one, or when the account is gone."""
+    """The account whose session the request is of; None without one that goes on."""
     request = Request(scope)
     services = services_of(request)
+    token = token_of(request)
+    if not token:
+        return None
+    return await run_in_threadpool(services.accounts.of_session, token, wall_ms(), services.settings.session_idle_s * 1000)
+
+
+def token_of(request: Request) -> str:
+    """The token of the session that the request is of; empty without one."""
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
-    username = tokens.subject(token.strip(), services.settings.jwt_secret.get_secret_value()) if kind.lower() == "bearer" else None
-    return await run_in_threadpool(services.accounts.get, username) if username else None
+    return token.strip() if kind.lower() == "bearer" else ""
 
 
 def ask(request: Request, _: Annotated[str | None, Depends(_BEARER)], services: Annotated[Services, Depends(services_of)]) -> Ask:

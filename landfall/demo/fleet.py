@@ -326,7 +326,6 @@ def api_settings(fleet: Fleet, kept: Secrets) -> Table:
         "log": str(fleet.folder / HQ / "log"),
         "door": fleet.node_url(HQ),
         "token": kept.of(f"api at {HQ}"),
-        "jwt_secret": kept.of("jwt") + kept.of("jwt, more"),
         "host": fleet.listen,
         "port": fleet.doors.api,
         "clock": fleet.clock_url,

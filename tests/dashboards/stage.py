@@ -283,7 +283,6 @@ def _api_settings(folder: Path, voyage: Voyage, door: str, clock_url: str, port:
             "log": voyage.hq_dir / "log",
             "door": door,
             "token": TOKEN,
-            "jwt_secret": "a secret of at least thirty-two characters",
             "metrics_every_s": 3600,
             "port": port,
             "control": f"{clock_url}/control",

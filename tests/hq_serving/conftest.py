@@ -41,7 +41,7 @@ ACCOUNTS = (
     Account("crew", "crew", "Crew of One", ship=SHIP),
 )
 _tokens: dict[str, str] = {}
-"""Username → token of whoever has logged in during this run."""
+"""Username → token of a session that every API here knows."""
 
 
 @pytest.fixture
@@ -116,7 +116,6 @@ def settings_for(log: Path, folder: Path, door: str = "http://127.0.0.1:9", data
             "log": log,
             "door": door,
             "token": "door",
-            "jwt_secret": "a secret of at least thirty-two characters",
             "metrics_every_s": 3600,
         }
     )
@@ -124,11 +123,13 @@ def settings_for(log: Path, folder: Path, door: str = "http://127.0.0.1:9", data
 
 @cache
 def _everyone() -> bytes:
-    """A file of all accounts: hashing their passwords takes long on purpose, and once is enough."""
+    """A file of all accounts, and a session of each: hashing their passwords takes long on purpose, and once is enough."""
     with TemporaryDirectory() as folder:
         accounts = Accounts(Path(folder) / "accounts.db")
         for account in ACCOUNTS:
             accounts.add(account, PASSWORD)
+            argon2_hash = accounts.login(account.username)[1]
+            _tokens[account.username] = accounts.open_session(account.username, argon2_hash, time.time_ns() // 1_000_000)
         return (Path(folder) / "accounts.db").read_bytes()
 
 
@@ -179,12 +180,8 @@ def login_words(client: httpx.Client, username: str, folder: Path) -> tuple[str,
 
 
 def log_in(client: httpx.Client, username: str) -> dict[str, str]:
-    """Return the headers of someone who has logged in, at this API or, since all APIs here share a secret, at one before it.
+    """The headers of one of ACCOUNTS, with a session that the file of accounts has had from the start.
 
-    Hashing a password takes long on purpose; what logging in does is tested by `test_api.py` and `test_boundary.py`.
+    Hashing a password takes long on purpose; what logging in does is tested by `test_api.py`, `test_gate.py` and `test_boundary.py`.
     """
-    if username not in _tokens:
-        answer = client.post("/api/token", data={"username": username, "password": PASSWORD})
-        assert answer.status_code == 200, answer.text
-        _tokens[username] = answer.json()["access_token"]
     return {"Authorization": f"Bearer {_tokens[username]}"}
