@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 
 from hq.api.accounts import Accounts
 from hq.api.asks import AskDesk
+from hq.api.audit import Audit
 from hq.api.endpoints import alerts, asks, bookings, containers, fleet, ports, registry, reports, searcharea, session, status
 from hq.api.errors import add_handlers
 from hq.api.examples import add_examples
@@ -60,8 +61,8 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
             desk = ReportDesk(log, registrar)
             signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)
             accounts, asks_ = Accounts(settings.accounts), AskDesk(log, door, clock)
-            with closing(Logins(accounts, clock.monotonic_s)) as logins:
-                app.state.services = Services(settings, reader, accounts, logins, clock, registrar, desk, asks_, signed)
+            with closing(Logins(accounts, clock.monotonic_s)) as logins, Audit(door, clock, metrics) as audit:
+                app.state.services = Services(settings, reader, accounts, logins, audit, clock, registrar, desk, asks_, signed)
                 yield
 
     app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)

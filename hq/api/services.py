@@ -17,6 +17,7 @@ from starlette.types import Scope
 from hq.api.access import Right, Rows, Sight, Viewer
 from hq.api.accounts import Account, Accounts
 from hq.api.asks import AskDesk
+from hq.api.audit import Audit
 from hq.api.errors import ApiError, Rebuilding, not_for_you
 from hq.api.gate import ACCOUNT
 from hq.api.logins import Logins
@@ -39,6 +40,7 @@ class Services:
     reader: ServingReader
     accounts: Accounts
     logins: Logins
+    audit: Audit
     clock: FleetClock
     registrar: Registrar
     reports: ReportDesk
@@ -85,6 +87,10 @@ class Ask:
         """Raises ApiError 403, the same whatever is asked about, when the viewer's role lacks `right`."""
         if not self.viewer.may(right):
             raise not_for_you(right.value)
+
+    def audit(self, act: str, **more: Any) -> None:
+        """Note in the `audit` stream what the viewer did."""
+        self.services.audit.note(act, self.viewer.username, **more)
 
     @contextmanager
     def look(self) -> Iterator[Look]:

@@ -35,7 +35,7 @@ GATEWAY_USER = "gateways"
 OF_ITSELF = ("metrics", "exceptions")
 AT_HQ: Mapping[str, tuple[str, ...]] = {
     "analytics": (*OF_ITSELF, "alerts", "customers/*", "hours", "states"),
-    "api": (*OF_ITSELF, "aboard/*", "alerts", "registry", "reports"),
+    "api": (*OF_ITSELF, "aboard/*", "alerts", "audit", "registry", "reports"),
     **dict.fromkeys(("projector", SIM, REPLAY, "fanout", "kafka", "demo"), OF_ITSELF),
 }
 """What each process beside headquarters' node may write there. None may read there, and the pages have nothing to do with it."""

@@ -50,8 +50,14 @@ async def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services
     unused for 8 h. An unknown username and a wrong password get one answer, after the same time. After 5 failures for an account from one
     address the next logins there are slowed (429)."""
     address = request.client.host if request.client else ""
-    account, argon2_hash = await services.logins.check(address, form.username, form.password)
+    try:
+        account, argon2_hash = await services.logins.check(address, form.username, form.password)
+    except ApiError as refused:
+        if refused.status == 401:  # what is refused unchecked (429) comes in floods: the metrics count it
+            services.audit.note("login_refused", form.username, address=address, code=refused.body["code"])
+        raise
     token = await run_in_threadpool(services.accounts.open_session, account.username, argon2_hash, wall_ms())
+    services.audit.note("login", account.username, address=address)
     return Token(access_token=token, role=account.role, name=account.name, customer=account.customer, ship=account.ship)
 
 
@@ -59,6 +65,7 @@ async def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services
 def log_out(ask: Asking, request: Request) -> dict[str, Any]:
     """End the session of this request's token: it counts for nothing from now on."""
     ask.services.accounts.close_session(token_of(request))
+    ask.audit("logout")
     return framed_clock(ask.services.clock)
 
 
