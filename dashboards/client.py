@@ -102,6 +102,10 @@ class ApiClient:
         told = self._asked("POST", "/token", data={"username": username, "password": password})
         return Viewer(told["access_token"], told["role"], told["name"], told.get("customer"), told.get("ship"))
 
+    def log_out(self, viewer: Viewer) -> None:
+        """End the viewer's session at the API. Raises as `get`."""
+        self.post(viewer, "/logout")
+
     def clock(self) -> Answer:
         """The fleet's clock, `{"clock": {"now_at_ms", "speed"}}`, which needs no login. Raises ComingBack or Trouble."""
         return self._asked("GET", "/clock")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hq.api.accounts import Account, Accounts, Role
+from landfall.logins import PasswordFile, read_password
 from landfall.screen import say
 from streams.errors import Misuse
 
@@ -29,17 +29,15 @@ def add(
     customer: Annotated[str | None, typer.Option("--customer", help="Whose boxes a customer's account sees: its id in bookings.")] = None,
     ship: Annotated[str | None, typer.Option("--ship", help="The ship of a crew's account: her IMO number.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="An account of this name has this role and password from now on.")] = False,
+    password_file: PasswordFile = None,
 ) -> None:
-    """Add an account; its password is asked for twice, or read from standard input where that is no terminal (one line)."""
+    """Add an account; its password is asked for twice, else it is the first line of --password-file, or of standard input where that is no
+    terminal."""
     account = Account(username, role, name or username, customer, ship)
     accounts = Accounts(file)
     if accounts.get(username) is not None and not replace:
         raise Misuse(f"there is an account {username!r} already", hint="--replace gives it another role and password")
-    if sys.stdin.isatty():
-        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
-    else:
-        password = sys.stdin.readline().rstrip("\r\n")
-    accounts.add(account, password)
+    accounts.add(account, read_password(password_file, twice=True))
     say(f"{username} may log in, as {_whose(account)}")
 
 

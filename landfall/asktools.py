@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cargo.identifiers import check_container
-from landfall.headquarters import Api, Password, Username, answer_of, headquarters
+from landfall.headquarters import Api, Username, answer_of, headquarters
+from landfall.logins import PasswordFile
 from landfall.lognumbers import printable, read_at_ms, utc
 from landfall.screen import say
 from landfall.writingout import tell
@@ -40,7 +41,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 def ask_ship(
     api: Api,
     username: Username,
-    password: Password,
+    password_file: PasswordFile = None,
     ship: Ship = None,
     container: Container = None,
     since: Since = None,
@@ -57,7 +58,7 @@ def ask_ship(
     Ends with 1 when nothing was brought, or she has not answered yet: a ship without a link answers when she has one, a ship without a node
     never. Of when headquarters' last position of her is, is said then.
     """
-    with headquarters(api, username, password) as client:
+    with headquarters(api, username, password_file) as client:
         if list_:
             told = [one for page in _pages(client) for one in page]
             say("\n".join(map(json.dumps, told))) if as_json else _show(told)

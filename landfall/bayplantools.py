@@ -19,7 +19,8 @@ from cargo.baplie.writing import Dialect, write_bayplan
 from cargo.identifiers import is_container, is_imo, is_locode
 from cargo.registry import LoadList, Stowed
 from cargo.slots import Slot
-from landfall.headquarters import Api, Password, Username, answer_of, headquarters
+from landfall.headquarters import Api, Username, answer_of, headquarters
+from landfall.logins import PasswordFile
 from landfall.lognumbers import read_at_ms, utc
 from landfall.screen import say
 from landfall.writingout import whole_file
@@ -51,7 +52,7 @@ def import_(
     file: File,
     api: Api,
     username: Username,
-    password: Password,
+    password_file: PasswordFile = None,
     ship: Annotated[str, typer.Option("--ship", help="Her IMO number, where the file does not say.")] = "",
     port: Annotated[str, typer.Option("--port", help="The port she leaves (UN/LOCODE), where the file does not say.")] = "",
     departs: Annotated[str, typer.Option("--departs", help="When she sails, like 2026-05-01T18:00+09:00; else as the file says.")] = "",
@@ -66,17 +67,17 @@ def import_(
 ) -> None:
     """Make a bay plan the load list of a ship's call, at headquarters, as a clerk; all of it or nothing. The same again changes nothing."""
     read = _read(file).plan
-    if read.call_sign and not (ship or read.ship):
-        with headquarters(api, username, password) as client:
-            ship = _ship_of(client, read.call_sign)
-    plan = _completed(read, ship, port, departs)
-    if not plan.boxes and not empty:
+    if not read.boxes and not empty:
         raise Misuse(
             f"no box is in {file}: all that were aboard would count as discharged", hint="give another file, or --empty if it is so"
         )
-    plan = replace(plan, boxes=tuple(_tracked(plan.boxes, trackers)))
-    assert plan.departs_at_ms is not None
-    with headquarters(api, username, password) as client:
+    read = replace(read, boxes=tuple(_tracked(read.boxes, trackers)))
+    by_call_sign = bool(read.call_sign and not (ship or read.ship))
+    plan = read if by_call_sign else _completed(read, ship, port, departs)
+    with headquarters(api, username, password_file) as client:
+        if by_call_sign:
+            plan = _completed(read, _ship_of(client, read.call_sign), port, departs)
+        assert plan.departs_at_ms is not None
         listed = _standing(client, plan.ship)
         number = call if call is not None else next_call(listed["calls"], plan.port, plan.departs_at_ms)
         earlier = [one["call"] for one in listed["calls"] if one["call"] < number]
@@ -97,12 +98,12 @@ def export(
     file: Annotated[Path, typer.Argument(help="The BAPLIE file to write.")],
     api: Api,
     username: Username,
-    password: Password,
+    password_file: PasswordFile = None,
     call: Annotated[int | None, typer.Option("--call", min=1, help="Which call of hers; else the last.")] = None,
     dialect: Annotated[Dialect, typer.Option("--dialect", help="2: BAPLIE 2.2 (D.95B), which everybody reads; 3: 3.1 (D.13B).")] = "2",
 ) -> None:
     """Write a load list of headquarters as a bay plan that other programs read, and `landfall bayplan import` reads back the same."""
-    with headquarters(api, username, password) as client:
+    with headquarters(api, username, password_file) as client:
         listed = _standing(client, ship, call)
     if listed["load_list"] is None:
         raise Misuse(f"headquarters has no load list of ship {ship}", hint="write one with `landfall bayplan import`")

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
 import typer
 
+from landfall.logins import read_password
 from streams.errors import Misuse, RetryLater
 
 TIMEOUT_S = 30.0
 Api = Annotated[str, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
 Username = Annotated[str, typer.Option("--username", "-u", help="Your account at headquarters.")]
-Password = Annotated[str, typer.Option("--password", prompt="Password", hide_input=True, help="Asked for when it is not given.")]
 
 
 @contextmanager
-def headquarters(api: str, username: str, password: str) -> Iterator[httpx.Client]:
-    """Headquarters' API, logged in. Raises RetryLater when it is away, Misuse for what it refuses."""
+def headquarters(api: str, username: str, password_file: Path | None) -> Iterator[httpx.Client]:
+    """Headquarters' API, logged in with a password as `read_password` has it. Raises RetryLater when it is away, Misuse for what it
+    refuses."""
+    password = read_password(password_file)
     with httpx.Client(base_url=api, timeout=TIMEOUT_S, trust_env=False) as client:
         token = answer_of(client, "POST", "/api/token", data={"username": username, "password": password})["access_token"]
         client.headers["Authorization"] = f"Bearer {token}"
-        yield client
+        try:
+            yield client
+        finally:
+            with suppress(httpx.TransportError):
+                client.post("/api/logout")
 
 
 def answer_of(client: httpx.Client, method: str, path: str, **content: Any) -> dict[str, Any]:

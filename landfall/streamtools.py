@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from landfall.headquarters import Api, Password, Username, answer_of, headquarters
+from landfall.headquarters import Api, Username, answer_of, headquarters
+from landfall.logins import PasswordFile
 from landfall.lognumbers import counts, utc
 from landfall.logopening import opened
 from landfall.writingout import say, writing
@@ -32,7 +33,6 @@ stream_app = typer.Typer(help="The streams, and how each is managed.", no_args_i
 Name = Annotated[str, typer.Argument(help="A stream, or a pattern that ends in a star: containers, customers/duckworks, customers/*.")]
 Folder = Annotated[Path | None, typer.Option("--folder", "-f", help="A node's folder: what that node knows.")]
 OptionalApi = Annotated[str | None, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
-OptionalPassword = Annotated[str, typer.Option("--password", help="Asked for when it is not given.", show_default=False)]
 Settings = Annotated[
     list[str],
     typer.Argument(
@@ -47,10 +47,10 @@ Unset = Annotated[
 
 
 @stream_app.command("create")
-def create(name: Name, settings: Settings, api: Api, username: Username, password: Password) -> None:
+def create(name: Name, settings: Settings, api: Api, username: Username, password_file: PasswordFile = None) -> None:
     """Manage a stream by settings of its own; the rest stays as it is by default. Takes effect at every node, without restart."""
     given = _given(settings)
-    with headquarters(api, username, password) as client:
+    with headquarters(api, username, password_file) as client:
         version, before = _own(client, name)
         if before:
             raise Misuse(f"{name} has settings of its own already", hint="change them with `landfall stream set`")
@@ -58,13 +58,13 @@ def create(name: Name, settings: Settings, api: Api, username: Username, passwor
 
 
 @stream_app.command("set")
-def set_(name: Name, settings: Settings, api: Api, username: Username, password: Password) -> None:
+def set_(name: Name, settings: Settings, api: Api, username: Username, password_file: PasswordFile = None) -> None:
     """Change how a stream is managed; what is not named stays as it was. Takes effect at every node, without restart.
 
     Refused when somebody else changes the stream at the same time: look at what is set now, and do it again.
     """
     given = _given(settings)
-    with headquarters(api, username, password) as client:
+    with headquarters(api, username, password_file) as client:
         version, before = _own(client, name)
         if not before:
             raise Misuse(f"{name} has no settings of its own", hint="give it some with `landfall stream create`")
@@ -74,12 +74,12 @@ def set_(name: Name, settings: Settings, api: Api, username: Username, password:
 
 
 @stream_app.command("unset")
-def unset(name: Name, api: Api, username: Username, password: Password, settings: Unset = None) -> None:
+def unset(name: Name, api: Api, username: Username, password_file: PasswordFile = None, settings: Unset = None) -> None:
     """Let a stream go by patterns and defaults again: in the settings named, or in all. Takes effect at every node, without restart.
 
     Refused when somebody else changes the stream at the same time: look at what is set now, and do it again.
     """
-    with headquarters(api, username, password) as client:
+    with headquarters(api, username, password_file) as client:
         version, before = _own(client, name)
         flat = {**before, **before.get("retention", {})}
         flat.pop("retention", None)
@@ -99,12 +99,12 @@ def show(
     folder: Folder = None,
     api: OptionalApi = None,
     username: Username = "",
-    password: OptionalPassword = "",
+    password_file: PasswordFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """How one stream is managed, by its own settings, those of patterns and the defaults together."""
     _check(name)
-    definitions = _definitions(folder, api, username, password)
+    definitions = _definitions(folder, api, username, password_file)
     whole, version = definitions.of(name).to_json(), definitions.versions().get(name, 0)
     if as_json:
         say(json.dumps({"name": name, "version": version, "value": whole}))
@@ -140,11 +140,11 @@ def list_streams(
     folder: Folder = None,
     api: OptionalApi = None,
     username: Username = "",
-    password: OptionalPassword = "",
+    password_file: PasswordFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a stream, for programs.")] = False,
 ) -> None:
     """Each stream and how it is managed; from a node's folder also how much it holds, from how many origins, and what is missing."""
-    definitions = _definitions(folder, api, username, password)
+    definitions = _definitions(folder, api, username, password_file)
     held = {} if folder is None else _held(folder)
     columns = ("origins", "held", "gone", "wanted") if folder else ()
     table = Table("stream", *columns, "lane", "kept for", "at most", "home", "goes to", box=None, header_style="bold")
@@ -178,14 +178,14 @@ def _held(folder: Path) -> dict[str, tuple[int, int, int, int]]:
         return {stream: counts(log.ledger(stream).values()) for stream in log.streams()}
 
 
-def _definitions(folder: Path | None, api: str | None, username: str, password: str) -> Definitions:
+def _definitions(folder: Path | None, api: str | None, username: str, password_file: Path | None) -> Definitions:
     if (folder is None) == (api is None):
         raise Misuse("either a node's folder or headquarters' API tells how streams are managed", hint="give --folder or --api")
     definitions = Definitions()
     if api is not None:
         if not username:
             raise Misuse("headquarters' API answers those who log in", hint="give --username; the password is asked for")
-        with headquarters(api, username, password or typer.prompt("Password", hide_input=True)) as client:
+        with headquarters(api, username, password_file) as client:
             for name, one in _standing(client).items():
                 definitions.take(name, one["version"], read_fields(name, one["value"]))
         return definitions

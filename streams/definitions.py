@@ -57,13 +57,13 @@ class Definition:
         }
 
 
-HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*", "terms/*")
+HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*", "terms/*", "audit")
 """Streams, by pattern, that headquarters alone may originate, whatever is set of them."""
 
 HEADQUARTERS_WRITES_TOO = ("alerts", "reports")
 """Streams that headquarters' own programs write beside others, whatever is set of them: they would stand still where they might not."""
 
-NEVER_ABOARD = ("registry", "customers/*", "terms/*")
+NEVER_ABOARD = ("registry", "customers/*", "terms/*", "audit")
 """Streams, by pattern, that no ship may have, whatever is set of them: they tell of all customers."""
 
 NAMES_MAX = 65_536
@@ -88,6 +88,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "digests": {"lane": Lane.READINGS, "originate": ("ship",)},
     "metrics": {"lane": Lane.METRICS},
     "exceptions": {"lane": Lane.EXCEPTIONS},
+    "audit": {"lane": Lane.EVENTS, **_HQ, "replicate": ("hq",), "retention": {"age_days": 400.0, "bytes": None}},
     "states": {**_HQ, **_FOR_EVER},
     "hours": _HQ,
     "customers/*": {**_HQ, "replicate": (f"customer/{NAMESAKE}",)},

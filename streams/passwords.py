@@ -18,7 +18,23 @@ WAITING_MAX = 8
 REST_SHARE, REST_SHARE_MIN = 4.0, 1.0
 """After a wrong password so many times its own check is rested: a flood takes a fifth of a core at most, and half of one while passwords
 of addresses wait that have shown no wrong one."""
-PASSWORD_CHARS_MIN = 12
+PASSWORD_CHARS_MIN, PASSWORD_CHARS_MAX = 12, 200
+CHARACTERS_MIN = 4
+"""Different characters that a password has at least: so no run of one key, and no two keys in turn."""
+_COMMON = """
+    000000000000 012345678910 0123456789ab 098765432100 111111111111 112233445566 123456789012 1234567890123 12345678901234
+    1234567890qwerty 123456789101112 123456789123 123456789abc 123qweasdzxc 1q2w3e4r5t6y 1q2w3e4r5t6y7u 1qaz2wsx3edc
+    1qaz2wsx3edc4rfv abcd12345678 abcdefghijkl abcdefghijklm admin1234567 admin123456789 adminadminadmin administrator
+    administrator1 asdfghjkl123 asdfghjklqwerty changeme1234 changemechangeme changemenow123 correcthorsebatterystaple
+    football1234 iloveyou1234 iloveyou12345 iloveyouforever landfall1234 landfalllandfall letmein12345 letmeinletmein liverpool123
+    manchester123 mypassword12 mypassword123 p@ssw0rd1234 p@ssword1234 passw0rd1234 password1234 password12345 password123456
+    password1234567 password12345678 password123456789 password2024 password2025 password2026 passwordpassword qazwsxedcrfv
+    qwerty123456 qwerty1234567 qwerty123456789 qwertyqwerty qwertyuiop12 qwertyuiop123 qwertyuiop1234 qwertyuiop[] qwertyuiopasdf
+    rootrootroot secretsecret superman1234 temporary123 trustno1trustno1 unbelievable welcome12345 welcome123456 welcomewelcome
+    yourpassword zxcvbnm12345 zxcvbnmasdfghjkl
+"""
+COMMON = frozenset(_COMMON.split())
+"""Common passwords of PASSWORD_CHARS_MIN characters or more, in small letters; from published lists of leaked ones."""
 ADDRESSES_MAX = 65_536
 """Of so many addresses it is known how many wrong passwords they have shown: those that showed one last."""
 
@@ -43,9 +59,14 @@ def verifies(argon2_hash: str, password: bytes) -> bool:
 
 
 def hash_password(password: str) -> str:
-    """What a file keeps of a password: its argon2id hash. Raises Misuse for one of fewer than PASSWORD_CHARS_MIN characters."""
+    """What a file keeps of a password: its argon2id hash. Raises Misuse for one that is too short, too long, or easily guessed."""
     if len(password) < PASSWORD_CHARS_MIN:
-        raise Misuse(f"a password has at least {PASSWORD_CHARS_MIN} characters, and this one {len(password)}", hint="take a longer one")
+        sentence = f"a password has at least {PASSWORD_CHARS_MIN} characters, and this one {len(password)}"
+        raise Misuse(sentence, hint="take a longer one", code="password_short")
+    if len(password) > PASSWORD_CHARS_MAX:
+        raise Misuse(f"a password has at most {PASSWORD_CHARS_MAX} characters", hint="take a shorter one", code="password_long")
+    if password.casefold() in COMMON or len(set(password)) < CHARACTERS_MIN:
+        raise Misuse("this password is a common one", hint="take one that nobody guesses: several words, say", code="password_common")
     return argon2.PasswordHasher().hash(password)
 
 

@@ -67,7 +67,7 @@ def _head(who: Viewer) -> None:
     with st.container(key="who"), st.popover(who.name, icon=":material/account_circle:"):
         st.caption(f"Logged in as {who.name} ({who.role})")
         if st.button("Log out", icon=":material/logout:", width="stretch"):
-            session.leave("You have logged out.")
+            session.log_out()
             st.rerun()
 
 

@@ -51,6 +51,18 @@ def leave(words: str = "") -> None:
     st.session_state[_PARTING] = words
 
 
+def log_out() -> None:
+    """End the viewer's session, at the API too, and forget everything of this tab's viewer."""
+    words = "You have logged out."
+    try:
+        client().log_out(logged_in())
+    except LoggedOut:
+        pass  # it had ended already
+    except Trouble:
+        words = "You have logged out here. Headquarters' API does not answer: there the session ends by itself."
+    leave(words)
+
+
 def parting_words() -> str:
     """Why the viewer before had to leave."""
     return str(st.session_state.get(_PARTING, ""))

@@ -1,31 +1,34 @@
-"""Local accounts: names, argon2 hashes and roles, in a small SQLite file of their own that is never dropped with the serving store."""
+"""Local accounts and their sessions, in a small SQLite file of their own that is never dropped with the serving store."""
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import sqlite3
-import threading
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from argon2 import PasswordHasher
-from argon2.exceptions import VerifyMismatchError
-
 from cargo.identifiers import is_imo
 from streams.errors import Misuse
+from streams.passwords import hash_password
 
 Role = Literal["operations", "clerk", "customer", "crew"]
 ROLES: tuple[Role, ...] = get_args(Role)
 USERNAME_CHARS_MAX = 100
-PASSWORD_CHARS_MIN = 8
-PASSWORD_CHARS_MAX = 200
-HASHING_AT_ONCE_MAX = 2
-HASH_PASSES = 2
-HASH_KIB = 19_456
-"""Argon2id as OWASP's password storage cheat sheet asks for at least: 19 MiB, two passes, one lane."""
-_SCHEMA = """CREATE TABLE IF NOT EXISTS account (
-    username TEXT PRIMARY KEY, password_hash TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL, customer TEXT, ship TEXT) STRICT"""
+NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$V+EU52lC/79lEQX8EblS8Q$l6uC2jKYdkGIRhHF5VK8jKFz6Y3o6v/1roWpf52Rq3s"
+"""What a login of an unknown username is checked against: it costs what a known one costs."""
+SESSIONS_MAX = 1_000
+"""Sessions of one account at a time: of more, those used longest ago end."""
+USED_EVERY_MS = 60_000
+"""The last use of a session is written at most so often."""
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS account (
+    username TEXT PRIMARY KEY, password_hash TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL, customer TEXT, ship TEXT) STRICT;
+CREATE TABLE IF NOT EXISTS session (
+    token_sha256 BLOB PRIMARY KEY, username TEXT NOT NULL, password_hash TEXT NOT NULL, used_at_ms INTEGER NOT NULL) STRICT;
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +60,16 @@ class Accounts:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._hasher = PasswordHasher(time_cost=HASH_PASSES, memory_cost=HASH_KIB, parallelism=1)
-        self._nobody = self._hasher.hash("no account has this password")
-        self._hashing = threading.BoundedSemaphore(HASHING_AT_ONCE_MAX)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._connect()) as connection:
-                connection.execute(_SCHEMA)
+                connection.executescript(_SCHEMA)
         except (OSError, sqlite3.DatabaseError) as problem:
             raise Misuse(f"{path} can not hold the accounts: {problem}", hint="name a file that this process may write") from None
 
     def add(self, account: Account, password: str) -> None:
-        """Add the account, or replace the one of the same username. Raises Misuse for a password too short or too long."""
-        if not PASSWORD_CHARS_MIN <= len(password) <= PASSWORD_CHARS_MAX:
-            raise Misuse(f"a password has {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters", hint="choose another")
-        row = (account.username, self._hash(password), account.role, account.name, account.customer, account.ship)
+        """Add the account, or replace the one of the same username, whose sessions end. Raises Misuse as `hash_password`."""
+        row = (account.username, hash_password(password), account.role, account.name, account.customer, account.ship)
         with closing(self._connect()) as connection:
             connection.execute("INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?, ?, ?)", row)
 
@@ -82,7 +80,7 @@ class Accounts:
         return [Account(*row) for row in rows]
 
     def remove(self, username: str) -> bool:
-        """Remove the account; whether there was one. Its tokens count for nothing from then on."""
+        """Remove the account; whether there was one. Its sessions end."""
         with closing(self._connect()) as connection:
             return connection.execute("DELETE FROM account WHERE username = ?", (username,)).rowcount > 0
 
@@ -91,19 +89,40 @@ class Accounts:
         found = self._find(username)
         return found[0] if found else None
 
-    def verify(self, username: str, password: str) -> Account | None:
-        """The account, if this is its password; else None, after just as long whether or not there is such an account."""
-        found = self._find(username)
-        with self._hashing:
-            try:
-                self._hasher.verify(found[1] if found else self._nobody, password[:PASSWORD_CHARS_MAX])
-            except VerifyMismatchError:
-                return None
-        return found[0] if found else None
+    def login(self, username: str) -> tuple[Account | None, str]:
+        """The account of this username, and the hash that its password is checked against. An unknown one has a hash too, which takes as
+        long to check."""
+        return self._find(username) or (None, NOBODY)
 
-    def _hash(self, password: str) -> str:
-        with self._hashing:
-            return self._hasher.hash(password)
+    def open_session(self, username: str, argon2_hash: str, now_ms: int) -> str:
+        """The token of a new session of the account whose password had this hash: 256 random bits, of which the file keeps the SHA-256.
+
+        `now_ms`: the wall's time, UTC ms. The session ends with the password, or the account.
+        """
+        token = secrets.token_urlsafe(32)
+        keep = "SELECT token_sha256 FROM session WHERE username = ? ORDER BY used_at_ms DESC LIMIT ?"
+        with closing(self._connect()) as connection:
+            connection.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (_digest(token), username, argon2_hash, now_ms))
+            more = f"DELETE FROM session WHERE username = ? AND token_sha256 NOT IN ({keep})"
+            connection.execute(more, (username, username, SESSIONS_MAX))
+        return token
+
+    def of_session(self, token: str, now_ms: int, idle_ms: int) -> Account | None:
+        """The account whose session this is; None when it has ended, or was not used for `idle_ms`. Counts as a use."""
+        query = (
+            "SELECT username, role, name, customer, ship, used_at_ms FROM session JOIN account USING (username, password_hash)"
+            " WHERE token_sha256 = ? AND used_at_ms > ?"
+        )
+        with closing(self._connect()) as connection:
+            row = connection.execute(query, (_digest(token), now_ms - idle_ms)).fetchone()
+            if row is not None and now_ms - row[5] >= min(USED_EVERY_MS, idle_ms // 2):
+                connection.execute("UPDATE session SET used_at_ms = ? WHERE token_sha256 = ?", (now_ms, _digest(token)))
+        return Account(*row[:5]) if row else None
+
+    def close_session(self, token: str) -> None:
+        """End the session, if there is one."""
+        with closing(self._connect()) as connection:
+            connection.execute("DELETE FROM session WHERE token_sha256 = ?", (_digest(token),))
 
     def _find(self, username: str) -> tuple[Account, str] | None:
         with closing(self._connect()) as connection:
@@ -117,3 +136,7 @@ class Accounts:
             connection.execute("PRAGMA synchronous=FULL")
             failed.pop_all()
         return connection
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="backslashreplace")).digest()

@@ -11,14 +11,17 @@ from fastapi.responses import JSONResponse
 
 from hq.api.accounts import Accounts
 from hq.api.asks import AskDesk
+from hq.api.audit import Audit
 from hq.api.endpoints import alerts, asks, bookings, containers, fleet, ports, registry, reports, searcharea, session, status
 from hq.api.errors import add_handlers
 from hq.api.examples import add_examples
+from hq.api.gate import Gate, TimedProtocol
+from hq.api.logins import Logins
 from hq.api.measuring import Measured
 from hq.api.reference import add_reference
 from hq.api.registrar import Registrar
 from hq.api.reports import ReportDesk
-from hq.api.services import Services
+from hq.api.services import Services, identify
 from hq.api.settings import ApiSettings
 from hq.clock import following
 from hq.opening import opened_log
@@ -58,10 +61,12 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
             desk = ReportDesk(log, registrar)
             signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)
             accounts, asks_ = Accounts(settings.accounts), AskDesk(log, door, clock)
-            app.state.services = Services(settings, reader, accounts, clock, registrar, desk, asks_, signed)
-            yield
+            with closing(Logins(accounts, clock.monotonic_s)) as logins, Audit(door, clock, metrics) as audit:
+                app.state.services = Services(settings, reader, accounts, logins, audit, clock, registrar, desk, asks_, signed)
+                yield
 
     app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
+    app.add_middleware(Gate, identify=identify)
     app.add_middleware(Measured, metrics=metrics)
     add_handlers(app, lambda reason, request: teller.report(reason, request, "answered 500"))
     for part in (session, fleet, containers, alerts, bookings, ports, registry, reports, searcharea, asks, status):
@@ -78,12 +83,17 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
     return app
 
 
+def served(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> uvicorn.Server:
+    """A server of the application, not yet running. What a request says of its sender's address (`X-Forwarded-For`) counts for nothing."""
+    config = uvicorn.Config(app, host, port, http=TimedProtocol, ws="none", proxy_headers=False, log_config=None, access_log=False)
+    config.timeout_keep_alive, config.timeout_graceful_shutdown = IDLE_S_MAX, STOP_S_MAX
+    return uvicorn.Server(config)
+
+
 def run_api(settings: ApiSettings) -> None:
     """Serve until SIGTERM or SIGINT; what is being answered is finished first.
 
     Raises Misuse when the address can not be had, and RetryLater when headquarters' log is not there.
     """
     with bound("the API", settings.host, settings.port) as door, following(settings.clock) as clock, suppress(KeyboardInterrupt):
-        app = create_app(settings, clock)
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=IDLE_S_MAX, timeout_graceful_shutdown=STOP_S_MAX)
-        uvicorn.Server(config).run([door])
+        served(create_app(settings, clock)).run([door])

@@ -1,8 +1,8 @@
-"""How the API says no: one shape, `{"error": sentence, "hint": what to do}`, whatever went wrong."""
+"""How the API says no: one shape, `{"error": sentence, "hint": what to do}` and often a stable `code`, whatever went wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -17,11 +17,12 @@ RETRY_AFTER_S = 1
 
 
 class ApiError(Exception):
-    """An answer other than 200: status, sentence, hint, and whatever else the caller should know."""
+    """An answer other than 200: status, sentence, hint, headers, and whatever else the caller should know."""
 
-    def __init__(self, status: int, error: str, hint: str = "", **more: Any) -> None:
+    def __init__(self, status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None, **more: Any) -> None:
         super().__init__(error)
         self.status = status
+        self.headers = dict(headers or ({"WWW-Authenticate": "Bearer"} if status == 401 else {}))
         self.body = {"error": error, "hint": hint, **more}
 
 
@@ -48,6 +49,11 @@ def not_for_you(what: str) -> ApiError:
     return ApiError(403, f"Your account may not {what}.", "Log in with an account that may.")
 
 
+def answer_to(problem: ApiError) -> JSONResponse:
+    """The answer in the one shape."""
+    return JSONResponse(problem.body, problem.status, problem.headers)
+
+
 def _writable(part: object) -> str:
     """A name as it came, so that it can be written as UTF-8: halves of surrogate pairs escaped."""
     return str(part).encode(errors="backslashreplace").decode()
@@ -58,8 +64,7 @@ def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
 
     @app.exception_handler(ApiError)
     def _told(_: Request, problem: ApiError) -> JSONResponse:
-        headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else None
-        return JSONResponse(problem.body, problem.status, headers)
+        return answer_to(problem)
 
     @app.exception_handler(RequestValidationError)
     def _misread(_: Request, problem: RequestValidationError) -> JSONResponse:

@@ -11,12 +11,16 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from fastapi.security import OAuth2PasswordBearer
 from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+from starlette.types import Scope
 
-from hq.api import tokens
 from hq.api.access import Right, Rows, Sight, Viewer
-from hq.api.accounts import Accounts
+from hq.api.accounts import Account, Accounts
 from hq.api.asks import AskDesk
+from hq.api.audit import Audit
 from hq.api.errors import ApiError, Rebuilding, not_for_you
+from hq.api.gate import ACCOUNT
+from hq.api.logins import Logins
 from hq.api.registrar import Registrar
 from hq.api.reports import ReportDesk
 from hq.api.settings import ApiSettings
@@ -35,6 +39,8 @@ class Services:
     settings: ApiSettings
     reader: ServingReader
     accounts: Accounts
+    logins: Logins
+    audit: Audit
     clock: FleetClock
     registrar: Registrar
     reports: ReportDesk
@@ -82,6 +88,10 @@ class Ask:
         if not self.viewer.may(right):
             raise not_for_you(right.value)
 
+    def audit(self, act: str, **more: Any) -> None:
+        """Note in the `audit` stream what the viewer did."""
+        self.services.audit.note(act, self.viewer.username, **more)
+
     @contextmanager
     def look(self) -> Iterator[Look]:
         """A view of the store. Raises Rebuilding while it is not whole."""
@@ -104,14 +114,28 @@ def services_of(request: Request) -> Services:
     return services
 
 
-def ask(request: Request, token: Annotated[str | None, Depends(_BEARER)], services: Annotated[Services, Depends(services_of)]) -> Ask:
-    """Who asks, by their token. Raises ApiError 401 without a good one, or when the account is gone; 422 for a question with a NUL, which
-    nothing has in its name and not every store takes.
+async def identify(scope: Scope) -> Account | None:
+    """The account whose session the request is of; None without one that goes on."""
+    request = Request(scope)
+    services = services_of(request)
+    token = token_of(request)
+    if not token:
+        return None
+    return await run_in_threadpool(services.accounts.of_session, token, wall_ms(), services.settings.session_idle_s * 1000)
+
+
+def token_of(request: Request) -> str:
+    """The token of the session that the request is of; empty without one."""
+    kind, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def ask(request: Request, _: Annotated[str | None, Depends(_BEARER)], services: Annotated[Services, Depends(services_of)]) -> Ask:
+    """Who asks, as the gate knows them. Raises ApiError 422 for a question with a NUL, which nothing has in its name and not every store
+    takes.
     """
-    username = tokens.subject(token, services.settings.jwt_secret.get_secret_value()) if token else None
-    account = services.accounts.get(username) if username else None
-    if account is None:
-        raise ApiError(401, "You are not logged in.", "Get a token with POST /api/token; tokens expire.")
+    account = getattr(request.state, ACCOUNT)
+    assert isinstance(account, Account), "the gate lets nobody in without an account"
     if "\0" in request.scope["path"] or "%00" in request.url.query:
         raise ApiError(422, "The request does not read.", "Take the NUL character out of the address.")
     return Ask(Viewer(account.username, account.role, account.name, account.customer, account.ship), services)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field, HttpUrl, SecretStr
+from pydantic import Field, HttpUrl
 
 from hq.running import TellingSettings
 from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
 from streams.tables import DoorUrl, GivenPath, Host, Token
-
-JWT_SECRET_CHARS_MIN = 32
 
 
 class ApiSettings(TellingSettings):
@@ -19,7 +17,7 @@ class ApiSettings(TellingSettings):
     `log`, `door`, `token`: headquarters' log (the folder `log` of its node's), its node's URL (`http://host:port`) and the token of a
     credential there, through which the registry and acknowledgements are written. `clock`: "wall", or the URL of a clock that serves the
     fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be).
-    `token_lifetime_s` is of the wall's clock. `track_points_max`: of a ship's tail on the map.
+    `session_idle_s`: a login that is not used for so long ends (wall's clock). `track_points_max`: of a ship's tail on the map.
     """
 
     database_url: DatabaseUrl = SERVING_URL_DEFAULT
@@ -27,8 +25,7 @@ class ApiSettings(TellingSettings):
     log: GivenPath
     door: DoorUrl
     token: Token
-    jwt_secret: SecretStr = Field(min_length=JWT_SECRET_CHARS_MIN)
-    token_lifetime_s: int = Field(12 * 3600, ge=60)
+    session_idle_s: int = Field(8 * 3600, ge=60)
     host: Host = "127.0.0.1"
     port: int = Field(8780, ge=0, le=65_535)
     control: HttpUrl | None = None

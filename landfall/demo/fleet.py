@@ -35,7 +35,7 @@ GATEWAY_USER = "gateways"
 OF_ITSELF = ("metrics", "exceptions")
 AT_HQ: Mapping[str, tuple[str, ...]] = {
     "analytics": (*OF_ITSELF, "alerts", "customers/*", "hours", "states"),
-    "api": (*OF_ITSELF, "aboard/*", "alerts", "registry", "reports"),
+    "api": (*OF_ITSELF, "aboard/*", "alerts", "audit", "registry", "reports"),
     **dict.fromkeys(("projector", SIM, REPLAY, "fanout", "kafka", "demo"), OF_ITSELF),
 }
 """What each process beside headquarters' node may write there. None may read there, and the pages have nothing to do with it."""
@@ -338,7 +338,6 @@ def api_settings(fleet: Fleet, kept: Secrets) -> Table:
         "log": str(fleet.folder / HQ / "log"),
         "door": fleet.node_url(HQ),
         "token": kept.of(f"api at {HQ}"),
-        "jwt_secret": kept.of("jwt") + kept.of("jwt, more"),
         "host": fleet.listen,
         "port": fleet.doors.api,
         "clock": fleet.clock_url,

@@ -67,7 +67,7 @@ def person_of(request: web.Request) -> str:
     """The name and rank of the person who sends this request. Raises NotAllowed for a program: what is written down has a person's name."""
     principal = principal_of(request)
     if not principal.is_person:
-        hint = "log in with a user's name and password: `landfall credential add user:NAME --password` makes one"
+        hint = "log in with a user's name and password: `landfall credential add user:NAME --crew …` makes one"
         raise NotAllowed(f"{principal.name} is no person", hint=hint, code="person_expected")
     return principal.title
 

@@ -217,7 +217,7 @@ def test_what_can_not_be_asked_is_said_at_once(lasting: Station) -> None:
         landfall.connect([])
     with pytest.raises(Misuse, match="nobody vouches for https://hq"):
         landfall.connect([landfall.NodeDoor("https://hq:1", "x")])
-    with pytest.raises(NotAllowed, match="wants the node's token"):
+    with pytest.raises(NotAllowed, match="wants a credential of this node"):
         list(landfall.connect([landfall.NodeDoor(lasting.url, "wrong")]).read("containers"))
     fleet = landfall.connect([door(lasting)])
     with pytest.raises(Misuse, match="nothing to commit"):

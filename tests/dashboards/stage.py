@@ -25,7 +25,7 @@ from bench.credentials import allow_all
 from bench.ports import free_port
 from dashboards.client import wall_ms
 from hq.api.accounts import Account, Accounts
-from hq.api.app import create_app
+from hq.api.app import create_app, served
 from hq.api.settings import ApiSettings
 from hq.clock import following
 from hq.serving.database import ServingDatabase
@@ -161,7 +161,7 @@ class Answering:
     def start(self) -> None:
         """It answers when this returns."""
         app = create_app(self.settings, self.clock)
-        server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=self.settings.port, log_config=None, access_log=False))
+        server = served(app, port=self.settings.port)
         self._server, self._thread = server, threading.Thread(target=server.run, daemon=True)
         self._thread.start()
         until(lambda thread=self._thread: server.started or not thread.is_alive(), "the API")  # type: ignore[misc]
@@ -283,7 +283,6 @@ def _api_settings(folder: Path, voyage: Voyage, door: str, clock_url: str, port:
             "log": voyage.hq_dir / "log",
             "door": door,
             "token": TOKEN,
-            "jwt_secret": "a secret of at least thirty-two characters",
             "metrics_every_s": 3600,
             "port": port,
             "control": f"{clock_url}/control",

@@ -25,7 +25,7 @@ def of_the_port(folder: Path, name: str, doors: dict[str, int], clock: str) -> N
         f'[node]\nnode = "{name}"\nrole = "port"\nidentity = "JPTYO"\nfolder = "{folder / name}"\nport = {{port}}\n'
         f'clock = "{clock}"\n'
         f'[[node.known]]\nnode = "{other}"\nrole = "port"\nidentity = "JPTYO"\ntoken = "of-{other}"\n'
-        f'[[node.known]]\nnode = "{NODE}"\nrole = "ship"\nidentity = "{SHIP}"\ntoken = "of-the-ship"\n'
+        f'[[node.known]]\nnode = "{NODE}"\nrole = "ship"\nidentity = "{SHIP}"\ntoken = "of-the-link"\n'
         f'[[node.peers]]\nnode = "{other}"\nurl = "http://127.0.0.1:{doors[other]}"\ntoken = "of-{name}"\n'
     )
     return NodeProcess(folder / f"{name}-settings", "port", name, TOKEN, settings, doors[name])
@@ -35,7 +35,7 @@ def calls_at(doors: dict[str, int]) -> str:
     """What the ship's settings say of that port."""
     where = f'locode = "JPTYO"\nname = "Tokyo"\nlatitude_deg = {TOKYO[0]}\nlongitude_deg = {TOKYO[1]}\n'
     return "".join(
-        f'[[ports]]\nnode = "{name}"\nurl = "http://127.0.0.1:{door}"\ntoken = "of-the-ship"\n{where}'
+        f'[[ports]]\nnode = "{name}"\nurl = "http://127.0.0.1:{door}"\ntoken = "of-the-link"\n{where}'
         f'[[node.known]]\nnode = "{name}"\nrole = "port"\nidentity = "JPTYO"\n'
         for name, door in doors.items()
     )

@@ -14,12 +14,11 @@ from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import select
 
 from hq.api.accounts import Account, Accounts
-from hq.api.app import IDLE_S_MAX, create_app
+from hq.api.app import create_app, served
 from hq.api.settings import ApiSettings
 from hq.serving.database import ServingDatabase, ServingReader
 from hq.serving.models import Base
@@ -32,7 +31,7 @@ from streams.metrics import Metrics
 from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
 from tests.hq_serving.postgres import running_postgres
 
-PASSWORD = "quack quack"
+PASSWORD = "quack quack quack"
 STARTED_S_MAX = 60
 ACCOUNTS = (
     Account("mira", "operations", "Mira"),
@@ -42,7 +41,7 @@ ACCOUNTS = (
     Account("crew", "crew", "Crew of One", ship=SHIP),
 )
 _tokens: dict[str, str] = {}
-"""Username → token of whoever has logged in during this run."""
+"""Username → token of a session that every API here knows."""
 
 
 @pytest.fixture
@@ -117,7 +116,6 @@ def settings_for(log: Path, folder: Path, door: str = "http://127.0.0.1:9", data
             "log": log,
             "door": door,
             "token": "door",
-            "jwt_secret": "a secret of at least thirty-two characters",
             "metrics_every_s": 3600,
         }
     )
@@ -125,11 +123,13 @@ def settings_for(log: Path, folder: Path, door: str = "http://127.0.0.1:9", data
 
 @cache
 def _everyone() -> bytes:
-    """A file of all accounts: hashing their passwords takes long on purpose, and once is enough."""
+    """A file of all accounts, and a session of each: hashing their passwords takes long on purpose, and once is enough."""
     with TemporaryDirectory() as folder:
         accounts = Accounts(Path(folder) / "accounts.db")
         for account in ACCOUNTS:
             accounts.add(account, PASSWORD)
+            argon2_hash = accounts.login(account.username)[1]
+            _tokens[account.username] = accounts.open_session(account.username, argon2_hash, time.time_ns() // 1_000_000)
         return (Path(folder) / "accounts.db").read_bytes()
 
 
@@ -149,8 +149,7 @@ def unserved_api(folder: Path) -> FastAPI:
 def api_of(settings: ApiSettings, clock: FleetClock | None = None) -> Iterator[httpx.Client]:
     """A client of a real API server that runs while the block does. It ends by telling the node of itself: who holds that up waits long."""
     app = create_app(settings, clock or still_clock())
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, timeout_keep_alive=IDLE_S_MAX)
-    server = uvicorn.Server(config)
+    server = served(app)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started or not thread.is_alive(), "the API to start")
@@ -173,13 +172,16 @@ async def api_beside(settings: ApiSettings) -> AsyncIterator[httpx.Client]:
         await asyncio.to_thread(stack.close)
 
 
-def log_in(client: httpx.Client, username: str) -> dict[str, str]:
-    """Return the headers of someone who has logged in, at this API or, since all APIs here share a secret, at one before it.
+def login_words(client: httpx.Client, username: str, folder: Path) -> tuple[str, ...]:
+    """The options of a command by which it reaches this API and logs in there; the password lies in `folder`."""
+    file = folder / "password"
+    file.write_text(f"{PASSWORD}\n")
+    return ("--api", str(client.base_url).rstrip("/"), "--username", username, "--password-file", str(file))
 
-    Hashing a password takes long on purpose; what logging in does is tested by `test_api.py` and `test_boundary.py`.
+
+def log_in(client: httpx.Client, username: str) -> dict[str, str]:
+    """The headers of one of ACCOUNTS, with a session that the file of accounts has had from the start.
+
+    Hashing a password takes long on purpose; what logging in does is tested by `test_api.py`, `test_gate.py` and `test_boundary.py`.
     """
-    if username not in _tokens:
-        answer = client.post("/api/token", data={"username": username, "password": PASSWORD})
-        assert answer.status_code == 200, answer.text
-        _tokens[username] = answer.json()["access_token"]
     return {"Authorization": f"Bearer {_tokens[username]}"}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import jwt
 import pytest
 
+from hq.api.accounts import Account, Accounts
 from hq.api.examples import EXAMPLES
 from streams.records import Record
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
@@ -72,20 +71,40 @@ def test_logging_in(client: httpx.Client) -> None:
     assert (good["role"], good["customer"], good["token_type"]) == ("customer", "ducks", "bearer")
 
 
-def test_a_token_that_expired_or_is_forged_opens_nothing(client: httpx.Client) -> None:
-    """Expiry is of the wall's clock; the secret and the algorithm are checked; a token for an account that is gone is worth nothing."""
-    secret = "a secret of at least thirty-two characters"
-    now_s = int(time.time())
-    bad = [
-        jwt.encode({"sub": "mira", "exp": now_s - 1}, secret, "HS256"),
-        jwt.encode({"sub": "mira", "exp": now_s + 60}, "some other secret of thirty-two characters", "HS256"),
-        jwt.encode({"sub": "mira"}, secret, "HS256"),
-        jwt.encode({"sub": "nobody", "exp": now_s + 60}, secret, "HS256"),
-        jwt.encode({"sub": "mira", "exp": now_s + 60}, "", "none"),
-        "rubbish",
-    ]
-    bodies = {client.get("/api/map", headers={"Authorization": f"Bearer {token}"}).text for token in bad}
-    assert bodies == {'{"error":"You are not logged in.","hint":"Get a token with POST /api/token; tokens expire."}'}
+def test_a_session_ends_by_logging_out_and_with_its_password_or_account(tmp_path: Path) -> None:
+    """At the next question; other sessions go on. The file of accounts keeps no token."""
+    fleet = Fleet(tmp_path)
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
+
+        def entered(password: str = PASSWORD) -> Headers:
+            token = client.post("/api/token", data={"username": "mira", "password": password}).json()["access_token"]
+            assert token.encode() not in (tmp_path / "accounts.db").read_bytes()
+            return {"Authorization": f"Bearer {token}"}
+
+        first, second = entered(), entered()
+        assert client.post("/api/logout", headers=first).status_code == 200
+        codes = [client.get("/api/fleet", headers=headers).json().get("code") for headers in (first, second)]
+        assert codes == ["not_logged_in", None]
+        accounts = Accounts(tmp_path / "accounts.db")
+        accounts.add(Account("mira", "operations", "Mira"), PASSWORD)
+        assert client.get("/api/fleet", headers=second).json()["code"] == "not_logged_in"
+        third = entered()
+        accounts.remove("mira")
+        for headers in (third, {"Authorization": "Bearer rubbish"}, {"Authorization": "Basic rubbish"}, {}):
+            assert client.get("/api/fleet", headers=headers).json()["code"] == "not_logged_in"
+    fleet.close()
+
+
+def test_a_session_that_is_not_used_ends(tmp_path: Path) -> None:
+    """By the wall's clock; each use begins the time again, written once a minute."""
+    accounts, hour_ms = Accounts(tmp_path / "accounts.db"), 3_600_000
+    accounts.add(Account("mira", "operations", "Mira"), PASSWORD)
+    token = accounts.open_session("mira", accounts.login("mira")[1], 0)
+    for now_ms in (7 * hour_ms, 14 * hour_ms, 22 * hour_ms - 1):
+        assert accounts.of_session(token, now_ms, 8 * hour_ms), now_ms
+    assert accounts.of_session(token, 30 * hour_ms, 8 * hour_ms) is None
+    assert accounts.of_session(token + "x", 22 * hour_ms, 8 * hour_ms) is None
 
 
 def test_the_map_for_operations(client: httpx.Client, staff: Headers) -> None:

@@ -47,6 +47,7 @@ class Probe:
 CURSORS = (write_cursor((FOREIGN[0],)), write_cursor((NOW_MS + 1, "~")), write_cursor((NOW_MS, "a-foreign")), write_cursor((0, "", "", 0)))
 PROBES: dict[tuple[str, str], Probe] = {
     ("POST", "/api/token"): Probe(foreign=("otto",), unknown="nobody", data={"username": "<>", "password": "wrong wrong"}, no_login=True),
+    ("POST", "/api/logout"): Probe(no_login=True),
     ("GET", "/api/clock"): Probe(),
     ("POST", "/api/clock"): Probe(json={"action": "pause"}),
     ("GET", "/api/fleet"): Probe(),

@@ -30,6 +30,7 @@ from streams.log import Append, Appended
 from streams.logs.files import FileLogReader
 from streams.node.node import Node
 from streams.node.settings import NodeSettings
+from streams.passwords import verifies
 from streams.proof.keys import SigningKey, key_text
 from streams.proof.trust import IN_REGISTRY, registry_trust
 from streams.records import Record, to_batch
@@ -366,6 +367,7 @@ def test_accounts_check_themselves(tmp_path: Path) -> None:
         accounts.add(Account("mira", "operations", "Mira"), "short")
     accounts.add(Account("mira", "operations", "Mira"), PASSWORD)
     accounts.add(Account("mira", "clerk", "Mira"), PASSWORD + "!")
-    assert accounts.verify("mira", PASSWORD) is None
-    assert accounts.verify("mira", PASSWORD + "!") == Account("mira", "clerk", "Mira")
+    account, argon2_hash = accounts.login("mira")
+    assert account == Account("mira", "clerk", "Mira")
+    assert [verifies(argon2_hash, guess.encode()) for guess in (PASSWORD, PASSWORD + "!")] == [False, True]
     assert Accounts(tmp_path / "accounts.db").get("mira") == Account("mira", "clerk", "Mira")

@@ -16,7 +16,7 @@ def test_an_api_that_waits_for_its_log_ends_when_it_is_asked(tmp_path: Path) -> 
     said = tmp_path / "api.log"
     (tmp_path / "api.toml").write_text(
         f'log = "{tmp_path / "log"}"\ndoor = "http://127.0.0.1:9"\ntoken = "door"\naccounts = "{tmp_path / "accounts.db"}"\n'
-        f'jwt_secret = "a secret of at least thirty-two characters"\nport = {free_port()}\n'
+        f"port = {free_port()}\n"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
     api = Forked("landfall", ("api", "--config", str(tmp_path / "api.toml")), environment, said)

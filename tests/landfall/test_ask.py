@@ -27,7 +27,7 @@ from streams.log import Append
 from streams.node.node import Node
 from streams.node.settings import LinkSettings
 from streams.records import Record, to_batch
-from tests.hq_serving.conftest import PASSWORD, api_beside, api_of, log_in, make_projector, project, settings_for, still_clock
+from tests.hq_serving.conftest import api_beside, api_of, log_in, login_words, make_projector, project, settings_for, still_clock
 from tests.hq_serving.fleet import ship
 from tests.landfall.commands import run
 from tests.node.fleet import address, settings
@@ -66,8 +66,8 @@ def at_sea(folder: Path, since_ms: int, link: LinkSettings) -> Iterator[Node]:
         loop.close()
 
 
-def words(client: httpx.Client) -> tuple[str, ...]:
-    return ("--api", str(client.base_url).rstrip("/"), "--username", "mira", "--password", PASSWORD)
+def words(client: httpx.Client, folder: Path) -> tuple[str, ...]:
+    return login_words(client, "mira", folder)
 
 
 def held(hq: Node) -> list[Any]:
@@ -84,7 +84,7 @@ def test_the_price_is_told_the_records_come_and_what_was_asked_is_listed(tmp_pat
         client = stack.enter_context(api_of(told_to, still_clock(WallClock().now_ms())))
         entry = {"type": "ship", "id": IMO, "value": ship(IMO, "Albatross")}
         assert client.post("/api/registry", json={"entries": [entry]}, headers=log_in(client, "mira")).status_code == 200
-        at = words(client)
+        at = words(client, tmp_path)
         code, told, _ = run(capsys, "ask", IMO, BOX, "--since", since, "--until", until, "--price", *at)
         assert (code, ": priced: cost 0.0" in told, ": 20 records, " in told) == (0, True, True), told
         assert not held(hq)
@@ -132,7 +132,7 @@ def test_what_no_budget_covers_comes_when_its_price_is_agreed_to(
         client = stack.enter_context(api_of(told_to, still_clock(WallClock().now_ms())))
         entry = {"type": "ship", "id": IMO, "value": ship(IMO, "Albatross")}
         assert client.post("/api/registry", json={"entries": [entry]}, headers=log_in(client, "mira")).status_code == 200
-        asked = ("ask", IMO, BOX, "--since", since, "--until", until, *words(client))
+        asked = ("ask", IMO, BOX, "--since", since, "--until", until, *words(client, tmp_path))
         priced = ": priced: cost 0.0"
         code, told, _ = run(capsys, *asked)
         assert (code, priced in told, "it comes when its price is agreed to (--at-most)" in told) == (1, True, True), told
@@ -162,7 +162,7 @@ async def test_who_does_not_answer_is_told_of_with_her_last_position(tmp_path: P
             fix = Record(f"{IMO}.location", "GPS", at_ms, {"latitude_deg": 33.0, "longitude_deg": 145.0})
             await hq.append([Append("ships", to_batch([fix]))])
             await asyncio.to_thread(project, make_projector(tmp_path / "hq" / "log", told_to.database_url))
-            asked = ("--since", "2026-05-01T00:00", "--until", "2026-05-01T01:00", "--wait", "0", *words(client))
+            asked = ("--since", "2026-05-01T00:00", "--until", "2026-05-01T01:00", "--wait", "0", *words(client, tmp_path))
             for imo, told in (
                 (IMO, f"; headquarters' last position of her is of {iso(at_ms).replace('T', ' ')[:19]}Z ("),
                 (NO_NODE, "; headquarters has no position of her: has she a node? ("),

@@ -21,7 +21,7 @@ from streams.codec import BlockCodec
 from streams.errors import Misuse
 from streams.logs.files import FileLogReader
 from streams.words import Position
-from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
+from tests.hq_serving.conftest import api_of, login_words, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called
 from tests.node.process import wait
@@ -46,7 +46,7 @@ AFTER = BayPlan(
 def at(tmp_path: Path) -> Iterator[tuple[str, ...]]:
     """Options that reach the API of a real headquarters, whose folder is the test's."""
     with running_node(tmp_path) as door, api_of(settings_for(tmp_path / "log", tmp_path, door)) as client:
-        yield ("--api", str(client.base_url).rstrip("/"), "--username", "cleo", "--password", PASSWORD)
+        yield login_words(client, "cleo", tmp_path)
 
 
 def load_lists(folder: Path) -> list[LoadList]:
@@ -109,7 +109,7 @@ def test_a_call_sign_names_the_ship_through_the_registry(at: tuple[str, ...], tm
     assert (done.returncode, "call sign 9V1234 is in no entry" in " ".join(done.stderr.split())) == (2, True)
     fields = {"imo": IMO, "name": "Big Blue One", "call_sign": "9V1234", "mmsi": "563012345", "flag": "SG", "capacity_boxes": 2000}
     body = {"entries": [{"type": "ship", "id": IMO, "value": fields}]}
-    with headquarters(at[1], "cleo", PASSWORD) as client:
+    with headquarters(at[1], "cleo", Path(at[5])) as client:
         answer_of(client, "POST", "/api/registry", json=body)
 
     def is_listed() -> bool:
@@ -174,7 +174,7 @@ def test_a_plan_is_checked_without_headquarters(tmp_path: Path) -> None:
     carried_on = "1 of them to SGSIN, which she leaves: look whether this is the plan with which she came"
     assert [line for line in summary(replace(PLAN, port="SGSIN")) if line not in summary(PLAN)][1:] == [carried_on]
     assert "can not be read" in called("bayplan", "check", tmp_path / "none.edi").stderr
-    assert "no such word" in called("bayplan", "import", plan, "--trackers", "some", "--api", "x", "-u", "x", "--password", "x").stderr
+    assert "no such word" in called("bayplan", "import", plan, "--trackers", "some", "--api", "x", "-u", "x", "--password-file", "x").stderr
 
 
 def test_which_call_a_plan_is_of() -> None:

@@ -34,7 +34,7 @@ SETTINGS = {
     "ship": SHIP + 'host = "{host}"\nport = {port}\n',
     "port": PORT + '[intake.endpoint]\nhost = "{host}"\nport = {port}\nanonymous_publish = ["landfall/#"]\n',
     "projector": HQ + 'host = "{host}"\nhealth_port = {port}\n',
-    "api": HQ + 'accounts = "{folder}/accounts.db"\njwt_secret = "' + "x" * 32 + '"\nhost = "{host}"\nport = {port}\n',
+    "api": HQ + 'accounts = "{folder}/accounts.db"\nhost = "{host}"\nport = {port}\n',
     "dashboards": 'host = "{host}"\nport = {port}\n',
     "sim run": 'data = "{folder}/sim"\nboxes = 40\nclock_host = "{host}"\nclock_port = {port}\n' + INTAKES,
 }

@@ -112,7 +112,7 @@ CASES: list[tuple[type[SettingsTable], str, list[str]]] = [
     ),
     (
         ApiSettings,
-        f'log = ""\naccounts = ""\ndoor = "http://127.0.0.1:1"\ntoken = ""\nhost = "a/b"\nport = -1\njwt_secret = "{"x" * 32}"\n',
+        'log = ""\naccounts = ""\ndoor = "http://127.0.0.1:1"\ntoken = ""\nhost = "a/b"\nport = -1\n',
         [
             f"log: {EMPTY}a path",
             f"accounts: {EMPTY}a path",
@@ -192,7 +192,6 @@ def test_a_port_is_had_once_of_each_host(one: str, two: str, told: bool) -> None
 def test_projector_and_api_find_one_database_without_being_told_where(tmp_path: Path) -> None:
     """An SQLite file of the folder they are started in."""
     (tmp_path / "p.toml").write_text('log = "l"\n')
-    secret = "x" * 32
-    (tmp_path / "a.toml").write_text(f'log = "l"\naccounts = "a"\ndoor = "http://127.0.0.1:1"\ntoken = "t"\njwt_secret = "{secret}"\n')
+    (tmp_path / "a.toml").write_text('log = "l"\naccounts = "a"\ndoor = "http://127.0.0.1:1"\ntoken = "t"\n')
     projecting, answering = load(ProjectorSettings, tmp_path / "p.toml", {}), load(ApiSettings, tmp_path / "a.toml", {})
     assert projecting.database_url == answering.database_url == "sqlite:///serving.db"

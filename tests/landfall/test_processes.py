@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import httpx
 import paho.mqtt.publish
 import pytest
+import tomli_w
 from aiohttp import ClientSession
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
@@ -189,7 +191,12 @@ def test_the_analytics(house: House) -> None:
 
 @of("dashboards")
 def test_the_pages(house: House) -> None:
-    """An API that answers nonsense breaks the page; the pages say so, and end even while a browser is connected to them."""
+    """An API that answers nonsense breaks the page; the pages say so, where they have a node to say it to, and end even while a browser is
+    connected to them."""
+    file = house.fleet.settings_folder / "dashboards.toml"
+    settings = tomllib.loads(file.read_text())
+    assert not {"door", "token"} & settings.keys(), "the demo's pages have nothing to do with a node"
+    file.write_text(tomli_w.dumps({**settings, "door": house.fleet.node_url(HQ), "token": HOUSE_TOKEN}))
     with answering(200, b"{}", "application/json") as port:
         house.start("dashboards", LANDFALL_API_URL=f"http://127.0.0.1:{port}")
         with asking_for_a_page(house.fleet.pages_url):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from streams.ledger import OriginLedger
 from streams.log import Append
 from streams.node.node import Node
 from streams.retention.runs import RUN
-from tests.hq_serving.conftest import PASSWORD, api_beside, api_of, settings_for
+from tests.hq_serving.conftest import PASSWORD, api_beside, api_of, login_words, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called, run
 from tests.node.fleet import Calendar, address, readings, settings, until
@@ -34,7 +35,7 @@ DAY_MS = 86_400_000
 def at(tmp_path: Path) -> Iterator[tuple[str, ...]]:
     """Options that reach the API of a real headquarters, whose folder is the test's."""
     with running_node(tmp_path) as door, api_of(settings_for(tmp_path / "log", tmp_path, door)) as client:
-        yield ("--api", str(client.base_url).rstrip("/"), "--username", "cleo", "--password", PASSWORD)
+        yield login_words(client, "cleo", tmp_path)
 
 
 def test_a_customers_boxes_in_a_stream_with_other_settings(at: tuple[str, ...], tmp_path: Path) -> None:
@@ -62,10 +63,10 @@ def test_a_customers_boxes_in_a_stream_with_other_settings(at: tuple[str, ...], 
 
 
 def test_who_asks_headquarters_logs_in(at: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the options of `create` do: without a name that is told, without a password it is asked for; and a customer may not."""
-    api, (_, name, _, password) = at[:2], at[2:]
+    """As the options of `create` do: without a name that is told, the password is read from standard input; and a customer may not."""
+    api, name = at[:2], at[3]
     assert "→ give --username" in called("stream", "ls", *api).stderr
-    monkeypatch.setattr("typer.prompt", lambda what, **_: {"Password": password}[what])
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n" * 2))
     done = called("stream", "show", "containers", *api, "--username", name)
     assert (done.returncode, "all but customers" in done.stdout) == (0, True), done.stderr
     told = called("stream", "show", "containers", *api, "--username", "donald").stderr
@@ -136,7 +137,7 @@ async def test_a_customers_boxes_go_elsewhere_and_are_kept_as_long_as_is_set(tmp
     await hq.append([Append(stream, boxes) for stream in (NAME, OTHER, "containers")])
     api_settings = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": SecretStr("door-of-hq")})
     async with api_beside(api_settings) as client:
-        at = ("--api", str(client.base_url).rstrip("/"), "--username", "cleo", "--password", PASSWORD)
+        at = login_words(client, "cleo", tmp_path)
 
         async def done(*words: str) -> subprocess.CompletedProcess[str]:
             return await asyncio.to_thread(called, "stream", *words, *at)
@@ -162,7 +163,7 @@ def floor(node: Node, stream: str, origin_of: Node) -> int:
 
 @pytest.mark.parametrize("setting", ["age_days=nan", "age_days=inf", "bytes=-inf", "patience_s=1e999", "age_days=soon"])
 def test_a_setting_that_is_no_number_is_told_before_anybody_is_asked(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
-    at = ("--api", "http://127.0.0.1:9", "--username", "ada", "--password", "secret")
+    at = ("--api", "http://127.0.0.1:9", "--username", "ada", "--password-file", "none")
     for command in ("create", "set"):
         code, _, err = run(capsys, "stream", command, "customers/x", setting, *at)
         field, _, text = setting.partition("=")

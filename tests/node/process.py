@@ -8,6 +8,7 @@ import time
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,10 @@ class NodeProcess:
         self._word, self.config, self._words = word, folder / f"{word}.toml", folder / f"{word}.log"
         told = tomllib.loads(config.replace("{port}", str(self.door_port)))
         peers = {peer["node"]: peer.pop("token") for peer in told["node"].get("known", ()) if "token" in peer}
-        allow_all(Path(told["node"]["folder"]), token, peers)
         self.config.write_text(tomli_w.dumps(told))
+        self.allow = partial(allow_all, Path(told["node"]["folder"]), token, peers)
+        """Gives these credentials, again where the folder of the node was deleted."""
+        self.allow()
         self._process: Forked | None = None
         self.node = node
         self.url, self.token = f"http://127.0.0.1:{self.door_port}", token

@@ -17,7 +17,7 @@ def words(fields: dict[str, Any]) -> set[str]:
     told = set()
     for name, value in fields.items():
         if name == "retention":
-            told.add("kept for ever")
+            told.add(f"kept {value['age_days']:g} days" if value["age_days"] else "kept for ever")
         elif isinstance(value, Lane):
             told.add(f"lane {value.name.lower()}")
         else:

@@ -126,6 +126,18 @@ def test_each_start_of_a_node_makes_a_new_token_for_its_own_user(tmp_path: Path)
     credentials.close()
 
 
-def test_a_password_is_long_enough() -> None:
-    with pytest.raises(Misuse, match="at least 12 characters"):
-        hash_password("short")
+@pytest.mark.parametrize(
+    ("password", "code"),
+    [
+        ("short", "password_short"),
+        ("eleven char", "password_short"),
+        ("x y z " * 34, "password_long"),
+        ("Password1234", "password_common"),
+        ("QWERTYUIOP123", "password_common"),
+        ("abababababababab", "password_common"),
+    ],
+)
+def test_a_password_is_long_enough_and_no_common_one(password: str, code: str) -> None:
+    with pytest.raises(Misuse) as refused:
+        hash_password(password)
+    assert refused.value.code == code

@@ -65,4 +65,5 @@ def acknowledge(ask: Asking, alert_id: str) -> dict[str, Any]:
     by = standing.acknowledged_by
     if by is None:
         by = ask.services.registrar.acknowledge(acknowledged(standing, ask.viewer.name, now_ms), ask.viewer.name)
+        ask.audit("acknowledge", alert_id=alert_id)
     return look.framed(from_log=True, alert_id=alert_id, acknowledged_by=by)

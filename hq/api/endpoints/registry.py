@@ -18,6 +18,8 @@ from hq.api.services import Asking, framed_clock
 router = APIRouter()
 Name = Annotated[str, Field(pattern=r"^\P{C}*$")]
 """No control characters, no halves of surrogate pairs."""
+AUDITED_MAX = 100
+"""Entries of one request that its audit record names."""
 _EXAMPLE: dict[str, Any] = {
     "entries": [
         {
@@ -73,6 +75,9 @@ def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
     except Unacceptable as refused:
         raise ApiError(422, "Nothing was written: some entries are not right.", "Mend what is listed.", problems=refused.problems) from None
     count = sum(one.written for one in written)
+    if count:
+        names = [f"{one.type}/{one.id} v{one.version}" for one in written if one.written]
+        ask.audit("registry", entries=names[:AUDITED_MAX], written=count)
     entries = [asdict(one) for one in written]
     return {
         **framed_clock(ask.services.clock),

@@ -72,6 +72,7 @@ def report(ask: Asking, incident_id: str, doing: Doing) -> dict[str, Any]:
             done = ask.services.reports.change(incident_id, msgspec.convert({**given, "by": by}, Change))
     except ValueError as problem:
         raise ApiError(422, f"Not done: {problem}.", "`GET` the incident's reports shows how they stand now.") from None
+    ask.audit("report", incident_id=incident_id, do=doing.do)
     told = {**done.to_json(), "text": report_text(done)}
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "incident_id": incident_id, "report": told}
 

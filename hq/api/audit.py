@@ -1,0 +1,82 @@
+"""The `audit` stream: who logged in or failed to, and who wrote what through the API."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import Any, Self
+
+from streams.clock import Clock
+from streams.errors import LandfallError
+from streams.link.door import AppendDoor
+from streams.log import Append
+from streams.metrics import Metrics
+from streams.records import Record, to_batch
+
+STREAM = "audit"
+WAITING_MAX = 10_000
+"""Records that wait for a node that is away; beyond, the oldest is only counted (`audit_dropped`)."""
+RECORDS_AT_ONCE_MAX = 1_000
+TEXT_CHARS_MAX = 200
+"""Characters kept of a name that a stranger gave."""
+EVERY_S, AGAIN_S = 0.2, 5.0
+"""How often what waits is appended; after the node did not take it, seconds."""
+logger = logging.getLogger(__name__)
+
+
+class Audit:
+    """Appends audit records through the node's door, in a thread of its own while the `with` block runs. `note` is safe from any thread."""
+
+    def __init__(self, door: AppendDoor, clock: Clock, metrics: Metrics) -> None:
+        self._door, self._clock, self._metrics = door, clock, metrics
+        self._waiting: deque[Record] = deque()
+        self._batch: Append | None = None
+        self._sequence = time.time_ns()
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._keep_appending, name="audit", daemon=True)
+
+    def note(self, act: str, by: str, **more: Any) -> None:
+        """One act (a stable word) of the account `by`, with what else is known of it. Returns at once; durable soon after."""
+        at_ms = self._clock.now_ms()
+        body = {"act": act, "by": by[:TEXT_CHARS_MAX], "at_ms": at_ms, "wall_at_ms": time.time_ns() // 1_000_000, **more}
+        with self._lock:
+            self._waiting.append(Record(act, device_at_ms=at_ms, body=body))
+            if len(self._waiting) > WAITING_MAX:
+                self._waiting.popleft()
+                self._metrics.count("audit_dropped")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def _keep_appending(self) -> None:
+        ended = False
+        while not ended:
+            ended = self._ending.wait(EVERY_S if self._batch is None else AGAIN_S)
+            while self._append():
+                pass
+
+    def _append(self) -> bool:
+        """Whether a batch was taken, each once; one that was not goes first the next time."""
+        with self._lock:
+            if self._batch is None and self._waiting:
+                several = [self._waiting.popleft() for _ in range(min(RECORDS_AT_ONCE_MAX, len(self._waiting)))]
+                self._sequence += 1
+                self._batch = Append(STREAM, to_batch(several), "api/audit", self._sequence)
+        if self._batch is None:
+            return False
+        try:
+            self._door.append([self._batch])
+        except LandfallError as problem:
+            self._metrics.count("audit_not_appended")
+            logger.warning("audit records wait: %s", problem)
+            return False
+        self._batch = None
+        return True
