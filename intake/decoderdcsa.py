@@ -4,6 +4,7 @@ What becomes a signal: position, door, motion, a reefer's power, setpoint, suppl
 Fahrenheit becomes Celsius. The event's ID, type and what else a claims handler may ask for is kept in the record's body under `dcsa`, and
 so is what was measured and has no signal here: other probes, the sensors of the air, ventilation. The
 draft names no device: it is called by the vendor and model that an event tells, and its container. `eventDateTime` is the device's time.
+Both spellings of 3.0 are read: `eventType`, `ACTUAL`, `DOOR_OPENED`, and those of the conformance gateway, `eventTypeCode`, `ACT`, `DRO`.
 Planned and estimated events, retractions and events of other types are no readings.
 """
 
@@ -16,15 +17,17 @@ import orjson
 
 from cargo.identifiers import compact_container
 from cargo.readings import DEVICE_CHARS_MAX
-from intake.decoding import UNREADABLE, Decoded, reading_of
+from intake.decoding import Decoded, reading_of
 
 Fields = dict[str, Any]
 _FLAGS = {
     "DOOR_OPENED": ("door_open", True),
+    "DRO": ("door_open", True),
     "DOOR_CLOSED": ("door_open", False),
     "MOTION_START": ("motion", True),
     "MOTION_STOP": ("motion", False),
 }
+_EVENTS = ("iotEventType", "iotEventCode", "iotEventTypeCode", "reeferEventType", "reeferEventTypeCode")
 _POWER = {"POWER_ON": True, "POWER_OFF": False}
 _PROBES = {"P19": 1, "P20": 2, "P21": 3}
 """Keys of the Container Owners Association's data model for the three USDA probes."""
@@ -46,7 +49,7 @@ def decode_dcsa(payload: bytes) -> Decoded:
     for number, event in enumerate(events, 1):
         try:
             messages.append(_reading(event))
-        except UNREADABLE as problem:
+        except (ValueError, TypeError, AttributeError, LookupError) as problem:
             problems.append(f"event {number}: {problem}")
     more = f"; and {len(problems) - PROBLEMS_MAX} more" if len(problems) > PROBLEMS_MAX else ""
     return Decoded(messages, "; ".join(problems[:PROBLEMS_MAX]) + more)
@@ -57,16 +60,16 @@ def _reading(event: Any) -> tuple[bytes, bytes]:
     if not isinstance(event, dict):
         raise ValueError("it is no JSON object")
     kind, equipment = _in(event, "eventClassification"), _in(event, "equipmentDetails")
-    if kind.get("eventType") not in ("IOT", "REEFER"):
-        raise ValueError(f"an event of type {kind.get('eventType')} is no reading")
-    if kind.get("eventClassifier", "ACTUAL") != "ACTUAL":
-        raise ValueError(f"{kind.get('eventClassifier')} is not what was measured")
+    if (type_ := _first(kind, "eventType", "eventTypeCode")) not in ("IOT", "REEFER"):
+        raise ValueError(f"an event of type {type_} is no reading")
+    if (classifier := _first(kind, "eventClassifier", "eventClassifierCode")) not in (None, "ACTUAL", "ACT"):
+        raise ValueError(f"{classifier} is not what was measured")
     if event.get("isRetracted"):
         raise ValueError("it is retracted, and a log takes nothing back")
     container = compact_container(str(equipment.get("equipmentReference") or ""))
     if not container:
         raise ValueError("it names no container")
-    told = kind.get("iotEventType") or kind.get("reeferEventType")
+    told = _first({**_in(event, "iotDetails"), **kind}, *_EVENTS)
     fields = {
         "device": _device(event, container),
         "at": event.get("eventDateTime"),
@@ -141,7 +144,7 @@ def _kept(event: Fields, told: Any) -> Fields:
     details, where = _in(event, "reeferDetails"), _in(event, "eventLocation")
     kept = {
         "eventID": event.get("eventID"),
-        "eventType": _in(event, "eventClassification").get("eventType"),
+        "eventType": _first(_in(event, "eventClassification"), "eventType", "eventTypeCode"),
         "event": told,
         "eventUpdatedDateTime": event.get("eventUpdatedDateTime"),
         **{name: where.get(name) for name in ("UNLocationCode", "locationName", "facilityType", "facility")},
@@ -166,6 +169,11 @@ def _measured_otherwise(details: Fields) -> Fields:
     }
     degrees = any(told[name] for name in ("temperatureProbeMeasurements", "supplyAirSensorReadings", "returnAirSensorReadings"))
     return {**told, "temperatureUnit": details.get("temperatureUnit") if degrees else None}
+
+
+def _first(fields: Fields, *names: str) -> Any:
+    """The first of these that says anything."""
+    return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
 def _in(fields: Fields, name: str) -> Fields:

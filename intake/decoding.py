@@ -7,23 +7,13 @@ name of one that comes along (`intake/decoders.py`) or as `module:function` of o
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import orjson
 
 MESSAGES_MAX = 1_000
 """Readings in one message of others."""
-
-UNREADABLE = (
-    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError),
-    *(RuntimeError, EOFError, OSError, NameError, struct.error, zlib.error, msgspec.MsgspecError),
-)
-"""What a decoder may raise for bytes that it does not understand: the message is `malformed`, with its bytes in `exceptions`. Whatever
-Python itself and the usual readers of bytes raise; an error of one's own is one of these, if it is a ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +26,8 @@ class Decoded:
 
 
 Decoder = Callable[[bytes], Decoded]
-"""From the payload of one MQTT message. The same bytes give the same, so that a repeat is known as one. No I/O; raises only UNREADABLE."""
+"""From the payload of one MQTT message. The same bytes give the same, so that a repeat is known as one. No I/O. Whatever
+it raises, the message is `malformed`, with its bytes in `exceptions`."""
 
 
 def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]:
@@ -44,16 +35,19 @@ def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]
     return f"landfall/containers/{container}/reading".encode(), orjson.dumps(fields)
 
 
+def name_of(decode: Decoder) -> str:
+    """The module and the name of a decoder."""
+    return f"{getattr(decode, '__module__', '')}:{getattr(decode, '__qualname__', type(decode).__name__)}"
+
+
 def decoded(decode: Decoder, payload: bytes) -> Decoded:
-    """What `decode` makes of a payload; of one that it does not understand, or where that gives no Decoded, no messages and the reason.
-    Raises what `decode` does that is none of UNREADABLE.
-    """
+    """What `decode` makes of a payload; of one that it does not understand, or where that gives no Decoded, no messages and the reason."""
     try:
         made: object = decode(payload)
-    except UNREADABLE as problem:
-        return Decoded((), f"its decoder does not read it: {str(problem) or type(problem).__name__}")
+    except Exception as problem:  # it may be anybody's code: a fault of it costs this message, never the node
+        return Decoded((), f"decoder {name_of(decode)} does not read it: {str(problem) or type(problem).__name__}")
     if not isinstance(made, Decoded):
-        return Decoded((), f"its decoder gives a {type(made).__name__}, and no Decoded")
+        return Decoded((), f"decoder {name_of(decode)} gives a {type(made).__name__}, and no Decoded")
     if len(made.messages) > MESSAGES_MAX:
         return Decoded((), f"{len(made.messages):,} readings in one message, more than {MESSAGES_MAX:,}")
     return made if made.messages or made.problem else Decoded((), "there is no reading in it")

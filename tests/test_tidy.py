@@ -140,8 +140,12 @@ def test_modules_hold_one_idea() -> None:
     check_against(long, LONG_MODULES, f"modules over {MODULE_LINES_MAX} lines")
 
 
+CALL_OTHERS_CODE = {"intake/decoding.py"}
+
+
 def test_nothing_is_caught_wholesale() -> None:
-    found = [f"{name}:{line}" for name, tree in trees().items() for line in broad_handlers(tree)]
+    """But where an operator's own code is called: what that raises nobody knows."""
+    found = [f"{name}:{line}" for name, tree in trees().items() for line in broad_handlers(tree) if name not in CALL_OTHERS_CODE]
     assert not found, f"handlers that catch anything: {found}"
 
 
