@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from cargo.slots import LOWEST_DECK_TIER
 
 NOTHING = "–"
-SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS, YEAR_MS = 1_000, 60_000, 3_600_000, 86_400_000, 365 * 86_400_000
 
 EVENTS: dict[str, str] = {
     "LOAD": "Loaded",
@@ -111,9 +112,10 @@ def number_problem(container: Mapping[str, Any]) -> tuple[str, str, str] | None:
 
 
 def span(duration_ms: float) -> str:
-    """A duration in its two largest units: `12 s`, `4 min 5 s`, `3 h 12 min`, `2 d 4 h`. Negative ones count as none."""
+    """A duration in its two largest units: `12 s`, `4 min 5 s`, `3 h 12 min`, `2 d 4 h`, `9 y 12 d`. Negative ones count as none."""
     left = max(0, int(duration_ms))
-    for size, unit, part, part_unit in ((DAY_MS, "d", HOUR_MS, "h"), (HOUR_MS, "h", MINUTE_MS, "min"), (MINUTE_MS, "min", SECOND_MS, "s")):
+    units = ((YEAR_MS, "y"), (DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
+    for (size, unit), (part, part_unit) in pairwise(units):
         if left >= size:
             rest = left % size // part
             return f"{left // size} {unit} {rest} {part_unit}" if rest else f"{left // size} {unit}"
@@ -121,9 +123,15 @@ def span(duration_ms: float) -> str:
 
 
 def ago(age_ms: float | None) -> str:
-    """An age: `3 h 12 min ago`; `just now` under a second, ahead of the clock too; `never` for None."""
+    """An age: `3 h 12 min ago`; `just now` within a second; `never` for None. Of what lies in the future: how far it is ahead of the
+    clock, and from a day on that a clock is wrong, by how much.
+    """
     if age_ms is None:
         return "never"
+    if age_ms <= -DAY_MS:
+        return f"clock wrong by {span(-age_ms)}"
+    if age_ms <= -SECOND_MS:
+        return f"{span(-age_ms)} ahead of the clock"
     return "just now" if age_ms < SECOND_MS else f"{span(age_ms)} ago"
 
 

@@ -80,13 +80,20 @@ export function moment(atMs) {
 /** The fleet's time: as the node told it last, and on from there by this browser's clock, also while the node can not be reached. */
 const now = () => seen.board.now_at_ms + Math.max(0, Date.now() - answeredAt);
 
-/** How long ago by the fleet's clock. */
+/** A duration in one unit. */
+function span(seconds) {
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172800) return `${(seconds / 3600).toFixed(1)} h`;
+  return seconds < 2 * 365 * 86400 ? `${(seconds / 86400).toFixed(1)} d` : `${(seconds / 365 / 86400).toFixed(1)} y`;
+}
+
+/** How long ago by the fleet's clock; of what lies in its future, by how much a clock is wrong. */
 export function ago(atMs) {
   const seconds = (now() - atMs) / 1000;
-  if (seconds < -5) return "ahead of the clock";
-  if (seconds < 120) return `${Math.max(0, Math.round(seconds))} s ago`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min ago`;
-  return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h ago` : `${(seconds / 86400).toFixed(1)} d ago`;
+  if (seconds <= -86400) return `clock wrong by ${span(-seconds)}`;
+  if (seconds < -5) return `${span(-seconds)} ahead of the clock`;
+  return `${span(Math.max(0, seconds))} ago`;
 }
 
 /** A moment and its age, which goes on while the page stands. */

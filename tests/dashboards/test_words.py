@@ -32,6 +32,9 @@ def test_ages() -> None:
     """A clock slightly ahead is no age, and what was never heard is never."""
     assert words.ago(11_520_000) == "3 h 12 min ago"
     assert words.ago(-40) == words.ago(400) == "just now"
+    assert words.ago(-120_000) == "2 min ahead of the clock"
+    assert words.ago(-2 * 86_400_000) == "clock wrong by 2 d"
+    assert words.ago(-9 * 365 * 86_400_000) == "clock wrong by 9 y"
     assert words.ago(None) == words.age(None, 5) == "never"
     assert words.age(1_000, 61_000) == "1 min ago"
 
