@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -96,14 +96,27 @@ class CredentialFile:
         try:
             told = read_private(self.path)
             return msgspec.json.decode(told, type=_Kept).credentials
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as problem:
-            raise RetryLater(f"{self.path} can not be read: {problem.strerror}", hint="let the user that runs this read it") from problem
+            raise self._unreadable(problem) from problem
         except (msgspec.MsgspecError, ValueError) as problem:
             raise Corrupt(
                 f"{self.path} holds no credentials: {problem}", hint="put back a copy, or take it away and add them again"
             ) from None
+
+    def state(self) -> tuple[int, ...]:
+        """What differs once the file was changed; empty where there is none. Raises RetryLater when it can not be looked at."""
+        try:
+            found = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as problem:
+            raise self._unreadable(problem) from problem
+        return found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode
+
+    def _unreadable(self, problem: OSError) -> RetryLater:
+        return RetryLater(f"{self.path} can not be read: {problem.strerror}", hint="let the user that runs this read it")
 
     def give_token(self, principal: str, allow: Allowed, token: str | None = None) -> str:
         """From now on `principal` may do this, by the token that is returned: 256 random bits, kept nowhere else. `token`: one that was
@@ -130,22 +143,22 @@ class CredentialFile:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Credential]]:
         """The entries by principal, to be changed; written when the block ends well and they did change. One at a time on this machine."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        folder = os.open(self.path.parent, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            entries = {one.principal: one for one in self.read()}
-            before = dict(entries)
-            yield entries
-            if entries != before or not self.path.exists():
-                kept = msgspec.json.encode(_Kept(VERSION, tuple(entries[name] for name in sorted(entries))))
-                write_private(self.path, msgspec.json.format(kept, indent=1) + b"\n")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as ended:
+                folder = os.open(self.path.parent, os.O_RDONLY)
+                ended.callback(os.close, folder)
+                fcntl.flock(folder, fcntl.LOCK_EX)
+                entries = {one.principal: one for one in self.read()}
+                before = dict(entries)
+                yield entries
+                if entries != before or not self.path.exists():
+                    kept = msgspec.json.encode(_Kept(VERSION, tuple(entries[name] for name in sorted(entries))))
+                    write_private(self.path, msgspec.json.format(kept, indent=1) + b"\n")
         except OSError as problem:
             raise RetryLater(
                 f"{self.path} can not be written: {problem.strerror}", hint="make room, and let this user write there"
             ) from problem
-        finally:
-            os.close(folder)
 
 
 class Credentials:
@@ -180,11 +193,7 @@ class Credentials:
 
     def look(self) -> bool:
         """Take the file as it is now; whether it had changed. Raises as `CredentialFile.read`, and leaves all as it was then."""
-        try:
-            found = self._file.path.stat()
-            seen: tuple[int, ...] = (found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode)
-        except FileNotFoundError:
-            seen = ()
+        seen = self._file.state()
         if seen == self._seen:
             return False
         entries = self._file.read()

@@ -14,7 +14,21 @@ from tempfile import TemporaryDirectory
 class ReadingConnection(sqlite3.Connection):
     """A connection of `connect_to_read`. `is_still`: the database was not in use then, and what is written to it since is not seen."""
 
-    is_still = False
+    _database: Path | None = None
+    _seen: tuple[object, ...] = ()
+
+    @property
+    def is_still(self) -> bool:
+        """Whether it reads the database as if it never changed."""
+        return self._database is not None
+
+    def is_outdated(self) -> bool:
+        """Whether it is still, and a writer has come since, or has been. Costs a look at three files. Raises OSError."""
+        return self._database is not None and (is_in_use(self._database) or _state(self._database) != self._seen)
+
+    def hold_still(self, database: Path, seen: tuple[object, ...]) -> None:
+        """What it reads is how `database` was when its files were as `seen`."""
+        self._database, self._seen = database, seen
 
 
 def is_in_use(database: Path) -> bool:
@@ -26,20 +40,27 @@ def connect_to_read(database: Path, timeout_s: float) -> ReadingConnection:
     """A connection that reads all of `database`, writes nothing and leaves no file; usable from any thread, transactions begun by hand.
 
     A database that is not in use is read as if it never changed, from a copy where it has a write-ahead log: it is to be opened again
-    once `is_in_use`. Raises OSError, sqlite3.DatabaseError.
+    once it `is_outdated`. Raises OSError, sqlite3.DatabaseError.
     """
     if is_in_use(database):
-        return _connect(database, timeout_s, still=False)
+        return _connect(database, timeout_s)
+    seen = _state(database)
+    connection = _connect_still(database, timeout_s)
+    connection.hold_still(database, seen)
+    return connection
+
+
+def _connect_still(database: Path, timeout_s: float) -> ReadingConnection:
     log = database.with_name(f"{database.name}-wal")
     if not (log.exists() and log.stat().st_size):
-        return _connect(database, timeout_s, still=True)
+        return _connect(database, timeout_s, "&immutable=1")
     with TemporaryDirectory(prefix="landfall-index-") as folder:
         copy = Path(folder) / database.name
         for source in (database, log):
             shutil.copyfile(source, copy.with_name(source.name))
         with closing(sqlite3.connect(copy)) as whole:
             whole.execute("PRAGMA journal_mode = DELETE")
-        connection = _connect(copy, timeout_s, still=True)
+        connection = _connect(copy, timeout_s, "&immutable=1")
         try:
             connection.execute("PRAGMA schema_version")  # the file is open from here on, and needs its name no more
         except sqlite3.DatabaseError:
@@ -67,8 +88,19 @@ def user_name(number: int) -> str:
         return str(number)
 
 
-def _connect(database: Path, timeout_s: float, *, still: bool) -> ReadingConnection:
-    uri = f"{database.absolute().as_uri()}?mode=ro" + ("&immutable=1" if still else "")  # else SQLite makes the files that are missing
-    connection = sqlite3.connect(uri, timeout_s, uri=True, isolation_level=None, check_same_thread=False, factory=ReadingConnection)
-    connection.is_still = still
-    return connection
+def _connect(database: Path, timeout_s: float, option: str = "") -> ReadingConnection:
+    uri = f"{database.absolute().as_uri()}?mode=ro{option}"  # without `immutable` SQLite makes the files that are missing
+    return sqlite3.connect(uri, timeout_s, uri=True, isolation_level=None, check_same_thread=False, factory=ReadingConnection)
+
+
+def _state(database: Path) -> tuple[object, ...]:
+    """What differs once the database was written: its and its write-ahead log's file, length and time of change. Raises OSError."""
+    found: list[object] = []
+    for file in (database, database.with_name(f"{database.name}-wal")):
+        try:
+            status = file.stat()
+        except FileNotFoundError:
+            found.append(None)
+        else:
+            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(found)

@@ -21,7 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
 from hq.serving.address import serving_url
 from hq.serving.models import Base
 from streams.errors import RetryLater
-from streams.sqlitefiles import ReadingConnection, connect_to_read, is_in_use
+from streams.sqlitefiles import ReadingConnection, connect_to_read
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS_MAX = 10_000
@@ -74,8 +74,8 @@ def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
 
     @event.listens_for(engine, "checkout")
     def _taken(connection: Any, _: ConnectionPoolEntry, __: Any) -> None:
-        if isinstance(connection, ReadingConnection) and connection.is_still and is_in_use(path):
-            raise DisconnectionError("the projector has come since this was opened")  # SQLAlchemy opens it again
+        if isinstance(connection, ReadingConnection) and connection.is_outdated():
+            raise DisconnectionError("the projector has written since this was opened")  # SQLAlchemy opens it again
 
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, record: ConnectionPoolEntry) -> None:

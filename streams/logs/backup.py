@@ -21,7 +21,7 @@ from streams.logs.marker import marked_node
 from streams.logs.opening import lock_folder
 from streams.logs.recovering import index_problem
 from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
-from streams.sqlitefiles import connect_to_read, is_in_use
+from streams.sqlitefiles import connect_to_read
 
 ATTEMPTS_MAX = 20
 CHUNK_BYTES = 4 << 20
@@ -197,7 +197,7 @@ def _copy_index(source: Path, target: Path) -> int:
         target.unlink(missing_ok=True)
         with closing(connect_to_read(source, BUSY_S)) as old, closing(sqlite3.connect(target)) as new:
             old.backup(new, pages=PAGES_AT_ONCE)
-        if not (old.is_still and is_in_use(source)):  # else a writer came meanwhile, and may have changed it under the copy
+        if not old.is_outdated():  # else a writer came meanwhile, and may have changed it under the copy
             return target.stat().st_size
 
 

@@ -22,7 +22,7 @@ from streams.logs.book import Book, LineKey, Location, Piece, line_of
 from streams.logs.frames import LineState, Opening, Produced
 from streams.logs.segments import unreadable
 from streams.ranges import RangeSet
-from streams.sqlitefiles import ReadingConnection, connect_to_read, is_in_use
+from streams.sqlitefiles import ReadingConnection, connect_to_read
 from streams.words import Origin
 
 INDEX_NAME = "index.sqlite"
@@ -111,7 +111,8 @@ class IndexReader:
     def replaced(self) -> bool:
         """Whether nothing new will be seen here: a writer has come since this one was opened, or the log has built its index again."""
         try:
-            return (self.is_still and is_in_use(self._path)) or self._path.stat().st_ino != self._file
+            outdated = isinstance(self._connection, ReadingConnection) and self._connection.is_outdated()
+            return outdated or self._path.stat().st_ino != self._file
         except FileNotFoundError:
             return False  # the new one is about to take its place
         except OSError as problem:

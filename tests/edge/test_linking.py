@@ -50,7 +50,7 @@ def test_a_ship_on_the_edge_of_a_port_does_not_flap() -> None:
 
 async def test_one_bad_fix_at_the_berth_moves_the_ship_nowhere_and_none_erases_it(tmp_path: Path) -> None:
     """Nor does a restart after it; two that agree are believed."""
-    node = Node(NodeSettings.model_validate({"node": NODE, "role": "ship", "identity": SHIP, "folder": tmp_path, "token": "own"}))
+    node = Node(NodeSettings.model_validate({"node": NODE, "role": "ship", "identity": SHIP, "folder": tmp_path}))
     await node.start()
     position, ports, minute = ShipPosition(SHIP), [tokyo()], 0
 

@@ -77,7 +77,7 @@ class StruckDisk(CutDisk):
 
     def _leave(self, number: int, path: Path) -> None:
         if self._killed:
-            path.write_bytes(self._content(number))
+            self._write(path, self._content(number), number)
         else:
             super()._leave(number, path)
 

@@ -14,7 +14,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -28,6 +28,7 @@ from intake.serving import Intake
 from intake.settings import IntakeSettings, PipelineSettings
 from streams.block import Codec
 from streams.clock import Clock, WallClock
+from streams.credentials import FILE_NAME as CREDENTIALS
 from streams.logs import kinds
 from streams.logs.files import FileLog, FileLogOptions, WriteLimits
 from streams.logs.levels import Level
@@ -42,7 +43,7 @@ from tests.node.test_companions import settings
 
 LIVES, LIVES_BY_DEFAULT, CLIENTS = 4, 2, 4
 TWO, THREE = ("bridge", "engine"), ("bridge", "engine", "mast")
-KEPT = ("key",)
+KEPT = ("key", CREDENTIALS)
 """Of a node's folder, what is made once and synced by itself."""
 
 
@@ -56,8 +57,8 @@ class Aboard:
         self.filled = [True] * len(names)
         self.told, self.unanswered = set[int](), list[int]()
         self.disks: dict[Path, StruckDisk] = {}
-        for folder in self.folders:
-            (folder / "home").mkdir(parents=True)
+        for name, folder in zip(names, self.folders, strict=True):
+            (folder / name).mkdir(parents=True)
         monkeypatch.setattr(kinds, "FileLog", self._log)
         monkeypatch.setattr(gc, "freeze", lambda: None)  # a node keeps what it began with for ever: here one follows another
 
@@ -73,7 +74,7 @@ class Aboard:
         async with AsyncExitStack() as stack:
             sailing: list[tuple[Node, Intake]] = []
             for name, folder in zip(self.names, self.folders, strict=True):
-                node = Node(settings(name, folder).model_copy(update={"folder": folder / "home"}), WallClock())
+                node = Node(settings(name, folder), WallClock())
                 taken = IntakeSettings(endpoint=OPEN, ack="two_nodes", pipeline=PipelineSettings(repeats_readings_max=8_192))
                 intake = Intake(taken, node.clock, node.metrics, other_disks(node, taken.ack, 60.0, "wait"), node.settings.companions())
                 node.add_background("intake", partial(_take_in, intake, node, name))
@@ -126,11 +127,8 @@ class Aboard:
             self.folders[at] = images[at]
             if at == robbed and all(filled for other, filled in enumerate(self.filled) if other != at):
                 self.folders[at] = images[at].with_name(f"{images[at].name}-new")
-                (self.folders[at] / "home").mkdir(parents=True)
+                (self.folders[at] / self.names[at]).mkdir(parents=True)
                 self.filled[at] = False
-            for name in KEPT:
-                with suppress(FileNotFoundError):
-                    (self.folders[at] / "home" / name).chmod(0o600)
 
     async def _do_something(self, sailing: list[tuple[Node, Intake]], disk: StruckDisk, wires: list[Wire]) -> None:
         there = [wire for wire in wires if wire.reading and wire.will in disk.promised]

@@ -99,7 +99,11 @@ def test_a_reader_of_a_stopped_node_sees_what_the_node_writes_later(tmp_path: Pa
     assert numbers(reader) == list(range(10))
     log = open_log(tmp_path)
     append_rows(log, rows(10, start=10))
-    assert numbers(reader) == list(range(20))
+    log.close()
+    assert numbers(reader) == list(range(20)), "of a writer that came and went"
+    log = open_log(tmp_path)
+    append_rows(log, rows(10, start=20))
+    assert numbers(reader) == list(range(30)), "of one that runs"
     log.close()
     reader.close()
 
@@ -142,8 +146,15 @@ def test_the_serving_database_is_read_without_a_trace(tmp_path: Path) -> None:
     database.prepare()
     with database.transaction() as transaction:
         transaction.exec_driver_sql("CREATE TABLE later (id INTEGER)")
+    database.close()
     with reader.snapshot() as snapshot:
-        assert snapshot.exec_driver_sql("SELECT count(*) FROM later").scalar() == 0, "what the projector writes later is seen"
+        assert snapshot.exec_driver_sql("SELECT count(*) FROM later").scalar() == 0, "what the projector wrote before it went"
+    database = ServingDatabase(url)
+    database.prepare()
+    with database.transaction() as transaction:
+        transaction.exec_driver_sql("INSERT INTO later VALUES (1)")
+    with reader.snapshot() as snapshot:
+        assert snapshot.exec_driver_sql("SELECT count(*) FROM later").scalar() == 1, "what it writes while it runs"
     database.close()
     reader.close()
 

@@ -38,9 +38,7 @@ class NodeProcess:
         told = tomllib.loads(config.replace("{port}", str(self.door_port)))
         peers = {peer["node"]: peer.pop("token") for peer in told["node"].get("known", ()) if "token" in peer}
         self.config.write_text(tomli_w.dumps(told))
-        self.allow = partial(allow_all, Path(told["node"]["folder"]), token, peers)
-        """Gives these credentials, again where the folder of the node was deleted."""
-        self.allow()
+        self._allow = partial(allow_all, Path(told["node"]["folder"]), token, peers)
         self._process: Forked | None = None
         self.node = node
         self.url, self.token = f"http://127.0.0.1:{self.door_port}", token
@@ -49,6 +47,7 @@ class NodeProcess:
 
     def start(self, crash_at: str = "") -> None:
         """Start it; with `crash_at` it kills itself at that passage of that commit point."""
+        self._allow()  # each time: a test may have deleted the folder of the node
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
         if crash_at:
             environment[CRASH_VARIABLE] = crash_at

@@ -32,7 +32,7 @@ PASSED_BY = {
 """Folder of code, or a file of its own → the processes that run it. All other points of `streams` are passed by every node; those that take
 a log long to come to (merging, another kind of log) may be passed by the log alone, in a process of the log's own kill tests.
 """
-OF_THE_LOG = ("streams/test_*kill*.py", "streams/test_kafka_faults.py", "retention/test_thinning.py", "landfall/test_log_copies.py")
+OF_THE_LOG = ("streams/test_*kill*.py", "streams/test_kafka_faults.py", "retention/test_thinning.py", "landfall/test_log_*.py")
 """The kill tests of the log, of its merging, of a log in a Kafka, of retention, and of copies put back."""
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from streams.errors import RetryLater
 from streams.link.door import ReadDoor
-from tests.node.fleet import started
+from streams.node.node import Node
+from tests.node.fleet import settings, started
 
 
 async def test_a_node_that_waits_is_not_ready(tmp_path: Path) -> None:
@@ -35,4 +36,4 @@ async def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     not_taken = rf"the disk did not take it: .*{os.strerror(errno.ENOTDIR)}.*see that this folder is there, or can be made"
     with pytest.raises(RetryLater, match=not_taken):
-        await started("hq", tmp_path / "file")
+        await Node(settings("hq", tmp_path).model_copy(update={"folder": tmp_path / "file" / "hq"})).start()

@@ -17,6 +17,7 @@ from streams.link.door import ReadDoor
 from streams.log import Append
 from streams.node import node as nodes
 from streams.node.ending import Part, end_in_turn
+from streams.node.guard import OPEN
 from streams.node.node import Node
 from streams.node.purses import FILE_NAME
 from streams.node.settings import LinkSettings
@@ -174,11 +175,11 @@ async def test_peers_hear_goodbye_the_budget_is_settled_and_requests_end_though_
     hq = Node(settings("hq", tmp_path).model_copy(update={"links": {"satellite": LinkSettings(streams=("alerts", "containers"))}}))
     await hq.start()
     try:
-        served = stubborn_work(tmp_path, lambda node: node.app.router.add_get("/asking", asking))
+        served = stubborn_work(tmp_path, lambda node: node.guard.route("GET", "/asking", asking, OPEN))
         async with served as ship, aiohttp.ClientSession() as http:
             ship.link([address("ship-a", "hq", hq.url, "satellite")])
             await until(lambda: hq.log.position("containers") == ship.log.position("containers"))
-            request = asyncio.create_task(http.get(f"{ship.url}/asking", headers={"Authorization": "Bearer door-of-ship-a"}))
+            request = asyncio.create_task(http.get(f"{ship.url}/asking"))
             await asked.wait()
             book = ship.settings.folder / FILE_NAME
             (leased,) = json.loads(book.read_text())["satellite"].values()

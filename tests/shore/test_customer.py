@@ -217,8 +217,9 @@ async def test_who_comes_back_after_weeks_learns_where_the_stream_begins_and_why
     clock.advance(40 * DAY_MS / 1000)
     await hq.append([Append(MINE, rows(0, 10, SINCE_AT_MS + 40 * DAY_MS))])
     await enter(hq, "stream", MINE, 1, Stream(retention={"age_days": 30}))
+    late = await customer(tmp_path / "late", hq, clock, identity="cogs")  # its clock confirms headquarters'
     await until(lambda: hq.log.ledger(MINE)[hq.log.origin].floor == 2 * RUN)
-    ducks, late = await customer(tmp_path, hq, clock), await customer(tmp_path / "late", hq, clock, identity="cogs")
+    ducks = await customer(tmp_path, hq, clock)
     await until(lambda: ducks.node.log.position(MINE) == hq.log.position(MINE))
     mine = ducks.node.log.ledger(MINE)[hq.log.origin]
     assert list(mine.gone["expired"]) == [(100, 2 * RUN)], "why what it lacks never comes"
@@ -238,12 +239,13 @@ async def test_who_joins_late_learns_where_the_stream_begins(tmp_path: Path) -> 
     clock.advance(40 * DAY_MS / 1000)
     await hq.append([Append(MINE, rows(0, 10, SINCE_AT_MS + 40 * DAY_MS))])
     await enter(hq, "stream", MINE, 1, Stream(retention={"age_days": 30}))
+    cogs = await customer(tmp_path, hq, clock, identity="cogs")  # its clock confirms headquarters'
     await until(lambda: hq.log.ledger(MINE)[hq.log.origin].floor == RUN)
     ducks = await customer(tmp_path, hq, clock)
     await until(lambda: ducks.node.log.position(MINE) == hq.log.position(MINE))
     assert list(ducks.node.log.ledger(MINE)[hq.log.origin].gone["expired"]) == [(0, RUN)]
-    await ducks.stop()
-    await hq.stop()
+    for node in (ducks.node, cogs.node, hq):
+        await node.stop()
 
 
 async def test_what_it_appends_stays_with_it(tmp_path: Path) -> None:

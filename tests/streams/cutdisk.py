@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,12 @@ class CutDisk(Disk):
     def _leave(self, number: int, path: Path) -> None:
         if path.suffix == ".sum" and self._lies and self._chance.random() < 0.5:
             return  # the index's own rows have to tell
-        path.write_bytes(torn(self._chance, self._synced.get(number, b""), self._content(number)))
+        self._write(path, torn(self._chance, self._synced.get(number, b""), self._content(number)), number)
+
+    def _write(self, path: Path, content: bytes, number: int) -> None:
+        """With the rights of the file of this number."""
+        path.write_bytes(content)
+        path.chmod(stat.S_IMODE(os.fstat(self._open[number]).st_mode))
 
     def _sqlite(self) -> dict[str, bytes]:
         found = {}
