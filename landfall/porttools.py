@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from landfall.processes import run_process
-from landfall.statuslines import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent
+from landfall.statuslines import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent, twins
 
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
@@ -46,5 +46,6 @@ def _lines(told: Told) -> Iterator[str]:
         yield from others(told, "port")
     in_vain = [name for name in link["dials"] if name not in link["peers"]]
     yield f"in session with {', '.join(link['peers']) or 'nobody'}" + (f"; dials {', '.join(in_vain)} in vain" if in_vain else "")
+    yield from twins(link)
     yield from kept_here(told, "here")
     yield from spent(link)

@@ -78,6 +78,15 @@ def kept_here(told: Told, where: str) -> Iterator[str]:
         yield f"kept {where} alone, because headquarters lets others write it: {', '.join(told['kept_here'])}"
 
 
+def twins(link: Told) -> Iterator[str]:
+    """Of each node's name under which two processes came lately: both addresses, and which was refused where."""
+    for twin in link["twins"]:
+        yield (
+            f"two processes come as '{twin['node']}': the one at {twin['standing_address']} has a session with '{twin['refused_by']}', "
+            f"the one at {twin['refused_address']} is refused there, {twin['refusals']:,} times so far; stop one of them"
+        )
+
+
 def spent(link: Told) -> Iterator[str]:
     """What was spent of each budget of a class of link, what passed each class, and what it cost."""
     for name, budget in link["budgets"].items():

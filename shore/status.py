@@ -20,7 +20,7 @@ class Status:
 
     async def _port(self, request: web.Request) -> web.Response:
         settings, links = self._node.settings, self._node.links
-        kept = {"dials": sorted(peer.node for peer in settings.peers), "peers": links.status()}
+        kept = {"dials": sorted(peer.node for peer in settings.peers), "peers": links.status(), "twins": links.twins.status()}
         told: dict[str, Any] = {
             "node": settings.node,
             "role": settings.role,

@@ -12,6 +12,7 @@ from aiohttp import ClientWebSocketResponse, WebSocketError, WSMsgType, web
 
 from streams.errors import Corrupt
 from streams.link.tls import expires_s
+from streams.listening import address
 from streams.session.messages import MESSAGE_BYTES_MAX
 from streams.session.terms import Nonces
 
@@ -43,7 +44,8 @@ class Wire:
     """A WebSocket, opened by either side. `send` returns when the message has left our own queue, so that the next can still be chosen.
 
     `sent_bytes` and `received_bytes` count its frames, headers included. `counts_until_s`: until when the peer's certificate counts
-    (seconds since 1970); None where it shows none. `nonces`: what its ends have asked each other. `address`: the peer's host, if known.
+    (seconds since 1970); None where it shows none. `nonces`: what its ends have asked each other. `address`: the peer's host, if known;
+    `endpoint`: its host and port, empty if not known.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Wire:
         self._gone = gone
         self.nonces = nonces
         self.address = _host(socket_.get_extra_info("peername"))
+        self.endpoint = _endpoint(socket_.get_extra_info("peername"))
         self.counts_until_s = expires_s(socket_.get_extra_info("peercert"))
         self._dialled = isinstance(socket_, ClientWebSocketResponse)
         self.sent_bytes = 0
@@ -154,6 +157,10 @@ def unsent_bytes(rate_bit_s: int) -> int:
 
 def _host(peername: object) -> str | None:
     return str(peername[0]) if isinstance(peername, tuple) else None
+
+
+def _endpoint(peername: object) -> str:
+    return address(str(peername[0]), int(peername[1])) if isinstance(peername, tuple) else ""
 
 
 def _tune(socket_: ClientWebSocketResponse | web.WebSocketResponse, transport: Transport | None) -> None:

@@ -72,7 +72,8 @@ class Drive:
         self._pacer = Pacer(terms.link.rate_bit_s, clock.monotonic_s())
         if rate_bit_s := terms.link.rate_bit_s or (SATELLITE_BIT_S if terms.link.link_class == "satellite" else None):
             wire.keep_short(rate_bit_s)
-        self._turn = asyncio.Event()
+        self._turn, self._goes_on = asyncio.Event(), asyncio.Event()
+        self._goes_on.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._seen_through: set[asyncio.Task[None]] = set()  # what is this node's own matter, whether the session goes on or not
         self._timer: asyncio.TimerHandle | None = None
@@ -113,10 +114,25 @@ class Drive:
                 raise problem
         return self.sentence
 
-    def close(self, sentence: str) -> None:
-        """Tell the peer why, and end."""
-        self.session.close(sentence)
+    def close(self, sentence: str, code: str = "", addresses: Sequence[str] = ()) -> None:
+        """Tell the peer why (`messages.Refuse`), and end."""
+        self.session.close(sentence, code, addresses)
         self._turned()
+
+    def ask(self) -> None:
+        """Ping the peer now; the session ends where it does not answer in time."""
+        self.session.ask()
+        self._turned()
+
+    def hold(self) -> None:
+        """Read nothing more of the peer until `go_on`; to be called as it is heard."""
+        self._goes_on.clear()
+        self.session.liveness.hold()
+
+    def go_on(self) -> None:
+        """Read the peer again."""
+        self.session.liveness.go_on(self._clock.monotonic_s())
+        self._goes_on.set()
 
     async def _receive(self) -> None:
         try:
@@ -126,6 +142,7 @@ class Drive:
                 self._ears.heard()
                 if self.session.closed:
                     return
+                await self._goes_on.wait()
         except Corrupt as problem:
             self.session.violated(str(problem))
 

@@ -29,10 +29,11 @@ from streams.node.purses import ALERTS, Purses, for_alerts
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
 from streams.node.storing import Store
 from streams.node.traffic import Traffic
+from streams.node.twins import Twins
 from streams.node.withdrawing import Withdrawn
 from streams.policy import LinkClass, LinkPolicy, companions
 from streams.ranges import RangeSet
-from streams.session import PLAYED_BACK, Exchange, Session, Terms
+from streams.session import NAME_IN_USE, PLAYED_BACK, Exchange, Session, Terms
 from streams.session.allowance import BYTES_PER_DAY
 from streams.session.terms import Key
 from streams.shares import Word
@@ -94,7 +95,8 @@ class Links:
         tariffs = {link: one.tariff() for link, one in settings.links.items()}
         self._traffic, self._served = Traffic(settings.folder, tariffs, WallClock().now_ms()), list[Live]()
         self._kept: dict[str, _Kept] = {}
-        self._places = Places(settings.node)
+        self.twins = Twins(settings.node, clock, report)
+        self._places = Places(settings.node, self.twins)
         self._live = self._places.live
         self._ashore = Ashore(self._of_one_ship, definitions)
         self._again = asyncio.Event()
@@ -165,7 +167,7 @@ class Links:
         begin anew, at once; so do those in which the peer, who heard it first, has said what is to be heard again, and those that come."""
         shared = self.shared()
         changed = [name for name, live in self._live.items() if shared[name] != before[name] or live.drive.session.missed()]
-        for name in {*changed, *self._places.coming}:
+        for name in {*changed, *self._places.newcomers()}:
             self._places.end(name, "headquarters has set streams otherwise: meet again")
         self.hurry()
 
@@ -323,9 +325,10 @@ class Links:
 
     async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, dialled_here: bool) -> None:
         name = peer.node
-        if self._closing or self._turned_away(name) or not self._places.may_come(name, dialled_here):
+        if self._closing or self._turned_away(name):
             await wire.close()
             return
+        self._places.expect(name)
         exchange = self._exchange
         terms = Terms(
             self._settings.me(),
@@ -341,6 +344,8 @@ class Links:
         opened = partial(told.info, "connected to %s over %s", name, policy.link_class)
 
         def report(reason: str, outcome: str, **details: Any) -> None:
+            if reason == NAME_IN_USE:
+                return self.twins.refused_there(name, details)
             whence = {"address": wire.address} if reason == PLAYED_BACK else {}
             self._barred.heard(name, reason, outcome, {**details, **whence})
 
@@ -383,13 +388,4 @@ class Links:
     def _tell_left(self, name: str, live: Live, running: asyncio.Task[str]) -> None:
         if running.done() and not running.cancelled() and (problem := running.exception()):
             self._report("a session failed on this side", "session ended", peer=name, problem=repr(problem))
-        told.info(
-            "left %s: %s; sent %s records up to %s, received %s; %s bytes out, %s in",
-            name,
-            live.drive.sentence,
-            f"{live.drive.session.sender.sent_records:,}",
-            live.drive.session.sender.sent_up_to() or "nothing",
-            f"{live.drive.session.receiver.received_records:,}",
-            f"{live.wire.sent_bytes:,}",
-            f"{live.wire.received_bytes:,}",
-        )
+        told.info("left %s: %s", name, live.summary())

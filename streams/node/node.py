@@ -330,6 +330,7 @@ class Node:
             "streams": len(self.log.streams()),
             "kept_here": self.originating.kept_here(),
             "peers": self.links.status(),
+            "twins": self.links.twins.status(),
             "uptime_s": round(self.clock.monotonic_s() - self._started_s, 1),
         }
 

@@ -7,6 +7,7 @@ one that drives it, `messages` what goes over the wire.
 
 from streams.session.effects import (
     BROKE_RULES,
+    NAME_IN_USE,
     OTHER_VERSION,
     PLAYED_BACK,
     Admit,
@@ -27,6 +28,7 @@ from streams.session.withheld import Withheld
 
 __all__ = [
     "BROKE_RULES",
+    "NAME_IN_USE",
     "OTHER_VERSION",
     "PLAYED_BACK",
     "Admit",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +70,12 @@ class DeclareGone:
 BROKE_RULES = "a peer broke the rules of the sync session"
 OTHER_VERSION = "a peer speaks no version of the protocol that is spoken here"
 PLAYED_BACK = "an old session is played back in a peer's name"
+ANOTHER_LINKS = (
+    "'{}' answers the opening of another link: an old session is played back, "
+    "or something on the way does not pass on the headers of a link's opening (X-Landfall-…)"
+)
+MORE_THAN_THERE_IS = "a peer says it holds more of this node's records than there are, and brings none: it lies, or this log is an old copy"
+NAME_IN_USE = "another process has this node's name, and a session with a peer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,17 @@ class Closed:
     """The session ended; send what `next_message` still gives, then hang up. `sentence` says why, for people."""
 
     sentence: str
+
+
+def name_in_use(peer: str, addresses: Sequence[str]) -> Report:
+    """Report that `peer` refuses this process: `addresses`, by its word, of the one it is in session with, and of this one."""
+    standing, refused = [*addresses, "", ""][:2]
+    return Report(NAME_IN_USE, "refused by the peer", {"peer": peer, "standing_address": standing, "refused_address": refused})
+
+
+def more_than_there_is(peer: str, stream: str, its_end: int, end: int) -> Report:
+    """Report that `peer` says it holds this node's own records up to `its_end`, of `end` that there are."""
+    return Report(MORE_THAN_THERE_IS, "not believed", {"peer": peer, "stream": stream, "its_end": its_end, "end": end})
 
 
 def too_many_begun(peer: str, stream: str, origin: Origin) -> Report:

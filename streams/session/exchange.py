@@ -6,6 +6,7 @@ others.
 
 from __future__ import annotations
 
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from streams.ranges import Range, RangeSet
 from streams.session.allowance import Allowances
 from streams.session.begun import Begun
 from streams.session.bringers import Bringers
-from streams.session.messages import KEYS_MAX
+from streams.session.messages import INSTANCE_BYTES, KEYS_MAX
 from streams.session.partials import Partials
 from streams.session.promises import Promises
 from streams.session.terms import Key
@@ -145,6 +146,7 @@ class Exchange:
         public keys that this node signs with, the present one first. `clock_check`: receives the peers' times; None: no time is reported.
         """
         self.me, self.signed_end, self.keys_shown = me, signed_end, list(keys[:KEYS_MAX])
+        self.instance = secrets.token_bytes(INSTANCE_BYTES)
         self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
         self.clock_check = clock_check or ClockCheck(StillClock(0))

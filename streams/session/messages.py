@@ -27,6 +27,9 @@ PARTIALS_MAX = 16
 NEIGHBOURS_MAX = 256
 KEYS_MAX = 16
 SENTENCE_CHARS_MAX = 500
+INSTANCE_BYTES = 8
+NODE_NAME_TWICE = "node_name_twice"
+"""The code of a refusal: another process of the same node has a session, and answers in it."""
 
 Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
@@ -45,7 +48,8 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
 
     `answers`: what the other has asked it to say here as the link was opened, so that no Hello counts on another link. `keys`: the public
     keys that it signs with, the present one first, and those it signed with before; of a release that tells none, none. `at_ms`: the
-    speaker's time, UTC ms; 0 from a release that does not report it.
+    speaker's time, UTC ms; 0 from a release that does not report it. `instance`: the id of the speaker's process, another after each start;
+    empty from a release that has none.
     """
 
     protocol: Number
@@ -59,6 +63,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     answers: Nonce
     keys: Annotated[list[PublicKey], Meta(max_length=KEYS_MAX)] = []
     at_ms: Offset = 0
+    instance: Nonce = b""
 
 
 class PartialBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -205,9 +210,13 @@ class Neighbours(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=17)
 
 
 class Refuse(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=18):
-    """The session ends here, and why, in a sentence for people."""
+    """The session ends here, and why, in a sentence for people. `code`: the same for programs, where there is one. `addresses`: with
+    NODE_NAME_TWICE, where the process that has the session is, and where the one that is refused comes from.
+    """
 
     sentence: Name
+    code: Name = ""
+    addresses: Annotated[list[Name], Meta(max_length=2)] = []
 
 
 Message = (

@@ -10,13 +10,14 @@ time, as the link has room. Not safe from several threads.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from streams.errors import Corrupt, LandfallError, NotAllowed
 from streams.ledger import GoneReason
 from streams.policy import Peer
 from streams.ranges import RangeSet
+from streams.session import effects as reports
 from streams.session import messages as m
 from streams.session.announcing import Announcer
 from streams.session.effects import BROKE_RULES, OTHER_VERSION, PLAYED_BACK, Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
@@ -30,11 +31,6 @@ from streams.session.sending import DAMAGED_MAX, Sender
 from streams.session.summaries import checked_ranges, checked_reason, checked_stream, gone_by, settled_by
 from streams.session.terms import Key, Terms
 
-MORE_THAN_THERE_IS = "a peer says it holds more of this node's records than there are, and brings none: it lies, or this log is an old copy"
-_ANOTHER_LINKS = (
-    "'{}' answers the opening of another link: an old session is played back, "
-    "or something on the way does not pass on the headers of a link's opening (X-Landfall-…)"
-)
 TRACKS_MAX = 100_000
 """(stream, origin)s a peer can make us remember."""
 
@@ -42,7 +38,7 @@ TRACKS_MAX = 100_000
 class Session:
     """One end of a session with `terms.other`, whom the transport has already proved to be that node. `wake` is called when another
     session's news gives this one something to do; it must not call back. `now_s` gives monotone seconds. `greeted`: the peer has said a
-    Hello, and for this link.
+    Hello, and for this link. `instance`: the id of the peer's process, by that Hello; empty before, and from a release that has none.
     """
 
     def __init__(self, exchange: Exchange, terms: Terms, now_s: Callable[[], float], wake: Callable[[], None]) -> None:
@@ -58,12 +54,11 @@ class Session:
         own = (self._announcer, self._sender, self._meeting, self._liveness)
         self._news = News(exchange, terms, *own, now_s, wake, self._hearsay, self._effects.append)
         self._receiver = Receiver(self._news, exchange, terms, self._announcer.say, self._effects.append)
-        self._opened_at_s = now_s()
         self._their_tracks: list[Key] = []
         self._told_of = 0
         self._summarised: set[Key] = set()
         self._next: m.Message | None = None
-        self.greeted = False
+        self.greeted, self.instance = False, b""
         self._shown_keys: tuple[bytes, ...] = ()
         self._told_old_copy = False
         self._gone_unheard: set[Key] = set()
@@ -74,11 +69,6 @@ class Session:
     def peer(self) -> Peer:
         """The other end."""
         return self._terms.other
-
-    @property
-    def rtt_s(self) -> float | None:
-        """The link's round trip, once measured."""
-        return self._liveness.rtt_s
 
     @property
     def open(self) -> bool:
@@ -96,6 +86,11 @@ class Session:
     def missed(self) -> bool:
         """Whether the peer has told what is gone of something before both had heard that it is shared: it says so when they meet again."""
         return any(self._terms.shared(key) for key in self._gone_unheard)
+
+    @property
+    def liveness(self) -> Liveness:
+        """Whether the peer is there, and the round trip to it."""
+        return self._liveness
 
     @property
     def sender(self) -> Sender:
@@ -137,6 +132,11 @@ class Session:
         """The answer to a DeclareGone: it is durable, or given up."""
         self._hearsay.declared()
 
+    def ask(self) -> None:
+        """Ping the peer now. Where it does not answer within the link's dead time the session ends, whatever else it says."""
+        if not self.closed and (ping := self._liveness.ask(self._now_s())):
+            self._announcer.say(ping)
+
     def tick(self) -> None:
         """Time has passed: `wake_s` says when to call."""
         if self.closed:
@@ -148,7 +148,7 @@ class Session:
             return self.violated(str(problem))
         if self._liveness.dead(now_s):
             self._close(f"{self.peer.node} has been silent for too long")
-        elif not self._meeting.compared and now_s - self._opened_at_s >= self._liveness.opening_s():
+        elif not self._meeting.compared and self._liveness.opening_late(now_s):
             self._close(f"{self.peer.node} has not said in time what it has")
         elif ping := self._liveness.ping(now_s):
             self._announcer.say(ping)
@@ -178,10 +178,10 @@ class Session:
             self._news.begun(self._announcer.named(message.track), message.first, message.end)
         return None if message is None else m.encode(message)
 
-    def close(self, sentence: str) -> None:
-        """End the session from this side; the peer is told the sentence."""
+    def close(self, sentence: str, code: str = "", addresses: Sequence[str] = ()) -> None:
+        """End the session from this side; the peer is told the sentence, and the rest of `Refuse`."""
         if not self.closed:
-            self._announcer.say(m.Refuse(sentence[: m.SENTENCE_CHARS_MAX]))
+            self._announcer.say(m.Refuse(sentence[: m.SENTENCE_CHARS_MAX], code, list(addresses)))
             self._close(sentence)
 
     def cut(self, sentence: str = "the link was cut") -> None:
@@ -194,7 +194,8 @@ class Session:
         me = terms.me
         who = (me.node, me.role, me.identity, exchange.origin.generation)
         at_ms, asked = exchange.clock_check.now_ms(), terms.nonces.theirs
-        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, asked, exchange.keys_shown, at_ms)
+        own = (exchange.keys_shown, at_ms, exchange.instance)
+        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, asked, *own)
         self._announcer.say(hello, *self._meeting.digests(), *self._meeting.ahead, self._liveness.ping_now(self._now_s()))
         exchange.join(self._news)
         self._news.neighbours_changed()
@@ -230,6 +231,8 @@ class Session:
             case m.Hello() | m.Digests() | m.Summary():
                 self._heard_opening(message)
             case m.Refuse():
+                if message.code == m.NODE_NAME_TWICE:
+                    self._effects.append(reports.name_in_use(self.peer.node, message.addresses))
                 self._close(f"{self.peer.node} ended the session: {message.sentence}")
 
     def _heard_opening(self, message: m.Hello | m.Digests | m.Summary) -> None:
@@ -256,7 +259,7 @@ class Session:
     def _heard_hello(self, hello: m.Hello) -> None:
         known = self.peer
         if hello.answers != self._terms.nonces.mine:
-            return self.violated(_ANOTHER_LINKS.format(known.node), PLAYED_BACK)
+            return self.violated(reports.ANOTHER_LINKS.format(known.node), PLAYED_BACK)
         same = (hello.node, hello.role) == (known.node, known.role) and known.identity in ("", hello.identity)
         if self.greeted or not same:
             raise NotAllowed(
@@ -264,7 +267,7 @@ class Session:
                 f"but it is known as {known.role} '{known.node}' ({known.identity or 'no identity'})",
                 hint="make the node's own settings and those of its peers agree",
             )
-        self.greeted, self._shown_keys = True, tuple(hello.keys)
+        self.greeted, self.instance, self._shown_keys = True, hello.instance, tuple(hello.keys)
         self._exchange.clock_check.heard(known.node, hello.at_ms)
         self._exchange.roles.setdefault(known.node, known.role)
         self._terms = self._news.terms = replace(self._terms, carried=tuple(hello.carries))
@@ -366,8 +369,7 @@ class Session:
         """Believed is who may bring what it speaks of, and not again until it has: else it could have us open generations without end."""
         if self._terms.incoming(key) and self._exchange.credible(self.peer.node, key, end):
             return OldCopy(key[0], key[1], end, self.peer.node)
-        details = {"peer": self.peer.node, "stream": key[0], "its_end": end, "end": self._exchange.own_end(key[0])}
-        return Report(MORE_THAN_THERE_IS, "not believed", details)
+        return reports.more_than_there_is(self.peer.node, key[0], end, self._exchange.own_end(key[0]))
 
     def _peer_says_gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
         self._sender.give_up(key, ranges)

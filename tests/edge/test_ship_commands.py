@@ -55,7 +55,8 @@ def config(process: ShipProcess) -> str:
 
 def test_what_passed_a_link_is_told_with_its_cost_where_a_price_is_set() -> None:
     passed = {"since_wall_at_ms": START_MS, "sent_bytes": 12_000, "received_bytes": 340}
-    kept = {"wish": "auto", "peers": {}, "budgets": {}, "traffic": {"lan": {**passed, "cost": None}, "port": {**passed, "cost": 1.5}}}
+    traffic = {"lan": {**passed, "cost": None}, "port": {**passed, "cost": 1.5}}
+    kept = {"wish": "auto", "peers": {}, "twins": [], "budgets": {}, "traffic": traffic}
     digests = {"every_h": 6.0, "wait": False, "next_at_ms": None, "last": None}
     told: dict[str, Any] = {"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}
     told |= {"kept_here": [], "companions": [], "intake": NO_WAY_IN}
@@ -67,13 +68,26 @@ def test_what_passed_a_link_is_told_with_its_cost_where_a_price_is_set() -> None
 def test_a_lease_that_may_not_have_been_spent_is_told_as_that() -> None:
     budget = {"day": "2026-05-01", "bytes_per_day": 500_000, "reserve_bytes": 0, "granted_bytes": 0, "spent_bytes": 80_000, "cost": 0.4}
     satellite: dict[str, Any] = {**budget, "state": "open", "unsure_bytes": 65_536, "price_per_mb": 5.0}
-    kept = {"wish": "auto", "peers": {}, "budgets": {"satellite": satellite}, "traffic": {}}
+    kept = {"wish": "auto", "peers": {}, "twins": [], "budgets": {"satellite": satellite}, "traffic": {}}
     digests = {"every_h": 6.0, "wait": False, "next_at_ms": None, "last": None}
     told: dict[str, Any] = {"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}
     told |= {"kept_here": [], "companions": [], "intake": NO_WAY_IN}
     assert "of what is spent, 65,536 bytes (cost 0.33) were leased ahead as the node ended" in list(_lines(told))[-1]
     satellite["unsure_bytes"] = 0
     assert "leased" not in str(list(_lines(told)))
+
+
+def test_two_processes_under_her_name_are_told_with_both_addresses() -> None:
+    where = {"standing_address": "10.0.0.1:5000", "refused_address": "[2001:db8::2]:5000"}
+    twin = {"node": "ship-a", "refused_by": "hq", **where, "refusals": 1_200, "last_at_ms": START_MS}
+    kept = {"wish": "auto", "peers": {}, "twins": [twin], "budgets": {}, "traffic": {}}
+    digests = {"every_h": 6.0, "wait": False, "next_at_ms": None, "last": None}
+    told: dict[str, Any] = {"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}
+    told |= {"kept_here": [], "companions": [], "intake": NO_WAY_IN}
+    assert (
+        "two processes come as 'ship-a': the one at 10.0.0.1:5000 has a session with 'hq', "
+        "the one at [2001:db8::2]:5000 is refused there, 1,200 times so far; stop one of them"
+    ) in list(_lines(told))
 
 
 def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

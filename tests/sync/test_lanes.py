@@ -186,7 +186,7 @@ def test_pings_do_not_wait_behind_data() -> None:
     world, _ = _ship_and_port(40_000)
     connection = world.connect("ship-a", "tokyo", latency_s=LATENCY_S, rate_bytes_s=RATE_BYTES_S)
     world.run(20.0)
-    rtt_s = connection.ends["tokyo"].rtt_s
+    rtt_s = connection.ends["tokyo"].liveness.rtt_s
     assert rtt_s is not None
     assert rtt_s <= 2 * LATENCY_S + 2 * FRAGMENT_BYTES_MIN / RATE_BYTES_S
 

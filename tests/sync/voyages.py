@@ -15,8 +15,8 @@ from streams.derived import HEADS
 from streams.proof.signing import signed_at_once
 from streams.session import Key, sending
 from streams.session.bringers import DISTRUSTED_S
+from streams.session.effects import MORE_THAN_THERE_IS
 from streams.session.receiving import FORGED, UNCOVERED
-from streams.session.session import MORE_THAN_THERE_IS
 from tests.sync.afloat import Fleet
 from tests.sync.liars import forge
 from tests.sync.nodes import Node, Way
