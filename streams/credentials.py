@@ -11,11 +11,12 @@ import hmac
 import logging
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from streams.access import VERBS, Allowed, Principal, Verb, check_principal
 from streams.errors import Corrupt, Misuse, RetryLater
@@ -33,6 +34,8 @@ LOOK_EVERY_S = 2.0
 """How often a running node looks whether its file has changed."""
 TOKEN_BYTES, TITLE_CHARS_MAX = 32, 200
 VERSION = 1
+NODE = "node:"
+"""How the principals begin that are one node each: what it shows at one node it may not show at the next, so these are not copied."""
 GATEWAY = "gateway:"
 """How the principals begin that publish over MQTT, by their name and token; what they may `produce` are MQTT topic filters."""
 _NOBODYS_HASH = "$argon2id$v=19$m=65536,t=3,p=4$XnwUDv1W0K/Kj9i5v44hSQ$VgwIU5H32Q8/vivSLXFApP4feTN2eyxuWnlzi9idRMI"
@@ -42,7 +45,8 @@ _NOBODYS_HASH = "$argon2id$v=19$m=65536,t=3,p=4$XnwUDv1W0K/Kj9i5v44hSQ$VgwIU5H32
 class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One entry of the file: a principal, what it may do, and by which secret it is known: a token of a program, or a person's password.
 
-    `title`: a person's name and rank, as it is written down with what the person does.
+    `title`: a person's name and rank, as it is written down with what the person does. `version`: counts the changes of this principal's
+    entry; of copies at several nodes the highest is the newest. `withdrawn`: what is left of an entry, so that no copy brings it back.
     """
 
     principal: str
@@ -50,9 +54,17 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     token_sha256: str | None = None
     password_argon2: str | None = None
     title: str = ""
+    version: int = 1
+    withdrawn: bool = False
 
     def __post_init__(self) -> None:
         check_principal(self.principal)
+        if self.version < 1:
+            raise ValueError(f"{self.principal} has version {self.version}; versions count from 1")
+        if self.withdrawn:
+            if self.allow or self.token_sha256 or self.password_argon2:
+                raise ValueError(f"{self.principal} is withdrawn, so it may do nothing and has no secret")
+            return
         if len(self.title) > TITLE_CHARS_MAX or not self.title.isprintable() or self.title != self.title.strip():
             raise ValueError(f"{self.principal} has a name of at most {TITLE_CHARS_MAX} printable characters")
         if (self.token_sha256 is None) == (self.password_argon2 is None):
@@ -66,6 +78,16 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     def of_token(cls, principal: str, allow: Allowed, token: str) -> Credential:
         """Who shows `token` is `principal`, and may do this. Raises Misuse for no principal."""
         return cls(principal, dict(allow), token_sha256=token_sha256(token))
+
+    def follows(self, before: Credential | None) -> Credential:
+        """This one as it is written in place of `before`: that one itself where nothing is changed."""
+        as_before = structs.replace(self, version=before.version) if before else self
+        return before if before == as_before and before is not None else structs.replace(self, version=before.version + 1 if before else 1)
+
+    def is_newer_than(self, other: Credential) -> bool:
+        """Whether this copy counts, of two. Every node decides alike, also where two changed it at once: then to be withdrawn counts."""
+        one, another = ((it.version, it.withdrawn, it.token_sha256 or it.password_argon2 or "", str(it)) for it in (self, other))
+        return one > another
 
     def known(self) -> Principal:
         """The principal that this credential makes known."""
@@ -96,8 +118,12 @@ class CredentialFile:
         self.path = folder / FILE_NAME
 
     def read(self) -> tuple[Credential, ...]:
-        """All entries; none where there is no file. Raises Misuse when others on this machine may read or write it, Corrupt when it can
-        not be understood, RetryLater when it can not be read."""
+        """All that are not withdrawn. Raises as `read_all`."""
+        return tuple(one for one in self.read_all() if not one.withdrawn)
+
+    def read_all(self) -> tuple[Credential, ...]:
+        """All entries, withdrawn ones too; none where there is no file. Raises Misuse when others on this machine may read or write it,
+        Corrupt when it can not be understood, RetryLater when it can not be read."""
         try:
             told = read_private(self.path)
             return msgspec.json.decode(told, type=_Kept).credentials
@@ -137,13 +163,22 @@ class CredentialFile:
     def withdraw(self, principal: str) -> None:
         """From now on `principal` may do nothing. Raises Misuse where there is none of that name."""
         with self._changing() as entries:
-            if entries.pop(principal, None) is None:
+            before = entries.get(principal)
+            if before is None or before.withdrawn:
                 raise Misuse(f"no credential of {principal} is in {self.path}", hint="`landfall credential list` shows all")
+            entries[principal] = Credential(principal, {}, version=before.version + 1, withdrawn=True)
 
     def put(self, *credentials: Credential) -> None:
         """All of these are in the file, each in place of what its principal had, in one change. Raises as `read`."""
         with self._changing() as entries:
-            entries.update((one.principal, one) for one in credentials)
+            entries.update((one.principal, one.follows(entries.get(one.principal))) for one in credentials)
+
+    def merge(self, credentials: Iterable[Credential]) -> list[str]:
+        """Take those of another node of this ship or port that are newer than what is here; whose they are. Raises as `read`."""
+        with self._changing() as entries:
+            newer = {one.principal: one for one in credentials if (own := entries.get(one.principal)) is None or one.is_newer_than(own)}
+            entries.update(newer)
+        return sorted(newer)
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Credential]]:
@@ -154,7 +189,7 @@ class CredentialFile:
                 folder = os.open(self.path.parent, os.O_RDONLY)
                 ended.callback(os.close, folder)
                 fcntl.flock(folder, fcntl.LOCK_EX)
-                entries = {one.principal: one for one in self.read()}
+                entries = {one.principal: one for one in self.read_all()}
                 before = dict(entries)
                 yield entries
                 if entries != before or not self.path.exists():
@@ -178,6 +213,8 @@ class Credentials:
         self._watching: list[Callable[[], None]] = []
         self._people: dict[str, Credential] = {}
         self._operator: tuple[str, Principal] | None = None
+        self.shared: list[bytes] = []
+        """What the other nodes of this ship or port are told: all entries but those of single nodes, withdrawn ones too, as JSON."""
         self._checks = PasswordChecks()
         self._key = os.urandom(32)
         self._right: dict[str, bytes] = {}
@@ -204,8 +241,9 @@ class Credentials:
         seen = self._file.state()
         if seen == self._seen:
             return False
-        entries = self._file.read()
-        self._seen = seen
+        everything = self._file.read_all()
+        self._seen, entries = seen, [one for one in everything if not one.withdrawn]
+        self.shared = [msgspec.json.encode(one) for one in everything if not one.principal.startswith(NODE)]
         tokens = {one.principal: (one.token_sha256, one.known()) for one in entries if one.token_sha256}
         self._gateways = {name.removeprefix(GATEWAY): known for name, known in tokens.items() if name.startswith(GATEWAY)}
         self._by_token = {digest: principal for name, (digest, principal) in tokens.items() if not name.startswith(GATEWAY)}
@@ -213,6 +251,19 @@ class Credentials:
         self._right = {name: digest for name, digest in self._right.items() if people.get(name) == self._people[name]}
         self._people = people
         return True
+
+    def merge(self, entries: Iterable[bytes]) -> list[str]:
+        """Write down what another node of this ship or port is told as `shared`, where it is newer; whose it is. From the next `look` on it
+        holds. Entries that do not read, as of a later release, are left out. Raises as `CredentialFile.read`."""
+        came = list[Credential]()
+        for entry in entries:
+            try:
+                one = msgspec.json.decode(entry, type=Credential)
+            except (msgspec.MsgspecError, Misuse) as problem:
+                logger.warning("a credential of another node does not read: %s", problem)
+            else:
+                came += () if one.principal.startswith(NODE) else (one,)
+        return self._file.merge(came)
 
     def on_change(self, call: Callable[[], None]) -> None:
         """Call this, in the event loop of the node, whenever they have changed from now on."""

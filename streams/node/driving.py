@@ -13,7 +13,7 @@ from streams.errors import Corrupt, LandfallError
 from streams.link.pacing import Pacer
 from streams.link.wire import Wire
 from streams.session import Admit, Closed, DeclareGone, Exchange, Load, OldCopy, Opened, Report, Session, Terms
-from streams.session.effects import Loaded, Unread
+from streams.session.effects import CredentialsCame, Loaded, Unread
 
 MESSAGES_A_TURN = 16
 """Messages sent before others on this event loop get their turn, when the link takes them all at once."""
@@ -54,11 +54,14 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ears:
-    """Who hears of a session: `opened` when both have compared, `report` for `exceptions`, `heard` after every word of the peer."""
+    """Who hears of a session: `opened` when both have compared, `report` for `exceptions`, `heard` after every word of the peer,
+    `credentials` of those that another node of this ship or port has (entries of its file).
+    """
 
     opened: Callable[[], None]
     report: Callable[..., None]
     heard: Callable[[], None]
+    credentials: Callable[[Sequence[bytes]], None]
 
 
 class Drive:
@@ -224,6 +227,8 @@ class Drive:
                 case Opened():
                     self._storage.introduced(self.session.peer.node, effect.keys)
                     self._ears.opened()
+                case CredentialsCame():
+                    self._ears.credentials(effect.entries)
                 case Closed():
                     self.sentence = effect.sentence
         return bool(effects)

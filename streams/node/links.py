@@ -24,6 +24,7 @@ from streams.node.barred import Barred
 from streams.node.driving import Drive, Ears
 from streams.node.guests import Guest, Guests, Unproven
 from streams.node.live import Live
+from streams.node.paircopy import PairCopy
 from streams.node.places import Places
 from streams.node.purses import ALERTS, Purses, for_alerts
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
@@ -83,6 +84,7 @@ class Links:
         self._definitions, self._purses, self._withdrawn = definitions, purses, withdrawn
         self._guests = Guests(settings.known, settings.node, credentials, Unproven(clock, report), metrics)
         credentials.on_change(self._end_without_credential)
+        self._pair = PairCopy(credentials, exchange, report)
         self._settings = settings
         self._exchange = exchange
         self._store = store
@@ -246,6 +248,7 @@ class Links:
                     if passed[what] is not None:
                         self._metrics.gauge(f"traffic.{link}.{what}", passed[what])
             self._look_after_budgets()
+            await self._pair.take()
             self._traffic.keep((one.passed() for one in self._served), self._clock.monotonic_s())
             await asyncio.sleep(1.0)
 
@@ -355,7 +358,7 @@ class Links:
             if companions(terms.me, terms.other):
                 self._heard_companion()
 
-        drive = Drive(exchange, terms, wire, self._store, self._clock, Ears(opened, report, heard))
+        drive = Drive(exchange, terms, wire, self._store, self._clock, Ears(opened, report, heard, self._pair.came))
         live = Live(drive, policy, dialled_here, wire)
         self._places.come(name, live)
         self._metrics.count("sessions_opened")

@@ -110,6 +110,13 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class CredentialsCame:
+    """Another node of this ship or port has these credentials: entries of its file, as JSON."""
+
+    entries: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The session ended; send what `next_message` still gives, then hang up. `sentence` says why, for people."""
 
@@ -145,4 +152,4 @@ def too_scattered(peer: str, stream: str, origin: Origin) -> Report:
     return Report("a peer brings an origin's records in too many separate pieces", "taken where they lie beside others", details)
 
 
-Effect = Load | Admit | DeclareGone | Report | OldCopy | Opened | Closed
+Effect = Load | Admit | DeclareGone | Report | OldCopy | Opened | CredentialsCame | Closed

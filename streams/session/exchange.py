@@ -92,6 +92,10 @@ class Member(Protocol):
         """Another session has opened or ended."""
         ...
 
+    def credentials_changed(self) -> None:
+        """This node's credentials are others now."""
+        ...
+
     def overtaken(self, key: Key, first: int, end: int, bytes_s: float) -> None:
         """These came at so few bytes a second that another may bring them too."""
         ...
@@ -150,6 +154,7 @@ class Exchange:
         self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
         self.roles: dict[str, Role] = {**roles, me.node: me.role}
         self.clock_check = clock_check or ClockCheck(StillClock(0))
+        self.credentials: Sequence[bytes] = ()
         self._came: dict[str, set[str]] = {}
         self.partials, self.promises, self.allowances = Partials(), Promises(), Allowances()
         self._log = log
@@ -247,6 +252,12 @@ class Exchange:
     def neighbours(self) -> list[str]:
         """The nodes this one is in session with."""
         return sorted({member.peer.node for member in self._members})
+
+    def tell_credentials(self, entries: Sequence[bytes]) -> None:
+        """The other nodes of this ship or port are told these credentials, now and as they come: entries of the file, as JSON."""
+        self.credentials = entries
+        for member in self._members:
+            member.credentials_changed()
 
     def came_from(self, node: str) -> list[str]:
         """The streams of which `node` has been bringing something since this was last asked."""

@@ -27,6 +27,7 @@ PARTIALS_MAX = 16
 NEIGHBOURS_MAX = 256
 KEYS_MAX = 16
 SENTENCE_CHARS_MAX = 500
+ENTRY_BYTES_MAX, ENTRIES_MAX = 15_000, 4
 INSTANCE_BYTES = 8
 NODE_NAME_TWICE = "node_name_twice"
 """The code of a refusal: another process of the same node has a session, and answers in it."""
@@ -219,6 +220,12 @@ class Refuse(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=18):
     addresses: Annotated[list[Name], Meta(max_length=2)] = []
 
 
+class SharedCredentials(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=19):
+    """Credentials of the speaker, for the other nodes of its ship or port alone: one entry of its file each, as JSON."""
+
+    entries: Annotated[list[Annotated[bytes, Meta(max_length=ENTRY_BYTES_MAX)]], Meta(max_length=ENTRIES_MAX)]
+
+
 Message = (
     Hello
     | Digests
@@ -238,6 +245,7 @@ Message = (
     | Pong
     | Neighbours
     | Refuse
+    | SharedCredentials
 )
 
 _encoder = msgspec.msgpack.Encoder()

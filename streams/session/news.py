@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from streams.errors import Corrupt
 from streams.ledger import GoneReason
 from streams.policy import Lane, Peer, companions
 from streams.ranges import RangeSet
 from streams.session.announcing import Announcer
-from streams.session.effects import Report
+from streams.session.effects import CredentialsCame, Report
 from streams.session.exchange import Exchange
 from streams.session.hearsay import Hearsay
 from streams.session.liveness import Liveness
 from streams.session.meeting import Meeting
-from streams.session.messages import NEIGHBOURS_MAX, Claim, Gone, Neighbours, Unclaim, Want
+from streams.session.messages import ENTRIES_MAX, ENTRY_BYTES_MAX, NEIGHBOURS_MAX, Claim, Gone, Neighbours, SharedCredentials, Unclaim, Want
 from streams.session.sending import LINGER_APART_S, LINGER_S, Sender
 from streams.session.summaries import chunked
 from streams.session.terms import Key, Terms
@@ -45,8 +46,9 @@ class News:
     now_s: Callable[[], float]
     wake: Callable[[], None]
     hearsay: Hearsay
-    effect: Callable[[Report], None]
+    effect: Callable[[Report | CredentialsCame], None]
     neighbours: frozenset[str] = field(default_factory=frozenset)
+    _greeted: bool = False
     _own_named: set[Key] = field(default_factory=set)
 
     @property
@@ -144,3 +146,25 @@ class News:
         if self.terms.me.role in _RELAYS and self.peer.role in _RELAYS:
             self.announcer.say(Neighbours(self.exchange.neighbours()[:NEIGHBOURS_MAX]))
             self.wake()
+
+    def greeted(self) -> None:
+        """The peer has said its Hello: a node of the same ship or port is told the credentials of this one."""
+        self._greeted = True
+        self.credentials_changed()
+
+    def credentials_changed(self) -> None:
+        """This node's credentials are others now."""
+        if self._greeted and companions(self.terms.me, self.peer):
+            fitting = [entry for entry in self.exchange.credentials if len(entry) <= ENTRY_BYTES_MAX]
+            for at in range(0, len(fitting), ENTRIES_MAX):
+                self.announcer.say(SharedCredentials(fitting[at : at + ENTRIES_MAX]))
+            self.wake()
+
+    def heard(self, message: Neighbours | SharedCredentials) -> None:
+        """The peer says with whom else it is in session, or which credentials it has. Raises Corrupt for credentials of another ship."""
+        if isinstance(message, Neighbours):
+            self.neighbours = frozenset(message.nodes)
+        elif companions(self.terms.me, self.peer):
+            self.effect(CredentialsCame(message.entries))
+        else:
+            raise Corrupt("credentials are copied between the nodes of one ship or port alone")

@@ -226,8 +226,8 @@ class Session:
                 self._announcer.say(m.Pong(message.stamp))
             case m.Pong():
                 self._liveness.pong(message, self._now_s())
-            case m.Neighbours():
-                self._news.neighbours = frozenset(message.nodes)
+            case m.Neighbours() | m.SharedCredentials():
+                self._news.heard(message)
             case m.Hello() | m.Digests() | m.Summary():
                 self._heard_opening(message)
             case m.Refuse():
@@ -272,6 +272,7 @@ class Session:
         self._exchange.roles.setdefault(known.node, known.role)
         self._terms = self._news.terms = replace(self._terms, carried=tuple(hello.carries))
         self._receiver.terms = self._terms
+        self._news.greeted()
         for partial in hello.partials:
             key = (checked_stream(partial.stream), m.origin_of(partial))
             self._refuse_foreign(partial.stream)

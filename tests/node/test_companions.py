@@ -12,6 +12,7 @@ import pytest
 
 from bench.credentials import allow_peers
 from streams.clock import WallClock
+from streams.credentials import CredentialFile
 from streams.log import Append
 from streams.node.catchingup import lacked
 from streams.node.node import Node
@@ -182,3 +183,18 @@ def test_terms_of_a_ships_nodes(me: Peer, other: Peer, key: tuple[str, Origin], 
     roles: dict[str, Role] = {node: role for node, (role, _) in FLEET.items()}
     terms = Terms(me, other, LAN, roles, ships=SHIPS)
     assert (terms.incoming(key), terms.outgoing(key)) == (incoming, outgoing)
+
+
+async def test_a_credential_given_or_withdrawn_at_one_node_is_so_at_both(pair: tuple[Node, Node, Node]) -> None:
+    """And at no port that they are in session with."""
+    bridge, engine, tokyo = pair
+    bridge.link([address("bridge", "engine", engine.url), address("bridge", "tokyo", tokyo.url)])
+    await until(lambda: "tokyo" in bridge.links.status())
+    files = [CredentialFile(node.settings.folder) for node in pair]
+    own = [file.read() for file in files]
+    token = files[0].give_token("gateway:bay-1", {"produce": ("landfall/#",)})
+    await until(lambda: engine.credentials.is_gateways("bay-1", token.encode()))
+    files[1].withdraw("gateway:bay-1")
+    await until(lambda: not bridge.credentials.is_gateways("bay-1", token.encode()))
+    assert [file.read() for file in files] == own, "what peers show at each node stays its own"
+    assert "gateway:bay-1" not in {one.principal for one in files[2].read_all()}

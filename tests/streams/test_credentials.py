@@ -144,3 +144,43 @@ def test_a_password_is_long_enough_and_no_common_one(password: str, code: str) -
     with pytest.raises(Misuse) as refused:
         hash_password(password)
     assert refused.value.code == code
+
+
+def test_of_two_copies_the_newer_entry_counts_at_both_nodes(tmp_path: Path) -> None:
+    """What was withdrawn at one comes back from no other; what single nodes show is not copied."""
+    files = [CredentialFile(tmp_path / name) for name in ("bridge", "engine")]
+    nodes = [Credentials(tmp_path / name) for name in ("bridge", "engine")]
+
+    def copied() -> None:
+        for _ in range(2):
+            for one, other in (nodes, reversed(nodes)):
+                one.look()
+                other.merge(one.shared)
+        for node in nodes:
+            node.look()
+
+    bridge, engine = files
+    token = bridge.give_token("user:warehouse", {"consume": ("events",)})
+    engine.give_token("gateway:bay-1", {"produce": ("landfall/#",)})
+    bridge.give_token("node:engine", {"replicate": ("*",)})
+    copied()
+    assert [one.principal for one in engine.read()] == ["gateway:bay-1", "user:warehouse"]
+    assert [one.principal for one in bridge.read()] == ["gateway:bay-1", "node:engine", "user:warehouse"]
+    assert all(node.of_token(token) for node in nodes)
+    engine.withdraw("user:warehouse")
+    copied()
+    assert not any(node.of_token(token) for node in nodes)
+    given = bridge.give_token("user:warehouse", {"consume": ("events",)})
+    copied()
+    assert all(node.of_token(given) for node in nodes)
+    each = [file.give_token("user:warehouse", {"consume": ("alerts",)}) for file in files]
+    copied()
+    assert [[node.of_token(one) is not None for one in each] for node in nodes] in ([[True, False]] * 2, [[False, True]] * 2)
+    bridge.give_token("user:warehouse", {"consume": ("alerts",)})
+    engine.withdraw("user:warehouse")
+    copied()
+    assert [file.read() for file in files] == [bridge.read(), tuple(one for one in bridge.read() if one.principal != "node:engine")]
+    assert "user:warehouse" not in {one.principal for one in bridge.read()}, "of two changes at once to be withdrawn counts"
+    assert nodes[0].merge([b"{", b'{"principal": "nobody", "allow": {}}', b'{"principal": "user:x", "allow": {}, "later": 1}']) == []
+    for node in nodes:
+        node.close()
