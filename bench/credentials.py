@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from streams.access import CREW, VERBS
-from streams.credentials import Credential, CredentialFile
+from streams.credentials import GATEWAY, Credential, CredentialFile
 
 ALL = "user:anybody"
 PASSWORD = "the sea is cold"
@@ -26,6 +26,11 @@ def allow_all(folder: Path, token: str, peers: Mapping[str, str] = MappingProxyT
 def allow_peers(folder: Path, peers: Mapping[str, str]) -> None:
     """Each of `peers`, by name, may come to the node in `folder` with its token."""
     CredentialFile(folder).put(*(_peer(name, token) for name, token in peers.items()))
+
+
+def allow_gateway(folder: Path, username: str, token: str, *filters: str) -> None:
+    """Who logs in over MQTT as `username` with `token`, at the node in `folder`, may publish where these topic filters say."""
+    CredentialFile(folder).give_token(f"{GATEWAY}{username}", {"produce": filters}, token)
 
 
 def _peer(node: str, token: str) -> Credential:

@@ -26,6 +26,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.credentials import allow_gateway
 from bench.mqttload import PACED_PER_S, PACED_S, connect, messages, paced, publish
 from bench.mqttpair import local_and_two_nodes, pinned
 from bench.nats import nats_client, nats_server
@@ -35,12 +36,14 @@ from bench.readings import START_AT_MS
 from cargo.outcome import Place
 from cargo.state import WatchSettings
 from intake.packets import packet
+from intake.routes import SUBSCRIPTIONS
 from intake.serving import Intake
-from intake.settings import BrokerSettings, EndpointSettings, GatewayLogin, IntakeSettings
+from intake.settings import BrokerSettings, EndpointSettings, IntakeSettings
 from intake.watching import Watching
 from streams.clock import FleetClock, FleetTime
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
+from streams.credentials import Credentials
 from streams.logs.files import FileLog
 from streams.metrics import Metrics
 
@@ -52,8 +55,7 @@ IDLE, IDLE_KEEP_ALIVE_S = 5_000, 3_600
 SLOW = {"broker": 4, "watched": 4, "mosquitto": 2, "nats": 40}
 """These ways get so many times fewer readings, so that each takes seconds."""
 GATEWAY = ("gateway", "silver")
-GATEWAY_ARGON2 = "$argon2id$v=19$m=65536,t=3,p=4$X6zImQkfuqi4qbRaJx2n+g$AXZV0qCJfhGLgiBngxFCJC3toGgWrC5R2rZU5lUmbTY"
-"""A login of the endpoint and what argon2 makes of its password by default; who has none may publish too."""
+"""A login of the endpoint; who has none may publish too."""
 
 
 class Receiver:
@@ -127,11 +129,14 @@ async def serve(way: str, folder: Path, port: int) -> None:
     clock = FleetClock(FleetTime(0, START_AT_MS + YEAR_MS // 4, 0.0))
     log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), clock)
     metrics = Metrics("ship")
-    login = GatewayLogin(username=GATEWAY[0], password_argon2=GATEWAY_ARGON2)
-    here = EndpointSettings(port=port, logins=(login,), anonymous_publish=("landfall/#",), connections_per_address_max=2 * IDLE)
+    allow_gateway(folder, *GATEWAY, *SUBSCRIPTIONS)
+    credentials = Credentials(folder)
+    credentials.look()
+    here = EndpointSettings(port=port, anonymous_publish=("landfall/#",), connections_per_address_max=2 * IDLE)
     endpoint = here if way != "broker" else None
     broker = BrokerSettings(port=port, client_id="ship-a") if way == "broker" else None
     intake = Intake(IntakeSettings(endpoint=endpoint, broker=broker), clock, metrics)
+    intake.credentials = credentials
     committer = GroupCommitter(log)
     async with asyncio.TaskGroup() as running:
         running.create_task(intake.run(committer, log, "ship-a"))

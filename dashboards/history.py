@@ -149,6 +149,6 @@ def _unproven(heard: Sequence[Item]) -> dict[str, str]:
     open_ = [item for item in heard if item["proven"] is False]
     if not open_:
         return {}
-    signed_at_ms = min(item["signed_at_ms"] or 0 for item in open_)
-    since = f"taken in since {words.stamp(signed_at_ms)} UTC, when it was signed last" if signed_at_ms else "no signature of it is here"
+    signed_at_ms, by = min(item["signed_at_ms"] or 0 for item in open_), " and ".join(sorted({item["taken_in_by"] for item in open_}))
+    since = f"taken in by {by} since {words.stamp(signed_at_ms)} UTC, when it was signed last" if signed_at_ms else f"{by} has signed none"
     return {NOT_PROVEN.capitalize(): f"{words.counted(len(open_), 'reading')}: {since}"}

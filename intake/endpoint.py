@@ -29,10 +29,12 @@ from intake.settings import EndpointSettings
 from intake.subscriptions import Subscription
 from intake.wills import Testator, Wills
 from streams.clock import Clock, WallClock
+from streams.credentials import Credentials
 from streams.errors import RetryLater
 from streams.link.renewing import keep_certificate
 from streams.listening import listening
 from streams.metrics import Metrics
+from streams.wrongsecrets import WrongSecrets
 
 SWEEP_EVERY_S = 0.5
 WILLS_FILE = "mqtt.wills"
@@ -52,12 +54,15 @@ class Endpoint:
         clock: Clock,
         metrics: Metrics,
         report: Callable[..., None],
+        credentials: Credentials,
         sessions_file: Path | None = None,
     ) -> None:
         """`report`: tells `exceptions`, as `Node.report`. `sessions_file`: where clients' sessions are kept over a restart, and beside it,
         in WILLS_FILE, their wills; None: nowhere."""
         self.settings, self._report = settings, report
-        self.logins = Logins(settings)
+        wrong = WrongSecrets(clock, metrics, report, door="the MQTT endpoint")
+        self.logins = Logins(settings.anonymous_publish, credentials, wrong)
+        credentials.on_change(self._end_withdrawn)
         self._pipeline, self._clock, self._metrics = pipeline, clock, metrics
         self._connections: set[Connection] = set()
         self._strangers: dict[Connection, None] = {}
@@ -134,9 +139,14 @@ class Endpoint:
             self._publish_will(*waiting)
         if not await self._until(lambda: not self._testators, SAID_WITHIN_S):
             _log.warning("%d wills of MQTT clients are not known to be stored", len(self._testators))
-        self.logins.close()
         await self._last_words.close()
         await self._write_sessions()
+
+    def _end_withdrawn(self) -> None:
+        """The connections of gateways whose credential does not hold any more, or allows something else now."""
+        for connection in list(self._connections):
+            if connection.gateway is not None and not self.logins.holds(connection.gateway):
+                connection.end(Reason.NOT_AUTHORIZED, "its credential does not hold any more")
 
     def ask(self, request: bytes) -> None:
         """Say to all who have subscribed what the node asks of devices, and to whoever subscribes from now on."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import os
+import logging
 import re
 from dataclasses import dataclass, field
 
 from intake.arrivals import Outcome, Publish
 from intake.properties import check_topic_name
 from intake.routes import REMEMBERED_BYTES_MAX, topic_pattern
-from intake.settings import EndpointSettings, GatewayLogin
 from intake.subscriptions import TOPIC
-from streams.passwords import PasswordChecks
+from streams.access import Principal
+from streams.credentials import GATEWAY, Credentials
+from streams.wrongsecrets import WrongSecrets
+
+_log = logging.getLogger("intake.endpoint")
 
 PERMITS_MAX = 65_536
 
@@ -24,6 +25,8 @@ class Gateway:
 
     username: str | None
     patterns: tuple[re.Pattern[bytes], ...]
+    principal: Principal | None = None
+    """Of its credential; None for one without a login."""
     _permits: dict[bytes, bool] = field(default_factory=dict)
 
     def may_publish(self, topic: bytes) -> bool:
@@ -56,46 +59,53 @@ def account_of(username: str | None, address: str) -> str:
 
 
 class Logins:
-    """Checks gateways' logins. A password that was right once is known by a keyed digest, so that a storm of reconnects costs no argon2."""
+    """Checks gateways' logins: user name and password are the name and the token of a credential `gateway:NAME` of the node."""
 
-    def __init__(self, settings: EndpointSettings) -> None:
-        self._logins = {login.username: login for login in settings.logins}
-        self._gateways = {name: Gateway(name, _patterns(login.publish)) for name, login in self._logins.items()}
-        self._anonymous = Gateway(None, _patterns(settings.anonymous_publish)) if settings.anonymous_publish else None
-        self._key = os.urandom(32)
-        self._known: dict[str, bytes] = {}
-        self._checks = PasswordChecks()
-
-    def close(self) -> None:
-        """Nobody is let in any more."""
-        self._checks.close()
+    def __init__(self, anonymous_publish: tuple[str, ...], credentials: Credentials, wrong: WrongSecrets) -> None:
+        """`anonymous_publish`: the MQTT topic filters of clients without a login. `wrong`: hears of every wrong secret."""
+        self._anonymous = Gateway(None, _patterns("a client without a login", anonymous_publish)) if anonymous_publish else None
+        self._credentials, self._wrong = credentials, wrong
+        self._gateways: dict[str, Gateway] = {}
 
     def named(self, username: str | None) -> Gateway:
-        """The gateway of this login as it is today; one that may publish nothing where there is none any more."""
-        gateway = self._anonymous if username is None else self._gateways.get(username)
+        """The gateway of this login as it is now; one that may publish nothing where there is none any more."""
+        gateway = self._anonymous if username is None else self._known(username)
         return gateway or Gateway(username, ())
 
     async def gateway(self, address: str, username: str | None, password: bytes | None) -> Gateway | None:
         """The gateway of these credentials, shown from `address`; None when they are wrong, or none were given and none are not enough.
+        That one is wrong is said more slowly each time.
 
-        Raises Crowded when too many passwords wait for this login there.
+        Raises Crowded when too many wait to hear that theirs is wrong.
         """
         if username is None:
             return self._anonymous
-        login = self._logins.get(username)
-        if login is None or password is None:
-            return None
-        digest = hmac.digest(self._key, password, hashlib.sha256)
-        if hmac.compare_digest(self._known.get(username, b""), digest) or await self._right(address, login, password):
-            self._known[username] = digest
-            return self._gateways[username]
+        if password is not None and self._credentials.is_gateways(username, password):
+            return self._known(username)
+        await self._wrong.shown(username, address)
         return None
 
-    async def _right(self, address: str, login: GatewayLogin, password: bytes) -> bool:
-        if login.password is not None:
-            return hmac.compare_digest(login.password.get_secret_value().encode(), password)
-        return await self._checks.right(address, login.username, login.password_argon2 or "", password)
+    def holds(self, gateway: Gateway) -> bool:
+        """Whether this gateway's credential is still there, and allows what it did."""
+        return gateway.principal is None or self._credentials.gateway(gateway.principal.name.removeprefix(GATEWAY)) == gateway.principal
+
+    def _known(self, username: str) -> Gateway | None:
+        principal = self._credentials.gateway(username)
+        if principal is None:
+            return None
+        known = self._gateways.get(username)
+        if known is None or known.principal != principal:
+            known = Gateway(username, _patterns(principal.name, principal.allowed.get("produce", ())), principal)
+            self._gateways[username] = known
+        return known
 
 
-def _patterns(filters: tuple[str, ...]) -> tuple[re.Pattern[bytes], ...]:
-    return tuple(topic_pattern(one) for one in filters)
+def _patterns(whose: str, filters: tuple[str, ...]) -> tuple[re.Pattern[bytes], ...]:
+    """What the MQTT topic filters match; one that is none matches nothing, and is told."""
+    patterns = list[re.Pattern[bytes]]()
+    for one in filters:
+        try:
+            patterns.append(topic_pattern(one))
+        except ValueError as problem:
+            _log.warning("what %s may publish is left out in part: %s", whose, problem)
+    return tuple(patterns)

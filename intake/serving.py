@@ -18,6 +18,7 @@ from intake.endpoint import Endpoint
 from intake.pipeline import STREAMS, Elsewhere, Pipeline, Sink, Strangers
 from intake.settings import IntakeSettings
 from streams.clock import Clock
+from streams.credentials import Credentials
 from streams.log import Log
 from streams.metrics import Metrics
 
@@ -48,11 +49,12 @@ class Intake:
 
         `strangers`, set before `run`: of container numbers, those this node does not know; readings of them are taken, and counted as such.
         `ships`, too: those, by IMO number, for which sensors may speak here (None: any).
-        `sessions_file`, too: where sessions of the endpoint's clients are kept over a restart. And `report`: tells `exceptions`, as
-        `Node.report`.
+        `credentials`, too, where there is an endpoint: the node's; its gateways may log in. `sessions_file`, too: where sessions of the
+        endpoint's clients are kept over a restart. And `report`: tells `exceptions`, as `Node.report`.
         """
         self.strangers: Strangers | None = None
         self.ships: Collection[str] | None = None
+        self.credentials: Credentials | None = None
         self.sessions_file: Path | None = None
         self.report: Callable[..., None] = lambda reason, outcome, **details: None
         self._others, self._companions = others, companions
@@ -120,7 +122,10 @@ class Intake:
         pipeline = self._pipeline = await asyncio.to_thread(self._make_pipeline, sink, log, node)
         async with AsyncExitStack() as stack:
             if settings.endpoint is not None:
-                endpoint = Endpoint(settings.endpoint, pipeline, self._clock, self._metrics, self.report, self.sessions_file)
+                assert self.credentials is not None, "the endpoint asks them who may log in"
+                endpoint = Endpoint(
+                    settings.endpoint, pipeline, self._clock, self._metrics, self.report, self.credentials, self.sessions_file
+                )
                 self._endpoint = await stack.enter_async_context(endpoint)
                 if self._asked is not None:
                     endpoint.ask(self._asked)

@@ -10,12 +10,10 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from intake.decoders import find_decoder
 from intake.routes import SUBSCRIPTIONS, topic_pattern
-from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, between, repeated
+from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, between
 
 TAKEN_BYTES_MAX = 4 << 20
 """No limit of what is taken whole goes beyond: what of a reading is kept as it came fits a block of 8 MiB, however little it compresses."""
-_ARGON2 = re.compile(r"\$argon2(id|i|d)\$v=\d+\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]{11,}\$[A-Za-z0-9+/]{16,}", re.ASCII)
-"""What argon2 writes, with 8 bytes of salt and 12 of hash at least."""
 _LEVEL = re.compile(r"[^/+#\0]+")
 """By which nodes that share a subscription say that they are there: one level of `landfall/nodes/<client_id>`."""
 _Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -32,30 +30,7 @@ def _known(decoder: str) -> str:
     return decoder
 
 
-def _hashed(password: str) -> str:
-    """Raises ValueError, which does not tell what it is: it may be the password itself."""
-    if not _ARGON2.fullmatch(password):
-        raise ValueError("this is no argon2 hash: write all of it, from $argon2id$ on, or the password itself as password")
-    return password
-
-
 _Filters = Annotated[tuple[str, ...], AfterValidator(_checked)]
-
-
-class GatewayLogin(SettingsTable):
-    """A gateway's login: its name, its password (as it is, or as an argon2 hash) and the MQTT topic filters it may publish to."""
-
-    username: str = Field(min_length=1, max_length=100)
-    password: SecretStr | None = None
-    password_argon2: Annotated[str, AfterValidator(_hashed)] | None = None
-    publish: _Filters = SUBSCRIPTIONS
-
-    @between
-    def _has_one_password(self) -> Iterator[Problem]:
-        if self.password is None and self.password_argon2 is None:
-            yield Problem(("password",), "a gateway needs one, and there is none", "write either password or password_argon2")
-        elif self.password is not None and self.password_argon2 is not None:
-            yield Problem(("password_argon2",), "there is a password already", "leave one of the two")
 
 
 class TopicDecoder(SettingsTable):
@@ -83,7 +58,7 @@ class PipelineSettings(SettingsTable):
 
 
 class EndpointSettings(SettingsTable):
-    """The node's own MQTT door. Port 0 takes any free one.
+    """The node's own MQTT door; who may log in are the gateways of the node's credentials (docs/mqtt.md). Port 0 takes any free one.
 
     `anonymous_publish`: what a client without a login may publish to; nothing by default. What a client can make the node hold: one packet
     of `packet_bytes_max`, `receive_max` messages on their way to the log, `unread_bytes_max` of acknowledgements it does not read. Of
@@ -94,7 +69,6 @@ class EndpointSettings(SettingsTable):
 
     host: Host = "127.0.0.1"
     port: _Port = 1883
-    logins: tuple[GatewayLogin, ...] = ()
     anonymous_publish: _Filters = ()
     tls_certificate: GivenPath | None = None
     tls_key: GivenPath | None = None
@@ -112,11 +86,6 @@ class EndpointSettings(SettingsTable):
         if (self.tls_certificate is None) != (self.tls_key is None):
             missing, there = ("tls_certificate", "tls_key") if self.tls_certificate is None else ("tls_key", "tls_certificate")
             yield Problem((missing,), f"it goes together with {there}, and is missing", f"write it, or take {there} out")
-
-    @between
-    def _tells_gateways_apart(self) -> Iterator[Problem]:
-        for number, username in repeated(self.logins, "username"):
-            yield Problem(("logins", number, "username"), f"{username!r} is another gateway's already", "write one of its own")
 
 
 class BrokerSettings(SettingsTable):

@@ -9,10 +9,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from intake.routes import SUBSCRIPTIONS, topic_pattern
 from landfall.logins import read_password
 from landfall.screen import say
 from streams.access import CREW, VERBS, Allowed, Verb, check_principal
-from streams.credentials import CredentialFile
+from streams.credentials import GATEWAY, CredentialFile
 from streams.errors import Misuse
 from streams.passwords import hash_password
 
@@ -21,7 +22,7 @@ credential_app = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="The node's folder: `folder` in its settings.")]
-Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Who: user:NAME, node:NAME, ship:IMO, customer:ID …")]
+Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Who: user:NAME, node:NAME, gateway:NAME, ship:IMO, customer:ID …")]
 Streams = list[str] | None
 
 
@@ -45,7 +46,10 @@ def add(
     ] = "",
     password_file: Annotated[Path | None, typer.Option("--password-file", help="A person's password, in a file's first line.")] = None,
 ) -> None:
-    """Give a program a token, which is shown once and kept nowhere; or one of the crew (--crew) a password. In place of what it had."""
+    """Give a program a token, which is shown once and kept nowhere; or one of the crew (--crew) a password. In place of what it had.
+
+    A gateway (gateway:NAME) logs in over MQTT with NAME and its token; its --produce are MQTT topic filters.
+    """
     file, given = CredentialFile(folder), zip(VERBS, (produce, consume, replicate, admin), strict=True)
     allowed: dict[Verb, tuple[str, ...]] = {verb: tuple(streams) for verb, streams in given if streams}
     check_principal(who)
@@ -55,11 +59,28 @@ def add(
         file.give_password(who, CREW, crew, hash_password(read_password(password_file, twice=True)))
         say(f"{who} may log in at the console, as {crew}")
         return
+    if who.startswith(GATEWAY):
+        allowed = _gateways(allowed)
     if not allowed:
         raise Misuse(f"{who} would be allowed nothing", hint="name streams: --consume containers, or --crew 'Anna Lind, master'")
     token = file.give_token(who, allowed)
     Console(stderr=True, highlight=False).print(f"{who} may {_allowed(allowed)}. Its token, which is shown this once:", markup=False)
     say(token)
+
+
+def _gateways(allowed: Allowed) -> dict[Verb, tuple[str, ...]]:
+    """What a gateway may do, by MQTT topic filters: what it is given to produce, else what sensors of this node say."""
+    if allowed.keys() - {"produce"}:
+        raise Misuse(
+            "a gateway publishes over MQTT and does nothing else", hint="give it --produce FILTER, or nothing for the usual topics"
+        )
+    filters = allowed.get("produce", SUBSCRIPTIONS)
+    for one in filters:
+        try:
+            topic_pattern(one)
+        except ValueError as problem:
+            raise Misuse(str(problem), hint="write it as landfall/containers/+/reading") from None
+    return {"produce": filters}
 
 
 @credential_app.command("withdraw")

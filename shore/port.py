@@ -45,6 +45,7 @@ class PortNode:
             )
             self.intake.strangers, self.intake.ships = self._watching.strangers, ()
             self._watching.gives_way = self.intake.is_at_work
+            self.intake.credentials = self.node.credentials
             self.intake.sessions_file, self.intake.report = settings.node.folder / "mqtt.sessions", self.node.report
             self._watching.lacked = lambda: lacked(self.node, STREAMS)
             self._watching.patience_s = lambda stream: self.node.definitions.of(stream).patience_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from streams.errors import Misuse
@@ -31,12 +31,14 @@ CREW: Allowed = {
 class Principal:
     """Who asks. `name`: its kind and its name there, as `user:projector`. `allowed`: what its credential lets it do.
 
-    `title`: a person's name and rank, as it is written down with what the person does; empty for programs.
+    `title`: a person's name and rank, as it is written down with what the person does; empty for programs. `secret_hash`: of what it
+    showed: who is given a new secret is no longer who showed the old one.
     """
 
     name: str
     allowed: Allowed
     title: str = ""
+    secret_hash: str = field(default="", repr=False)
 
     @property
     def is_person(self) -> bool:

@@ -11,7 +11,7 @@ import hmac
 import logging
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -33,6 +33,8 @@ LOOK_EVERY_S = 2.0
 """How often a running node looks whether its file has changed."""
 TOKEN_BYTES, TITLE_CHARS_MAX = 32, 200
 VERSION = 1
+GATEWAY = "gateway:"
+"""How the principals begin that publish over MQTT, by their name and token; what they may `produce` are MQTT topic filters."""
 _NOBODYS_HASH = "$argon2id$v=19$m=65536,t=3,p=4$XnwUDv1W0K/Kj9i5v44hSQ$VgwIU5H32Q8/vivSLXFApP4feTN2eyxuWnlzi9idRMI"
 """Names that nobody has are checked against this, so that they take as long as others."""
 
@@ -55,6 +57,8 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
             raise ValueError(f"{self.principal} has a name of at most {TITLE_CHARS_MAX} printable characters")
         if (self.token_sha256 is None) == (self.password_argon2 is None):
             raise ValueError(f"{self.principal} has either a token or a password")
+        if self.principal.startswith(GATEWAY) and (self.token_sha256 is None or set(self.allow) - {"produce"}):
+            raise ValueError(f"{self.principal} has a token, and may only produce: on MQTT topic filters")
         if self.password_argon2 is not None and not (self.title and self.principal.startswith("user:")):
             raise ValueError(f"{self.principal} has a password, so it is a user with a name and rank (title)")
 
@@ -65,7 +69,8 @@ class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     def known(self) -> Principal:
         """The principal that this credential makes known."""
-        return Principal(self.principal, self.allow, self.title if self.password_argon2 else "")
+        title = self.title if self.password_argon2 else ""
+        return Principal(self.principal, self.allow, title, self.token_sha256 or self.password_argon2 or "")
 
 
 class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -168,6 +173,9 @@ class Credentials:
         self._file = CredentialFile(folder)
         self._seen: tuple[int, ...] | None = None
         self._by_token: dict[str, Principal] = {}
+        self._gateways: dict[str, tuple[str, Principal]] = {}
+        """Of each gateway the SHA-256 of its token."""
+        self._watching: list[Callable[[], None]] = []
         self._people: dict[str, Credential] = {}
         self._operator: tuple[str, Principal] | None = None
         self._checks = PasswordChecks()
@@ -198,19 +206,40 @@ class Credentials:
             return False
         entries = self._file.read()
         self._seen = seen
-        self._by_token = {one.token_sha256: one.known() for one in entries if one.token_sha256}
+        tokens = {one.principal: (one.token_sha256, one.known()) for one in entries if one.token_sha256}
+        self._gateways = {name.removeprefix(GATEWAY): known for name, known in tokens.items() if name.startswith(GATEWAY)}
+        self._by_token = {digest: principal for name, (digest, principal) in tokens.items() if not name.startswith(GATEWAY)}
         people = {one.principal.removeprefix("user:"): one for one in entries if one.password_argon2}
         self._right = {name: digest for name, digest in self._right.items() if people.get(name) == self._people[name]}
         self._people = people
         return True
 
+    def on_change(self, call: Callable[[], None]) -> None:
+        """Call this, in the event loop of the node, whenever they have changed from now on."""
+        self._watching.append(call)
+
+    def tell_changed(self) -> None:
+        """They have changed: say so to all who want to know."""
+        for call in self._watching:
+            call()
+
     def holds(self, principal: Principal) -> bool:
         """Whether this very principal, with all that it may do, is still among them."""
-        tokens = (*self._by_token.values(), *((self._operator[1],) if self._operator else ()))
+        gateways = (one for _, one in self._gateways.values())
+        tokens = (*self._by_token.values(), *gateways, *((self._operator[1],) if self._operator else ()))
         return any(one == principal for one in (*tokens, *(one.known() for one in self._people.values())))
 
+    def gateway(self, name: str) -> Principal | None:
+        """The gateway of this name; what it may `produce` are MQTT topic filters."""
+        return self._gateways[name][1] if name in self._gateways else None
+
+    def is_gateways(self, name: str, token: bytes) -> bool:
+        """Whether this is the token of the gateway of this name."""
+        digest = self._gateways[name][0] if name in self._gateways else ""
+        return hmac.compare_digest(digest, hashlib.sha256(token).hexdigest())
+
     def of_token(self, token: str) -> Principal | None:
-        """Whose token this is."""
+        """Whose token this is; a gateway's opens nothing but MQTT."""
         digest = token_sha256(token)
         if self._operator and hmac.compare_digest(self._operator[0], digest):
             return self._operator[1]

@@ -125,6 +125,7 @@ _RECORD: Fields = {
     "device_at_ms": _AT - 600_000,
     "signals": {"return_c": 4.2, "power_on": True},
     "body": None,
+    "taken_in_by": "albatross",
     "proven": False,
     "signed_at_ms": _AT - 640_000,
 }

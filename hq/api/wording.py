@@ -9,6 +9,7 @@ from cargo.identifiers import check_container
 from cargo.lost import GONE_STATES
 from streams.proof.until import Until
 from streams.records import read_body
+from streams.words import Origin
 
 Fields = dict[str, Any]
 CLOSED_STATES = ("cleared", "retracted")
@@ -94,7 +95,8 @@ def incident_told(row: Mapping[str, Any]) -> Fields:
 
 def record_told(row: Mapping[str, Any], signed: Until | None) -> Fields:
     """One record of a timeline: a reading with its signals, or an event or alert with its body. A body that does not read is told as
-    none: the projector has told `exceptions` of it. `signed`: up to where its origin has signed; None when that is not known now."""
+    none: the projector has told `exceptions` of it. `taken_in_by`: the node that recorded it, whose signature is asked for. `signed`: up
+    to where its origin has signed; None when that is not known now."""
     proven = None if signed is None else row["offset"] < signed.end
     return {
         "kind": row["kind"],
@@ -104,6 +106,7 @@ def record_told(row: Mapping[str, Any], signed: Until | None) -> Fields:
         "device_at_ms": row["device_at_ms"],
         "signals": row["signals"] or {},
         "body": _body(row["body"]),
+        "taken_in_by": Origin.parse(row["origin"]).node,
         "proven": proven,
         "signed_at_ms": signed.at_ms if signed is not None and not proven else None,
     }

@@ -11,6 +11,7 @@ from typing import Any
 import tomli_w
 
 from hq.serving.address import file_address
+from intake.routes import SUBSCRIPTIONS
 from landfall.demo import ports
 from landfall.demo.processes import Program
 from landfall.demo.secrets import Secrets
@@ -18,7 +19,7 @@ from sim.places import PORTS
 from sim.settings import CADENCES
 from sim.voyages import SHIPS
 from streams.access import CREW
-from streams.credentials import Credential, CredentialFile
+from streams.credentials import GATEWAY, Credential, CredentialFile
 from streams.node.proving import public_key
 from streams.passwords import hash_password
 
@@ -167,12 +168,13 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
 
 
 def write_credentials(fleet: Fleet, kept: Secrets) -> None:
-    """Write which nodes may come to each node, what each process may do at headquarters', and who may log in at the ships' consoles. Again:
-    nothing changes."""
+    """Write which nodes may come to each node and which gateways may publish there, what each process may do at headquarters', and who may
+    log in at the ships' consoles. Again: nothing changes."""
     for node in (HQ, *QUAYS, *SHIP_NODES):
         tokens = {other: kept.of(f"{other} to {node}") for other in strangers(node)}
         peers = [Credential.of_token(f"node:{other}", {"replicate": ("*",)}, token) for other, token in tokens.items()]
-        CredentialFile(fleet.folder / node).put(*peers)
+        gateways = Credential.of_token(f"{GATEWAY}{GATEWAY_USER}", {"produce": SUBSCRIPTIONS}, kept.of(f"gateways of {node}"))
+        CredentialFile(fleet.folder / node).put(*peers, *(() if node == HQ or node in fleet.brokers else (gateways,)))
     at_hq = {process: kept.of(f"{process} at {HQ}") for process in AT_HQ}
     processes = [Credential.of_token(f"user:{process}", {"produce": AT_HQ[process]}, token) for process, token in at_hq.items()]
     CredentialFile(fleet.folder / HQ).put(*processes)
@@ -251,12 +253,11 @@ def address(fleet: Fleet, kept: Secrets, node: str, other: str, link: str) -> Ta
 
 
 def intake_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
-    """The node's own MQTT door, with one login for its gateways; or a subscription, with a login of the node's own, at its broker."""
+    """The node's own MQTT door; or a subscription, with a login of the node's own, at its broker."""
     if node in fleet.brokers:
         host, port = fleet.mqtt_door(node)
         return {"broker": {"host": host, "port": port, "client_id": node, "username": node, "password": kept.of(f"{node} at its broker")}}
-    login = {"username": GATEWAY_USER, "password": kept.of(f"gateways of {node}")}
-    return {"endpoint": {"host": fleet.listen, "port": fleet.doors.mqtt[node], "logins": [login]}}
+    return {"endpoint": {"host": fleet.listen, "port": fleet.doors.mqtt[node]}}
 
 
 def ship_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:

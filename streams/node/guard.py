@@ -7,9 +7,7 @@ import base64
 import binascii
 import json
 import logging
-import math
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,17 +21,10 @@ from streams.credentials import LOOK_EVERY_S, Credentials
 from streams.errors import LandfallError, NotAllowed
 from streams.metrics import Metrics
 from streams.passwords import Crowded
+from streams.wrongsecrets import WrongSecrets
 
 logger = logging.getLogger("landfall.node")
 
-REPORTED_EVERY_S = 3_600.0
-"""Wrong secrets of one name from one address are reported at most so often; between, they are counted."""
-REMEMBERED_MAX = 1_024
-"""Names and addresses that showed a wrong secret and are remembered: those that showed one last."""
-SLOWED_S, SLOWED_S_MAX = 0.05, 2.0
-"""The answer to a wrong secret waits so long for each that came before it from there, and no longer than the second."""
-SLOWED_MAX = 64
-"""Answers that wait at one time; beyond, wrong secrets are answered at once, with 429."""
 _PRINCIPAL = web.RequestKey("principal", Principal)
 
 
@@ -106,10 +97,10 @@ class Guard:
         address = request.remote or ""
         try:
             found = await self._credentials.of_person(address, name, secret) if name else self._credentials.of_token(secret)
+            if found is None:
+                await self._wrong.shown(name, address)
         except Crowded:
             raise _too_many() from None
-        if found is None:
-            await self._wrong.shown(name, address)
         return found
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -144,9 +135,8 @@ class Guard:
         """The principals whose requests are being answered."""
         return sorted(principal.name for principal in self._under_way.values())
 
-    async def keep_looking(self, changed: Callable[[], None]) -> None:
-        """Take changes of the file of credentials as long as the node runs, and call `changed` after each; end what is under way of whom it
-        does not name any more."""
+    async def keep_looking(self) -> None:
+        """Take changes of the file of credentials as long as the node runs; end what is under way of whom it does not name any more."""
         problem_told = ""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -163,7 +153,7 @@ class Guard:
                 for task, principal in list(self._under_way.items()):
                     if not self._credentials.holds(principal):
                         task.cancel()
-                changed()
+                self._credentials.tell_changed()
 
 
 def _pass(request: web.Request, principal: Principal, need: Need | None) -> None:
@@ -172,38 +162,6 @@ def _pass(request: web.Request, principal: Principal, need: Need | None) -> None
         raise NotAllowed(f"{principal.name} has nothing to do here", code="credential_not_allowed")
     if need.stream is not None:
         must(request, need.verb, need.stream.format(**request.match_info))
-
-
-class WrongSecrets:
-    """Counts wrong secrets, reports them, and slows their answers, by the name that was given with them and the address they came from."""
-
-    def __init__(
-        self, clock: Clock, metrics: Metrics, report: Callable[..., None], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
-        self._clock, self._metrics, self._report, self._sleep = clock, metrics, report, sleep
-        self._known: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
-        """By name and address: when it was reported last, and how many have come since."""
-        self._waiting = 0
-
-    async def shown(self, name: str, address: str) -> None:
-        """One more, by this name (empty: a token). Returns when it may be answered. Raises HTTPTooManyRequests where too many wait."""
-        self._metrics.count("secrets_wrong")
-        now_s = self._clock.monotonic_s()
-        reported_s, since = self._known.pop((name, address), (-math.inf, 0))
-        if now_s - reported_s >= REPORTED_EVERY_S:
-            what = {"user": name} if name else {}
-            self._report("somebody shows a wrong secret at the door", "refused", address=address, unreported_since=since, **what)
-            reported_s, since = now_s, 0
-        self._known[name, address] = reported_s, since + 1
-        if len(self._known) > REMEMBERED_MAX:
-            self._known.popitem(last=False)
-        if self._waiting >= SLOWED_MAX:
-            raise _too_many()
-        self._waiting += 1
-        try:
-            await self._sleep(min(SLOWED_S * since, SLOWED_S_MAX))
-        finally:
-            self._waiting -= 1
 
 
 def problem_response(status: int, sentence: str, code: str) -> web.Response:

@@ -81,6 +81,7 @@ class Links:
     ) -> None:
         self._definitions, self._purses, self._withdrawn = definitions, purses, withdrawn
         self._guests = Guests(settings.known, settings.node, credentials, Unproven(clock, report), metrics)
+        credentials.on_change(self._end_without_credential)
         self._settings = settings
         self._exchange = exchange
         self._store = store
@@ -218,8 +219,8 @@ class Links:
         policy = self._settings.policy(link).narrowed(self._guests.came(guest))
         await self._run(guest.peer, policy, wire, dialled_here=False)
 
-    def end_without_credential(self) -> None:
-        """Sessions of peers end whose credential does not hold any more, or allows something else now."""
+    def _end_without_credential(self) -> None:
+        """Of peers whose credential does not hold any more, or allows something else now."""
         for name in self._guests.without_credential():
             self._places.end(name, "the credential it came with does not hold any more")
 

@@ -238,7 +238,7 @@ class Node:
             self._begin("certificate", partial(keep_certificate, f"'{settings.node}'", "this node", shown, self.report, doubted))
         self._teller.appending(self.append)
         self._begin("doorkeeper", self._doorkeeper.keep)
-        self._begin("credentials", partial(self.guard.keep_looking, self.links.end_without_credential))
+        self._begin("credentials", self.guard.keep_looking)
         self._begin("store", store.run)
         self._begin("reading again", store.loader.keep_trying)
         self._begin("links", self.links.run)

@@ -133,6 +133,7 @@ def reading(at_ms: int, **values: Any) -> Row:
         "signals": values,
         "body": None,
         "proven": True,
+        "taken_in_by": "albatross",
         "signed_at_ms": None,
     }
 

@@ -28,7 +28,9 @@ def sign(fleet: Fleet, node: str) -> None:
 
 def told(client: httpx.Client, username: str) -> list[tuple[Any, Any]]:
     answer = client.get(f"/api/containers/{BOX}/timeline", headers=log_in(client, username))
-    return [(one["proven"], one["signed_at_ms"]) for one in answer.json()["items"] if one["kind"] == "reading"]
+    items = [one for one in answer.json()["items"] if one["kind"] == "reading"]
+    assert {one["taken_in_by"] for one in items} == {"ship-one" if username == "mira" else "hq"}
+    return [(one["proven"], one["signed_at_ms"]) for one in items]
 
 
 def test_a_timeline_tells_what_is_not_proven_yet(fleet: Fleet, tmp_path: Path) -> None:

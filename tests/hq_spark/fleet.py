@@ -116,7 +116,7 @@ def wait_until(holds: Callable[[], bool], what: str, seconds: float = 90.0) -> N
     deadline = WallClock().monotonic_s() + seconds
     while not holds():
         assert WallClock().monotonic_s() < deadline, f"not within {seconds} s: {what}"
-        ended.wait(0.05)
+        ended.wait(0.25)  # looking costs a good part of a core, which Spark needs
 
 
 def door(node: Node) -> AppendDoor:

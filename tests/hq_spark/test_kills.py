@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -60,7 +60,7 @@ RESTING_MS = 600_000
 """Micro-batches begin at multiples of this, the first at once: so long, at most, Spark rests between the end of one and the next."""
 TRIES, POLL_S = 3, 0.0005
 DRIVER = [sys.executable, "-m", "tests.hq_spark.driver"]
-START_S = 400
+START_S = 900
 BEARS_UNTIL_MS = {2: NOON_MS + 2 * HOUR_MS, 3: NOON_MS + 5 * HOUR_MS, 5: NOON_MS + 8 * HOUR_MS}
 """In these phases the booking comes, late, and is made longer: killed while both customers are given theirs, before, and after."""
 JUMP = 35.0, -35.0
@@ -153,7 +153,7 @@ def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Pat
     alarmed = passages.index(ALARMED)
     ship, quay = Place(tmp_path / "ship", "albatross"), Place(tmp_path / "quay", "singapore")
     end, settings = NOON_MS + 2 * HOUR_MS, tmp_path / "settings.json"
-    with headquarters(tmp_path / "hq") as node:
+    with closing(ship.log), closing(quay.log), headquarters(tmp_path / "hq") as node:
         write_settings(settings, node.url)
         ducks = booking("DUCK-1", 1, DUCKS, (BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, None))
         append(node, "registry", [policy("sent"), ducks])
@@ -186,8 +186,6 @@ def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Pat
         own = [row for row in rows(node.log, "alerts") if row.coordinates.origin.node == "hq"]
         alerts = [(row.record.topic, row.record.body["rule"]) for row in own if row.record.body]
         assert alerts == [(BOXES[3], "impossible_speed")], "an alert of the whole fleet's rules is missing, or raised twice"
-    ship.log.close()
-    quay.log.close()
 
 
 def kill_between_micro_batches(first: Driver, settings: Path, checkpoint: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,12 @@ from tests.streams.kafkakit import place
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_spark_reads_and_appends_to_a_log_in_a_kafka(kafka: Kafka, tmp_path: Path) -> None:
     """Real Spark: its source fetches from the broker, in processes of its own; its results go back through the node's door."""
     ship, quay = Place(tmp_path / "ship", "albatross"), Place(tmp_path / "quay", "singapore")
     log = place(kafka, tmp_path / "hq", "hq", mechanism="SCRAM-SHA-512", gather_ms=5).settings
-    with headquarters(tmp_path / "hq", log) as node:
+    with closing(ship.log), closing(quay.log), headquarters(tmp_path / "hq", log) as node:
         write_settings(tmp_path / "settings.json", node.url)
         end = NOON_MS + 2 * HOUR_MS
         ducks = booking("DUCK-1", 1, DUCKS, (BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, None))
@@ -34,5 +35,3 @@ def test_spark_reads_and_appends_to_a_log_in_a_kafka(kafka: Kafka, tmp_path: Pat
         assert len(kept) > 80
         truth.check_customers(node.log, kept, {DUCKS: [(BOXES[0], NOON_MS, end), (BOXES[1], NOON_MS + HOUR_MS, (1 << 63) - 1)]})
         truth.check_states(node.log, kept)
-    ship.log.close()
-    quay.log.close()

@@ -24,6 +24,7 @@ from intake.settings import EndpointSettings, PipelineSettings
 from streams.clock import Clock, WallClock
 from streams.codec import BlockCodec
 from streams.committing import GroupCommitter
+from streams.credentials import Credentials
 from streams.log import Log
 from streams.logs.files import FileLog, FileLogOptions
 from streams.metrics import Metrics
@@ -49,6 +50,7 @@ class Stand:
     endpoint: Endpoint
     reports: list[str]
     """What the endpoint had to tell `exceptions`."""
+    credentials: Credentials
 
     def rows(self, stream: str) -> list[StoredRecord]:
         """Everything in `stream`."""
@@ -79,7 +81,7 @@ async def stand(
     options: FileLogOptions = ORDINARY,
     strangers: Strangers | None = None,
 ) -> AsyncIterator[Stand]:
-    """An endpoint over a log in `folder`; both end with the block."""
+    """An endpoint over a log in `folder`, for the gateways that have credentials there; both end with the block."""
     clock = clock or WallClock()
     log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), clock, options)
     metrics = Metrics("ship")
@@ -89,15 +91,18 @@ async def stand(
         reports.append(reason)
 
     committer = GroupCommitter(log)
+    credentials = Credentials(folder)
+    credentials.look()
     pipeline = Pipeline(committer, log, "ship-a", clock, metrics, pipeline_settings, strangers=strangers)
     running = asyncio.create_task(pipeline.run())
     try:
-        async with Endpoint(settings, pipeline, clock, metrics, report, folder / "mqtt.sessions") as endpoint:
-            yield Stand(log, pipeline, metrics, endpoint, reports)
+        async with Endpoint(settings, pipeline, clock, metrics, report, credentials, folder / "mqtt.sessions") as endpoint:
+            yield Stand(log, pipeline, metrics, endpoint, reports, credentials)
     finally:
         running.cancel()
         await asyncio.wait([running])
         await committer.close()
+        credentials.close()
         log.close()
 
 

@@ -41,6 +41,7 @@ async def taking_in(folder: Path) -> AsyncIterator[int]:
     """A node that sensors report to: its port. It is stopped cleanly when the block ends."""
     node = Node(settings("tokyo", folder))
     taken = Intake(IntakeSettings(endpoint=OPEN), node.clock, node.metrics)
+    taken.credentials = node.credentials
 
     async def take_in() -> None:
         await taken.run(node, node.log, "tokyo")

@@ -11,21 +11,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import argon2
 import paho.mqtt.client as mqtt
 import pytest
 from awscrt import io, mqtt5
 from awscrt import mqtt as mqtt311
 
-from intake.settings import EndpointSettings, GatewayLogin
+from bench.credentials import allow_gateway
+from intake.settings import EndpointSettings
 from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import DEADLINE_S, TOPIC, Publisher, eventually, payload, stand
 from tests.intake.test_endpoint import self_signed
 
 READINGS = 100
 LOGIN = ("gw-1", "silver")
-HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8_192).hash(LOGIN[1])
-LOGINS = EndpointSettings(port=0, logins=(GatewayLogin(username=LOGIN[0], password_argon2=HASH, publish=("landfall/containers/#",)),))
+CLOSED = EndpointSettings(port=0)
+
+
+def let_in(folder: Path) -> None:
+    """The gateway LOGIN may publish what containers say, at the stand in `folder`."""
+    allow_gateway(folder, *LOGIN, "landfall/containers/#")
 
 
 class Stock(Protocol):
@@ -125,9 +129,10 @@ EACH = pytest.mark.parametrize("maker", ["awscrt-311", "awscrt-5"])
 
 @EACH
 async def test_it_publishes_and_finds_its_session_again(tmp_path: Path, maker: str) -> None:
-    """Over TLS with an argon2 login; at once, after it left, and after the node was started anew."""
+    """Over TLS with a login; at once, after it left, and after the node was started anew."""
     certificate, key = self_signed(tmp_path)
-    settings = LOGINS.model_copy(update={"tls_certificate": certificate, "tls_key": key})
+    let_in(tmp_path)
+    settings = CLOSED.model_copy(update={"tls_certificate": certificate, "tls_key": key})
     async with asyncio.timeout(DEADLINE_S):
         async with stand(tmp_path, settings) as one:
             client = stock(maker)
@@ -150,7 +155,8 @@ async def test_it_publishes_and_finds_its_session_again(tmp_path: Path, maker: s
 async def test_mosquittos_bridge_brings_what_its_broker_hears(tmp_path: Path, protocol: Any) -> None:
     """A gateway that is a broker itself: its bridge logs in, keeps its session, and goes on where it was when the node is back."""
     version = "mqttv50" if protocol == mqtt.MQTTv5 else "mqttv311"
-    settings = LOGINS
+    settings = CLOSED
+    let_in(tmp_path)
     async with stand(tmp_path, settings) as one:
         port = one.endpoint.port
         bridge = (
@@ -176,7 +182,8 @@ def publish(port: int, first: int) -> None:
 
 async def test_mosquitto_pub_hears_why_it_may_not(tmp_path: Path) -> None:
     """No login, a wrong password, and a topic that is not this gateway's."""
-    async with stand(tmp_path, LOGINS) as one:
+    let_in(tmp_path)
+    async with stand(tmp_path, CLOSED) as one:
         given = ["-V", "mqttv5", "-p", str(one.endpoint.port), "-q", "1", "-t", "landfall/ships/9321483/location", "-m", "{}"]
 
         async def told(*login: str) -> str:

@@ -11,13 +11,13 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 import intake.connection
 import intake.doorway
+from bench.credentials import allow_gateway
 from intake.connection import KEEP_ALIVE_PATIENCE
 from intake.packets import packet
-from intake.settings import EndpointSettings, GatewayLogin, PipelineSettings
+from intake.settings import EndpointSettings, PipelineSettings
 from streams.clock import StillClock
 from streams.errors import RetryLater
 from streams.log import Append, Appended
@@ -28,7 +28,7 @@ from tests.intake.test_floods import client, connect_packet
 PINGREQ, PINGRESP = b"\xc0\0", b"\xd0\0"
 HELD_BYTES = 4_096
 SHORT = OPEN.model_copy(update={"unread_bytes_max": 4_096})
-ONE = EndpointSettings(port=0, logins=(GatewayLogin(username="gw", password=SecretStr("secret")),), connections_per_login_max=1)
+ONE = EndpointSettings(port=0, connections_per_login_max=1)
 
 
 @asynccontextmanager
@@ -101,6 +101,7 @@ async def test_the_silent_are_let_go(tmp_path: Path) -> None:
 async def test_connections_that_do_not_end_count_for_their_login_until_they_are_gone(tmp_path: Path) -> None:
     """Each takes the place of the one before, which does not read that it has to go."""
     hello, clock = connect_packet("same", ("gw", "secret")), StillClock(AT)
+    allow_gateway(tmp_path, "gw", "secret", "landfall/#")
     async with stand(tmp_path, ONE.model_copy(update={"unread_bytes_max": 1 << 15}), clock=clock) as one:
         async with deaf_client(one, hello), client(one) as (reader, writer):
             writer.write(hello)

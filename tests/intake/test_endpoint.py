@@ -11,7 +11,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import argon2
 import paho.mqtt.client as mqtt
 import pytest
 from cryptography import x509
@@ -20,10 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
-from pydantic import SecretStr
 
+from bench.credentials import allow_gateway
 from intake.packets import Reason, packet
-from intake.settings import EndpointSettings, GatewayLogin, PipelineSettings
+from intake.settings import EndpointSettings, PipelineSettings
 from streams.clock import FleetClock, FleetTime
 from streams.logs.files import FileLogOptions
 from tests.intake.stand import AT, BOX, DEADLINE_S, TOPIC, Publisher, connect_properties, eventually, payload, stand
@@ -182,15 +181,9 @@ async def test_mqtt_5_clients_are_told_the_limits(tmp_path: Path) -> None:
 
 
 async def test_logins_are_checked_and_each_gateway_has_its_topics(tmp_path: Path) -> None:
-    hashed = argon2.PasswordHasher(time_cost=1, memory_cost=8_192).hash("gold")
-    settings = EndpointSettings(
-        port=0,
-        logins=(
-            GatewayLogin(username="gw-1", password=SecretStr("silver"), publish=("landfall/containers/+/reading",)),
-            GatewayLogin(username="gw-2", password_argon2=hashed, publish=("landfall/ships/#",)),
-        ),
-    )
-    async with stand(tmp_path, settings) as one:
+    allow_gateway(tmp_path, "gw-1", "silver", "landfall/containers/+/reading")
+    allow_gateway(tmp_path, "gw-2", "gold", "landfall/ships/#")
+    async with stand(tmp_path, EndpointSettings(port=0)) as one:
         for login, wanted in {
             ("gw-1", "silver"): Reason.SUCCESS,
             ("gw-2", "gold"): Reason.SUCCESS,

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
+from bench.credentials import allow_gateway
 from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
 from intake.refusals import ACCOUNTS_MAX, ALL_TIMES, RECORD_BYTES, SPAN_S, Refusals
-from intake.settings import TAKEN_BYTES_MAX, BrokerSettings, EndpointSettings, GatewayLogin, PipelineSettings
+from intake.settings import TAKEN_BYTES_MAX, BrokerSettings, EndpointSettings, PipelineSettings
 from streams.clock import StillClock
 from tests.intake.stand import AT, TOPIC, Publisher, Stand, eventually, payload, stand
 
@@ -64,10 +65,13 @@ def test_no_setting_takes_what_a_block_could_not_hold() -> None:
 
 KEPT, SAID = 10, 400
 TWO = ("malformed", "unknown_topic")
-LOGGED_IN = EndpointSettings(
-    port=0, logins=tuple(GatewayLogin(username=name, password=SecretStr(name[0]), publish=("landfall/#",)) for name in ("mad", "sound"))
-)
 FLOODED = PipelineSettings(exceptions_bytes_per_h=KEPT * (RECORD_BYTES + KEPT_BYTES_MAX))
+
+
+def two_gateways(folder: Path) -> None:
+    """They may publish what they like at the stand in `folder`."""
+    for name in ("mad", "sound"):
+        allow_gateway(folder, name, name[0], "landfall/#")
 
 
 def told(one: Stand) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -85,7 +89,8 @@ async def test_junk_without_end_is_counted_and_kept_only_so_much_an_hour(tmp_pat
     """Each message has its outcome and is acknowledged; the records say how many of which kind there were; an hour later it begins anew."""
     clock = StillClock(AT)
     noise = [random.Random(n).randbytes(KEPT_BYTES_MAX + n) for n in range(SAID)]
-    async with stand(tmp_path, LOGGED_IN, FLOODED, clock) as one:
+    two_gateways(tmp_path)
+    async with stand(tmp_path, EndpointSettings(port=0), FLOODED, clock) as one:
         port = one.endpoint.port
         with (
             Publisher(port, login=("mad", "m"), keep_alive_s=0) as mad,
@@ -116,7 +121,8 @@ async def test_junk_without_end_is_counted_and_kept_only_so_much_an_hour(tmp_pat
 
 
 async def test_beside_junk_another_gateways_mistake_is_kept(tmp_path: Path) -> None:
-    async with stand(tmp_path, LOGGED_IN, FLOODED) as one:
+    two_gateways(tmp_path)
+    async with stand(tmp_path, EndpointSettings(port=0), FLOODED) as one:
         for name in ("mad", "sound"):
             with Publisher(one.endpoint.port, login=(name, name[0])) as publisher:
                 await publisher.welcomed()

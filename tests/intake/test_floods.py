@@ -1,26 +1,21 @@
-"""Goal: who floods the endpoint with connections and wrong passwords has refusals for it, and costs nobody else a place or a minute."""
+"""Goal: who floods the endpoint with connections and wrong secrets has refusals for it, and costs nobody else a place or a minute."""
 
 from __future__ import annotations
 
 import asyncio
 import struct
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-import argon2
-import pytest
-
+from bench.credentials import allow_gateway
 from intake.doorway import address_of
 from intake.packets import packet
-from intake.settings import EndpointSettings, GatewayLogin
-from streams import passwords
-from streams.clock import StillClock
-from streams.passwords import WAITING_MAX, Crowded, PasswordChecks, verifies
-from tests.intake.stand import AT, DEADLINE_S, OPEN, Stand, eventually, stand
-from tests.intake.test_clients import HASH, LOGIN, LOGINS
+from intake.settings import EndpointSettings
+from streams.credentials import GATEWAY, CredentialFile
+from streams.wrongsecrets import SLOWED_MAX
+from tests.intake.stand import DEADLINE_S, OPEN, Stand, eventually, stand
+from tests.intake.test_clients import CLOSED, LOGIN
 
 HONEST, HOSTILE, HOSTILE_TOO = "127.0.0.1", "127.0.0.2", "127.0.0.3"
 CONNACK_BYTES = 4
@@ -54,151 +49,9 @@ async def answered(reader: asyncio.StreamReader) -> int | None:
             return None
 
 
-class Slow:
-    """A check of passwords that waits until it is let go; which it was asked, in order."""
-
-    def __init__(self) -> None:
-        self.asked: list[bytes] = []
-        self.go = threading.Semaphore(0)
-
-    def __call__(self, argon2_hash: str, password: bytes) -> bool:
-        self.asked.append(password)
-        assert self.go.acquire(timeout=DEADLINE_S)
-        return password == b"right"
-
-
-def has_asked(slow: Slow, count: int) -> bool:
-    return len(slow.asked) == count
-
-
-@contextmanager
-def checking() -> Iterator[tuple[Slow, PasswordChecks]]:
-    slow = Slow()
-    checks = PasswordChecks(slow)
-    try:
-        yield slow, checks
-    finally:
-        for _ in range(100):
-            slow.go.release()
-        checks.close()
-
-
-async def test_addresses_take_turns_and_of_each_the_logins() -> None:
-    with checking() as (slow, checks):
-        asked = [("a", "gw-1", b"1"), ("a", "gw-1", b"2"), ("a", "gw-2", b"3"), ("b", "gw-1", b"right"), ("a", "gw-1", b"4")]
-        waiting = [asyncio.create_task(checks.right(address, name, "", password)) for address, name, password in asked]
-        for _ in asked:
-            slow.go.release()
-        assert await asyncio.gather(*waiting) == [False, False, False, True, False]
-        assert slow.asked == [b"1", b"right", b"3", b"2", b"4"]
-
-
-async def test_no_more_wait_than_are_kept_and_who_goes_makes_room() -> None:
-    with checking() as (slow, checks):
-        first = asyncio.create_task(checks.right("a", "gw-1", "", b"0"))
-        await eventually(lambda: slow.asked == [b"0"])
-        waiting = [asyncio.create_task(checks.right("a", "gw-1", "", b"%d" % n)) for n in range(1, WAITING_MAX + 1)]
-        await asyncio.sleep(0)
-        with pytest.raises(Crowded):
-            await checks.right("a", "gw-1", "", b"one too many")
-        for gone in waiting[:-1]:
-            gone.cancel()
-        await asyncio.wait(waiting[:-1])
-        last = asyncio.create_task(checks.right("a", "gw-1", "", b"right"))
-        for _ in range(3):
-            slow.go.release()
-        assert [await one for one in (first, waiting[-1], last)] == [False, False, True]
-        assert slow.asked == [b"0", b"%d" % WAITING_MAX, b"right"], "who has gone is not checked"
-
-
-MANY = 50
-
-
-async def test_of_many_addresses_those_wait_that_have_shown_a_wrong_password() -> None:
-    """However many flood, all of one login or of each: who has shown none yet is next."""
-    with checking() as (slow, checks):
-        wrong = [
-            asyncio.create_task(checks.right(f"hostile {n}", f"gw-{n % 5}", "", b"%d of %d" % (time, n)))
-            for time in range(2)
-            for n in range(MANY)
-        ]
-        for _ in range(MANY):
-            slow.go.release()
-        await eventually(lambda: len(slow.asked) == MANY + 1)
-        honest = asyncio.create_task(checks.right("honest", "gw-1", "", b"right"))
-        await asyncio.sleep(0)
-        for _ in range(2):
-            slow.go.release()
-        assert await honest
-        assert slow.asked[MANY + 1] == b"right", "one was being checked already"
-        for _ in wrong:
-            slow.go.release()
-        assert not any(await asyncio.gather(*wrong))
-
-
-async def test_a_crowd_of_new_addresses_holds_up_neither_who_was_there_before_nor_who_comes_into_it() -> None:
-    with checking() as (slow, checks):
-        waiting = [asyncio.create_task(checks.right(f"crowd-{at}", "gw", "", b"%d" % at)) for at in range(50)]
-        await eventually(lambda: len(slow.asked) == 1)
-        waiting.append(asyncio.create_task(checks.right("comes into it", "gw", "", b"right")))
-        await eventually(lambda: len(checks._lines) == 50)
-        for at in range(2, 6):
-            slow.go.release()
-            await eventually(partial(has_asked, slow, at))
-            waiting.append(asyncio.create_task(checks.right(f"later-{at}", "gw", "", b"later")))
-            await eventually(lambda: len(checks._lines) == 50)
-        assert slow.asked == [b"0", b"right", b"1", b"later", b"2"]
-        for one in waiting:
-            one.cancel()
-
-
-async def test_of_many_addresses_that_have_shown_none_the_logins_take_turns() -> None:
-    with checking() as (slow, checks):
-        wrong = [asyncio.create_task(checks.right(f"hostile {n}", "gw-1", "", b"wrong")) for n in range(MANY)]
-        await eventually(lambda: slow.asked == [b"wrong"])
-        honest = asyncio.create_task(checks.right("honest", "gw-2", "", b"right"))
-        await asyncio.sleep(0)
-        for _ in range(2):
-            slow.go.release()
-        assert await honest
-        assert slow.asked[:2] == [b"wrong", b"right"]
-        for _ in wrong:
-            slow.go.release()
-        assert not any(await asyncio.gather(*wrong))
-
-
-async def test_a_rest_ends_early_for_who_has_shown_no_wrong_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passwords, "REST_SHARE", 1e9)
-    with checking() as (slow, checks):
-        for _ in range(2):
-            slow.go.release()
-        assert not await checks.right("hostile", "gw-1", "", b"wrong")
-        again = asyncio.create_task(checks.right("hostile", "gw-1", "", b"wrong again"))
-        await asyncio.sleep(0)
-        assert await checks.right("honest", "gw-1", "", b"right")
-        assert slow.asked[:2] == [b"wrong", b"right"]
-        again.cancel()
-
-
-async def test_a_right_password_makes_good_for_wrong_ones() -> None:
-    with checking() as (slow, checks):
-        for _ in range(2):
-            slow.go.release()
-        assert not await checks.right("typed wrongly", "gw-1", "", b"wrong")
-        assert await checks.right("typed wrongly", "gw-1", "", b"right")
-        assert not checks._wrong
-
-
-async def test_a_flood_of_wrong_passwords_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Real clients and a real argon2: while two addresses flood, an honest gateway's first login waits for few checks of theirs."""
-    honest = ("gw-honest", "gold")
-    own = GatewayLogin(username=honest[0], password_argon2=argon2.PasswordHasher(time_cost=1, memory_cost=8_192).hash(honest[1]))
-    settings = LOGINS.model_copy(update={"logins": (*LOGINS.logins, own)})
-    checked: list[str] = []
-
-    def counted(argon2_hash: str, password: bytes) -> bool:
-        checked.append(argon2_hash)
-        return verifies(argon2_hash, password)
+async def test_a_flood_of_wrong_secrets_keeps_nobody_out(tmp_path: Path) -> None:
+    """From two addresses, more at once than are kept waiting: all are refused and counted, and an honest gateway comes in meanwhile."""
+    allow_gateway(tmp_path, *LOGIN, "landfall/containers/#")
 
     async def flooding(one: Stand, host: str, number: int) -> None:
         while True:
@@ -206,57 +59,42 @@ async def test_a_flood_of_wrong_passwords_keeps_nobody_out(tmp_path: Path, monke
                 async with client(one, host) as (reader, writer):
                     writer.write(connect_packet(f"flood-{number}", (LOGIN[0], "wrong")))
                     assert await answered(reader) in (3, 4, None)
-            await asyncio.sleep(0.02)
 
-    async with stand(tmp_path, settings) as one:
-        checks = one.endpoint.logins._checks
-        checks._verify, right = counted, checks.right
-        queued: list[int] = []
-
-        async def noted(address: str, username: str, argon2_hash: str, password: bytes) -> bool:
-            if username == honest[0]:
-                queued.append(len(checked))
-            return await right(address, username, argon2_hash, password)
-
-        monkeypatch.setattr(checks, "right", noted)
-        floods = [asyncio.create_task(flooding(one, host, number)) for number in range(WAITING_MAX + 2) for host in (HOSTILE, HOSTILE_TOO)]
-        await eventually(lambda: checked.count(HASH) >= 4)
+    async with stand(tmp_path, CLOSED) as one:
+        floods = [asyncio.create_task(flooding(one, host, number)) for number in range(SLOWED_MAX) for host in (HOSTILE, HOSTILE_TOO)]
+        await eventually(lambda: one.counts().get("secrets_wrong", 0) >= 3 * SLOWED_MAX)
         async with client(one) as (reader, writer):
-            writer.write(connect_packet("honest", honest))
+            writer.write(connect_packet("honest", LOGIN))
             assert await answered(reader) == 0
-        until = checked.index(own.password_argon2 or "")
         for flood in floods:
             flood.cancel()
         await asyncio.gather(*floods, return_exceptions=True)
-        assert until - queued[0] <= 2, "at most one of each address went before"
+        assert one.reports == ["somebody shows a wrong secret at the MQTT endpoint"] * 2, "one for each address"
 
 
-async def test_who_leaves_before_its_password_is_checked_keeps_nobody_waiting(tmp_path: Path) -> None:
-    """Nor does who waits long lose its place for that, or is taken for silent once it is let in."""
-    clock, slow, wrong = StillClock(AT), Slow(), (LOGIN[0], "wrong")
-    async with stand(tmp_path, LOGINS, clock=clock) as one, client(one, HOSTILE) as (_, first):
-        checks = one.endpoint.logins._checks
-        checks._verify = slow
-        first.write(connect_packet("first", wrong))
-        await eventually(lambda: len(slow.asked) == 1)
-        for number in range(3):
-            async with client(one, f"127.0.1.{number + 1}") as (_, writer):
-                writer.write(connect_packet(f"hostile-{number}", wrong))
-                await eventually(lambda: len(checks._lines) == 1)
-            await eventually(lambda: not checks._lines)
-        async with client(one) as (reader, writer):
-            writer.write(connect_packet("honest", (LOGIN[0], "right")))
-            await eventually(lambda: len(checks._lines) == 1)
-            clock.advance(10 * one.endpoint.settings.connect_within_ms / 1_000)
-            for connection in list(one.endpoint._connections):
-                connection.tend(clock.monotonic_s())
-            slow.go.release(2)
+async def test_a_gateway_that_is_withdrawn_or_gets_another_token_has_to_go(tmp_path: Path) -> None:
+    """One that nothing was changed for stays, and so does who has no login."""
+    others = ("gw-2", "gold"), ("gw-3", "brass")
+    for login in (LOGIN, *others):
+        allow_gateway(tmp_path, *login, "landfall/containers/#")
+    async with stand(tmp_path, OPEN) as one, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(client(one)) for _ in range(4)]
+        shown: list[tuple[str, str] | None] = [LOGIN, *others, None]
+        for number, (reader, writer) in enumerate(clients):
+            writer.write(connect_packet(f"client-{number}", shown[number]))
             assert await answered(reader) == 0
-            for connection in list(one.endpoint._connections):
-                connection.tend(clock.monotonic_s())
+        CredentialFile(tmp_path).withdraw(f"{GATEWAY}{LOGIN[0]}")
+        allow_gateway(tmp_path, "gw-2", "platinum", "landfall/containers/#")
+        assert one.credentials.look()
+        one.credentials.tell_changed()
+        assert [await reader.read() for reader, _ in clients[:2]] == [b"", b""]
+        for reader, writer in clients[2:]:
             writer.write(packet(0xC0, b""))
             assert await reader.readexactly(2) == b"\xd0\0"
-        assert slow.asked == [b"wrong", b"right"]
+        for login, code in ((LOGIN, 4), (others[0], 4), (("gw-2", "platinum"), 0)):
+            async with client(one) as (reader, writer):
+                writer.write(connect_packet("again", login))
+                assert await answered(reader) == code
 
 
 async def test_one_address_has_so_many_places_and_no_more(tmp_path: Path) -> None:
@@ -279,7 +117,8 @@ async def test_one_address_has_so_many_places_and_no_more(tmp_path: Path) -> Non
 
 
 async def test_one_login_has_so_many_connections_and_may_replace_its_own(tmp_path: Path) -> None:
-    settings = LOGINS.model_copy(update={"connections_per_login_max": 1})
+    settings = CLOSED.model_copy(update={"connections_per_login_max": 1})
+    allow_gateway(tmp_path, *LOGIN, "landfall/containers/#")
     async with stand(tmp_path, settings) as one, client(one) as (reader, writer):
         writer.write(connect_packet("one", LOGIN))
         assert await answered(reader) == 0

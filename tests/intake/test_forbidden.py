@@ -14,12 +14,12 @@ import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
-from pydantic import SecretStr
 
+from bench.credentials import allow_gateway
 from intake.arrivals import KEPT_BYTES_MAX, Publish
 from intake.connect import read_connect, read_disconnect
 from intake.packets import TOPIC_BYTES_MAX, Control, PacketReader, Reason, Violation, packet
-from intake.settings import EndpointSettings, GatewayLogin
+from intake.settings import EndpointSettings
 from intake.subscriptions import subscribe, unsubscribe
 from tests.intake.stand import TOPIC, Publisher, payload, stand
 from tests.intake.test_endpoint import CONNECT_311, ask
@@ -362,8 +362,8 @@ async def test_an_oversized_message_with_many_properties_is_acknowledged_and_doe
 async def test_the_log_says_who_is_sent_away_from_where_and_why(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A gateway that was given the wrong password, or is to speak TLS where there is none, is found by it."""
     caplog.set_level(logging.INFO, "intake.endpoint")
-    logins = (GatewayLogin(username="gw-3", password=SecretStr("right"), publish=("landfall/#",)),)
-    async with stand(tmp_path, EndpointSettings(port=0, logins=logins)) as one:
+    allow_gateway(tmp_path, "gw-3", "right", "landfall/#")
+    async with stand(tmp_path, EndpointSettings(port=0)) as one:
         for sent in (
             b"\x16\x03\x01\0\xf4\x01\0\0\xf0\x03\x03",
             packet(0x10, b"\0\4MQTT\4\xc2\0\x3c" + text(b"it") + text(b"gw-3") + text(b"wrong")),

@@ -9,8 +9,7 @@ import pytest
 from intake.arrivals import Outcome, Publish
 from intake.batches import prepare
 from intake.decoding import Decoded
-from intake.routes import Routes
-from intake.settings import GatewayLogin
+from intake.routes import SUBSCRIPTIONS, Routes
 from tests.intake.stand import AT, payload
 
 OWN, OTHER = b"landfall/ships/9321483/location", b"landfall/ships/9074729/location"
@@ -47,7 +46,7 @@ def test_nor_does_a_decoder_speak_for_another_ship() -> None:
 
 
 def test_a_gateway_may_publish_readings_and_nothing_else_unless_it_is_given_more() -> None:
-    assert GatewayLogin.model_validate({"username": "bay-1", "password": "p"}).publish == (
+    assert SUBSCRIPTIONS == (
         "landfall/containers/+/reading",
         "landfall/ships/+/location",
         "landfall/ships/+/environment",

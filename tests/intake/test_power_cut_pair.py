@@ -77,6 +77,7 @@ class Aboard:
                 node = Node(settings(name, folder), WallClock())
                 taken = IntakeSettings(endpoint=OPEN, ack="two_nodes", pipeline=PipelineSettings(repeats_readings_max=8_192))
                 intake = Intake(taken, node.clock, node.metrics, other_disks(node, taken.ack, 60.0, "wait"), node.settings.companions())
+                intake.credentials = node.credentials
                 node.add_background("intake", partial(_take_in, intake, node, name))
                 stack.push_async_callback(node.stop)
                 await node.start()

@@ -77,6 +77,7 @@ async def sensing(
     taken = IntakeSettings(endpoint=endpoint, broker=broker, ack="two_nodes")
     others = other_disks(node, taken.ack, alone_after_s, when_alone)
     intake = Intake(taken, node.clock, node.metrics, others, node.settings.companions())
+    intake.credentials = node.credentials
 
     async def take_in() -> None:
         await intake.run(node, node.log, name)

@@ -11,6 +11,7 @@ import pytest
 from edge.console import Console
 from edge.crewdoor import CrewDoor
 from edge.reportdoor import ReportDoor
+from intake.routes import SUBSCRIPTIONS
 from landfall.demo.fleet import AT_HQ, Fleet, write_settings
 from shore.status import Status
 from streams.access import CREW
@@ -53,9 +54,26 @@ def test_one_of_the_crew_gets_a_password(tmp_path: Path, capsys: pytest.CaptureF
     assert CredentialFile(tmp_path).read() == (anna,)
 
 
+def test_a_gateway_gets_a_token_for_mqtt_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = ("--folder", str(tmp_path))
+    code, token, _ = run(capsys, "credential", "add", "gateway:gate-2", "--produce", "landfall/containers/+/reading", *node)
+    assert code == 0
+    assert run(capsys, "credential", "add", "gateway:bay-1", *node)[0] == 0
+    known = Credentials(tmp_path)
+    known.look()
+    assert known.is_gateways("gate-2", token.strip().encode())
+    assert not known.is_gateways("bay-1", token.strip().encode())
+    assert known.of_token(token.strip()) is None, "the node's own door"
+    allowed = [principal.allowed for name in ("gate-2", "bay-1") if (principal := known.gateway(name))]
+    assert allowed == [{"produce": ("landfall/containers/+/reading",)}, {"produce": SUBSCRIPTIONS}]
+    known.close()
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("add", "gateway:bay-1", "--consume", "containers"), "a gateway publishes over MQTT and does nothing else"),
+        (("add", "gateway:bay-1", "--produce", "landfall/#/reading"), "is no MQTT topic filter"),
         (("add", "warehouse", "--consume", "events"), "'warehouse' names no principal"),
         (("add", "user:a b", "--consume", "events"), "'user:a b' names no principal"),
         (("add", "user:anna"), "user:anna would be allowed nothing"),
@@ -81,8 +99,8 @@ def test_each_process_of_the_fleet_may_do_what_it_has_to_and_no_more(tmp_path: P
     write_settings(fleet)
     assert hq.path.read_bytes() == before
     for ship in ("albatross", "cormorant"):
-        crew = [one.principal for one in CredentialFile(tmp_path / ship).read() if not one.principal.startswith("node:")]
-        assert crew == ["user:master"]
+        others = [one.principal for one in CredentialFile(tmp_path / ship).read() if not one.principal.startswith("node:")]
+        assert others == ["gateway:gateways", "user:master"]
 
 
 async def test_the_table_says_what_each_route_needs(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from sim.clock import Setting
 from sim.progress import Progress, save_progress
 from sim.settings import BEGINS_AT_MS, ReplaySettings, SimSettings
 from streams.codec import BlockCodec
+from streams.credentials import Credentials
 from streams.errors import Misuse
 from streams.logs.files import FileLogReader
 from streams.words import Origin
@@ -289,9 +290,13 @@ def test_a_demo_writes_what_a_replay_beside_it_needs(tmp_path: Path) -> None:
     albatross = load(ShipSettings, files["albatross"], {})
     endpoint = albatross.intake.endpoint
     assert endpoint is not None
-    (login,) = endpoint.logins
+    known = Credentials(albatross.node.folder)
+    known.look()
     assert (intake.at, intake.host, intake.port) == (f"ship/{albatross.node.identity}", endpoint.host, endpoint.port)
-    assert (intake.username, intake.password) == (login.username, login.password)
+    assert intake.username is not None
+    assert intake.password is not None
+    assert known.is_gateways(intake.username, intake.password.get_secret_value().encode())
+    known.close()
 
 
 def test_whatever_ends_a_fresh_start_while_it_deletes_the_next_goes_on_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

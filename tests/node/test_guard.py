@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from bench.credentials import PASSWORD, allow_crew, allow_peers
+from streams import wrongsecrets
 from streams.clock import StillClock
 from streams.credentials import CredentialFile, operator_token
 from streams.derived import parent_of
@@ -22,8 +23,10 @@ from streams.log import Append
 from streams.metrics import Metrics
 from streams.node import guard
 from streams.node.node import Node
+from streams.passwords import Crowded
 from streams.records import Record, to_batch
 from streams.words import Position
+from streams.wrongsecrets import SLOWED_MAX, SLOWED_S_MAX, WrongSecrets
 from tests.node.fleet import address, started, until
 
 ONE = to_batch([Record("MSKU1234565", body={"said": "quack"})])
@@ -40,7 +43,7 @@ def basic(user: str, password: str) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "LOOK_EVERY_S", 0.05)
-    monkeypatch.setattr(guard, "SLOWED_S", 0.001)
+    monkeypatch.setattr(wrongsecrets, "SLOWED_S", 0.001)
 
 
 async def test_a_program_writes_its_own_streams_and_nothing_else(tmp_path: Path) -> None:
@@ -170,15 +173,15 @@ async def test_the_answer_to_wrong_secrets_waits_longer_each_time_and_a_crowd_of
     def report(reason: str, outcome: str, **details: Any) -> None:
         reports.append(details)
 
-    wrong = guard.WrongSecrets(StillClock(0), Metrics("hq.node"), report, wait)
-    crowd = [asyncio.create_task(wrong.shown("", "10.0.0.7")) for _ in range(guard.SLOWED_MAX)]
-    await until(lambda: len(waits) == guard.SLOWED_MAX)
-    with pytest.raises(aiohttp.web.HTTPTooManyRequests):
+    wrong = WrongSecrets(StillClock(0), Metrics("hq.node"), report, wait)
+    crowd = [asyncio.create_task(wrong.shown("", "10.0.0.7")) for _ in range(SLOWED_MAX)]
+    await until(lambda: len(waits) == SLOWED_MAX)
+    with pytest.raises(Crowded):
         await wrong.shown("anna", "10.0.0.8")
     go.set()
     await asyncio.gather(*crowd)
-    assert waits[:3] == [0.0, guard.SLOWED_S, 2 * guard.SLOWED_S]
-    assert max(waits) <= guard.SLOWED_S_MAX
+    assert waits[:3] == [0.0, wrongsecrets.SLOWED_S, 2 * wrongsecrets.SLOWED_S]
+    assert max(waits) <= SLOWED_S_MAX
     assert reports == [{"address": "10.0.0.7", "unreported_since": 0}, {"address": "10.0.0.8", "unreported_since": 0, "user": "anna"}]
 
 

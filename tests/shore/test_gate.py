@@ -8,34 +8,38 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
+import pytest
 
-from intake.settings import EndpointSettings, GatewayLogin, IntakeSettings
+from intake.settings import EndpointSettings, IntakeSettings
 from shore.port import PortNode
 from shore.settings import PortSettings, QuayPatience
 from streams.words import Position
+from tests.landfall.commands import run
 from tests.node.fleet import settings, until
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "mqtt.md"
 BOX, NEXT = "MSKU1234565", "HLXU2008419"
 
 
-def documented() -> tuple[GatewayLogin, list[str]]:
-    """The gate's login, and what its user types."""
+def documented() -> tuple[list[str], list[str]]:
+    """How the gate gets its credential, and what its user types."""
     text = DOCS.read_text()
-    (told,) = re.findall(r'username = "(gate-2)"\npassword = "(.*)"\npublish = \["(.*)"\]', text)
+    (given,) = re.findall(r"^landfall credential add gateway:gate-2 .*$", text, re.MULTILINE)
     (command,) = re.findall(r"^mosquitto_pub .*$", text, re.MULTILINE)
-    return GatewayLogin(username=told[0], password=SecretStr(told[1]), publish=(told[2],)), shlex.split(command)
+    return shlex.split(given), shlex.split(command)
 
 
-async def test_what_a_gate_says_is_in_the_log_and_the_box_came_in(tmp_path: Path) -> None:
-    login, command = documented()
-    intake = IntakeSettings(endpoint=EndpointSettings(port=0, logins=(login,)))
+async def test_what_a_gate_says_is_in_the_log_and_the_box_came_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given, command = documented()
+    folder = tmp_path / "tokyo"
+    code, token, _ = run(capsys, *given[1:-1], str(folder))
+    assert code == 0
+    intake = IntakeSettings(endpoint=EndpointSettings(port=0))
     port = PortNode(PortSettings(node=settings("tokyo", tmp_path), intake=intake, watch=QuayPatience(lateness_ms=1)))
     await port.start()
     try:
         await until(lambda: port.intake.port is not None)
-        here = {"port.example": "127.0.0.1", "1883": str(port.intake.port)}
+        here = {"port.example": "127.0.0.1", "1883": str(port.intake.port), "$TOKEN": token.strip()}
         gate = await asyncio.create_subprocess_exec(*(here.get(word, word) for word in command))
         assert await gate.wait() == 0
         (row,) = rows(port, "containers")

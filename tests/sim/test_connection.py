@@ -22,7 +22,7 @@ from sim.publish import Publisher
 from sim.settings import IntakeDoor
 from streams.clock import Clock, StillClock, WallClock
 from tests.intake.stand import BOX, TOPIC, payload, stand
-from tests.intake.test_clients import LOGIN, LOGINS
+from tests.intake.test_clients import CLOSED, LOGIN, let_in
 from tests.intake.test_endpoint import self_signed
 
 AT_PLACE = "ship/9321483"
@@ -251,7 +251,8 @@ def _published(settings: IntakeDoor, told: list[str], done: Callable[[list[int]]
 
 async def test_it_logs_in_over_tls(tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
-    settings = LOGINS.model_copy(update={"tls_certificate": certificate, "tls_key": key})
+    let_in(tmp_path)
+    settings = CLOSED.model_copy(update={"tls_certificate": certificate, "tls_key": key})
     async with stand(tmp_path, settings) as node:
         username, password = LOGIN
         into = IntakeDoor(

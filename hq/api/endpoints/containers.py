@@ -81,7 +81,8 @@ def timeline(
 ) -> dict[str, Any]:
     """One container's readings, events and alerts in one order (order time, coordinates), from `since` on and before `until` (UTC ms).
 
-    `proven`: whether who recorded it has signed it (null: not known now); if not, `signed_at_ms` says when that node signed last.
+    `taken_in_by`: the node that recorded it. `proven`: whether that node has signed it (null: not known now); if not, `signed_at_ms` says
+    when it signed last.
     """
     key = read_cursor(cursor, [int, str, str, int])
     with ask.look() as look:
