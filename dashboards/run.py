@@ -6,10 +6,12 @@ import logging
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -18,13 +20,22 @@ from streamlit.starlette import App
 from dashboards.process import begin
 from dashboards.settings import DashboardSettings
 from dashboards.theme import THEME
+from hq.answers import ProtectedAnswers
 from hq.running import running
 from hq.telling import Teller
 from streams.listening import address, bound
 from streams.metrics import Metrics
+from streams.webheaders import DATA_HEADERS, POLICY
 
 PROCESS = "dashboards"
 SCRIPT = Path(__file__).with_name("app.py")
+PAGE_HEADERS = DATA_HEADERS | {
+    POLICY: "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+}
+"""Streamlit's elements have styles of their own (`unsafe-inline`). The one script in its page itself does nothing here, and is not run."""
+FILES = ("/static/", "/app/static/")
+"""Paths of Streamlit's own files and of the pages' fonts and pictures, which browsers may keep."""
 log = logging.getLogger(__name__)
 
 
@@ -35,9 +46,15 @@ def run_dashboards(settings: DashboardSettings) -> None:
     with running(Metrics(PROCESS), settings) as under_way:
         begin(settings, under_way.metrics)
         sys.argv = [str(SCRIPT)]  # Streamlit takes what runs for its script, and the script's folder for its own
-        app = App(SCRIPT, routes=[Route("/healthz", _healthz)], on_script_error=partial(_broke, under_way.teller))
+        app = pages(partial(_broke, under_way.teller))
         log.info("the pages are at http://%s", address(settings.host, settings.port))
         app.run(config=options(settings))
+
+
+def pages(broke: Callable[[Exception], None]) -> App:
+    """Streamlit's application with its health, and security headers on every answer; `broke` is called with what a page raises."""
+    protected = Middleware(ProtectedAnswers, PAGE_HEADERS, FILES)
+    return App(SCRIPT, routes=[Route("/healthz", _healthz)], middleware=[protected], on_script_error=broke)
 
 
 def options(settings: DashboardSettings) -> dict[str, Any]:

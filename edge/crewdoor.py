@@ -31,6 +31,7 @@ from streams.log import Append
 from streams.node.guard import OPEN, Need, person_of, principal_of
 from streams.node.node import Node
 from streams.records import Record, to_batch
+from streams.webheaders import CACHING, POLICY
 
 PAGES: Mapping[str, tuple[str, str]] = {
     "/console": ("console.html", "text/html"),
@@ -39,12 +40,11 @@ PAGES: Mapping[str, tuple[str, str]] = {
     "/console/pages.js": ("pages.js", "text/javascript"),
 }
 STATIC = Path(__file__).with_name("static")
-SECURITY = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
+PAGE_HEADERS = {
+    POLICY: "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    CACHING: "no-cache",
 }
+"""Headers of the console's own files, beside those of the node's door. They hold nothing of the ship, so that a browser may keep them."""
 CLOSED_MAX = 50
 """Alerts that ask for nothing any more and are of no incident, shown beside all others."""
 NO_SLOT = "none"
@@ -101,7 +101,7 @@ class CrewDoor:
     async def _page(self, request: web.Request) -> web.Response:
         name, kind = PAGES[request.path]
         text = await asyncio.to_thread((STATIC / name).read_text, encoding="utf-8")
-        return web.Response(text=text, content_type=kind, headers=SECURITY)
+        return web.Response(text=text, content_type=kind, headers=PAGE_HEADERS)
 
     async def _board(self, request: web.Request) -> web.Response:
         called, alerts, links = await self._crew.musters.last(), await self._crew.alerts.standing(), self._crew.links

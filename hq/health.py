@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from streams.listening import listening
+from streams.webheaders import DATA_HEADERS
 
 Health = Callable[[], tuple[bool, dict[str, Any]]]
 """Whether the process is well, and what it says of itself (a JSON object)."""
@@ -49,7 +50,8 @@ def _handler(health: Health) -> type[BaseHTTPRequestHandler]:
             well, said = health()
             answer = json.dumps(said).encode()
             self.send_response(200 if well else 503)
-            self.send_header("Content-Type", "application/json")
+            for name, value in (DATA_HEADERS | {"Content-Type": "application/json"}).items():
+                self.send_header(name, value)
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
             self.wfile.write(answer)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sim.clock import StoryClock
 from streams.errors import Misuse
+from streams.link.answers import protect_answers
 
 T = TypeVar("T")
 _CLOCK = web.AppKey("clock", StoryClock)
@@ -27,6 +28,7 @@ def clock_door(clock: StoryClock) -> web.Application:
     """The door of `clock`. Errors are JSON `{"error", "hint"}`: 400 for what can not be read, 409 for what the story does not allow."""
     door = web.Application(client_max_size=4_096)
     door[_CLOCK] = clock
+    protect_answers(door)
     door.add_routes([web.get("/clock", _tell), web.post("/control", _control), web.get("/healthz", _tell)])
     return door
 

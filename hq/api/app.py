@@ -9,6 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
+from hq.answers import ProtectedAnswers
 from hq.api.accounts import Accounts
 from hq.api.asks import AskDesk
 from hq.api.audit import Audit
@@ -36,6 +37,7 @@ from streams.proof.keyring import Keyring
 from streams.proof.reading import Copy
 from streams.proof.trust import NOBODY
 from streams.proof.until import SignedUntil
+from streams.webheaders import DATA_HEADERS
 
 PROCESS = "api"
 STOP_S_MAX = 5
@@ -85,7 +87,8 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
 
 def served(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> uvicorn.Server:
     """A server of the application, not yet running. What a request says of its sender's address (`X-Forwarded-For`) counts for nothing."""
-    config = uvicorn.Config(app, host, port, http=TimedProtocol, ws="none", proxy_headers=False, log_config=None, access_log=False)
+    protected = ProtectedAnswers(app, DATA_HEADERS)
+    config = uvicorn.Config(protected, host, port, http=TimedProtocol, ws="none", proxy_headers=False, log_config=None, access_log=False)
     config.timeout_keep_alive, config.timeout_graceful_shutdown = IDLE_S_MAX, STOP_S_MAX
     return uvicorn.Server(config)
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 Fields = Mapping[str, Any]
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; background: #071422; color: #e4eef5; }
 a { color: #4cc2e0; } code, pre { font: 13px/1.45 ui-monospace, monospace; } summary { cursor: pointer; padding: .45rem .2rem; }

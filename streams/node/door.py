@@ -23,6 +23,7 @@ from streams.definitions import Definitions, may_have, may_originate
 from streams.derived import DERIVED
 from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.ledger import position_of
+from streams.link.answers import protect_answers
 from streams.link.dialling import LINK_HEADER, NODE_HEADER
 from streams.link.door import APPEND_BYTES_MAX, ROWS_MAX, WireAdmits, WireAppends, WireFollow
 from streams.link.tls import node_of
@@ -121,6 +122,7 @@ class Door:
     def mount(self, app: web.Application) -> None:
         """Add the routes, and the check of callers and errors that all routes of `app` share."""
         app.middlewares.append(self._check)
+        protect_answers(app)
         consume, its_own = Need("consume", "{stream}"), Need("consume")
         for method, path, handler, need in (
             ("GET", "/healthz", self._healthz, OPEN),

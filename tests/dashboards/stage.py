@@ -292,10 +292,17 @@ def _api_settings(folder: Path, voyage: Voyage, door: str, clock_url: str, port:
 
 @contextmanager
 def pages_of(stage: Stage) -> Iterator[str]:
-    """The URL of `landfall dashboards` over the stage's API, a process of its own; ended as an operator ends it."""
+    """The URL of `landfall dashboards` over the stage's API, as `pages_at`."""
+    with pages_at(stage.folder, stage.answering.url) as url:
+        yield url
+
+
+@contextmanager
+def pages_at(folder: Path, api_url: str) -> Iterator[str]:
+    """The URL of `landfall dashboards` that asks at `api_url`, a process of its own; ended as an operator ends it."""
     port = free_port()
-    config = stage.folder / "dashboards.toml"
-    config.write_text(tomli_w.dumps({"api_url": stage.answering.url, "port": port, "refresh_s": 4.0, "api_timeout_s": API_TIMEOUT_S}))
+    config = folder / "dashboards.toml"
+    config.write_text(tomli_w.dumps({"api_url": api_url, "port": port, "refresh_s": 4.0, "api_timeout_s": API_TIMEOUT_S}))
     process = subprocess.Popen([sys.executable, "-m", "landfall", "dashboards", "--config", str(config)])
     try:
         until(lambda: process.poll() is not None or is_healthy(port), "the pages")

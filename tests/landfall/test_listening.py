@@ -22,6 +22,7 @@ from streams.errors import Misuse
 from streams.listening import ExhaustionFilter, address, listening, url_here
 from streams.node.doorkeeper import Doorkeeper
 from streams.node.node import Node
+from streams.webheaders import DATA_HEADERS
 from tests.landfall.commands import called, process_here
 from tests.node.fleet import settings, started, until
 
@@ -143,6 +144,7 @@ async def test_a_node_at_ipv6_is_asked_by_its_commands(tmp_path: Path, host: str
 def test_a_health_door_may_be_at_ipv6() -> None:
     with serve_health("::1", 0, lambda: (True, {})) as port, urlopen(f"http://[::1]:{port}/healthz") as answer:
         assert answer.status == 200
+        assert DATA_HEADERS.items() <= dict(answer.headers).items()
 
 
 async def test_out_of_file_descriptors_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:

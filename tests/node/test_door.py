@@ -24,6 +24,7 @@ from streams.link.door import APPEND_BYTES_MAX, AppendDoor, ReadDoor
 from streams.log import Append
 from streams.node.node import Node
 from streams.records import Record, to_batch
+from streams.webheaders import DATA_HEADERS
 from streams.words import Coordinates, Origin, Position
 from tests.node.fleet import SINCE_AT_MS, readings, settings, started, until
 
@@ -134,6 +135,15 @@ async def test_raw_columns_are_looked_at_as_records_are(tmp_path: Path) -> None:
         with pytest.raises(Misuse, match=sentence):
             await asyncio.to_thread(door.append, [Append("containers", rows), Append("containers", odd)])
         assert node.log.own_end("containers", node.log.origin) == 0, (column, value)
+    await node.stop()
+
+
+async def test_every_answer_has_the_security_headers(tmp_path: Path) -> None:
+    node = await started("hq", tmp_path)
+    async with aiohttp.ClientSession() as http:
+        for path, status in (("/healthz", 200), ("/streams", 401), ("/nothing", 401)):
+            async with http.get(f"{node.url}{path}") as answer:
+                assert (answer.status, DATA_HEADERS.items() <= dict(answer.headers).items()) == (status, True), answer.headers
     await node.stop()
 
 

@@ -14,6 +14,7 @@ from sim.settings import BEGINS_AT_MS
 from sim.story import chapters
 from sim.voyages import timeline
 from streams.clock import StillClock
+from streams.webheaders import DATA_HEADERS
 
 Door = TestClient[Any, Any]
 
@@ -30,6 +31,13 @@ async def test_it_tells_the_time(door: Door) -> None:
     told = await (await door.get("/clock")).json()
     assert {"wall_at_ms", "fleet_at_ms", "speed", "chapter", "state"} <= told.keys()
     assert (await door.get("/healthz")).status == 200
+
+
+async def test_its_answers_have_the_security_headers(door: Door) -> None:
+    for path, status in (("/clock", 200), ("/nothing", 404), ("/control", 405)):
+        answer = await door.get(path)
+        assert answer.status == status
+        assert DATA_HEADERS.items() <= dict(answer.headers).items()
 
 
 async def test_it_takes_orders(door: Door) -> None:

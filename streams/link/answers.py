@@ -1,0 +1,17 @@
+"""The answers of aiohttp's doors: their security headers."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from streams.webheaders import DATA_HEADERS
+
+
+def protect_answers(app: web.Application) -> None:
+    """From now on every answer of `app` has DATA_HEADERS, except where it sets a header itself."""
+    app.on_response_prepare.append(_protect)
+
+
+async def _protect(_: web.Request, answer: web.StreamResponse) -> None:
+    for name, value in DATA_HEADERS.items():
+        answer.headers.setdefault(name, value)
