@@ -357,6 +357,11 @@ def process_rows(processes: Iterable[Row]) -> list[Texts]:
     return rows
 
 
+def troubles(processes: Iterable[Row]) -> list[tuple[str, str]]:
+    """What is wrong though the processes work, as each said last: where, and a sentence."""
+    return [(f"{told['process']} at {told['node']}", trouble) for told in processes for trouble in told["troubles"]]
+
+
 def stream_rows(streams: Sequence[Row], now_at_ms: int) -> list[Texts]:
     """Rows of STREAMS, the largest first."""
     return [

@@ -55,13 +55,17 @@ class WorkSettings(TellingSettings):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process under way. `stop` is set when it is asked to end. `troubles`: why its health is degraded though it works, by kind."""
+    """A process under way. `stop` is set when it is asked to end."""
 
     clock: FleetClock
     metrics: Metrics
     teller: Teller
     stop: threading.Event = field(default_factory=threading.Event)
-    troubles: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def troubles(self) -> dict[str, str]:
+        """Why its health is degraded though it works, by kind. To be changed by whoever knows."""
+        return self.metrics.troubles
 
 
 class Work(Protocol):

@@ -116,6 +116,7 @@ GROUPS = {
     "consumer": Group("landfall.consumertools:consumer_app", HEADQUARTERS),
     "account": Group("landfall.accounttools:account_app", HEADQUARTERS),
     "credential": Group("landfall.credentialtools:credential_app", NODES),
+    "keys": Group("landfall.keytools:keys_app", NODES),
     "certs": Group("landfall.certtools:certs_app", LOOKING),
     "proof": Group("landfall.prooftools:proof_app", LOOKING),
     "bayplan": Group("landfall.bayplantools:bayplan_app", LOOKING),

@@ -20,6 +20,8 @@ class Metrics:
         self._counts: Counter[str] = Counter()
         self._gauges: dict[str, float] = {}
         self._times: dict[str, _Histogram] = {}
+        self.troubles: dict[str, str] = {}
+        """What is wrong now though the process works, by kind: a sentence for people each."""
 
     def count(self, name: str, n: int = 1) -> None:
         """`n` more of `name`."""
@@ -51,6 +53,7 @@ class Metrics:
                 "counts": dict(self._counts),
                 "gauges": dict(self._gauges),
                 "histograms": {name: times.summary() for name, times in self._times.items()},
+                **({"troubles": list(self.troubles.values())} if self.troubles else {}),
             }
 
 

@@ -23,6 +23,8 @@ def _live() -> None:
         status = session.ask("/status")
         now = status["clock"]["now_at_ms"]
         st.html(markup.strip([_projector_tile(status), *_sums(status)]))
+        for where, trouble in tables.troubles(status["processes"]):
+            st.html(markup.banner(where, "warning", trouble))
         parts.heading("On board", "what ships have and nobody ashore has yet, as each last said over whatever link she had")
         empty = "No ship has said yet what waits on board."
         st.html(markup.table(tables.WAITING, tables.waiting_rows(status["waiting"], now), empty))

@@ -188,7 +188,7 @@ _LOAD_LIST: Fields = {
     "discharge": [],
     "departs_at_ms": _AT,
 }
-_PROCESS: Fields = {"node": "hq", "process": "analytics", **_AGE, "problem": None, "counts": {"records": 1}, "gauges": {}, "histograms": {}}
+_PROCESS: Fields = {"node": "hq", "process": "analytics", **_AGE, "troubles": [], "counts": {"records": 1}, "gauges": {}, "histograms": {}}
 _SEGMENT = {
     "type": "Feature",
     "geometry": {"type": "LineString", "coordinates": [[151.3, -33.9], [151.29, -33.95]]},

@@ -249,6 +249,7 @@ class Links:
                         self._metrics.gauge(f"traffic.{link}.{what}", passed[what])
             self._look_after_budgets()
             await self._pair.take()
+            self.twins.tell(self._metrics.troubles)
             self._traffic.keep((one.passed() for one in self._served), self._clock.monotonic_s())
             await asyncio.sleep(1.0)
 

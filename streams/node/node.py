@@ -239,6 +239,7 @@ class Node:
         self._teller.appending(self.append)
         self._begin("doorkeeper", self._doorkeeper.keep)
         self._begin("credentials", self.guard.keep_looking)
+        self._begin("accepted keys", introductions.keep_looking)
         self._begin("store", store.run)
         self._begin("reading again", store.loader.keep_trying)
         self._begin("links", self.links.run)

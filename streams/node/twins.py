@@ -58,6 +58,14 @@ class Twins:
         now_s = self._clock.monotonic_s()
         return [asdict(seen.twin) for _, seen in sorted(self._seen.items()) if now_s - seen.last_s < SHOWN_S]
 
+    def tell(self, troubles: dict[str, str]) -> None:
+        """Say there which processes come under one name, or take it out."""
+        pairs = [f"'{one['node']}' at {one['refused_by']}: {one['standing_address']} and {one['refused_address']}" for one in self.status()]
+        if pairs:
+            troubles[NODE_NAME_TWICE] = f"{REASON} ({'; '.join(pairs)}): {_HINT}"
+        else:
+            troubles.pop(NODE_NAME_TWICE, None)
+
     def _note(self, node: str, refused_by: str, standing_address: str, refused_address: str) -> None:
         now_s, before = self._clock.monotonic_s(), self._seen.get((node, refused_by))
         refusals = before.twin.refusals + 1 if before else 1

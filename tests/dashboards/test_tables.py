@@ -153,3 +153,8 @@ def test_markup_escapes() -> None:
     told += markup.facts({evil: evil}) + markup.swatch([1, 2, evil], evil) + markup.lines([(evil, evil, "good")]) + markup.paragraph(evil)
     assert "<img" not in told
     assert markup.table((), [], "nothing") == markup.paragraph("nothing", muted=True)
+
+
+def test_what_is_wrong_is_told_with_its_process() -> None:
+    well, ill = ({"node": node, "process": "ship", "troubles": troubles} for node, troubles in (("a", []), ("b", ["two of one name"])))
+    assert tables.troubles([well, ill]) == [("ship at b", "two of one name")]

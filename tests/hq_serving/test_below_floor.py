@@ -50,6 +50,7 @@ def test_a_projector_that_comes_back_below_the_floor_says_so(fleet: Fleet, tmp_p
     again.step()
     assert f"alerts:{origin} 2..3 were dropped before projector read them" in running.troubles[TROUBLE]
     assert running.metrics.body(0, 0)["counts"]["exceptions"] == 1
+    assert running.metrics.body(0, 0)["troubles"] == [running.troubles[TROUBLE]], "what the operations page shows"
     again.step()
     assert running.metrics.body(0, 0)["counts"]["exceptions"] == 1, "once"
 

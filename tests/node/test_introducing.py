@@ -10,12 +10,13 @@ import pytest
 
 from streams.errors import NotAllowed
 from streams.log import Append
-from streams.node.introducing import FILE_NAME, OTHER_KEY
+from streams.node.introducing import FILE_NAME, OTHER_KEY, introduced_to
 from streams.node.node import Node
 from streams.node.proving import KEY_NAME
 from streams.proof.keys import key_text
 from streams.records import Record, to_batch
 from streams.session.receiving import FORGED, UNCOVERED
+from tests.landfall.commands import run
 from tests.node.fleet import address, introduced, until
 from tests.node.test_believing import forgery, key_of, named, node, relay
 from tests.node.test_companions import started
@@ -28,6 +29,7 @@ from tests.proof.kit import STRANGER, SigningNode, all_blocks
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams.node.storing.GRACE_S", 0.5)
     monkeypatch.setattr("streams.node.storing.LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr("streams.node.introducing.LOOK_EVERY_S", 0.05)
 
 
 async def stop(*nodes: Node) -> None:
@@ -119,6 +121,32 @@ async def test_another_key_than_the_first_is_named_and_not_believed_until_somebo
     ship.link([address("ship-a", "hq", hq.url)])
     await until(lambda: bool(hq.log.position("alerts")))
     await stop(hq, ship)
+
+
+async def test_a_key_that_is_accepted_on_the_spot_is_believed_beside_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """While the node runs, and after a start."""
+    hq, ship = await node("hq", tmp_path), await node("ship-a", tmp_path)
+    first = key_of(ship).public
+    await introduced(ship, hq)
+    await stop(ship)
+    (tmp_path / "ship-a" / KEY_NAME).unlink()
+    ship = await node("ship-a", tmp_path)
+    second = key_of(ship).public
+    await ship.append([alert(1)])
+    ship.link([address("ship-a", "hq", hq.url)])
+    await until(lambda: OTHER_KEY in str(bodies(hq, "exceptions")) and named(hq) != [])
+    folder = ("--folder", str(tmp_path / "hq"))
+    assert run(capsys, "keys", "accept", "ship-a", key_text(second), *folder)[0] == 0
+    await until(lambda: introduced_to(tmp_path / "hq").keys["ship-a"] == {first, second})
+    await until(lambda: hq._introductions is not None and hq._introductions.trust().keys["ship-a"] == {first, second})
+    ship.link([])
+    await until(lambda: not ship.links.status())
+    ship.link([address("ship-a", "hq", hq.url)])
+    await until(lambda: bool(hq.log.position("alerts")))
+    await stop(hq, ship)
+    assert run(capsys, "keys", "accept", "Ship A", key_text(second), *folder)[0] == 2
+    assert run(capsys, "keys", "accept", "ship-a", "ed25519:x", *folder)[0] == 2
+    assert run(capsys, "keys", "accept", "ship-a", key_text(second), "--folder", str(tmp_path / "none"))[0] == 2
 
 
 async def test_a_file_that_a_port_wrote_is_believed_no_more_than_the_port(tmp_path: Path) -> None:

@@ -54,4 +54,5 @@ def _process(row: Fields, look: Look) -> Fields:
     body = row["body"]
     told = {name: body.get(name, {}) for name in ("counts", "gauges", "histograms")}
     age = _age(look, row["at_ms"], row["wall_at_ms"])
-    return {"node": row["node"], "process": row["process"], **age, "problem": body.get("problem"), **told}
+    stands_still = [body["problem"]] if body.get("problem") else []
+    return {"node": row["node"], "process": row["process"], **age, "troubles": [*stands_still, *body.get("troubles", ())], **told}
