@@ -150,5 +150,7 @@ def _unproven(heard: Sequence[Item]) -> dict[str, str]:
     if not open_:
         return {}
     signed_at_ms, by = min(item["signed_at_ms"] or 0 for item in open_), " and ".join(sorted({item["taken_in_by"] for item in open_}))
-    since = f"taken in by {by} since {words.stamp(signed_at_ms)} UTC, when it was signed last" if signed_at_ms else f"{by} has signed none"
+    since = (
+        f"recorded by {by} after its last signature, {words.stamp(signed_at_ms)} UTC" if signed_at_ms else f"no signature of {by} is here"
+    )
     return {NOT_PROVEN.capitalize(): f"{words.counted(len(open_), 'reading')}: {since}"}

@@ -45,8 +45,8 @@ async def run_ship(settings: ShipSettings) -> None:
         companions=companions,
     )
     intake.strangers, intake.ships = watching.strangers, (settings.node.identity,)
-    watching.gives_way, intake.credentials = intake.is_at_work, node.credentials
-    intake.sessions_file, intake.report = settings.node.folder / "mqtt.sessions", node.report
+    watching.gives_way = intake.is_at_work
+    intake.credentials, intake.sessions_file, intake.report = node.credentials, settings.node.folder / "mqtt.sessions", node.report
     watching.lacked = lambda: lacked(node, STREAMS)
     watching.patience_s = lambda stream: node.definitions.of(stream).patience_s
     node.retaining.excursions = AroundAlerts(lambda: node.log)

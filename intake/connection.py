@@ -335,6 +335,8 @@ class Connection(asyncio.Protocol):
                 kept = await self._door.keeps_will(self, gateway, connect)
         except Crowded:
             crowded = True
+        if gateway is not None and not self._door.logins.holds(gateway):
+            gateway = None  # its credential was withdrawn, or changed, while its will was written
         self._login = None
         if self._transport is None or self._transport.is_closing():
             self._door.renounced(self)

@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Protocol
@@ -117,23 +118,25 @@ class Doorway:
                 continue
             accepted.setblocking(False)
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            self._opening[connection] = asyncio.get_running_loop().create_task(self._let_in(connection, accepted))
+            opening = self._opening[connection] = asyncio.get_running_loop().create_task(self._let_in(connection, accepted))
+            opening.add_done_callback(partial(self._through, connection, accepted))
 
     async def _let_in(self, connection: Connection, accepted: socket.socket) -> None:
         handshake_s = self._handshake_s if self._tls is not None else None
-        let_in = False
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=handshake_s
-            )
-            let_in = True
-        except (OSError, TimeoutError) as problem:
-            _log.info("no TLS with %s: %s", connection.address, problem)
-        finally:
-            self._opening.pop(connection, None)
-            if not let_in:
-                accepted.close()
-                self._house.left(connection)
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=handshake_s
+        )
+
+    def _through(self, connection: Connection, accepted: socket.socket, opening: asyncio.Task[None]) -> None:
+        """It is let in, or came to nothing: also one given up before its handshake had begun."""
+        self._opening.pop(connection, None)
+        if not opening.cancelled():
+            problem = opening.exception()
+            if problem is None:
+                return
+            _log.log(logging.INFO if isinstance(problem, OSError) else logging.ERROR, "no TLS with %s: %s", connection.address, problem)
+        accepted.close()
+        self._house.left(connection)
 
     def _pause(self, listening: socket.socket, problem: OSError) -> None:
         """The system gives no more: somebody who has not logged in goes, and the next is asked for a little later."""

@@ -143,7 +143,7 @@ class Endpoint:
         await self._write_sessions()
 
     def _end_withdrawn(self) -> None:
-        """The connections of gateways whose credential does not hold any more, or allows something else now."""
+        """End the connections of gateways whose credential was withdrawn or changed."""
         for connection in list(self._connections):
             if connection.gateway is not None and not self.logins.holds(connection.gateway):
                 connection.end(Reason.NOT_AUTHORIZED, "its credential does not hold any more")

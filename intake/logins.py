@@ -101,7 +101,7 @@ class Logins:
 
 
 def _patterns(whose: str, filters: tuple[str, ...]) -> tuple[re.Pattern[bytes], ...]:
-    """What the MQTT topic filters match; one that is none matches nothing, and is told."""
+    """Compile MQTT topic filters. One that is not valid is left out, with a warning that names `whose` it is."""
     patterns = list[re.Pattern[bytes]]()
     for one in filters:
         try:

@@ -50,7 +50,7 @@ class Intake:
         `strangers`, set before `run`: of container numbers, those this node does not know; readings of them are taken, and counted as such.
         `ships`, too: those, by IMO number, for which sensors may speak here (None: any).
         `credentials`, too, where there is an endpoint: the node's; its gateways may log in. `sessions_file`, too: where sessions of the
-        endpoint's clients are kept over a restart. And `report`: tells `exceptions`, as `Node.report`.
+        endpoint's clients are kept over a restart. And `report`: writes to `exceptions`, see `Node.report`.
         """
         self.strangers: Strangers | None = None
         self.ships: Collection[str] | None = None

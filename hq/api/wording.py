@@ -95,8 +95,8 @@ def incident_told(row: Mapping[str, Any]) -> Fields:
 
 def record_told(row: Mapping[str, Any], signed: Until | None) -> Fields:
     """One record of a timeline: a reading with its signals, or an event or alert with its body. A body that does not read is told as
-    none: the projector has told `exceptions` of it. `taken_in_by`: the node that recorded it, whose signature is asked for. `signed`: up
-    to where its origin has signed; None when that is not known now."""
+    none: the projector has told `exceptions` of it. `taken_in_by`: the node that recorded it. `signed`: up to where that node has signed;
+    None when that is not known now."""
     proven = None if signed is None else row["offset"] < signed.end
     return {
         "kind": row["kind"],

@@ -224,7 +224,7 @@ class Links:
         await self._run(guest.peer, policy, wire, dialled_here=False)
 
     def _end_without_credential(self) -> None:
-        """Of peers whose credential does not hold any more, or allows something else now."""
+        """End the sessions of peers whose credential was withdrawn or changed."""
         for name in self._guests.without_credential():
             self._places.end(name, "the credential it came with does not hold any more")
 

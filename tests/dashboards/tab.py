@@ -20,6 +20,7 @@ CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-gpu-watchdog",  # it takes a process that a busy machine leaves waiting for hung, and the map is never drawn
     "--disable-dev-shm-usage",  # of which a container has 64 MiB, too little for the map
     "--no-first-run",
     "--disable-background-networking",

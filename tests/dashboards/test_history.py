@@ -94,9 +94,9 @@ def test_what_is_not_proven_yet_is_marked_with_since_when() -> None:
     items = [reading(at(0)), *({**reading(at(hour)), **unproven} for hour in (4, 5)), {**reading(at(6)), "proven": None}]
     assert history.bands(items) == [Band("not proven yet", at(4), at(5))]
     told = history.completeness(items)["Not proven yet"]
-    assert told == f"2 readings: taken in by albatross since {words.stamp(at(3))} UTC, when it was signed last"
+    assert told == f"2 readings: recorded by albatross after its last signature, {words.stamp(at(3))} UTC"
     never = {"proven": False, "signed_at_ms": None}
-    assert history.completeness([{**reading(at(0)), **never}])["Not proven yet"] == "1 reading: albatross has signed none"
+    assert history.completeness([{**reading(at(0)), **never}])["Not proven yet"] == "1 reading: no signature of albatross is here"
     assert "Not proven yet" not in history.completeness([reading(at(0))])
 
 

@@ -82,7 +82,9 @@ def play(voyage: Voyage, fate: Calm) -> Played:
     1x. To the end."""
     voyage.to_chapter("B", on_the_way=lambda: fate.bound_for_singapore(voyage))
     fate.before_singapore(voyage)
-    until("Singapore has what Tokyo has", lambda: in_step(voyage, ("events", "containers"), ("tokyo", "singapore"), ("tokyo",)))
+    until("the ship has spoken of what she loaded", lambda: voyage.published() and voyage.watched(FIRST))
+    until("Singapore has her events", lambda: in_step(voyage, ("events",), ("singapore",), ("tokyo", FIRST)))
+    until("Singapore has what Tokyo has", lambda: in_step(voyage, ("containers",), ("singapore",), ("tokyo",)))
     before_at_ms = voyage.clock()["fleet_at_ms"]
     before = {stream: voyage.rows("singapore", stream) for stream in ("events", "registry")}
     amended = amend(voyage)

@@ -22,6 +22,7 @@ from landfall.demo.fleet import SIM, Doors, Story, programs, write_settings
 from landfall.demo.processes import Supervisor
 from landfall.demo.run import held, prepare
 from streams.codec import BlockCodec
+from streams.consumers import CONSUMERS, Consumed
 from streams.crash import CRASH_VARIABLE
 from streams.derived import parent_of
 from streams.logs.files import FileLogReader
@@ -179,6 +180,15 @@ class Voyage:
         log = self.log(node)
         try:
             return log.position(stream)
+        finally:
+            log.close()
+
+    def watched(self, node: str) -> bool:
+        """Whether a node's watch has judged every reading that its log holds."""
+        log = self.log(node)
+        try:
+            told = [row.record.body for batch in log.latest(CONSUMERS, "watch/containers") for row in batch.rows()]
+            return bool(told) and Consumed.read(told[-1]).standing().position.reaches(log.position("containers"))
         finally:
             log.close()
 

@@ -28,6 +28,7 @@ from streams.policy import Peer
 from streams.proof.canonical import row_digests
 from streams.ranges import RangeSet
 from streams.records import Batch, Record, to_batch
+from streams.session import news
 from streams.words import Origin
 from tests.node.fleet import ROLES, SINCE_AT_MS, address, settings, until
 
@@ -113,8 +114,11 @@ async def asked(hq: Node, ask: Append, ask_id: str) -> Mapping[str, Any]:
         await until(lambda: hq.log.position(CARRIER) != reached)  # noqa: B023
 
 
-async def test_ports_take_the_answer_themselves_and_nothing_of_it_is_passed_on_row_by_row(tmp_path: Path) -> None:
-    """Rows of one box lie apart: each would be a block of its own."""
+async def test_ports_take_the_answer_themselves_and_nothing_of_it_is_passed_on_row_by_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of one box lie apart: each would be a block of its own. What is new waits longer here than any node needs to take an answer."""
+    monkeypatch.setattr(news, "LINGER_S", 3_600.0)
     async with ashore(tmp_path) as hq, ashore(tmp_path, "tokyo") as tokyo, at_sea(tmp_path, StillClock()) as ship:
         await ship.append([aboard(0, ROUNDS)])
         tokyo.link([address("tokyo", "hq", hq.url)])

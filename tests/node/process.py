@@ -35,10 +35,10 @@ class NodeProcess:
         self.door_port = door_port or free_port()
         folder.mkdir(parents=True, exist_ok=True)
         self._word, self.config, self._words = word, folder / f"{word}.toml", folder / f"{word}.log"
-        told = tomllib.loads(config.replace("{port}", str(self.door_port)))
-        peers = {peer["node"]: peer.pop("token") for peer in told["node"].get("known", ()) if "token" in peer}
-        self.config.write_text(tomli_w.dumps(told))
-        self._allow = partial(allow_all, Path(told["node"]["folder"]), token, peers)
+        settings = tomllib.loads(config.replace("{port}", str(self.door_port)))
+        peers = {peer["node"]: peer.pop("token") for peer in settings["node"].get("known", ()) if "token" in peer}
+        self.config.write_text(tomli_w.dumps(settings))
+        self._write_credentials = partial(allow_all, Path(settings["node"]["folder"]), token, peers)
         self._process: Forked | None = None
         self.node = node
         self.url, self.token = f"http://127.0.0.1:{self.door_port}", token
@@ -47,7 +47,7 @@ class NodeProcess:
 
     def start(self, crash_at: str = "") -> None:
         """Start it; with `crash_at` it kills itself at that passage of that commit point."""
-        self._allow()  # each time: a test may have deleted the folder of the node
+        self._write_credentials()  # each time: a test may have deleted the folder of the node
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LANDFALL_")}
         if crash_at:
             environment[CRASH_VARIABLE] = crash_at

@@ -26,7 +26,7 @@ from streams.node.node import Node
 from streams.passwords import Crowded
 from streams.records import Record, to_batch
 from streams.words import Position
-from streams.wrongsecrets import SLOWED_MAX, SLOWED_S_MAX, WrongSecrets
+from streams.wrongsecrets import NAME_CHARS_MAX, REPORTED_EVERY_S, REPORTS_MAX, SLOWED_MAX, SLOWED_S_MAX, WrongSecrets
 from tests.node.fleet import address, started, until
 
 ONE = to_batch([Record("MSKU1234565", body={"said": "quack"})])
@@ -97,7 +97,7 @@ async def test_every_route_refuses_who_is_not_known_and_who_may_do_nothing_of_it
     token = CredentialFile(tmp_path / "hq").give_token("user:stranger", {"consume": ("no-such-stream",)})
     node = await started("hq", tmp_path)
     closed = [(method, path) for (method, path), need in node.guard.needs.items() if need is not None]
-    assert closed
+    assert len(closed) == 10
     async with aiohttp.ClientSession() as http:
         for method, path in closed:
             url = node.url + path.format(stream="events", topic="MSKU1234565")
@@ -183,6 +183,23 @@ async def test_the_answer_to_wrong_secrets_waits_longer_each_time_and_a_crowd_of
     assert waits[:3] == [0.0, wrongsecrets.SLOWED_S, 2 * wrongsecrets.SLOWED_S]
     assert max(waits) <= SLOWED_S_MAX
     assert reports == [{"address": "10.0.0.7", "unreported_since": 0}, {"address": "10.0.0.8", "unreported_since": 0, "user": "anna"}]
+
+
+async def test_strangers_who_make_up_names_fill_no_log() -> None:
+    """Each name that is new would be a report; an hour later there may be reports again. Of a long name the beginning is told."""
+    reports, clock = list[dict[str, Any]](), StillClock(0)
+
+    async def at_once(_: float) -> None:
+        return
+
+    wrong = WrongSecrets(clock, Metrics("ship"), lambda reason, outcome, **details: reports.append(details), at_once)
+    for number in range(2_000):
+        await wrong.shown(f"{number}" + "x" * 10_000, "10.0.0.7")
+    assert len(reports) == REPORTS_MAX
+    assert max(len(told["user"]) for told in reports) == NAME_CHARS_MAX
+    clock.advance(REPORTED_EVERY_S)
+    await wrong.shown("anna", "10.0.0.7")
+    assert [told["user"] for told in reports[REPORTS_MAX:]] == ["anna"]
 
 
 async def test_the_user_of_the_node_may_do_everything_on_its_machine(tmp_path: Path) -> None:

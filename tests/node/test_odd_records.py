@@ -222,7 +222,7 @@ async def test_what_others_are_given_of_odd_bodies_is_plain_json(tmp_path: Path)
     lines = [strict(line) for line in batch_lines(batches, 100)]
     assert [one.get("body_text") for one in lines] == [*NO_OBJECTS, None]
     assert lines[-1]["body"] == {"firmware": "1.2"}
-    row = dict.fromkeys(("kind", "order_at_ms", "received_at_ms", "device", "device_at_ms", "signals"))
+    row = dict.fromkeys(("kind", "order_at_ms", "received_at_ms", "device", "device_at_ms", "signals")) | {"origin": str(node.log.origin)}
     bodies = [record_told({**row, "body": text}, None)["body"] for text in (*NO_OBJECTS, '{"firmware":"1.2"}')]
     assert bodies == [None] * len(NO_OBJECTS) + [{"firmware": "1.2"}]
     await node.stop()

@@ -16,7 +16,7 @@ from tests.intake.stand import DEADLINE_S, eventually
 
 
 class Slow:
-    """A check of passwords that waits until it is let go; which it was asked, in order."""
+    """A password check that blocks until `go` is released. `asked`: the passwords it was given, in order."""
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
