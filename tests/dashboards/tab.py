@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from playwright.sync_api import APIResponse, Browser, BrowserContext, Locator, Page, Route, WebSocket, expect, sync_playwright
+from playwright.sync_api import APIResponse, Browser, BrowserContext, Locator, Page, Response, Route, WebSocket, expect, sync_playwright
 
 PASSWORD = "landfall-demo"
 CHROMIUM = "/usr/bin/chromium"
@@ -29,6 +30,8 @@ CHROMIUM_FLAGS = (
 )
 WAIT_MS_MAX = 150_000
 """A page is there in seconds; on a machine that is busy it took a minute, and a connection that was lost came back after one."""
+WAIT_PAINTED_S_MAX = 300.0
+LOOK_EVERY_MS = 200
 PICTURES_TO = "PICTURES_TO"
 """The environment variable that names the folder for a test's pictures; without it they go to a folder of the test's own."""
 LAND = (0x1D, 0x34, 0x47)
@@ -37,11 +40,12 @@ LAND = (0x1D, 0x34, 0x47)
 
 @dataclass
 class Tab:
-    """A browser tab: its page, what it asked of the world outside, and all that the pages' server told it."""
+    """A browser tab: its page, whom it asked outside, all that the pages' server told it, and what the browser complained of."""
 
     page: Page
     outside: list[str] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
 
     def enter(self, url: str, username: str, path: str = "") -> None:
         """Log in and wait until the pages know who it is."""
@@ -67,6 +71,15 @@ class Tab:
         picture = Image.open(io.BytesIO(self.map.screenshot())).convert("RGB")
         seen: NDArray[np.bool_] = (np.asarray(picture) == np.array(colour)).all(axis=2)
         return seen
+
+    def wait_painted(self, what: str, colour: tuple[int, int, int], pixels: int) -> None:
+        """Wait until more than so many pixels of the map have this colour. Fails with what the browser complained of when they never do."""
+        end_s = time.monotonic() + WAIT_PAINTED_S_MAX
+        looks = 0
+        while self.painted(colour).sum() <= pixels:
+            looks += 1
+            assert time.monotonic() < end_s, f"{what} is not drawn after {looks} looks; the browser says {self.complaints}"
+            self.page.wait_for_timeout(LOOK_EVERY_MS)
 
     def picture(self, name: str, folder: Path) -> None:
         """Keep what is seen as `name`.png in `folder`, or where PICTURES_TO says."""
@@ -124,7 +137,16 @@ def _watched(context: BrowserContext, url: str) -> Tab:
             tab.outside.append(socket.url)
         socket.on("framereceived", lambda payload: tab.heard.append(_text(payload)))
 
+    def answered(response: Response) -> None:
+        if response.status >= 400:
+            tab.complaints.append(f"{response.status} {response.url}")
+
     context.route("**/*", only_here)
+    tab.page.on("console", lambda told: tab.complaints.append(f"{told.type}: {told.text}") if told.type in ("warning", "error") else None)
+    tab.page.on("pageerror", lambda problem: tab.complaints.append(str(problem)))
+    tab.page.on("crash", lambda _: tab.complaints.append("the page crashed"))
+    tab.page.on("requestfailed", lambda request: tab.complaints.append(f"failed: {request.url}: {request.failure}"))
+    tab.page.on("response", answered)
     tab.page.on("websocket", listen)
     return tab
 

@@ -83,9 +83,9 @@ def test_operations_finds_a_box_from_the_map_and_shares_its_page(stage: Stage, u
     wait_for_refreshes(page, 1)
     tab.enter(url, "mira")
     expect(tile(page, "Accounted for")).to_contain_text(f"{len(stage.fallen())} overboard")
-    until(lambda: tab.painted(LAND).sum() > 20_000, "the land")
+    tab.wait_painted("the land", LAND, 20_000)
     assert tab.painted(SEA).sum() > 20_000
-    until(lambda: tab.painted(DUCK).sum() > 20, "a block of ducks")
+    tab.wait_painted("a block of ducks", DUCK, 20)
     wait_for_refreshes(page, 1)
     page.get_by_role("link", name="Containers").click()
     number = next(number for number in stage.voyage.world.boxes.numbers if number.startswith("BBRU"))
@@ -136,7 +136,7 @@ def test_a_loss_report_is_written_down_as_sent_and_saved(stage: Stage, url: str,
 def test_refreshes_leave_the_viewers_pan_and_zoom_alone(url: str, tab: Tab) -> None:
     """Zoomed and dragged, the same land lies on the same pixels two refreshes later; a button flies elsewhere."""
     tab.enter(url, "mira")
-    until(lambda: tab.painted(LAND).sum() > 20_000, "the land")
+    tab.wait_painted("the land", LAND, 20_000)
     first = tab.painted(LAND)
     for _ in range(2):
         tab.page.get_by_role("button", name="Zoom in").click()

@@ -85,8 +85,8 @@ def test_the_map_draws_what_the_api_tells(played: Played, tab: Tab, tmp_path: Pa
     expect(tile(tab, "Readings received")).to_contain_text(words.number(readings))
     expect(tab.page.locator(".lf-legend")).to_be_visible()
     assert {" ".join(owner.split()) for owner in tab.page.locator(".lf-legend > span").all_inner_texts()} == owners(told)
-    until("the land is drawn", lambda: tab.painted(LAND).sum() > 50_000)
-    until("the lost are drawn", lambda: tab.painted(CROSS).sum() > 50)
+    tab.wait_painted("the land", LAND, 50_000)
+    tab.wait_painted("the lost", CROSS, 50)
     lost = {box["container"] for box in told["lost"]}
     assert labelled(tab) == lost == played.voyage.truth.fallen().keys()
     assert len(lost) == counts["lost"]
@@ -118,7 +118,7 @@ def test_a_lost_container_is_opened_by_its_number_and_tells_its_timeline(played:
         assert any(words.event(item["body"]["event"]) in line and words.stamp(at_ms) in line for line in shown), item
     readings = sum(item["kind"] == "reading" for item in items)
     expect(page.locator(".lf-facts")).to_contain_text(re.compile(rf"Readings\s*{words.number(readings)}\s*First"))
-    until("its track is drawn", lambda: tab.painted(LAND).sum() > 5_000)
+    tab.wait_painted("its track", LAND, 5_000)
     tab.picture("container", tmp_path)
     tab.leave()
     expect(page.get_by_text(number)).to_have_count(0)
@@ -135,7 +135,7 @@ def test_a_customers_portal_shows_its_boxes_alone(played: Played, tab: Tab, tmp_
     enter(played, tab, CUSTOMER)
     expect(tile(tab, "Containers")).to_contain_text(words.number(len(own)))
     expect(tab.page.locator(".lf-heading", has_text="Bookings")).to_be_visible()
-    until("the land is drawn", lambda: tab.painted(LAND).sum() > 20_000)
+    tab.wait_painted("the land", LAND, 20_000)
     until("all of its boxes have come", lambda: all(tab.was_told(number) for number in own))
     tab.picture("portal", tmp_path)
     assert tab.page.get_by_role("link", name=re.compile("Alerts desk|Ports|Sync|Fleet map")).count() == 0
