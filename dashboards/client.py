@@ -9,8 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+from pydantic import SecretStr
 
 from dashboards import words
+from hq.browsers import naming
 from streams.metrics import Metrics
 
 Answer = dict[str, Any]
@@ -90,16 +92,25 @@ class ApiClient:
     """Questions to the API, each on its own. Safe from any thread; keeps connections open, and of what was answered the clock alone."""
 
     def __init__(
-        self, api_url: str, timeout_s: float, transport: httpx.BaseTransport | None = None, metrics: Metrics | None = None
+        self,
+        api_url: str,
+        timeout_s: float,
+        transport: httpx.BaseTransport | None = None,
+        metrics: Metrics | None = None,
+        token: SecretStr | None = None,
     ) -> None:
-        """`metrics` counts the answers by status (`api_2xx` …, `api_away`) and observes `api_call`."""
-        self._metrics = metrics or Metrics("pages")
+        """`token`: by which logins may name the browser's address.
+
+        `metrics` counts the answers by status (`api_2xx` …, `api_away`) and observes `api_call`.
+        """
+        self._metrics, self._token = metrics or Metrics("pages"), token
         self._http = httpx.Client(base_url=api_url.rstrip("/") + "/api", timeout=timeout_s, transport=transport, trust_env=False)
         self.clock_heard = ClockHeard(None, wall_ms())
 
-    def log_in(self, username: str, password: str) -> Viewer:
-        """The viewer with this username and password. Raises LoggedOut when they are not right, else as `get`."""
-        told = self._asked("POST", "/token", data={"username": username, "password": password})
+    def log_in(self, username: str, password: str, browser: str | None = None) -> Viewer:
+        """The viewer with this username and password, at a browser of this address. Raises LoggedOut when they are not right, else as
+        `get`."""
+        told = self._asked("POST", "/token", data={"username": username, "password": password}, headers=naming(self._token, browser))
         return Viewer(told["access_token"], told["role"], told["name"], told.get("customer"), told.get("ship"))
 
     def log_out(self, viewer: Viewer) -> None:

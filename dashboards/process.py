@@ -35,7 +35,7 @@ class PagesProcess:
 
 def begin(settings: DashboardSettings, metrics: Metrics) -> None:
     """This process serves the pages from now on."""
-    client = ApiClient(str(settings.api_url), settings.api_timeout_s, metrics=metrics)
+    client = ApiClient(str(settings.api_url), settings.api_timeout_s, metrics=metrics, token=settings.api_token)
     _processes[:] = [PagesProcess(settings, client, metrics)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, HttpUrl
 
+from hq.browsers import PagesToken
 from hq.running import TellingSettings
 from streams.tables import Host
 
@@ -11,12 +12,15 @@ from streams.tables import Host
 class DashboardSettings(TellingSettings):
     """Settings of `landfall dashboards`.
 
-    `api_url`: headquarters' API, asked with each viewer's own token. `refresh_s`: how often a live page asks again, in seconds of the
-    wall's clock. `api_timeout_s`: how long an answer is waited for. `door`, headquarters' node, and `token`, that of a credential
-    there, are for metrics and failures; without a door they are not sent. `clock`: "wall", or the URL of the fleet's clock.
+    `api_url`: headquarters' API, asked with each viewer's own token. `api_token`: the API's `pages_token`, by which the pages tell it from
+    which browser's address a login comes; without it all logins come from theirs, and are slowed together. `refresh_s`: how often a live
+    page asks again, in seconds of the wall's clock. `api_timeout_s`: how long an answer is waited for. `door`, headquarters' node, and
+    `token`, that of a credential there, are for metrics and failures; without a door they are not sent. `clock`: "wall", or the URL of
+    the fleet's clock.
     """
 
     api_url: HttpUrl = HttpUrl("http://127.0.0.1:8780")
+    api_token: PagesToken | None = None
     host: Host = "127.0.0.1"
     port: int = Field(default=8501, ge=1, le=65_535)
     refresh_s: float = Field(default=2.0, ge=0.5, le=60.0)

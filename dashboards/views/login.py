@@ -34,7 +34,7 @@ def _clock() -> None:
 
 def _enter(username: str, password: str) -> None:
     try:
-        session.enter(session.client().log_in(username, password))
+        session.enter(session.client().log_in(username, password, st.context.ip_address))
     except LoggedOut as problem:
         st.html(markup.banner(str(problem), "alert", problem.hint))
     except Trouble as problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, HttpUrl
 
+from hq.browsers import PagesToken
 from hq.running import TellingSettings
 from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
 from streams.tables import DoorUrl, GivenPath, Host, Token
@@ -17,6 +18,7 @@ class ApiSettings(TellingSettings):
     `log`, `door`, `token`: headquarters' log (the folder `log` of its node's), its node's URL (`http://host:port`) and the token of a
     credential there, through which the registry and acknowledgements are written. `clock`: "wall", or the URL of a clock that serves the
     fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be).
+    `pages_token`: who shows it in a login may say from which address that comes: the pages' own `api_token`.
     `session_idle_s`: a login that is not used for so long ends (wall's clock). `track_points_max`: of a ship's tail on the map.
     """
 
@@ -29,4 +31,5 @@ class ApiSettings(TellingSettings):
     host: Host = "127.0.0.1"
     port: int = Field(8780, ge=0, le=65_535)
     control: HttpUrl | None = None
+    pages_token: PagesToken | None = None
     track_points_max: int = Field(120, ge=0, le=5_000)

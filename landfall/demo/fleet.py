@@ -152,7 +152,7 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
         "analytics": analytics_settings(fleet, kept),
         "projector": projector_settings(fleet, kept),
         "api": api_settings(fleet, kept),
-        "dashboards": dashboards_settings(fleet),
+        "dashboards": dashboards_settings(fleet, kept),
         SIM: sim_settings(fleet, kept),
         REPLAY: replay_settings(fleet, kept),
     }
@@ -343,13 +343,15 @@ def api_settings(fleet: Fleet, kept: Secrets) -> Table:
         "port": fleet.doors.api,
         "clock": fleet.clock_url,
         "control": fleet.control_url,
+        "pages_token": kept.of("pages at the API"),
     }
 
 
-def dashboards_settings(fleet: Fleet) -> Table:
+def dashboards_settings(fleet: Fleet, kept: Secrets) -> Table:
     """The pages over the API."""
     return {
         "api_url": fleet.api_url,
+        "api_token": kept.of("pages at the API"),
         "host": fleet.listen,
         "port": fleet.doors.pages,
         "clock": fleet.clock_url,

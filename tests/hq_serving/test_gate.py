@@ -9,17 +9,20 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from hq.api import gate
 from hq.api.accounts import Account, Accounts
 from hq.api.errors import ApiError
 from hq.api.gate import BODY_BYTES_MAX
 from hq.api.logins import FAILURES_FREE, WAITING_OF_ADDRESS_MAX, Logins
+from hq.browsers import naming
 from streams.passwords import PasswordChecks
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, until
 from tests.hq_serving.fleet import Fleet
 
 DEADLINE_S = 60
+PAGES = SecretStr("a token of the pages, of forty letters")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("gate")
     fleet = Fleet(folder)
     project(make_projector(fleet.hq_dir, sqlite_url(folder)))
-    with api_of(settings_for(fleet.hq_dir, folder)) as one:
+    with api_of(settings_for(fleet.hq_dir, folder).model_copy(update={"pages_token": PAGES})) as one:
         yield one
     fleet.close()
 
@@ -83,6 +86,21 @@ def test_the_login_of_a_name_is_slowed_where_it_was_guessed(client: httpx.Client
     assert (answer.status_code, answer.json()["code"]) == (429, "login_slowed"), "a header that anybody can send changed the address"
     assert int(answer.headers["Retry-After"]) > 0
     assert client.post("/api/token", data={"username": "otto", "password": "guess"}).json()["code"] == "login_wrong"
+
+
+def test_the_pages_name_the_browser_of_a_login_and_nobody_else_does(client: httpx.Client) -> None:
+    """Guesses from one browser slow nobody at another; an address that is none is not taken, nor one without the pages' token."""
+
+    def code(browser: str, shown: SecretStr = PAGES) -> str:
+        answer = client.post("/api/token", data={"username": "donald", "password": "guess"}, headers=naming(shown, browser))
+        return str(answer.json()["code"])
+
+    assert [code("203.0.113.7") for _ in range(FAILURES_FREE + 1)] == ["login_wrong"] * FAILURES_FREE + ["login_slowed"]
+    assert code("203.0.113.8") == "login_wrong"
+    codes = [code(browser, SecretStr("wrong")) for browser in ("203.0.113.9", "203.0.113.10")]
+    codes += [code(browser) for browser in ("nowhere", "203.0.113.7, 1.1.1.1", "")]
+    assert codes == ["login_wrong"] * FAILURES_FREE
+    assert code("203.0.113.11", SecretStr("wrong")) == "login_slowed", "these count as from where they came"
 
 
 @pytest.fixture(scope="module")
