@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import pwd
 import secrets
 import sqlite3
-from contextlib import ExitStack, closing
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -13,6 +17,7 @@ from typing import Literal, get_args
 from cargo.identifiers import is_imo
 from streams.errors import Misuse
 from streams.passwords import hash_password
+from streams.privatefiles import keep_private
 
 Role = Literal["operations", "clerk", "customer", "crew"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -28,6 +33,9 @@ CREATE TABLE IF NOT EXISTS account (
     username TEXT PRIMARY KEY, password_hash TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL, customer TEXT, ship TEXT) STRICT;
 CREATE TABLE IF NOT EXISTS session (
     token_sha256 BLOB PRIMARY KEY, username TEXT NOT NULL, password_hash TEXT NOT NULL, used_at_ms INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS change (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, by TEXT NOT NULL, wall_at_ms INTEGER NOT NULL, username TEXT NOT NULL,
+    role TEXT, customer TEXT, ship TEXT, role_before TEXT) STRICT;
 """
 
 
@@ -55,13 +63,29 @@ class Account:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What was done to an account, by which user of the system. `role` is None where it was removed, `role_before` where it is new."""
+
+    number: int
+    by: str
+    wall_at_ms: int
+    username: str
+    role: str | None
+    customer: str | None
+    ship: str | None
+    role_before: str | None
+
+
 class Accounts:
-    """The accounts of one file. Safe from any thread and for several processes."""
+    """The accounts of one file, which only its owner may read, and what was changed of them. Safe from any thread and for several
+    processes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            keep_private(path)
             with closing(self._connect()) as connection:
                 connection.executescript(_SCHEMA)
         except (OSError, sqlite3.DatabaseError) as problem:
@@ -70,8 +94,10 @@ class Accounts:
     def add(self, account: Account, password: str) -> None:
         """Add the account, or replace the one of the same username, whose sessions end. Raises Misuse as `hash_password`."""
         row = (account.username, hash_password(password), account.role, account.name, account.customer, account.ship)
-        with closing(self._connect()) as connection:
+        with closing(self._connect()) as connection, _one_write(connection):
+            before = _role(connection, account.username)
             connection.execute("INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?, ?, ?)", row)
+            _note(connection, account.username, (account.role, account.customer, account.ship, before))
 
     def all(self) -> list[Account]:
         """Every account, by username."""
@@ -81,8 +107,22 @@ class Accounts:
 
     def remove(self, username: str) -> bool:
         """Remove the account; whether there was one. Its sessions end."""
+        with closing(self._connect()) as connection, _one_write(connection):
+            if (before := _role(connection, username)) is None:
+                return False
+            connection.execute("DELETE FROM account WHERE username = ?", (username,))
+            _note(connection, username, (None, None, None, before))
+            return True
+
+    def changes(self, changes_max: int) -> list[Change]:
+        """What was added, changed or removed and is not `told` yet, the oldest first."""
         with closing(self._connect()) as connection:
-            return connection.execute("DELETE FROM account WHERE username = ?", (username,)).rowcount > 0
+            return [Change(*row) for row in connection.execute("SELECT * FROM change ORDER BY number LIMIT ?", (changes_max,))]
+
+    def told(self, number: int) -> None:
+        """The changes up to this one need not be kept here any longer."""
+        with closing(self._connect()) as connection:
+            connection.execute("DELETE FROM change WHERE number <= ?", (number,))
 
     def get(self, username: str) -> Account | None:
         """The account of this username, or None."""
@@ -136,6 +176,32 @@ class Accounts:
             connection.execute("PRAGMA synchronous=FULL")
             failed.pop_all()
         return connection
+
+
+@contextmanager
+def _one_write(connection: sqlite3.Connection) -> Iterator[None]:
+    """The block's writes, all or none."""
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:  # commits, or rolls back
+        yield
+
+
+def _role(connection: sqlite3.Connection, username: str) -> str | None:
+    row = connection.execute("SELECT role FROM account WHERE username = ?", (username,)).fetchone()
+    return row[0] if row else None
+
+
+def _note(connection: sqlite3.Connection, username: str, what: tuple[str | None, ...]) -> None:
+    row = (_user(), time.time_ns() // 1_000_000, username, *what)
+    connection.execute("INSERT INTO change (by, wall_at_ms, username, role, customer, ship, role_before) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def _user() -> str:
+    """The system's user that this process belongs to, by number where it has no name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def _digest(token: str) -> bytes:

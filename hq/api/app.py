@@ -63,7 +63,7 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
             desk = ReportDesk(log, registrar)
             signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)
             accounts, asks_ = Accounts(settings.accounts), AskDesk(log, door, clock)
-            with closing(Logins(accounts, clock.monotonic_s)) as logins, Audit(door, clock, metrics) as audit:
+            with closing(Logins(accounts, clock.monotonic_s)) as logins, Audit(door, clock, metrics, accounts) as audit:
                 app.state.services = Services(settings, reader, accounts, logins, audit, clock, registrar, desk, asks_, signed)
                 yield
 

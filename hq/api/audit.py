@@ -1,13 +1,16 @@
-"""The `audit` stream: who logged in or failed to, and who wrote what through the API."""
+"""The `audit` stream: who logged in or failed to, who wrote what through the API, and what was changed of the accounts."""
 
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
 from collections import deque
+from dataclasses import asdict
 from typing import Any, Self
 
+from hq.api.accounts import Accounts
 from streams.clock import Clock
 from streams.errors import LandfallError
 from streams.link.door import AppendDoor
@@ -27,10 +30,16 @@ logger = logging.getLogger(__name__)
 
 
 class Audit:
-    """Appends audit records through the node's door, in a thread of its own while the `with` block runs. `note` is safe from any thread."""
+    """Appends audit records through the node's door, in a thread of its own while the `with` block runs. `note` is safe from any thread.
 
-    def __init__(self, door: AppendDoor, clock: Clock, metrics: Metrics) -> None:
-        self._door, self._clock, self._metrics = door, clock, metrics
+    What was changed of the `accounts` stays in their file until it is in the log: it is told though the API was killed between, then
+    perhaps twice, with one `number`.
+    """
+
+    def __init__(self, door: AppendDoor, clock: Clock, metrics: Metrics, accounts: Accounts) -> None:
+        self._door, self._clock, self._metrics, self._accounts = door, clock, metrics, accounts
+        self._changed = 0
+        """The number of the last change that waits here."""
         self._waiting: deque[Record] = deque()
         self._batch: Append | None = None
         self._sequence = time.time_ns()
@@ -60,8 +69,25 @@ class Audit:
         ended = False
         while not ended:
             ended = self._ending.wait(EVERY_S if self._batch is None else AGAIN_S)
-            while self._append():
-                pass
+            try:
+                self._note_changes()
+                while self._append():
+                    pass
+                self._note_told()
+            except sqlite3.Error as problem:
+                logger.warning("what was changed of the accounts is told later: %s", problem)
+
+    def _note_changes(self) -> None:
+        if self._changed:
+            return
+        for change in self._accounts.changes(RECORDS_AT_ONCE_MAX):
+            self._changed = change.number
+            self.note("account", **asdict(change))
+
+    def _note_told(self) -> None:
+        if self._changed and self._batch is None and not self._waiting:
+            self._accounts.told(self._changed)
+            self._changed = 0
 
     def _append(self) -> bool:
         """Whether a batch was taken, each once; one that was not goes first the next time."""

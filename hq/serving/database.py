@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
 from hq.serving.address import serving_url
 from hq.serving.models import Base
 from streams.errors import RetryLater
+from streams.privatefiles import keep_private
 from streams.sqlitefiles import ReadingConnection, connect_to_read
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -61,6 +62,8 @@ def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
         timeout_s = BUSY_MS_MAX / 1000
         if read_only:
             return connect_to_read(path, timeout_s)
+        with suppress(OSError):  # SQLite says it in its own words
+            keep_private(path)
         return sqlite3.connect(f"{path.as_uri()}?mode=rwc", timeout_s, check_same_thread=False, uri=True)
 
     engine = create_engine(

@@ -28,6 +28,7 @@ from streams.clock import FleetClock, FleetTime, StillClock
 from streams.codec import BlockCodec
 from streams.logs.kinds import open_reader
 from streams.metrics import Metrics
+from streams.privatefiles import write_private
 from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
 from tests.hq_serving.postgres import running_postgres
 
@@ -108,7 +109,7 @@ def table_rows(url: str) -> dict[str, list[str]]:
 def settings_for(log: Path, folder: Path, door: str = "http://127.0.0.1:9", database_url: str = "") -> ApiSettings:
     """An API's settings over the log and the store in `folder`, with everyone's account made."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "accounts.db").write_bytes(_everyone())
+    write_private(folder / "accounts.db", _everyone())
     return ApiSettings.model_validate(
         {
             "database_url": database_url or sqlite_url(folder),
@@ -130,6 +131,7 @@ def _everyone() -> bytes:
             accounts.add(account, PASSWORD)
             argon2_hash = accounts.login(account.username)[1]
             _tokens[account.username] = accounts.open_session(account.username, argon2_hash, time.time_ns() // 1_000_000)
+        accounts.told(len(ACCOUNTS))
         return (Path(folder) / "accounts.db").read_bytes()
 
 

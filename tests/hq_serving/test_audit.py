@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import stat
 from pathlib import Path
 
+import pytest
+
+from hq.api.accounts import Account, Accounts
 from streams.definitions import Definitions, may_have, may_originate
+from streams.errors import Misuse
 from streams.policy import Peer
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for, until
 from tests.hq_serving.test_measuring import bodies
@@ -30,6 +37,41 @@ def test_logins_failures_and_writes_are_noted(tmp_path: Path) -> None:
     assert noted[2]["entries"] == ["customer/ducks v1"]
     assert "guess" not in str(noted)
     assert PASSWORD not in str(noted)
+
+
+def test_what_was_changed_of_the_accounts_is_noted(tmp_path: Path) -> None:
+    """Though the API did not run then; once, by which user of the machine, and what it was before."""
+    settings = settings_for(tmp_path / "log", tmp_path)
+    accounts, user = Accounts(settings.accounts), pwd.getpwuid(os.geteuid()).pw_name
+    with running_node(tmp_path) as door:
+        settings = settings.model_copy(update={"door": door})
+        accounts.add(Account("nils", "clerk", "Nils"), PASSWORD)
+        accounts.add(Account("nils", "crew", "Nils", ship="9321483"), PASSWORD)
+        with api_of(settings):
+            until(lambda: len(bodies(tmp_path, "audit")) == 2, "both")
+            assert accounts.remove("nils")
+            until(lambda: len(bodies(tmp_path, "audit")) == 3, "the third")
+        with api_of(settings):
+            accounts.add(Account("nils", "clerk", "Nils"), PASSWORD)
+            until(lambda: len(bodies(tmp_path, "audit")) == 4, "and none of those before")
+        noted = bodies(tmp_path, "audit")
+    assert [(one["act"], one["by"], one["username"]) for one in noted] == [("account", user, "nils")] * 4
+    assert [(one["role_before"], one["role"]) for one in noted] == [(None, "clerk"), ("clerk", "crew"), ("crew", None), (None, "clerk")]
+    assert noted[1]["ship"] == "9321483"
+    assert accounts.changes(1) == []
+
+
+def test_accounts_that_others_may_read_are_refused(tmp_path: Path) -> None:
+    """A new file is its owner's alone, whatever the umask."""
+    file, before = tmp_path / "accounts.db", os.umask(0)
+    try:
+        Accounts(file).add(Account("mira", "operations", "Mira"), PASSWORD)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o640)
+    with pytest.raises(Misuse, match="can be read by others"):
+        Accounts(file)
 
 
 def test_the_audit_stays_at_headquarters() -> None:
