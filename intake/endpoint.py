@@ -62,7 +62,8 @@ class Endpoint:
         self.settings, self._report = settings, report
         wrong = WrongSecrets(clock, metrics, report, door="the MQTT endpoint")
         self.logins = Logins(settings.anonymous_publish, credentials, wrong)
-        credentials.on_change(self._end_withdrawn)
+        self._credentials = credentials
+        self._unwatch: Callable[[], None] = lambda: None
         self._pipeline, self._clock, self._metrics = pipeline, clock, metrics
         self._connections: set[Connection] = set()
         self._strangers: dict[Connection, None] = {}
@@ -110,6 +111,7 @@ class Endpoint:
         with listening("the MQTT endpoint", host, port):
             await doorway.open(host, port)
         self._doorway = doorway
+        self._unwatch = self._credentials.on_change(self._end_withdrawn)
         self._publish_left_wills()
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         if shown is not None:
@@ -126,6 +128,7 @@ class Endpoint:
             return
         self._doorway.close()
         self._sweeper.cancel()
+        self._unwatch()
         if self._renewer is not None:
             self._renewer.cancel()
         for connection in list(self._connections):

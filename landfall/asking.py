@@ -15,7 +15,7 @@ from streams.errors import Misuse, RetryLater
 class Asked:
     """Who is asked: what it is called, its address, what to do when it can not be reached and when it refuses, and for how long to wait.
 
-    `shown`: the `Authorization` header for the door; none for a clock.
+    `shown`: the `Authorization` header for the door; none where only the time is asked.
     """
 
     name: str

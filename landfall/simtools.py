@@ -9,12 +9,14 @@ import typer
 from rich.console import Console
 
 from landfall.asking import Asked
-from landfall.demo import ports
+from landfall.demo import FOLDER, ports
+from landfall.demo.secrets import CONTROL, SECRETS, Secrets
 from landfall.lognumbers import utc
 from landfall.processes import run_process
 
 CONTROL_TIMEOUT_S = 5.0
 Url = Annotated[str, typer.Option("--url", help="Where the simulator's clock is served.")]
+Folder = Annotated[Path, typer.Option("--folder", help="The demo's folder, whose secrets say that the clock is yours to move.")]
 CLOCK_URL = f"http://127.0.0.1:{ports.CLOCK}"
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.")]
 
@@ -47,37 +49,45 @@ def clock(url: Url = CLOCK_URL) -> None:
 
 
 @sim_app.command("start")
-def start(url: Url = CLOCK_URL) -> None:
+def start(url: Url = CLOCK_URL, folder: Folder = FOLDER) -> None:
     """Begin a story that is held; one that was paused stays paused."""
-    _tell(url, "POST", "/control", {"action": "start"})
+    _tell(url, "POST", "/control", {"action": "start"}, folder)
 
 
 @sim_app.command("pause")
-def pause(url: Url = CLOCK_URL) -> None:
+def pause(url: Url = CLOCK_URL, folder: Folder = FOLDER) -> None:
     """Stop the fleet's time."""
-    _tell(url, "POST", "/control", {"action": "pause"})
+    _tell(url, "POST", "/control", {"action": "pause"}, folder)
 
 
 @sim_app.command("resume")
-def resume(url: Url = CLOCK_URL) -> None:
+def resume(url: Url = CLOCK_URL, folder: Folder = FOLDER) -> None:
     """Let the fleet's time run again."""
-    _tell(url, "POST", "/control", {"action": "resume"})
+    _tell(url, "POST", "/control", {"action": "resume"}, folder)
 
 
 @sim_app.command("speed")
-def speed(times: Annotated[float, typer.Argument(help="Fleet time per wall time: 1 is real time.")], url: Url = CLOCK_URL) -> None:
+def speed(
+    times: Annotated[float, typer.Argument(help="Fleet time per wall time: 1 is real time.")], url: Url = CLOCK_URL, folder: Folder = FOLDER
+) -> None:
     """Change how fast the fleet's time runs."""
-    _tell(url, "POST", "/control", {"action": "speed", "speed": times})
+    _tell(url, "POST", "/control", {"action": "speed", "speed": times}, folder)
 
 
 @sim_app.command("jump")
-def jump(chapter: Annotated[str, typer.Argument(help="A (Tokyo), B (Singapore) or C (off Sydney).")], url: Url = CLOCK_URL) -> None:
+def jump(
+    chapter: Annotated[str, typer.Argument(help="A (Tokyo), B (Singapore) or C (off Sydney).")],
+    url: Url = CLOCK_URL,
+    folder: Folder = FOLDER,
+) -> None:
     """Run as fast as this machine can to just before a chapter of the story."""
-    _tell(url, "POST", "/control", {"action": "jump", "chapter": chapter.upper()})
+    _tell(url, "POST", "/control", {"action": "jump", "chapter": chapter.upper()}, folder)
 
 
-def _tell(url: str, method: str, path: str, body: dict[str, Any] | None = None) -> None:
-    hint = "is the demo running? give its clock's address with --url"
-    clock = Asked("the fleet's clock", url, start_it=hint, refused=hint, timeout_s=CONTROL_TIMEOUT_S)
+def _tell(url: str, method: str, path: str, body: dict[str, Any] | None = None, folder: Path | None = None) -> None:
+    hint, shown = "is the demo running? give its clock's address with --url", None
+    if folder is not None and (folder / SECRETS).exists():
+        shown = f"Bearer {Secrets(folder / SECRETS).of(CONTROL)}"
+    clock = Asked("the fleet's clock", url, start_it=hint, refused=hint, timeout_s=CONTROL_TIMEOUT_S, shown=shown)
     view = clock.answer(method, path, body, keys=("fleet_at_ms", "speed", "state"))
     Console().print(f"{utc(view['fleet_at_ms'])}  {view['speed']:g} x real time  {view['state']}", markup=False)

@@ -1,11 +1,15 @@
-"""The clock's HTTP door: `GET /clock` tells the fleet's time, `POST /control` changes how it runs, `GET /healthz` says that it does."""
+"""The clock's HTTP door: `GET /clock` tells the fleet's time, `POST /control` changes how it runs, `GET /healthz` says that it does.
+
+Anybody may ask what time it is. Who changes it shows the settings' `control_token`, and is no web page.
+"""
 
 from __future__ import annotations
 
+import hmac
 from typing import Literal, TypeVar
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from sim.clock import StoryClock
 from streams.errors import Misuse
@@ -13,6 +17,7 @@ from streams.link.answers import protect_answers
 
 T = TypeVar("T")
 _CLOCK = web.AppKey("clock", StoryClock)
+_TOKEN = web.AppKey("token", SecretStr)
 
 
 class Control(BaseModel):
@@ -24,10 +29,13 @@ class Control(BaseModel):
     chapter: str | None = None
 
 
-def clock_door(clock: StoryClock) -> web.Application:
-    """The door of `clock`. Errors are JSON `{"error", "hint"}`: 400 for what can not be read, 409 for what the story does not allow."""
+def clock_door(clock: StoryClock, token: SecretStr | None) -> web.Application:
+    """The door of `clock`, which whoever shows `token` may change (None: nobody may). Errors are JSON `{"error", "hint", "code"}`: 400 for
+    what can not be read, 401 and 403 for who may not change it, 409 for what the story does not allow."""
     door = web.Application(client_max_size=4_096)
     door[_CLOCK] = clock
+    if token is not None:
+        door[_TOKEN] = token
     protect_answers(door)
     door.add_routes([web.get("/clock", _tell), web.post("/control", _control), web.get("/healthz", _tell)])
     return door
@@ -39,6 +47,8 @@ async def _tell(request: web.Request) -> web.Response:
 
 async def _control(request: web.Request) -> web.Response:
     clock = request.app[_CLOCK]
+    if (refusal := _refusal(request)) is not None:
+        return refusal
     try:
         control = Control.model_validate_json(await request.read())
         if control.action == "start":
@@ -53,10 +63,27 @@ async def _control(request: web.Request) -> web.Response:
             clock.jump(_given(control.chapter, "chapter"))
     except ValidationError as problem:
         told = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in problem.errors(include_url=False))
-        return web.json_response({"error": told, "hint": "send {action: start|pause|resume|speed|jump, speed?, chapter?}"}, status=400)
+        return _error(400, "order_misread", told, "send {action: start|pause|resume|speed|jump, speed?, chapter?}")
     except Misuse as problem:
-        return web.json_response({"error": problem.args[0], "hint": problem.hint}, status=409)
+        return _error(409, "order_refused", problem.args[0], problem.hint)
     return web.json_response(clock.view())
+
+
+def _refusal(request: web.Request) -> web.Response | None:
+    if "Origin" in request.headers:
+        return _error(403, "foreign_origin", "no web page moves this clock", "use the fleet's own pages, or `landfall sim`")
+    token = request.app.get(_TOKEN)
+    if token is None:
+        return _error(403, "control_closed", "nobody moves this clock", "set control_token in the simulator's settings")
+    shown = request.headers.get("Authorization", "")
+    if not hmac.compare_digest(shown.encode(errors="replace"), f"Bearer {token.get_secret_value()}".encode()):
+        error, hint = "this clock is moved by who shows its token", "name the demo's --folder, which holds it"
+        return _error(401, "control_token_wrong", error, hint)
+    return None
+
+
+def _error(status: int, code: str, error: str, hint: str | None) -> web.Response:
+    return web.json_response({"error": error, "hint": hint, "code": code}, status=status)
 
 
 def _given(value: T | None, name: str) -> T:

@@ -189,7 +189,7 @@ async def _told(stop: asyncio.Event | None) -> AsyncIterator[asyncio.Event]:
 
 @contextlib.asynccontextmanager
 async def _served(clock: StoryClock, settings: SimSettings) -> AsyncIterator[None]:
-    runner = web.AppRunner(clock_door(clock), access_log=None)
+    runner = web.AppRunner(clock_door(clock, settings.control_token), access_log=None)
     await runner.setup()
     try:
         with listening("the fleet's clock", settings.clock_host, settings.clock_port):

@@ -110,6 +110,8 @@ class SimSettings(SettingsTable):
     """Fleet time per wall time at the start of a fresh story; a plain start keeps the speed last set."""
     clock_host: Host = "127.0.0.1"
     clock_port: int = Field(default=8790, ge=0, lt=65536)
+    control_token: Annotated[SecretStr, Field(min_length=32)] | None = None
+    """Who shows it may pause, speed up and jump. None: nobody may."""
 
     @between
     def _knows_each_intake_once(self) -> Iterator[Problem]:

@@ -265,13 +265,14 @@ class Credentials:
                 came += () if one.principal.startswith(NODE) else (one,)
         return self._file.merge(came)
 
-    def on_change(self, call: Callable[[], None]) -> None:
-        """Call this, in the event loop of the node, whenever they have changed from now on."""
+    def on_change(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Call this, in the event loop of the node, whenever they have changed from now on, until what is returned is called."""
         self._watching.append(call)
+        return lambda: self._watching.remove(call)
 
     def tell_changed(self) -> None:
         """They have changed: say so to all who want to know."""
-        for call in self._watching:
+        for call in list(self._watching):
             call()
 
     def holds(self, principal: Principal) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field, HttpUrl
+from pydantic import Field, HttpUrl, SecretStr
 
 from hq.browsers import PagesToken
 from hq.running import TellingSettings
@@ -17,7 +17,8 @@ class ApiSettings(TellingSettings):
     folder it is started in. `accounts`: the accounts' own SQLite file, never dropped with it.
     `log`, `door`, `token`: headquarters' log (the folder `log` of its node's), its node's URL (`http://host:port`) and the token of a
     credential there, through which the registry and acknowledgements are written. `clock`: "wall", or the URL of a clock that serves the
-    fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be).
+    fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be), with
+    `control_token`, the simulator's.
     `pages_token`: who shows it in a login may say from which address that comes: the pages' own `api_token`.
     `session_idle_s`: a login that is not used for so long ends (wall's clock). `track_points_max`: of a ship's tail on the map.
     """
@@ -31,5 +32,6 @@ class ApiSettings(TellingSettings):
     host: Host = "127.0.0.1"
     port: int = Field(8780, ge=0, le=65_535)
     control: HttpUrl | None = None
+    control_token: SecretStr = SecretStr("")
     pages_token: PagesToken | None = None
     track_points_max: int = Field(120, ge=0, le=5_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hq.api.accounts import Account, Accounts
 from landfall.demo.fleet import PASSWORD, SHIP_NODES, Fleet, accounts_file
-from landfall.demo.secrets import Secrets
+from landfall.demo.secrets import SECRETS, Secrets
 from sim.companies import DUCKWORKS, KANTO, MERLION, SOUTHERN
 
 PEOPLE: tuple[tuple[Account, str], ...] = (
@@ -18,7 +18,7 @@ PEOPLE: tuple[tuple[Account, str], ...] = (
 def add_accounts(fleet: Fleet) -> None:
     """Make the demo's accounts, the clerk's among them with a secret password, where they are missing."""
     accounts = Accounts(accounts_file(fleet))
-    kept = Secrets(fleet.folder / "secrets.json")
+    kept = Secrets(fleet.folder / SECRETS)
     for account, password in (*PEOPLE, (Account("clerk", "clerk", "Booking clerk"), kept.of("clerk's password"))):
         if accounts.get(account.username) is None:
             accounts.add(account, password)

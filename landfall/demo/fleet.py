@@ -14,7 +14,7 @@ from hq.serving.address import file_address
 from intake.routes import SUBSCRIPTIONS
 from landfall.demo import ports
 from landfall.demo.processes import Program
-from landfall.demo.secrets import Secrets
+from landfall.demo.secrets import CONTROL, SECRETS, Secrets
 from sim.places import PORTS
 from sim.settings import CADENCES
 from sim.voyages import SHIPS
@@ -145,7 +145,7 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
 
     Writing again changes nothing but what was changed.
     """
-    kept = Secrets(fleet.folder / "secrets.json")
+    kept = Secrets(fleet.folder / SECRETS)
     tables = {
         **{node: ship_settings(fleet, kept, node) for node in SHIP_NODES},
         **{node: port_settings(fleet, kept, node) for node in (HQ, *QUAYS)},
@@ -343,6 +343,7 @@ def api_settings(fleet: Fleet, kept: Secrets) -> Table:
         "port": fleet.doors.api,
         "clock": fleet.clock_url,
         "control": fleet.control_url,
+        "control_token": kept.of(CONTROL),
         "pages_token": kept.of("pages at the API"),
     }
 
@@ -371,6 +372,7 @@ def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
         "speed": fleet.story.speed,
         "clock_host": fleet.listen,
         "clock_port": fleet.doors.clock,
+        "control_token": kept.of(CONTROL),
     }
 
 

@@ -30,7 +30,7 @@ from landfall.demo import FOLDER, ports
 from landfall.demo.accounts import PEOPLE, add_accounts
 from landfall.demo.fleet import MASTER, SHIP_NODES, SIM, Doors, Fleet, Story, programs, sim_settings, told_through_hq, write_settings
 from landfall.demo.processes import SEE_LOG, Program, Supervisor
-from landfall.demo.secrets import Secrets
+from landfall.demo.secrets import CONTROL, SECRETS, Secrets
 from landfall.simtools import CLOCK_URL
 from sim.progress import load_progress
 from sim.settings import SimSettings
@@ -88,7 +88,7 @@ class Demo:
             undo.pop_all()
 
     def _begin_to_tell(self) -> None:
-        settings = TellingSettings.model_validate(told_through_hq(self.fleet, Secrets(self.fleet.folder / "secrets.json"), "demo"))
+        settings = TellingSettings.model_validate(told_through_hq(self.fleet, Secrets(self.fleet.folder / SECRETS), "demo"))
         self._teller = self._told.enter_context(running(self.metrics, settings, self._standing)).teller
 
     def _standing(self) -> dict[str, Any]:
@@ -105,9 +105,10 @@ class Demo:
     def _let_the_story_go_on(self, simulator: Program) -> None:
         """End the hold; a simulator that dies from here on is started again without one."""
         self.supervisor.programs[simulator.name] = simulator
-        body, kind = json.dumps({"action": "start"}).encode(), {"Content-Type": "application/json"}
+        token = Secrets(self.fleet.folder / SECRETS).of(CONTROL)
+        body, headers = json.dumps({"action": "start"}).encode(), {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
         try:
-            with urllib.request.urlopen(urllib.request.Request(self.fleet.control_url, body, kind), timeout=CONTROL_TIMEOUT_S) as answer:
+            with urllib.request.urlopen(urllib.request.Request(self.fleet.control_url, body, headers), timeout=CONTROL_TIMEOUT_S) as answer:
                 state = json.load(answer)["state"]
         except OSError as problem:
             raise RetryLater(f"the story could not be started: {problem}\n{self.supervisor.tail(SIM)}", hint=SEE_LOG) from None
@@ -188,7 +189,7 @@ def _story_of(folder: Path) -> Story:
 def unplayable(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
     """Why the simulator could not play this story, or, unless `fresh`, not go on with it in this folder."""
     try:
-        kept = Secrets(fleet.folder / "secrets.json", fresh=fresh)
+        kept = Secrets(fleet.folder / SECRETS, fresh=fresh)
         settings = SimSettings.model_validate(sim_settings(fleet, kept))
     except LandfallError as broken:
         yield f"{broken}."
@@ -212,11 +213,15 @@ def as_typed() -> str:
     return os.path.relpath(here) if here.is_relative_to(Path.cwd()) else str(here)
 
 
+def _as_typed(folder: Path) -> str:
+    return os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder)
+
+
 def again_as_typed(fleet: Fleet) -> str:
     """What is to be typed here to go on with this fleet; its story is known to its folder."""
     words = [as_typed(), "demo"]
     if fleet.folder != FOLDER.resolve():
-        words += ["--folder", os.path.relpath(fleet.folder) if fleet.folder.is_relative_to(Path.cwd()) else str(fleet.folder)]
+        words += ["--folder", _as_typed(fleet.folder)]
     if fleet.doors != Doors():
         words += ["--first-port", str(fleet.doors.pages)]
     return shlex.join(words)
@@ -253,7 +258,8 @@ def welcome(console: Console, fleet: Fleet, took_s: float) -> None:
     user = MASTER.removeprefix("user:")
     for node, ship in SHIP_NODES.items():
         console.print(f"Console of the {ship.name}, log in as {user}: [cyan]{fleet.node_url(node)}/console[/cyan]")
-    elsewhere = "" if fleet.control_url == f"{CLOCK_URL}/control" else f" --url {fleet.control_url.removesuffix('/control')}"
+    elsewhere = "" if fleet.folder == FOLDER.resolve() else f" --folder {_as_typed(fleet.folder)}"
+    elsewhere += "" if fleet.control_url == f"{CLOCK_URL}/control" else f" --url {fleet.control_url.removesuffix('/control')}"
     console.print(
         f"\nAPI {fleet.api_url}/docs   logs {fleet.folder / 'logs'}\n"
         f"Pause, speed and jumps: on the map, or `{as_typed()} sim pause{elsewhere}`, resume, speed 1000, jump C.\n"

@@ -12,6 +12,10 @@ from streams.credentials import TOKEN_BYTES
 from streams.errors import Corrupt
 from streams.privatefiles import write_private
 
+SECRETS = "secrets.json"
+"""Their file, in the demo's folder."""
+CONTROL = "the clock's control"
+
 
 class Secrets:
     """Tokens and passwords of one demo, made once and kept in a file only its owner reads."""

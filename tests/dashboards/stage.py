@@ -50,6 +50,7 @@ from tests.dashboards.tab import PASSWORD
 from tests.dashboards.voyage import PLACES, Voyage
 
 TOKEN = "door"
+CONTROL = SecretStr("the token that moves the stage's clock")
 ACCOUNTS = (
     Account("mira", "operations", "Mira Okafor"),
     Account("cleo", "clerk", "Cleo Tan"),
@@ -209,7 +210,7 @@ def on_stage(folder: Path, voyage: Voyage, speed: float) -> Iterator[Stage]:
 def _clock_door(clock: StoryClock, clerk: Clerk) -> Iterator[str]:
     """The simulator's own door to its clock, which runs on as far as the clerk's papers are written: readings there are none."""
     with _loop() as run:
-        runner = web.AppRunner(clock_door(clock), access_log=None)
+        runner = web.AppRunner(clock_door(clock, CONTROL), access_log=None)
         run(runner.setup())
         run(web.TCPSite(runner, "127.0.0.1", 0).start())
         ended = threading.Event()
@@ -286,6 +287,7 @@ def _api_settings(folder: Path, voyage: Voyage, door: str, clock_url: str, port:
             "metrics_every_s": 3600,
             "port": port,
             "control": f"{clock_url}/control",
+            "control_token": CONTROL,
         }
     )
 

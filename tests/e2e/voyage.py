@@ -21,6 +21,7 @@ from landfall.demo.accounts import add_accounts
 from landfall.demo.fleet import SIM, Doors, Story, programs, write_settings
 from landfall.demo.processes import Supervisor
 from landfall.demo.run import held, prepare
+from landfall.demo.secrets import CONTROL, SECRETS, Secrets
 from streams.codec import BlockCodec
 from streams.consumers import CONSUMERS, Consumed
 from streams.crash import CRASH_VARIABLE
@@ -133,7 +134,8 @@ class Voyage:
 
     def control(self, **action: Any) -> None:
         """Pause, resume, speed, jump."""
-        httpx.post(self.fleet.control_url, json=action, trust_env=False).raise_for_status()
+        shown = {"Authorization": f"Bearer {Secrets(self.fleet.folder / SECRETS).of(CONTROL)}"}
+        httpx.post(self.fleet.control_url, json=action, headers=shown, trust_env=False).raise_for_status()
 
     def to_chapter(self, chapter: str, on_the_way: Callable[[], None] | None = None) -> None:
         """Run as fast as it goes to just before a chapter, and stand still there. `on_the_way` is called once the jump has begun."""

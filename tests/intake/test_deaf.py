@@ -148,6 +148,7 @@ async def test_who_comes_just_as_the_endpoint_ends_is_let_go(tmp_path: Path) -> 
         assert len(doorway._opening) == 1
     with knocking:
         assert await asyncio.to_thread(knocking.recv, 1) == b""
+    assert not one.credentials._watching
     assert (one.endpoint._connections, one.endpoint._addresses, doorway._opening) == (set(), {}, {})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from pydantic import SecretStr
 
 from sim.clock import Setting, StoryClock
 from sim.door import clock_door
@@ -17,13 +18,15 @@ from streams.clock import StillClock
 from streams.webheaders import DATA_HEADERS
 
 Door = TestClient[Any, Any]
+TOKEN = SecretStr("a token of forty characters, or nearly so")
+SHOWN = {"Authorization": f"Bearer {TOKEN.get_secret_value()}"}
 
 
 @pytest.fixture
 async def door() -> AsyncIterator[Door]:
     times = timeline(BEGINS_AT_MS)
     clock = StoryClock(times.ends_at_ms, chapters(times), times.falls_at_ms + 1, Setting(4_000.0, paused=False), StillClock())
-    async with TestClient(TestServer(clock_door(clock))) as client:
+    async with TestClient(TestServer(clock_door(clock, TOKEN)), headers=SHOWN) as client:
         yield client
 
 
@@ -49,11 +52,36 @@ async def test_it_takes_orders(door: Door) -> None:
     assert told["state"] in ("running", "waiting")
 
 
+async def test_only_who_shows_its_token_moves_it_and_no_web_page(door: Door) -> None:
+    """The time anybody may ask."""
+    order = {"action": "pause"}
+    foreign = {"Origin": "https://evil.example"}
+    refused = [
+        await door.post("/control", json=order, headers={"Authorization": "Bearer wrong"}),
+        await door.post("/control", json=order, headers=foreign),
+        await door.post("/control", data="{", headers=foreign | {"Authorization": "", "Content-Type": "text/plain"}),
+    ]
+    assert [(one.status, (await one.json())["code"]) for one in refused] == [
+        (401, "control_token_wrong"),
+        (403, "foreign_origin"),
+        (403, "foreign_origin"),
+    ]
+    assert (await (await door.get("/clock", headers={"Authorization": ""})).json())["state"] != "paused"
+
+
+async def test_without_a_token_in_its_settings_nobody_moves_it() -> None:
+    times = timeline(BEGINS_AT_MS)
+    clock = StoryClock(times.ends_at_ms, chapters(times), BEGINS_AT_MS, Setting(4_000.0, paused=False), StillClock())
+    async with TestClient(TestServer(clock_door(clock, None)), headers={"Authorization": "Bearer "}) as client:
+        answer = await client.post("/control", json={"action": "pause"})
+        assert (answer.status, (await answer.json())["code"]) == (403, "control_closed")
+
+
 async def test_it_starts_a_story_that_is_held() -> None:
     times = timeline(BEGINS_AT_MS)
     clock = StoryClock(times.ends_at_ms, chapters(times), BEGINS_AT_MS, Setting(4_000.0, paused=False), StillClock(), hold=True)
     clock.confirm(BEGINS_AT_MS)
-    async with TestClient(TestServer(clock_door(clock))) as client:
+    async with TestClient(TestServer(clock_door(clock, TOKEN)), headers=SHOWN) as client:
         told = await (await client.get("/clock")).json()
         assert (told["state"], told["stops_at_ms"]) == ("waiting", told["fleet_at_ms"])
         told = await (await client.post("/control", json={"action": "start"})).json()

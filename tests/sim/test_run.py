@@ -37,11 +37,12 @@ TIMES = timeline(BEGINS_AT_MS)
 CHAPTERS = {chapter.id: chapter for chapter in chapters(TIMES)}
 DEADLINE_S = 60.0
 LOOK_EVERY_S = 0.1
+TOKEN = SecretStr("a token of forty characters, or nearly so")
 
 
 def settings_for(folder: Path, node: Stand, **others: Any) -> SimSettings:
     doors = tuple(IntakeDoor(at=place, port=node.endpoint.port) for place in INTAKES)
-    return SimSettings(data=folder / "sim", intakes=doors, boxes=60, cadence="short", clock_port=free_port(), **others)
+    return SimSettings(data=folder / "sim", intakes=doors, boxes=60, cadence="short", clock_port=free_port(), control_token=TOKEN, **others)
 
 
 class Remote:
@@ -49,7 +50,7 @@ class Remote:
 
     def __init__(self, settings: SimSettings) -> None:
         self._url = f"http://127.0.0.1:{settings.clock_port}"
-        self._client = httpx.AsyncClient(timeout=DEADLINE_S)
+        self._client = httpx.AsyncClient(timeout=DEADLINE_S, headers={"Authorization": f"Bearer {TOKEN.get_secret_value()}"})
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -158,7 +159,7 @@ async def test_killed_and_started_again_it_misses_nothing(tmp_path: Path) -> Non
         settings = settings_for(tmp_path, node, speed=1_000_000)
         for ending in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
             begun = node.counts().get("intake_accepted", 0)
-            words = (sys.executable, "-c", START, settings.model_dump_json())
+            words = (sys.executable, "-c", START, settings.model_dump_json(exclude={"control_token"}))
             process = await asyncio.create_subprocess_exec(*words, stderr=subprocess.DEVNULL)
             try:
                 await eventually(more_than(node, begun + 250), DEADLINE_S)

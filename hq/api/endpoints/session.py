@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.security import OAuth2PasswordRequestForm
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from starlette.concurrency import run_in_threadpool
 
 from hq.api.access import Right
@@ -83,15 +83,18 @@ def move_clock(ask: Asking, move: ClockMove) -> dict[str, Any]:
     ask.need(Right.MOVE_CLOCK)
     if (move.action == "speed") != (move.speed is not None) or (move.action == "jump") != (move.chapter is not None):
         raise ApiError(422, "Only `speed` takes a speed, and only `jump` a chapter.", 'For example {"action": "jump", "chapter": "C"}.')
-    url = ask.services.settings.control
+    url, token = ask.services.settings.control, ask.services.settings.control_token
     if url is None:
         raise ApiError(409, "This fleet's clock is the world's own: it can not be moved.", "Only the demo's simulator has a clock to move.")
-    return {**_passed_on(str(url), move), **framed_clock(ask.services.clock)}
+    moved = _passed_on(str(url), token, move)
+    ask.audit("clock", do=move.model_dump(exclude_none=True))
+    return {**moved, **framed_clock(ask.services.clock)}
 
 
-def _passed_on(url: str, move: ClockMove) -> dict[str, Any]:
+def _passed_on(url: str, token: SecretStr, move: ClockMove) -> dict[str, Any]:
     body = json.dumps(move.model_dump(exclude_none=True)).encode()
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token.get_secret_value()}"}
+    request = urllib.request.Request(url, body, headers, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=CONTROL_TIMEOUT_S) as answer:
             said = json.load(answer)
