@@ -1,4 +1,4 @@
-"""Whose word a record is: what a node may say in `alerts`, `reports`, `decisions` and `ships`, by its role and identity alone.
+"""Whose word a record is: what a node may say in `alerts`, `reports`, `decisions`, `events` and `ships`, by its role and identity alone.
 
 Headquarters may say all.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from cargo.heard import SHIP_LOG
 from cargo.lost import GONE_STATES
 
 LOSS_RULES = frozenset({"lost_container", "incident"})
 LOSS_STATES = GONE_STATES
+MUSTER = "X_MUSTER"
 
 
 def foreign_alert(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
@@ -51,7 +53,27 @@ def foreign_reading(topic: str, body: Mapping[str, Any], role: str, identity: st
     return None if role == "hq" or (role == "ship" and _own(topic, identity, ".")) else f"{topic!r} is another ship"
 
 
-JUDGES = {"alerts": foreign_alert, "reports": foreign_report, "decisions": foreign_report, "ships": foreign_reading}
+def foreign_event(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
+    """Why this record of `events` is not for a node of this role and identity; None when it is.
+
+    A ship tells what befell her and what she carries, a port what it saw on its quay. What concerns the whole of either, as a muster does,
+    is in its own log and nobody else's.
+    """
+    if role == "hq":
+        return None
+    if (topic.endswith(SHIP_LOG) or body.get("event") == MUSTER) and topic != identity + SHIP_LOG:
+        return f"{topic!r} is not its own log"
+    said = body.get("ship" if role == "ship" else "place")
+    return None if said is None or said == identity else f"it speaks for {said!r}"
+
+
+JUDGES = {
+    "alerts": foreign_alert,
+    "reports": foreign_report,
+    "decisions": foreign_report,
+    "events": foreign_event,
+    "ships": foreign_reading,
+}
 """What every node of ship, port and headquarters holds what comes from elsewhere against, by stream."""
 
 

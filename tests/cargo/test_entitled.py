@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from cargo.alerts import AlertBook
-from cargo.entitled import JUDGES, foreign_alert, foreign_reading, foreign_report
+from cargo.entitled import JUDGES, foreign_alert, foreign_event, foreign_reading, foreign_report
 from cargo.fleet import heard_again, silent
 from cargo.incidents import incident_id
 
@@ -60,6 +60,29 @@ QUAY = {"alert_id": f"{PORT}-1", "ship": None, "rule": "temperature"}
 )
 def test_whose_alert_it_is(body: Mapping[str, Any], role: str, identity: str, counts: bool) -> None:
     assert (foreign_alert("MSKU1234565", body, role, identity) is None) is counts
+
+
+@pytest.mark.parametrize(
+    ("topic", "body", "role", "identity", "counts"),
+    [
+        ("MSKU1234565", {"event": "LOAD", "ship": SHIP, "place": PORT}, "ship", SHIP, True),
+        ("MSKU1234565", {"event": "LOAD", "ship": SHIP, "place": PORT}, "ship", OTHER, False),
+        ("MSKU1234565", {"event": "DISC", "ship": SHIP, "place": PORT}, "port", PORT, True),
+        ("MSKU1234565", {"event": "DISC", "ship": SHIP, "place": "SGSIN"}, "port", PORT, False),
+        ("MSKU1234565", {"event": "DISC"}, "port", PORT, True),
+        (f"{SHIP}.log", {"event": "X_MUSTER", "ship": SHIP}, "ship", SHIP, True),
+        (f"{SHIP}.log", {"event": "X_MUSTER", "ship": OTHER}, "ship", OTHER, False),
+        (f"{SHIP}.log", {"event": "X_MUSTER"}, "ship", OTHER, False),
+        (f"{SHIP}.log", {"event": "ARRI", "place": PORT}, "port", PORT, False),
+        (f"{SHIP}.log", {"event": "X_MUSTER", "ship": SHIP}, "hq", "", True),
+        ("MSKU1234565", {"event": "X_MUSTER", "ship": SHIP, "place": PORT}, "port", PORT, False),
+        (f"{PORT}.log", {"event": "X_MUSTER", "place": PORT}, "port", PORT, True),
+        (".log", {"event": "X_MUSTER"}, "ship", "", True),
+        ("MSKU1234565", {"event": "LOAD", "ship": [SHIP]}, "ship", SHIP, False),
+    ],
+)
+def test_whose_event_it_is(topic: str, body: Mapping[str, Any], role: str, identity: str, counts: bool) -> None:
+    assert (foreign_event(topic, body, role, identity) is None) is counts
 
 
 @pytest.mark.parametrize(

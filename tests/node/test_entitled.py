@@ -172,3 +172,17 @@ async def test_a_ship_adds_nothing_to_another_ships_incident_nor_to_its_reports(
         await ship.append([Append("reports", to_batch([Record(f"{SHIP}.log", "ship-a", NOW_MS, body={"ship": SHIP, "incident_id": own})]))])
         await until(lambda: standing(hq) == {f"{SHIP}-2": "raised"} and bool(list(held(hq, "reports"))))
         assert [(row.record.body or {})["incident_id"] for row in held(hq, "reports")] == [own]
+
+
+async def test_a_port_musters_no_ship(tmp_path: Path) -> None:
+    def event(topic: str, **body: Any) -> Append:
+        return Append("events", to_batch([Record(topic, body=body)]))
+
+    async with fleet(tmp_path) as (ship, hq, tokyo):
+        await ship.append([event(f"{SHIP}.log", event="X_MUSTER", ship=SHIP, accounted=1)])
+        await tokyo.append([event(f"{SHIP}.log", event="X_MUSTER", ship=SHIP, accounted=9)])
+        await until(lambda: refused(hq, "events") != [])
+        await tokyo.append([event(BOX, event="DISC", ship=SHIP, place="JPTYO")])
+        await until(lambda: len(list(held(hq, "events"))) == 2)
+        assert f"'{SHIP}.log' is not its own log" in refused(hq, "events")[0]
+        assert {(row.record.body or {}).get("accounted") for row in held(hq, "events")} == {1, None}
