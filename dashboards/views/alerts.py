@@ -26,16 +26,16 @@ def _live() -> None:
     with session.telling_trouble():
         incidents = session.ask("/incidents")
         fleet = session.ask("/fleet")
-        names, now = tables.names_of(fleet), fleet["clock"]["now_at_ms"]
-        alerts = session.ask_all("/alerts")["items"]
+        told = session.ask_all("/alerts")
+        names, now, alerts = tables.names_of(fleet), session.now_of(incidents, told), told["items"]
         parts.heading("Incidents", f"boxes lost together are one incident · {parts.as_of(incidents)}")
         for incident in incidents["items"]:
             _incident(incident, [alert for alert in alerts if alert["incident_id"] == incident["incident_id"]], names, now)
         if not incidents["items"]:
             st.html(markup.paragraph("No box has been lost.", muted=True))
-        if session.logged_in().sees_fleet and (sightings := session.ask("/sightings")["items"]):
+        if session.logged_in().sees_fleet and (sightings := session.ask("/sightings"))["items"]:
             parts.heading("Containers seen adrift", "ours or not, as ships reported them")
-            lossreports.show_sightings(sightings, names, now)
+            lossreports.show_sightings(sightings, names)
         parts.heading("Alerts", "of single boxes: temperature, power, door, shock")
         which = st.segmented_control("Which", list(WHICH), default="Open", key="alerts-which", label_visibility="collapsed")
         single = [alert for alert in alerts if not alert["incident_id"] and _wanted(alert, WHICH[which or "Open"])]
@@ -65,7 +65,7 @@ def _incident(incident: Answer, alerts: Sequence[Answer], names: Mapping[str, st
             st.html(markup.paragraph(f"At risk beside them, without a tracker of their own: {names_at_risk}"))
         _evidence(incident, boxes)
         if session.logged_in().sees_fleet:
-            lossreports.show(incident["incident_id"], now_at_ms)
+            lossreports.show(incident["incident_id"])
 
 
 def _incident_head(incident: Answer, names: Mapping[str, str], tone: str, now_at_ms: int) -> str:

@@ -49,7 +49,7 @@ def _live(number: str) -> None:
             return
         timeline = session.ask_all(address("containers", number, "timeline"))
         fleet = session.ask("/map")
-        names, now = tables.names_of(fleet, told, timeline), told["clock"]["now_at_ms"]
+        names, now = tables.names_of(fleet, told, timeline), session.now_of(told, timeline, fleet)
         lost = {box["container"]: box for box in fleet["lost"]}
         if wrong := words.number_problem(told["container"]):
             st.html(markup.banner(*wrong))

@@ -75,14 +75,15 @@ def _located(told: Answer) -> list[Answer]:
 
 
 def _side(told: Answer, incidents: Sequence[Answer]) -> None:
-    story = session.ask("/story")["items"]
+    answer = session.ask("/story")
+    story, now = answer["items"], session.now_of(told, answer)
     for chapter in story[-1:]:
-        _chapter(chapter, told, incidents)
+        _chapter(chapter, told, incidents, now)
     if session.logged_in().moves_clock:
         _controls(told, {chapter["chapter"] for chapter in story})
     for chapter in reversed(story[:-1]):
         with st.expander(f"{chapter['chapter']} · {chapter['title']}"):
-            _chapter(chapter, told, incidents)
+            _chapter(chapter, told, incidents, now)
 
 
 def fly(longitude: float, latitude: float, zoom: float) -> None:
@@ -91,7 +92,7 @@ def fly(longitude: float, latitude: float, zoom: float) -> None:
     st.session_state[_FLIGHT] = st.session_state.get(_FLIGHT, 0) + 1
 
 
-def _chapter(chapter: Answer, told: Answer, incidents: Sequence[Answer]) -> None:
+def _chapter(chapter: Answer, told: Answer, incidents: Sequence[Answer], now_at_ms: int) -> None:
     port = chapters.port_of(chapter, told["ports"])
     answer = _port(port["locode"]) if port else None
     facts = chapters.measured(chapter, answer, incidents, tables.names_of(told))
@@ -99,7 +100,7 @@ def _chapter(chapter: Answer, told: Answer, incidents: Sequence[Answer]) -> None
     body += f"<ul class='lf-list'>{''.join(f'<li>{escape(fact)}</li>' for fact in facts)}</ul>" if facts else ""
     body += f'<p><span class="lf-muted">Where to look.</span> {escape(chapter["look"])}</p>'
     tone = "alert" if chapters.incident_of(chapter, incidents) else "accent"
-    told_at = f"told {words.age(chapter['at_ms'], told['clock']['now_at_ms'])}"
+    told_at = f"told {words.age(chapter['at_ms'], now_at_ms)}"
     st.html(markup.card(f"{chapter['chapter']} · {chapter['title']}", body, tone, told_at))
     with st.container(horizontal=True, gap="small"):
         for look in chapters.looks(chapter, told, incidents):

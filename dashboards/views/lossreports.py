@@ -20,26 +20,28 @@ from dashboards.views import session
 Answer = Mapping[str, Any]
 
 
-def show(incident_id: str, now_at_ms: int) -> None:
+def show(incident_id: str) -> None:
     """The section, the newest report first. Raises Trouble."""
-    told = session.ask(address("incidents", incident_id, "reports"))["items"]
+    answer = session.ask(address("incidents", incident_id, "reports"))
+    told, now = answer["items"], session.now_of(answer)
     if not told:
         st.html(markup.paragraph("No loss report has come from the ship yet: she drafts it within seconds of a loss.", muted=True))
     if session.logged_in().reports_losses:
         _own_draft(incident_id, told)
     for report in reversed(told):
-        _report(report, now_at_ms)
+        _report(report, now)
 
 
-def show_sightings(told: Sequence[Answer], names: Mapping[str, str], now_at_ms: int) -> None:
+def show_sightings(answer: Answer, names: Mapping[str, str]) -> None:
     """The reports of containers that ships saw adrift, each sighting's newest first."""
+    told, now = answer["items"], session.now_of(answer)
     for sighting in sorted({report["incident_id"] for report in told}):
         reports = [report for report in told if report["incident_id"] == sighting]
         with st.container(border=True, key=f"sighting-{sighting}"):
             ship = reports[-1]["ship"]
             st.html(markup.paragraph(f"{names.get(ship, ship)} · {words.sighted(reports[-1]['lines'])}"))
             for report in reversed(reports):
-                _report(report, now_at_ms)
+                _report(report, now)
 
 
 def _own_draft(incident_id: str, told: Sequence[Answer]) -> None:

@@ -36,10 +36,11 @@ def _map_and_alerts() -> None:
             st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key="portal-map", alt="Map of your containers")
             st.html(markup.paragraph(f"Your boxes and the ships and quays they are on, {parts.as_of(told)}.", muted=True))
         with side:
-            alerts = session.ask("/alerts")["items"]
+            alerts = session.ask("/alerts")
             parts.heading("Alerts", "about your boxes, the last raised first; open a box for the evidence")
             with st.container(height=MAP_HEIGHT_PX - 40, border=False):
-                st.html(markup.table(tables.ALERTS, tables.alert_rows(alerts, now), "No alert has been raised."))
+                rows = tables.alert_rows(alerts["items"], session.now_of(told, alerts))
+                st.html(markup.table(tables.ALERTS, rows, "No alert has been raised."))
 
 
 def _bookings() -> None:

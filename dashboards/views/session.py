@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,6 +75,11 @@ def ask(path: str, **parameters: Any) -> Answer:
     except LoggedOut:
         leave("Your session has ended: please log in again.")
         st.rerun()
+
+
+def now_of(*answers: Mapping[str, Any]) -> int:
+    """The fleet's time (UTC ms) by the newest of these answers: what it tells of may have happened after the others were given."""
+    return max(int(answer["clock"]["now_at_ms"]) for answer in answers)
 
 
 def ask_all(path: str, **parameters: Any) -> Answer:

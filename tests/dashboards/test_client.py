@@ -9,6 +9,7 @@ from dashboards import headline
 from dashboards.client import PAGES_MAX, ApiClient, ComingBack, LoggedOut, NotThere, Trouble, Viewer, address
 from dashboards.run import options
 from dashboards.settings import DashboardSettings
+from dashboards.views.session import now_of
 
 MIRA = Viewer("token-of-mira", "operations", "Mira")
 
@@ -126,3 +127,9 @@ def test_the_clock_is_remembered_and_told_with_since_when_it_is_not_known() -> N
         api.clock()
     assert api.clock_heard.clock == {"now_at_ms": 1_777_593_600_000, "speed": 60.0}
     assert "last told: 1 May 2026, 00:00 UTC" in headline.unknown_clock_tile(api.clock_heard, api.clock_heard.wall_at_ms).note
+
+
+def test_the_newest_of_several_answers_says_what_time_it_is() -> None:
+    """What one tells of may have happened after another was given, and is not "ahead of the clock" for that."""
+    answers = [{"clock": {"now_at_ms": at_ms}} for at_ms in (5, 9, 7)]
+    assert now_of(*answers) == 9

@@ -9,6 +9,7 @@ import pytest
 
 from hq.api.accounts import Account, Accounts
 from streams.passwords import verifies
+from streams.privatefiles import write_private
 from tests.landfall.commands import run
 
 PASSWORD = "salt and rope"
@@ -78,6 +79,6 @@ def test_an_account_that_can_not_be_is_refused_in_words(
 def test_a_file_that_can_not_be_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, complaint = run(capsys, "account", "ls", "-f", tmp_path / "none.db")
     assert (code, "there is no such file" in complaint) == (2, True)
-    (tmp_path / "text.db").write_text("no database at all, but text that is long enough to be looked at\n" * 40)
+    write_private(tmp_path / "text.db", b"no database at all, but text that is long enough to be looked at\n" * 40)
     code, _, complaint = run(capsys, "account", "ls", "-f", tmp_path / "text.db")
     assert (code, "can not hold the accounts" in complaint) == (2, True), complaint
