@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -13,6 +14,7 @@ from pydantic import SecretStr
 
 from dashboards import words
 from hq.browsers import naming
+from streams.link.tls import trusting
 from streams.metrics import Metrics
 
 Answer = dict[str, Any]
@@ -98,13 +100,18 @@ class ApiClient:
         transport: httpx.BaseTransport | None = None,
         metrics: Metrics | None = None,
         token: SecretStr | None = None,
+        authority: Path | None = None,
     ) -> None:
-        """`token`: by which logins may name the browser's address.
+        """`token`: by which logins may name the browser's address. `authority`: a PEM file of who signed the API's certificate; None: a
+        public one did. `metrics` counts the answers by status (`api_2xx` …, `api_away`) and observes `api_call`.
 
-        `metrics` counts the answers by status (`api_2xx` …, `api_away`) and observes `api_call`.
+        Raises Misuse when the file does not load.
         """
         self._metrics, self._token = metrics or Metrics("pages"), token
-        self._http = httpx.Client(base_url=api_url.rstrip("/") + "/api", timeout=timeout_s, transport=transport, trust_env=False)
+        verify = True if authority is None else trusting(authority)
+        self._http = httpx.Client(
+            base_url=api_url.rstrip("/") + "/api", timeout=timeout_s, transport=transport, trust_env=False, verify=verify
+        )
         self.clock_heard = ClockHeard(None, wall_ms())
 
     def log_in(self, username: str, password: str, browser: str | None = None) -> Viewer:

@@ -35,7 +35,8 @@ class PagesProcess:
 
 def begin(settings: DashboardSettings, metrics: Metrics) -> None:
     """This process serves the pages from now on."""
-    client = ApiClient(str(settings.api_url), settings.api_timeout_s, metrics=metrics, token=settings.api_token)
+    url, timeout_s, token, authority = str(settings.api_url), settings.api_timeout_s, settings.api_token, settings.api_ca
+    client = ApiClient(url, timeout_s, metrics=metrics, token=token, authority=authority)
     _processes[:] = [PagesProcess(settings, client, metrics)]
 
 

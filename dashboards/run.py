@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 import traceback
@@ -23,6 +24,7 @@ from dashboards.theme import THEME
 from hq.answers import ProtectedAnswers
 from hq.running import running
 from hq.telling import Teller
+from streams.link.tls import showing
 from streams.listening import address, bound
 from streams.metrics import Metrics
 from streams.webheaders import DATA_HEADERS, POLICY
@@ -40,14 +42,18 @@ log = logging.getLogger(__name__)
 
 
 def run_dashboards(settings: DashboardSettings) -> None:
-    """Serve the pages until SIGTERM or SIGINT. Raises Misuse when their address can not be had."""
+    """Serve the pages until SIGTERM or SIGINT. Raises Misuse when their address can not be had, or their certificate does not
+    load."""
+    showing("the pages", settings.tls_certificate, settings.tls_key)  # Streamlit loads them later, and has no words for them
+    os.environ["FORWARDED_ALLOW_IPS"] = ",".join(settings.trusted_proxies)  # uvicorn's, which Streamlit gives no setting for
     with bound("the pages", settings.host, settings.port):
         pass  # Streamlit takes it later, by itself, and has no words for an address that can not be had
     with running(Metrics(PROCESS), settings) as under_way:
         begin(settings, under_way.metrics)
         sys.argv = [str(SCRIPT)]  # Streamlit takes what runs for its script, and the script's folder for its own
         app = pages(partial(_broke, under_way.teller))
-        log.info("the pages are at http://%s", address(settings.host, settings.port))
+        scheme = "http" if settings.tls_certificate is None else "https"
+        log.info("the pages are at %s://%s", scheme, address(settings.host, settings.port))
         app.run(config=options(settings))
 
 
@@ -63,6 +69,8 @@ def options(settings: DashboardSettings) -> dict[str, Any]:
         "server.address": settings.host,
         "server.port": settings.port,
         "server.headless": True,
+        "server.sslCertFile": _text(settings.tls_certificate),
+        "server.sslKeyFile": _text(settings.tls_key),
         "server.enableStaticServing": True,
         "server.fileWatcherType": "none",
         "browser.gatherUsageStats": False,
@@ -74,6 +82,10 @@ def options(settings: DashboardSettings) -> dict[str, Any]:
         "logger.hideWelcomeMessage": True,
         **{f"theme.{name}": value for name, value in THEME.items()},
     }
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _healthz(_: Request) -> JSONResponse:

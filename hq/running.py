@@ -20,7 +20,7 @@ from streams.clock import Clock, FleetClock
 from streams.errors import RetryLater
 from streams.link.door import AppendDoor
 from streams.metrics import Metrics
-from streams.tables import ClockAddress, DoorUrl, Host, Problem, SettingsTable, between
+from streams.tables import ClockAddress, DoorUrl, Host, Problem, SettingsTable, WithCertificate, between
 
 RETRY_S_FIRST, RETRY_S_MAX = 0.5, 5.0
 log = logging.getLogger(__name__)
@@ -46,8 +46,9 @@ class TellingSettings(SettingsTable):
             yield Problem(("token",), f"{self.door} asks for one, and there is none", mend)
 
 
-class WorkSettings(TellingSettings):
-    """A process that listens nowhere but for its health: `http://<host>:<health_port>/healthz`; port 0: any free one."""
+class WorkSettings(TellingSettings, WithCertificate):
+    """A process that listens nowhere but for its health: `http://<host>:<health_port>/healthz`; port 0: any free one. With
+    `tls_certificate` and `tls_key`, PEM files, it is `https://`."""
 
     host: Host = "127.0.0.1"
     health_port: int = Field(default=0, ge=0, le=65_535)
@@ -127,7 +128,7 @@ def run_work(metrics: Metrics, settings: WorkSettings, poll_s: float, made: Made
         told: dict[str, Any] = {"process": metrics.process, "ready": ready, "at_ms": time.time_ns() // 1_000_000, **standing()}
         return ready and not under_way.troubles, told | ({"troubles": dict(under_way.troubles)} if under_way.troubles else {})
 
-    with running(metrics, settings, standing) as under_way, serve_health(settings.host, settings.health_port, health) as port:
+    with running(metrics, settings, standing) as under_way, serve_health(settings.host, settings.health_port, health, settings) as port:
         log.info("health on port %d", port)
         with made(under_way) as work:
             works.append(work)

@@ -12,12 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from ipaddress import ip_network
-from pathlib import Path
 from typing import Any, Protocol
 
 from intake.connection import Connection
-from streams.errors import Misuse
-from streams.link.tls import Shown
 from streams.listening import EXHAUSTED, ExhaustionFilter, exhausted_words
 
 BACKLOG = 1_024
@@ -151,23 +148,6 @@ class Doorway:
         if listening in self._sockets:
             with suppress(ValueError):
                 asyncio.get_running_loop().add_reader(listening, self._accept, listening)
-
-
-def tls_of(certificate: Path, key: Path) -> Shown:
-    """What clients are met with. Raises Misuse when the two do not load."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    _load(context, certificate, key)
-    return Shown(context, certificate, key, lambda fresh: _load(fresh, certificate, key))
-
-
-def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    try:
-        context.load_cert_chain(certificate, key)
-    except OSError as problem:
-        raise Misuse(
-            f"the MQTT endpoint's tls_certificate {certificate} and tls_key {key} do not load: {problem.strerror or problem}",
-            hint="name a certificate and its own key, both PEM, that this user may read",
-        ) from problem
 
 
 def address_of(peer: Sequence[Any] | str | None) -> str:

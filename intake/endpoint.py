@@ -18,7 +18,7 @@ from pathlib import Path
 from intake.arrivals import Publish, Sender
 from intake.connect import Connect
 from intake.connection import Connection
-from intake.doorway import Doorway, places, tls_of
+from intake.doorway import Doorway, places
 from intake.frontdoor import Joined
 from intake.lastwords import LastWill, LastWords
 from intake.logins import Gateway, Logins, account_of
@@ -32,6 +32,7 @@ from streams.clock import Clock, WallClock
 from streams.credentials import Credentials
 from streams.errors import RetryLater
 from streams.link.renewing import keep_certificate
+from streams.link.tls import showing
 from streams.listening import listening
 from streams.metrics import Metrics
 from streams.wrongsecrets import WrongSecrets
@@ -102,8 +103,7 @@ class Endpoint:
 
     async def __aenter__(self) -> Endpoint:
         """Listen. Raises Misuse when the address can not be had, or the certificate does not load."""
-        files = self.settings.tls_certificate, self.settings.tls_key
-        shown = None if files[0] is None or files[1] is None else tls_of(files[0], files[1])
+        shown = showing("the MQTT endpoint", self.settings.tls_certificate, self.settings.tls_key)
         self._places = places(self.settings.connections_max)
         host, port = self.settings.host, self.settings.port
         tls, within_s = None if shown is None else shown.context, self.settings.connect_within_ms / 1_000

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from intake.decoders import find_decoder
 from intake.routes import SUBSCRIPTIONS, topic_pattern
-from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, between
+from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, WithCertificate, between
 
 TAKEN_BYTES_MAX = 4 << 20
 """No limit of what is taken whole goes beyond: what of a reading is kept as it came fits a block of 8 MiB, however little it compresses."""
@@ -57,7 +57,7 @@ class PipelineSettings(SettingsTable):
     decoders: tuple[TopicDecoder, ...] = ()
 
 
-class EndpointSettings(SettingsTable):
+class EndpointSettings(WithCertificate):
     """The node's own MQTT door; who may log in are the gateways of the node's credentials (docs/mqtt.md). Port 0 takes any free one.
 
     `anonymous_publish`: what a client without a login may publish to; nothing by default. What a client can make the node hold: one packet
@@ -70,8 +70,6 @@ class EndpointSettings(SettingsTable):
     host: Host = "127.0.0.1"
     port: _Port = 1883
     anonymous_publish: _Filters = ()
-    tls_certificate: GivenPath | None = None
-    tls_key: GivenPath | None = None
     packet_bytes_max: int = Field(default=65_536 + 4_096, ge=8_192, le=TAKEN_BYTES_MAX)
     receive_max: int = Field(default=4_096, ge=1, le=65_535)
     connections_max: int = Field(default=10_000, ge=1)
@@ -80,12 +78,6 @@ class EndpointSettings(SettingsTable):
     connect_within_ms: int = Field(default=10_000, ge=1)
     unread_bytes_max: int = Field(default=1 << 20, ge=1_024)
     turns_away_after_ms: int = Field(default=15_000, ge=1_000)
-
-    @between
-    def _has_certificate_and_key(self) -> Iterator[Problem]:
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            missing, there = ("tls_certificate", "tls_key") if self.tls_certificate is None else ("tls_key", "tls_certificate")
-            yield Problem((missing,), f"it goes together with {there}, and is missing", f"write it, or take {there} out")
 
 
 class BrokerSettings(SettingsTable):

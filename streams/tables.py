@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 MISFIT = "misfit"
@@ -69,6 +70,19 @@ GivenPath = Annotated[Path, given('write a path, like "/var/lib/landfall"')]
 """The path of a file or a folder. An empty text would be the working folder."""
 Token = Annotated[SecretStr, given("write the token that `landfall credential add` gives at that node")]
 """What a process shows at a node's door: its own, of a credential of that node."""
+
+
+def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        try:
+            ip_network(text)
+        except ValueError:
+            raise unfit(f"{text!r} is no address and no network", 'write them like "10.1.2.3" or "10.1.0.0/16"') from None
+    return texts
+
+
+TrustedProxies = Annotated[tuple[str, ...], AfterValidator(_networks)]
+"""IP addresses and networks of proxies that are believed what they say of whose request they pass on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +150,16 @@ class SettingsTable(BaseModel):
         if lines:
             raise ValidationError.from_exception_data(type(self).__name__, lines, hide_input=True)
         return self
+
+
+class WithCertificate(SettingsTable):
+    """`tls_certificate`, `tls_key`: PEM files; with both the door speaks TLS alone. None: it speaks none."""
+
+    tls_certificate: GivenPath | None = None
+    tls_key: GivenPath | None = None
+
+    @between
+    def _has_certificate_and_key(self) -> Iterator[Problem]:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            missing, there = ("tls_certificate", "tls_key") if self.tls_certificate is None else ("tls_key", "tls_certificate")
+            yield Problem((missing,), f"it goes together with {there}, and is missing", f"write it, or take {there} out")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import json
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, closing, suppress
 
 import uvicorn
@@ -28,9 +30,12 @@ from hq.clock import following
 from hq.opening import opened_log
 from hq.running import teller_of
 from hq.serving.database import ServingReader
+from hq.telling import Teller
 from streams.clock import FleetClock
 from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
+from streams.link.renewing import keep_certificate
+from streams.link.tls import Shown, showing
 from streams.listening import bound
 from streams.metrics import Metrics
 from streams.proof.keyring import Keyring
@@ -47,10 +52,11 @@ just being closed."""
 _ABOUT = "Ships, containers, alerts. Every answer says the fleet's time (`clock`) and what time it is true for (`as_of_at_ms`)."
 
 
-def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
+def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = None) -> FastAPI:
     """The API over the settings' store, on the fleet's time of `clock`. Its parts are made and released with the application's life.
 
-    Waits for headquarters' log, as `opened_log`, which raises RetryLater: here, as a server that starts can not be asked to end.
+    The certificate that is `shown` is looked after meanwhile. Waits for headquarters' log, as `opened_log`, which raises RetryLater: here,
+    as a server that starts can not be asked to end.
     """
     log = opened_log(settings.log)
     metrics, door = Metrics(PROCESS), AppendDoor(settings.door, settings.token.get_secret_value())
@@ -65,7 +71,8 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
             accounts, asks_ = Accounts(settings.accounts), AskDesk(log, door, clock)
             with closing(Logins(accounts, clock.monotonic_s)) as logins, Audit(door, clock, metrics, accounts) as audit:
                 app.state.services = Services(settings, reader, accounts, logins, audit, clock, registrar, desk, asks_, signed)
-                yield
+                async with _kept(shown, teller):
+                    yield
 
     app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
     app.add_middleware(Gate, identify=identify)
@@ -85,18 +92,45 @@ def create_app(settings: ApiSettings, clock: FleetClock) -> FastAPI:
     return app
 
 
-def served(app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> uvicorn.Server:
-    """A server of the application, not yet running. What a request says of its sender's address (`X-Forwarded-For`) counts for nothing."""
-    protected = ProtectedAnswers(app, DATA_HEADERS)
-    config = uvicorn.Config(protected, host, port, http=TimedProtocol, ws="none", proxy_headers=False, log_config=None, access_log=False)
-    config.timeout_keep_alive, config.timeout_graceful_shutdown = IDLE_S_MAX, STOP_S_MAX
+@asynccontextmanager
+async def _kept(shown: Shown | None, teller: Teller) -> AsyncIterator[None]:
+    def report(reason: str, outcome: str, **details: str) -> None:
+        teller.report(reason, json.dumps(details), outcome)
+
+    keeping = asyncio.create_task(keep_certificate("the API", "the API", shown, report)) if shown else None
+    try:
+        yield
+    finally:
+        if keeping is not None:
+            keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeping
+
+
+def served(app: FastAPI, *, port: int = 0, proxies: Collection[str] = (), shown: Shown | None = None) -> uvicorn.Server:
+    """A server of the application, not yet running; over TLS where it has a certificate. Only `proxies` are believed what they say of a
+    request's sender (`X-Forwarded-For`)."""
+    config = uvicorn.Config(
+        ProtectedAnswers(app, DATA_HEADERS),
+        port=port,
+        http=TimedProtocol,
+        ws="none",
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
+        ssl_context_factory=None if shown is None else lambda *_: shown.context,
+        timeout_keep_alive=IDLE_S_MAX,
+        timeout_graceful_shutdown=STOP_S_MAX,
+        log_config=None,
+        access_log=False,
+    )
     return uvicorn.Server(config)
 
 
 def run_api(settings: ApiSettings) -> None:
     """Serve until SIGTERM or SIGINT; what is being answered is finished first.
 
-    Raises Misuse when the address can not be had, and RetryLater when headquarters' log is not there.
+    Raises Misuse when the address can not be had, or its certificate does not load, and RetryLater when headquarters' log is not there.
     """
+    shown = showing("the API", settings.tls_certificate, settings.tls_key)
     with bound("the API", settings.host, settings.port) as door, following(settings.clock) as clock, suppress(KeyboardInterrupt):
-        served(create_app(settings, clock)).run([door])
+        served(create_app(settings, clock, shown), proxies=settings.trusted_proxies, shown=shown).run([door])

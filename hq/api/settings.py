@@ -7,19 +7,20 @@ from pydantic import Field, HttpUrl, SecretStr
 from hq.browsers import PagesToken
 from hq.running import TellingSettings
 from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
-from streams.tables import DoorUrl, GivenPath, Host, Token
+from streams.tables import DoorUrl, GivenPath, Host, Token, TrustedProxies, WithCertificate
 
 
-class ApiSettings(TellingSettings):
+class ApiSettings(TellingSettings, WithCertificate):
     """Settings of `landfall api`.
 
     `database_url`: the serving database, which the projector makes; as with the projector, by default the SQLite file `serving.db` in the
     folder it is started in. `accounts`: the accounts' own SQLite file, never dropped with it.
     `log`, `door`, `token`: headquarters' log (the folder `log` of its node's), its node's URL (`http://host:port`) and the token of a
     credential there, through which the registry and acknowledgements are written. `clock`: "wall", or the URL of a clock that serves the
-    fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be), with
-    `control_token`, the simulator's.
-    `pages_token`: who shows it in a login may say from which address that comes: the pages' own `api_token`.
+    fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be), with `control_token`, the
+    simulator's. `pages_token`: who shows it in a login may say from which address that comes: the pages' own `api_token`.
+    `tls_certificate`, `tls_key`: PEM files; with them it speaks TLS alone. `trusted_proxies`: addresses or networks of proxies before it,
+    whose `X-Forwarded-For` is believed.
     `session_idle_s`: a login that is not used for so long ends (wall's clock). `track_points_max`: of a ship's tail on the map.
     """
 
@@ -33,5 +34,6 @@ class ApiSettings(TellingSettings):
     port: int = Field(8780, ge=0, le=65_535)
     control: HttpUrl | None = None
     control_token: SecretStr = SecretStr("")
+    trusted_proxies: TrustedProxies = ()
     pages_token: PagesToken | None = None
     track_points_max: int = Field(120, ge=0, le=5_000)

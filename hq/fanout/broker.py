@@ -12,6 +12,7 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -53,7 +54,8 @@ def run_broker(settings: KafkaBrokerSettings) -> None:
     with running(Metrics("broker"), settings) as under_way:
         stop_when_asked(under_way.stop)
         format_folder(settings)
-        with serving(settings) as process, serve_health(settings.host, settings.health_port, lambda: _health(settings)) as port:
+        health = partial(_health, settings)
+        with serving(settings) as process, serve_health(settings.host, settings.health_port, health, settings) as port:
             log.info("the broker comes up, which takes some seconds; health on port %d", port)
             looks = threading.Thread(target=_look, args=(settings, under_way), name="looks")
             looks.start()

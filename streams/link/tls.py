@@ -107,6 +107,26 @@ class Shown:
         return True
 
 
+def showing(door: str, certificate: Path | None, key: Path | None) -> Shown | None:
+    """What a door shows to clients that show nothing themselves; None without a certificate. Raises Misuse, which names `door`, when the
+    two do not load, and when others may read the key."""
+    if certificate is None or key is None:
+        return None
+
+    def load(context: ssl.SSLContext) -> ssl.SSLContext:
+        try:
+            _check_private(key)
+            context.load_cert_chain(certificate, key)
+        except OSError as problem:
+            raise Misuse(
+                f"{door}'s tls_certificate {certificate} and tls_key {key} do not load: {problem.strerror or problem}",
+                hint="name a certificate and its own key, both PEM, that this user may read",
+            ) from problem
+        return context
+
+    return Shown(load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)), certificate, key, load)
+
+
 def shown_of(context: ssl.SSLContext, files: TlsFiles) -> Shown:
     """`context` was made of these files, a node's."""
     return Shown(context, files.certificate, files.key, lambda fresh: _filled(fresh, files))
@@ -125,9 +145,7 @@ class _Hearing(ssl.SSLObject):
 
 def _filled(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
     try:
-        mode = stat.S_IMODE(files.key.stat().st_mode)
-        if mode & 0o077:
-            raise Misuse(f"the key in {files.key} can be read by others (mode {mode:04o})", hint=f"chmod 600 {files.key}")
+        _check_private(files.key)
         context.load_cert_chain(files.certificate, files.key)
     except OSError as problem:
         raise Misuse(
@@ -136,6 +154,12 @@ def _filled(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
         ) from problem
     _trust(context, files.authority)
     return context
+
+
+def _check_private(key: Path) -> None:
+    mode = stat.S_IMODE(key.stat().st_mode)
+    if mode & 0o077:
+        raise Misuse(f"the key in {key} can be read by others (mode {mode:04o})", hint=f"chmod 600 {key}")
 
 
 def _stamps(certificate: Path, key: Path) -> list[tuple[int, int, int]]:

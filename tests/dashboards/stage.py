@@ -300,25 +300,26 @@ def pages_of(stage: Stage) -> Iterator[str]:
 
 
 @contextmanager
-def pages_at(folder: Path, api_url: str) -> Iterator[str]:
-    """The URL of `landfall dashboards` that asks at `api_url`, a process of its own; ended as an operator ends it."""
+def pages_at(folder: Path, api_url: str, **more: Any) -> Iterator[str]:
+    """The URL of `landfall dashboards` that asks at `api_url`, a process of its own with `more` settings; ended as an operator ends it."""
     port = free_port()
+    url = f"https://localhost:{port}" if "tls_certificate" in more else f"http://127.0.0.1:{port}"
     config = folder / "dashboards.toml"
-    config.write_text(tomli_w.dumps({"api_url": api_url, "port": port, "refresh_s": 4.0, "api_timeout_s": API_TIMEOUT_S}))
+    config.write_text(tomli_w.dumps({"api_url": api_url, "port": port, "refresh_s": 4.0, "api_timeout_s": API_TIMEOUT_S, **more}))
     process = subprocess.Popen([sys.executable, "-m", "landfall", "dashboards", "--config", str(config)])
     try:
-        until(lambda: process.poll() is not None or is_healthy(port), "the pages")
+        until(lambda: process.poll() is not None or is_healthy(url), "the pages")
         assert process.poll() is None, "the pages ended at once"
-        yield f"http://127.0.0.1:{port}"
+        yield url
     finally:
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(STARTED_S_MAX) == 0
 
 
-def is_healthy(port: int) -> bool:
-    """Whether pages at this port say that they are well."""
+def is_healthy(url: str) -> bool:
+    """Whether pages at this address say that they are well."""
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/_stcore/health", trust_env=False, verify=False).text == "ok"
+        return httpx.get(f"{url}/_stcore/health", trust_env=False, verify=False).text == "ok"
     except httpx.TransportError:
         return False
 

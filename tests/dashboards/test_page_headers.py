@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from bench.ports import free_port
 from dashboards.run import PAGE_HEADERS
+from streams.link.tls import trusting
 from streams.webheaders import CACHING, NO_STORE
 from tests.dashboards.stage import pages_at
+from tests.intake.test_endpoint import self_signed
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,15 @@ def test_files_that_are_everybodys_may_be_kept(client: httpx.Client) -> None:
         answer = client.get(path)
         assert (answer.status_code, answer.headers["X-Content-Type-Options"]) == (200, "nosniff"), path
     assert NO_STORE not in client.get(f"/static/js/{script}").headers[CACHING]
+
+
+def test_with_a_certificate_the_pages_speak_tls_alone(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    files = {"tls_certificate": str(certificate), "tls_key": str(key)}
+    with pages_at(tmp_path, f"http://127.0.0.1:{free_port()}", **files) as url:
+        assert httpx.get(f"{url}/healthz", verify=trusting(certificate), trust_env=False).status_code == 200
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"{url.replace('https', 'http')}/healthz", trust_env=False)
 
 
 @pytest.mark.parametrize("path", ["/healthz/", "/containers/", "//evil.example/", "/_stcore/health/"])

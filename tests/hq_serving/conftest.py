@@ -26,6 +26,7 @@ from hq.serving.projecting import Projector
 from hq.serving.routes import routes
 from streams.clock import FleetClock, FleetTime, StillClock
 from streams.codec import BlockCodec
+from streams.link.tls import showing, trusting
 from streams.logs.kinds import open_reader
 from streams.metrics import Metrics
 from streams.privatefiles import write_private
@@ -150,15 +151,16 @@ def unserved_api(folder: Path) -> FastAPI:
 @contextmanager
 def api_of(settings: ApiSettings, clock: FleetClock | None = None) -> Iterator[httpx.Client]:
     """A client of a real API server that runs while the block does. It ends by telling the node of itself: who holds that up waits long."""
-    app = create_app(settings, clock or still_clock())
-    server = served(app)
+    shown = showing("the API", settings.tls_certificate, settings.tls_key)
+    server = served(create_app(settings, clock or still_clock(), shown), proxies=settings.trusted_proxies, shown=shown)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started or not thread.is_alive(), "the API to start")
     assert server.started, "the API did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=STARTED_S_MAX, trust_env=False) as client:
+        url, verify = (f"http://127.0.0.1:{port}", True) if shown is None else (f"https://localhost:{port}", trusting(shown.certificate))
+        with httpx.Client(base_url=url, timeout=STARTED_S_MAX, trust_env=False, verify=verify) as client:
             yield client
     finally:
         server.should_exit = True

@@ -25,6 +25,7 @@ from intake.packets import Reason, packet
 from intake.settings import EndpointSettings, PipelineSettings
 from streams.clock import FleetClock, FleetTime
 from streams.logs.files import FileLogOptions
+from streams.privatefiles import write_private
 from tests.intake.stand import AT, BOX, DEADLINE_S, TOPIC, Publisher, connect_properties, eventually, payload, stand
 from tests.streams.logkit import FullDisk
 
@@ -375,5 +376,5 @@ def self_signed(folder: Path, days: int = 1) -> tuple[Path, Path]:
     files = folder / "certificate.pem", folder / "key.pem"
     files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    files[1].write_bytes(key.private_bytes(encoding, form, serialization.NoEncryption()))
+    write_private(files[1], key.private_bytes(encoding, form, serialization.NoEncryption()))
     return files
