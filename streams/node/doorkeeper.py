@@ -83,21 +83,31 @@ class Doorkeeper:
         return asked
 
     async def keep(self) -> None:
-        """Until cancelled."""
-        while True:
-            self.look()
-            await asyncio.sleep(LOOK_EVERY_S)
+        """Until cancelled, when nobody comes any more: then all strangers are let go, those in TLS's handshake too, of whom the application
+        has never heard."""
+        try:
+            while True:
+                self.look()
+                await asyncio.sleep(LOOK_EVERY_S)
+        finally:
+            self._let_go(len(self._strangers))
 
     def look(self) -> int:
         """Let go of strangers that have waited too long, or are too many; how many there were."""
         now_s = self._now_s()
-        self._strangers = {number: told for number, told in self._strangers.items() if told[0].fileno() == number}
+        self._forget_closed()
         late = sum(now_s - came_s > ASKS_WITHIN_S for _, came_s in self._strangers.values())
         let_go = max(late, len(self._strangers) - STRANGERS_MAX)
-        for one, _ in islice(self._strangers.values(), let_go):
+        self._let_go(let_go)
+        return let_go
+
+    def _forget_closed(self) -> None:
+        self._strangers = {number: told for number, told in self._strangers.items() if told[0].fileno() == number}
+
+    def _let_go(self, how_many: int) -> None:
+        for one, _ in islice(self._strangers.values(), max(how_many, 0)):
             with suppress(OSError):  # they have gone by themselves
                 one.shutdown(socket.SHUT_RDWR)
-        return let_go
 
     def _came(self, stranger: socket.socket) -> None:
         self._strangers.pop(number := stranger.fileno(), None)
