@@ -26,22 +26,23 @@ TEXT_CHARS_MAX = 200
 """Characters kept of a name that a stranger gave."""
 EVERY_S, AGAIN_S = 0.2, 5.0
 """How often what waits is appended; after the node did not take it, seconds."""
+CHANGES_EVERY_S = 2.0
+"""How often the accounts' file is asked for changes, seconds."""
 logger = logging.getLogger(__name__)
 
 
 class Audit:
     """Appends audit records through the node's door, in a thread of its own while the `with` block runs. `note` is safe from any thread.
 
-    What was changed of the `accounts` stays in their file until it is in the log: it is told though the API was killed between, then
-    perhaps twice, with one `number`.
+    Changes of the `accounts` stay in their file until they are in the log. When the API is killed in between, they may be appended twice,
+    with the same `number`.
     """
 
     def __init__(self, door: AppendDoor, clock: Clock, metrics: Metrics, accounts: Accounts) -> None:
         self._door, self._clock, self._metrics, self._accounts = door, clock, metrics, accounts
-        self._changed = 0
-        """The number of the last change that waits here."""
         self._waiting: deque[Record] = deque()
         self._batch: Append | None = None
+        self._changes_at_s = 0.0
         self._sequence = time.time_ns()
         self._lock = threading.Lock()
         self._ending = threading.Event()
@@ -49,10 +50,9 @@ class Audit:
 
     def note(self, act: str, by: str, **more: Any) -> None:
         """One act (a stable word) of the account `by`, with what else is known of it. Returns at once; durable soon after."""
-        at_ms = self._clock.now_ms()
-        body = {"act": act, "by": by[:TEXT_CHARS_MAX], "at_ms": at_ms, "wall_at_ms": time.time_ns() // 1_000_000, **more}
+        record = self._record(act, by, **more)
         with self._lock:
-            self._waiting.append(Record(act, device_at_ms=at_ms, body=body))
+            self._waiting.append(record)
             if len(self._waiting) > WAITING_MAX:
                 self._waiting.popleft()
                 self._metrics.count("audit_dropped")
@@ -69,25 +69,26 @@ class Audit:
         ended = False
         while not ended:
             ended = self._ending.wait(EVERY_S if self._batch is None else AGAIN_S)
-            try:
-                self._note_changes()
-                while self._append():
-                    pass
-                self._note_told()
-            except sqlite3.Error as problem:
-                logger.warning("what was changed of the accounts is told later: %s", problem)
+            while self._append():
+                pass
+            if time.monotonic() >= self._changes_at_s or ended:
+                self._append_changes()
 
-    def _note_changes(self) -> None:
-        if self._changed:
-            return
-        for change in self._accounts.changes(RECORDS_AT_ONCE_MAX):
-            self._changed = change.number
-            self.note("account", **asdict(change))
+    def _append_changes(self) -> None:
+        self._changes_at_s = time.monotonic() + CHANGES_EVERY_S
+        try:
+            if changes := self._accounts.changes(RECORDS_AT_ONCE_MAX):
+                records = [self._record("account", **asdict(change)) for change in changes]
+                self._door.append([Append(STREAM, to_batch(records))])
+                self._accounts.told(changes[-1].number)
+        except (LandfallError, sqlite3.Error) as problem:
+            self._metrics.count("audit_not_appended")
+            logger.warning("changes of the accounts wait: %s", problem)
 
-    def _note_told(self) -> None:
-        if self._changed and self._batch is None and not self._waiting:
-            self._accounts.told(self._changed)
-            self._changed = 0
+    def _record(self, act: str, by: str, **more: Any) -> Record:
+        at_ms = self._clock.now_ms()
+        body = {"act": act, "by": by[:TEXT_CHARS_MAX], "at_ms": at_ms, "wall_at_ms": time.time_ns() // 1_000_000, **more}
+        return Record(act, device_at_ms=at_ms, body=body)
 
     def _append(self) -> bool:
         """Whether a batch was taken, each once; one that was not goes first the next time."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import pwd
+import sqlite3
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
-from hq.api.accounts import Account, Accounts
+from hq.api import audit
+from hq.api.accounts import Account, Accounts, Change
 from streams.definitions import Definitions, may_have, may_originate
 from streams.errors import Misuse
 from streams.policy import Peer
@@ -59,6 +62,26 @@ def test_what_was_changed_of_the_accounts_is_noted(tmp_path: Path) -> None:
     assert [(one["role_before"], one["role"]) for one in noted] == [(None, "clerk"), ("clerk", "crew"), ("crew", None), (None, "clerk")]
     assert noted[1]["ship"] == "9321483"
     assert accounts.changes(1) == []
+
+
+def test_accounts_that_can_not_be_read_hold_up_no_other_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their changes are appended once they can be."""
+    settings, broken, changes = settings_for(tmp_path / "log", tmp_path), threading.Event(), Accounts.changes
+
+    def read(self: Accounts, changes_max: int) -> list[Change]:
+        if broken.is_set():
+            raise sqlite3.OperationalError("disk I/O error")
+        return changes(self, changes_max)
+
+    monkeypatch.setattr(Accounts, "changes", read)
+    monkeypatch.setattr(audit, "CHANGES_EVERY_S", 0.0)
+    broken.set()
+    with running_node(tmp_path) as door, api_of(settings.model_copy(update={"door": door})) as client:
+        Accounts(settings.accounts).add(Account("nils", "clerk", "Nils"), PASSWORD)
+        client.post("/api/token", data={"username": "cleo", "password": "a wrong guess"})
+        until(lambda: [one["act"] for one in bodies(tmp_path, "audit")] == ["login_refused"], "the refused login")
+        broken.clear()
+        until(lambda: [one["act"] for one in bodies(tmp_path, "audit")] == ["login_refused", "account"], "the change")
 
 
 def test_accounts_that_others_may_read_are_refused(tmp_path: Path) -> None:
