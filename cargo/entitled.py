@@ -56,8 +56,8 @@ def foreign_reading(topic: str, body: Mapping[str, Any], role: str, identity: st
 def foreign_event(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
     """Why this record of `events` is not for a node of this role and identity; None when it is.
 
-    A ship tells what befell her and what she carries, a port what it saw on its quay. What concerns the whole of either, as a muster does,
-    is in its own log and nobody else's.
+    A ship may record events that name her as the ship, a port events that name it as the place. Events of a whole ship or port, musters
+    among them, have the topic `<imo>.log` or `<locode>.log`, and only that ship or port may record them.
     """
     if role == "hq":
         return None

@@ -13,7 +13,7 @@ import httpx
 from pydantic import SecretStr
 
 from dashboards import words
-from hq.browsers import naming
+from hq.browsers import browser_headers
 from streams.link.tls import trusting
 from streams.metrics import Metrics
 
@@ -117,8 +117,9 @@ class ApiClient:
     def log_in(self, username: str, password: str, browser: str | None = None) -> Viewer:
         """The viewer with this username and password, at a browser of this address. Raises LoggedOut when they are not right, else as
         `get`."""
-        told = self._asked("POST", "/token", data={"username": username, "password": password}, headers=naming(self._token, browser))
-        return Viewer(told["access_token"], told["role"], told["name"], told.get("customer"), told.get("ship"))
+        headers = browser_headers(self._token, browser)
+        answer = self._asked("POST", "/token", data={"username": username, "password": password}, headers=headers)
+        return Viewer(answer["access_token"], answer["role"], answer["name"], answer.get("customer"), answer.get("ship"))
 
     def log_out(self, viewer: Viewer) -> None:
         """End the viewer's session at the API. Raises as `get`."""

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from pydantic import Field, HttpUrl
 
-from hq.browsers import PagesToken
 from hq.running import TellingSettings
-from streams.tables import GivenPath, Host, TrustedProxies, WithCertificate
+from streams.tables import GivenPath, Host, SharedToken, TrustedProxies, WithCertificate
 
 
 class DashboardSettings(TellingSettings, WithCertificate):
     """Settings of `landfall dashboards`.
 
     `api_url`: headquarters' API, asked with each viewer's own token. `api_token`: the API's `pages_token`, by which the pages tell it from
-    which browser's address a login comes; without it all logins come from theirs, and are slowed together. `api_ca`: a PEM
-    file of who signed the API's certificate, where no public authority did. `tls_certificate`, `tls_key`: PEM files; with them the pages
-    are at https:// alone, until a restart as these files were at the start. `trusted_proxies`: addresses or networks of proxies before
-    them, whose `X-Forwarded-For` is believed. `refresh_s`: how often a live
-    page asks again, in seconds of the wall's clock. `api_timeout_s`: how long an answer is waited for. `door`, headquarters' node, and
-    `token`, that of a credential there, are for metrics and failures; without a door they are not sent. `clock`: "wall", or the URL of
-    the fleet's clock.
+    which browser's address a login comes; without it all logins come from theirs, and are slowed together. `api_ca`: a PEM file of who
+    signed the API's certificate, where no public authority did. `tls_certificate`, `tls_key`: PEM files; with them the pages are at
+    https:// alone, and show what was in these files when they started. `trusted_proxies`: addresses or networks of proxies before them,
+    whose `X-Forwarded-For` is believed. `refresh_s`: how often a live page asks again, in seconds of the wall's clock. `api_timeout_s`:
+    how long an answer is waited for. `door`, headquarters' node, and `token`, that of a credential there, are for metrics and failures;
+    without a door they are not sent. `clock`: "wall", or the URL of the fleet's clock.
     """
 
     api_url: HttpUrl = HttpUrl("http://127.0.0.1:8780")
-    api_token: PagesToken | None = None
+    api_token: SharedToken | None = None
     api_ca: GivenPath | None = None
     trusted_proxies: TrustedProxies = ()
     host: Host = "127.0.0.1"

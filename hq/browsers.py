@@ -5,24 +5,21 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import SecretStr
 
 PAGES_TOKEN, BROWSER = "Landfall-Pages-Token", "Landfall-Browser-Address"
 """The headers of such a login."""
-PagesToken = Annotated[SecretStr, Field(min_length=32)]
-"""The same text in the settings of the API and of the pages: random, of at least 32 characters."""
 
 
-def naming(token: SecretStr | None, address: str | None) -> dict[str, str]:
+def browser_headers(token: SecretStr | None, address: str | None) -> dict[str, str]:
     """The headers that name the browser's address; none where it, or the token, is not known."""
     if token is None or address is None:
         return {}
     return {PAGES_TOKEN: token.get_secret_value(), BROWSER: address}
 
 
-def named(headers: Mapping[str, str], token: SecretStr | None) -> str | None:
+def browser_address(headers: Mapping[str, str], token: SecretStr | None) -> str | None:
     """The address that the pages name; None where none is named, it is none, or who names it does not show the token."""
     if token is None or not hmac.compare_digest(headers.get(PAGES_TOKEN, "").encode(), token.get_secret_value().encode()):
         return None

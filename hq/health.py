@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -62,8 +63,8 @@ class _Server(ThreadingHTTPServer):
         return self.shown.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False), peer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who does not speak as the door does is no fault of this process."""
-        if not isinstance(sys.exception(), OSError):
+        """A client that goes away, or does not speak TLS where the door does, is no fault of this process."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError | ssl.SSLError):
             super().handle_error(request, client_address)
 
     def _renew(self, shown: Shown) -> None:

@@ -56,10 +56,7 @@ def replay(settings: ReplaySettings, path: Path) -> ReplayOutcome:
         at_ms = time.time_ns() // 1_000_000
         return True, {"process": metrics.process, "at_ms": at_ms, **metrics.body(at_ms, at_ms)["counts"]}
 
-    with (
-        running(metrics, settings) as under_way,
-        serve_health(settings.host, settings.health_port, health, settings),
-    ):
+    with running(metrics, settings) as under_way, serve_health(settings.host, settings.health_port, health, settings):
         rows = read_recorded(path)[: settings.rows_max]
         began_s = time.monotonic()
         report = partial(under_way.teller.report, outcome="tried again")

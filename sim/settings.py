@@ -15,7 +15,7 @@ from sim.fleets import PRESETS, PresetName, build_fleet
 from sim.places import Places
 from sim.voyages import STORY
 from sim.world import World, build_world
-from streams.tables import DoorUrl, GivenPath, Host, Problem, SettingsTable, Token, between, repeated
+from streams.tables import DoorUrl, GivenPath, Host, Problem, SettingsTable, SharedToken, Token, between, repeated
 
 BEGINS_AT_MS = 1_777_593_600_000
 """2026-05-01T00:00:00Z: when the story begins."""
@@ -110,7 +110,7 @@ class SimSettings(SettingsTable):
     """Fleet time per wall time at the start of a fresh story; a plain start keeps the speed last set."""
     clock_host: Host = "127.0.0.1"
     clock_port: int = Field(default=8790, ge=0, lt=65536)
-    control_token: Annotated[SecretStr, Field(min_length=32)] | None = None
+    control_token: SharedToken | None = None
     """Who shows it may pause, speed up and jump. None: nobody may."""
 
     @between

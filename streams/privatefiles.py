@@ -29,7 +29,7 @@ def write_private(path: Path, told: bytes) -> None:
 
 def read_private(path: Path) -> bytes:
     """What is in a file that only its owner may read. Raises Misuse for one that others may read or write, else OSError."""
-    _check_private(path)
+    check_private(path)
     return path.read_bytes()
 
 
@@ -37,10 +37,11 @@ def keep_private(path: Path) -> None:
     """The file is there from now on, empty where there was none. Raises as `read_private`."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    _check_private(path)
+    check_private(path)
 
 
-def _check_private(path: Path) -> None:
+def check_private(path: Path) -> None:
+    """Raises Misuse for a file that others than its owner may read or write, else OSError where there is none."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         raise Misuse(f"{path} can be read by others (mode {mode:04o})", hint=f"chmod 600 {path}, and replace what is in it")

@@ -72,6 +72,10 @@ Token = Annotated[SecretStr, given("write the token that `landfall credential ad
 """What a process shows at a node's door: its own, of a credential of that node."""
 
 
+SharedToken = Annotated[SecretStr, Field(min_length=32)]
+"""A random text that two processes have in their settings, by which one knows the other."""
+
+
 def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
     for text in texts:
         try:

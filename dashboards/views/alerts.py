@@ -26,8 +26,8 @@ def _live() -> None:
     with session.telling_trouble():
         incidents = session.ask("/incidents")
         fleet = session.ask("/fleet")
-        told = session.ask_all("/alerts")
-        names, now, alerts = tables.names_of(fleet), session.now_of(incidents, told), told["items"]
+        listed = session.ask_all("/alerts")
+        names, alerts, now = tables.names_of(fleet), listed["items"], session.latest_now_ms(incidents, listed)
         parts.heading("Incidents", f"boxes lost together are one incident · {parts.as_of(incidents)}")
         for incident in incidents["items"]:
             _incident(incident, [alert for alert in alerts if alert["incident_id"] == incident["incident_id"]], names, now)

@@ -43,29 +43,29 @@ def show(number: str) -> None:
 def _live(number: str) -> None:
     with session.telling_trouble():
         try:
-            told = session.ask(address("containers", number))
+            answer = session.ask(address("containers", number))
         except NotThere as problem:
             st.html(markup.banner(str(problem), "warning", problem.hint))
             return
         timeline = session.ask_all(address("containers", number, "timeline"))
         fleet = session.ask("/map")
-        names, now = tables.names_of(fleet, told, timeline), session.now_of(told, timeline, fleet)
+        names, now = tables.names_of(fleet, answer, timeline), session.latest_now_ms(answer, timeline, fleet)
         lost = {box["container"]: box for box in fleet["lost"]}
-        if wrong := words.number_problem(told["container"]):
+        if wrong := words.number_problem(answer["container"]):
             st.html(markup.banner(*wrong))
-        st.html(markup.strip(_tiles(told, lost, names, now)))
-        _digest(told["container"])
+        st.html(markup.strip(_tiles(answer, lost, names, now)))
+        _digest(answer["container"])
         wide, side = st.columns([2.15, 1], gap="medium")
         with wide:
             _chart(timeline["items"])
-            _papers(told, timeline, names)
+            _papers(answer, timeline, names)
         with side:
-            _where_map(told, timeline["items"], fleet, lost, now)
-            parts.heading("Milestones", f"newest first, {parts.as_of(told)}")
+            _where_map(answer, timeline["items"], fleet, lost, now)
+            parts.heading("Milestones", f"newest first, {parts.as_of(answer)}")
             st.html(markup.lines(history.milestones(timeline["items"], names)) or markup.paragraph("None yet.", muted=True))
-        if told["alerts"]:
-            parts.heading("Open alerts", words.counted(len(told["alerts"]), "alert"))
-            parts.alert_list(told["alerts"], names, now, "container-alert")
+        if answer["alerts"]:
+            parts.heading("Open alerts", words.counted(len(answer["alerts"]), "alert"))
+            parts.alert_list(answer["alerts"], names, now, "container-alert")
 
 
 def _tiles(told: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], now_at_ms: int) -> list[markup.Tile]:

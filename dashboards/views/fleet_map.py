@@ -74,16 +74,16 @@ def _located(told: Answer) -> list[Answer]:
     return [place for place in told["places"] if place["place"]]
 
 
-def _side(told: Answer, incidents: Sequence[Answer]) -> None:
-    answer = session.ask("/story")
-    story, now = answer["items"], session.now_of(told, answer)
-    for chapter in story[-1:]:
-        _chapter(chapter, told, incidents, now)
+def _side(fleet: Answer, incidents: Sequence[Answer]) -> None:
+    story = session.ask("/story")
+    items, now = story["items"], session.latest_now_ms(fleet, story)
+    for chapter in items[-1:]:
+        _chapter(chapter, fleet, incidents, now)
     if session.logged_in().moves_clock:
-        _controls(told, {chapter["chapter"] for chapter in story})
-    for chapter in reversed(story[:-1]):
+        _controls(fleet, {chapter["chapter"] for chapter in items})
+    for chapter in reversed(items[:-1]):
         with st.expander(f"{chapter['chapter']} · {chapter['title']}"):
-            _chapter(chapter, told, incidents, now)
+            _chapter(chapter, fleet, incidents, now)
 
 
 def fly(longitude: float, latitude: float, zoom: float) -> None:
@@ -92,10 +92,10 @@ def fly(longitude: float, latitude: float, zoom: float) -> None:
     st.session_state[_FLIGHT] = st.session_state.get(_FLIGHT, 0) + 1
 
 
-def _chapter(chapter: Answer, told: Answer, incidents: Sequence[Answer], now_at_ms: int) -> None:
-    port = chapters.port_of(chapter, told["ports"])
+def _chapter(chapter: Answer, fleet: Answer, incidents: Sequence[Answer], now_at_ms: int) -> None:
+    port = chapters.port_of(chapter, fleet["ports"])
     answer = _port(port["locode"]) if port else None
-    facts = chapters.measured(chapter, answer, incidents, tables.names_of(told))
+    facts = chapters.measured(chapter, answer, incidents, tables.names_of(fleet))
     body = markup.paragraph(chapter["text"])
     body += f"<ul class='lf-list'>{''.join(f'<li>{escape(fact)}</li>' for fact in facts)}</ul>" if facts else ""
     body += f'<p><span class="lf-muted">Where to look.</span> {escape(chapter["look"])}</p>'
@@ -103,7 +103,7 @@ def _chapter(chapter: Answer, told: Answer, incidents: Sequence[Answer], now_at_
     told_at = f"told {words.age(chapter['at_ms'], now_at_ms)}"
     st.html(markup.card(f"{chapter['chapter']} · {chapter['title']}", body, tone, told_at))
     with st.container(horizontal=True, gap="small"):
-        for look in chapters.looks(chapter, told, incidents):
+        for look in chapters.looks(chapter, fleet, incidents):
             where = (look.longitude, look.latitude, look.zoom)
             st.button(look.title, icon=":material/my_location:", key=f"fly-{chapter['chapter']}-{look.title}", on_click=fly, args=where)
 

@@ -23,20 +23,20 @@ Answer = Mapping[str, Any]
 def show(incident_id: str) -> None:
     """The section, the newest report first. Raises Trouble."""
     answer = session.ask(address("incidents", incident_id, "reports"))
-    told, now = answer["items"], session.now_of(answer)
-    if not told:
+    reports, now = answer["items"], session.latest_now_ms(answer)
+    if not reports:
         st.html(markup.paragraph("No loss report has come from the ship yet: she drafts it within seconds of a loss.", muted=True))
     if session.logged_in().reports_losses:
-        _own_draft(incident_id, told)
-    for report in reversed(told):
+        _own_draft(incident_id, reports)
+    for report in reversed(reports):
         _report(report, now)
 
 
 def show_sightings(answer: Answer, names: Mapping[str, str]) -> None:
     """The reports of containers that ships saw adrift, each sighting's newest first."""
-    told, now = answer["items"], session.now_of(answer)
-    for sighting in sorted({report["incident_id"] for report in told}):
-        reports = [report for report in told if report["incident_id"] == sighting]
+    now = session.latest_now_ms(answer)
+    for sighting in sorted({report["incident_id"] for report in answer["items"]}):
+        reports = [report for report in answer["items"] if report["incident_id"] == sighting]
         with st.container(border=True, key=f"sighting-{sighting}"):
             ship = reports[-1]["ship"]
             st.html(markup.paragraph(f"{names.get(ship, ship)} · {words.sighted(reports[-1]['lines'])}"))

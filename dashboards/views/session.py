@@ -77,8 +77,8 @@ def ask(path: str, **parameters: Any) -> Answer:
         st.rerun()
 
 
-def now_of(*answers: Mapping[str, Any]) -> int:
-    """The fleet's time (UTC ms) by the newest of these answers: what it tells of may have happened after the others were given."""
+def latest_now_ms(*answers: Mapping[str, Any]) -> int:
+    """The latest fleet time (UTC ms) in these answers. Ages are counted from it: an answer may hold what happened after an earlier one."""
     return max(int(answer["clock"]["now_at_ms"]) for answer in answers)
 
 

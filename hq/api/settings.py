@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field, HttpUrl, SecretStr
+from collections.abc import Iterator
 
-from hq.browsers import PagesToken
+from pydantic import Field, HttpUrl
+
 from hq.running import TellingSettings
 from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
-from streams.tables import DoorUrl, GivenPath, Host, Token, TrustedProxies, WithCertificate
+from streams.tables import DoorUrl, GivenPath, Host, Problem, SharedToken, Token, TrustedProxies, WithCertificate, between
 
 
 class ApiSettings(TellingSettings, WithCertificate):
@@ -17,8 +18,8 @@ class ApiSettings(TellingSettings, WithCertificate):
     folder it is started in. `accounts`: the accounts' own SQLite file, never dropped with it.
     `log`, `door`, `token`: headquarters' log (the folder `log` of its node's), its node's URL (`http://host:port`) and the token of a
     credential there, through which the registry and acknowledgements are written. `clock`: "wall", or the URL of a clock that serves the
-    fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be), with `control_token`, the
-    simulator's. `pages_token`: who shows it in a login may say from which address that comes: the pages' own `api_token`.
+    fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be), with `control_token`, the simulator's.
+    `pages_token`: who shows it in a login may say from which address that comes: the pages' own `api_token`.
     `tls_certificate`, `tls_key`: PEM files; with them it speaks TLS alone. `trusted_proxies`: addresses or networks of proxies before it,
     whose `X-Forwarded-For` is believed.
     `session_idle_s`: a login that is not used for so long ends (wall's clock). `track_points_max`: of a ship's tail on the map.
@@ -33,7 +34,13 @@ class ApiSettings(TellingSettings, WithCertificate):
     host: Host = "127.0.0.1"
     port: int = Field(8780, ge=0, le=65_535)
     control: HttpUrl | None = None
-    control_token: SecretStr = SecretStr("")
+    control_token: SharedToken | None = None
     trusted_proxies: TrustedProxies = ()
-    pages_token: PagesToken | None = None
+    pages_token: SharedToken | None = None
     track_points_max: int = Field(120, ge=0, le=5_000)
+
+    @between
+    def _may_move_the_clock(self) -> Iterator[Problem]:
+        if self.control is not None and self.control_token is None:
+            mend = "write the simulator's control_token, or take out control"
+            yield Problem(("control_token",), "control asks for one, and there is none", mend)

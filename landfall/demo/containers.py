@@ -14,7 +14,7 @@ import tomli_w
 from intake.routes import SUBSCRIPTIONS
 from landfall.demo.accounts import add_accounts
 from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, SHIP_NODES, Fleet, Story, Table, told_through_hq, write_settings
-from landfall.demo.secrets import Secrets
+from landfall.demo.secrets import SECRETS, Secrets
 from sim.companies import DUCKWORKS, KANTO, MERLION, SOUTHERN
 
 PROCESSES = ("sim", HQ, *QUAYS, *SHIP_NODES, "analytics", "projector", "api", "dashboards", "fanout", "kafka", "mosquitto")
@@ -34,7 +34,7 @@ def write_containers(folder: Path, story: Story) -> None:
     fleet = Fleet(folder, story, hosts={name: name for name in PROCESSES}, listen="0.0.0.0", brokers={SHIP_WITH_BROKER: MOSQUITTO})
     write_settings(fleet)
     add_accounts(fleet)
-    kept = Secrets(folder / "secrets.json")
+    kept = Secrets(folder / SECRETS)
     for name, table in (("kafka", kafka_settings(fleet, kept)), ("fanout", fanout_settings(fleet, kept))):
         file = fleet.settings_folder / f"{name}.toml"
         file.touch(mode=0o600)

@@ -7,7 +7,7 @@ from pathlib import Path
 import tomli_w
 
 from landfall.demo.fleet import SHIP_NODES, Fleet, ship_settings
-from landfall.demo.secrets import Secrets
+from landfall.demo.secrets import SECRETS, Secrets
 
 RATES_BIT_S = {"satellite": 128_000, "port": 8_000_000}
 """Rates of the example's links; the demo itself does not limit its links."""
@@ -16,7 +16,7 @@ RATES_BIT_S = {"satellite": 128_000, "port": 8_000_000}
 def write_example_ship(folder: Path) -> Path:
     """The settings of that ship in a file of `folder`, with secrets made for it alone and rates of links; returns the file."""
     fleet = Fleet(folder)
-    table = ship_settings(fleet, Secrets(folder / "secrets.json", fresh=True), next(iter(SHIP_NODES)))
+    table = ship_settings(fleet, Secrets(folder / SECRETS, fresh=True), next(iter(SHIP_NODES)))
     links = table["node"].setdefault("links", {})
     for link, rate_bit_s in RATES_BIT_S.items():
         links.setdefault(link, {}).setdefault("rate_bit_s", rate_bit_s)

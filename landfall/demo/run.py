@@ -210,18 +210,19 @@ def as_typed() -> str:
     here = Path(sys.executable).with_name("landfall")
     if shutil.which("landfall") == str(here):
         return "landfall"
-    return os.path.relpath(here) if here.is_relative_to(Path.cwd()) else str(here)
+    return _from_here(here)
 
 
-def _as_typed(folder: Path) -> str:
-    return os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder)
+def _from_here(path: Path) -> str:
+    """The path as it is to be typed in the working folder."""
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def again_as_typed(fleet: Fleet) -> str:
     """What is to be typed here to go on with this fleet; its story is known to its folder."""
     words = [as_typed(), "demo"]
     if fleet.folder != FOLDER.resolve():
-        words += ["--folder", _as_typed(fleet.folder)]
+        words += ["--folder", _from_here(fleet.folder)]
     if fleet.doors != Doors():
         words += ["--first-port", str(fleet.doors.pages)]
     return shlex.join(words)
@@ -258,7 +259,7 @@ def welcome(console: Console, fleet: Fleet, took_s: float) -> None:
     user = MASTER.removeprefix("user:")
     for node, ship in SHIP_NODES.items():
         console.print(f"Console of the {ship.name}, log in as {user}: [cyan]{fleet.node_url(node)}/console[/cyan]")
-    elsewhere = "" if fleet.folder == FOLDER.resolve() else f" --folder {_as_typed(fleet.folder)}"
+    elsewhere = "" if fleet.folder == FOLDER.resolve() else f" --folder {shlex.quote(_from_here(fleet.folder))}"
     elsewhere += "" if fleet.control_url == f"{CLOCK_URL}/control" else f" --url {fleet.control_url.removesuffix('/control')}"
     console.print(
         f"\nAPI {fleet.api_url}/docs   logs {fleet.folder / 'logs'}\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from streams.errors import Misuse
+from streams.privatefiles import check_private
 
 told = logging.getLogger("landfall.node")
 
@@ -115,7 +115,7 @@ def showing(door: str, certificate: Path | None, key: Path | None) -> Shown | No
 
     def load(context: ssl.SSLContext) -> ssl.SSLContext:
         try:
-            _check_private(key)
+            check_private(key)
             context.load_cert_chain(certificate, key)
         except OSError as problem:
             raise Misuse(
@@ -145,7 +145,7 @@ class _Hearing(ssl.SSLObject):
 
 def _filled(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
     try:
-        _check_private(files.key)
+        check_private(files.key)
         context.load_cert_chain(files.certificate, files.key)
     except OSError as problem:
         raise Misuse(
@@ -154,12 +154,6 @@ def _filled(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
         ) from problem
     _trust(context, files.authority)
     return context
-
-
-def _check_private(key: Path) -> None:
-    mode = stat.S_IMODE(key.stat().st_mode)
-    if mode & 0o077:
-        raise Misuse(f"the key in {key} can be read by others (mode {mode:04o})", hint=f"chmod 600 {key}")
 
 
 def _stamps(certificate: Path, key: Path) -> list[tuple[int, int, int]]:

@@ -9,7 +9,7 @@ from dashboards import headline
 from dashboards.client import PAGES_MAX, ApiClient, ComingBack, LoggedOut, NotThere, Trouble, Viewer, address
 from dashboards.run import options
 from dashboards.settings import DashboardSettings
-from dashboards.views.session import now_of
+from dashboards.views.session import latest_now_ms
 
 MIRA = Viewer("token-of-mira", "operations", "Mira")
 
@@ -132,4 +132,4 @@ def test_the_clock_is_remembered_and_told_with_since_when_it_is_not_known() -> N
 def test_the_newest_of_several_answers_says_what_time_it_is() -> None:
     """What one tells of may have happened after another was given, and is not "ahead of the clock" for that."""
     answers = [{"clock": {"now_at_ms": at_ms}} for at_ms in (5, 9, 7)]
-    assert now_of(*answers) == 9
+    assert latest_now_ms(*answers) == 9

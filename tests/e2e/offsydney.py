@@ -44,8 +44,15 @@ def off_sydney(voyage: Voyage) -> OffSydney:
     speed, losses = voyage.clock()["speed_set"], {node: losses_at(voyage, node) for node in SHORE}
     held_back = (voyage.position("hq", "containers"), voyage.position(FIRST, "containers"))
     until("they are on the map", lambda: on_map(voyage) == fallen.keys())
+    until("she has told that no alert waits any more", lambda: "alerts" not in told_to_wait(voyage))
     waiting = {user: voyage.api(user).get("/api/status")["waiting"] for user in ONLOOKERS}
     return OffSydney(speed, losses, held_back, on_map(voyage), waiting)
+
+
+def told_to_wait(voyage: Voyage) -> dict[str, Any]:
+    """By stream: what waits aboard the first ship, as she told headquarters last. She tells it again when it has changed."""
+    [told] = [one for one in voyage.api("operations").get("/api/status")["waiting"] if one["node"] == FIRST]
+    return dict(told["streams"])
 
 
 def loss_records(voyage: Voyage, node: str) -> list[StoredRecord]:

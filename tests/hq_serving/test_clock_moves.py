@@ -8,8 +8,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from pydantic import HttpUrl
+from pydantic import HttpUrl, ValidationError
 
+from hq.api.settings import ApiSettings
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import Fleet
 from tests.landfall.answering import answering
@@ -56,3 +57,9 @@ def test_a_simulator_that_is_away_is_told(moved: Callable[[int], httpx.Response]
         nobody.bind(("127.0.0.1", 0))
         answer = moved(nobody.getsockname()[1])
     assert (answer.status_code, answer.json()["error"]) == (503, "The simulator does not answer.")
+
+
+def test_a_clock_that_could_not_be_moved_for_want_of_a_token_is_told(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path / "log", tmp_path).model_dump() | {"token": "x", "control": "http://127.0.0.1:1/control"}
+    with pytest.raises(ValidationError, match="control asks for one, and there is none"):
+        ApiSettings.model_validate(settings)

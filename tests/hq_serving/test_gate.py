@@ -16,7 +16,7 @@ from hq.api.accounts import Account, Accounts
 from hq.api.errors import ApiError
 from hq.api.gate import BODY_BYTES_MAX
 from hq.api.logins import FAILURES_FREE, WAITING_OF_ADDRESS_MAX, Logins
-from hq.browsers import naming
+from hq.browsers import browser_headers
 from streams.passwords import PasswordChecks
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, until
 from tests.hq_serving.fleet import Fleet
@@ -92,7 +92,7 @@ def test_the_pages_name_the_browser_of_a_login_and_nobody_else_does(client: http
     """Guesses from one browser slow nobody at another; an address that is none is not taken, nor one without the pages' token."""
 
     def code(browser: str, shown: SecretStr = PAGES) -> str:
-        answer = client.post("/api/token", data={"username": "donald", "password": "guess"}, headers=naming(shown, browser))
+        answer = client.post("/api/token", data={"username": "donald", "password": "guess"}, headers=browser_headers(shown, browser))
         return str(answer.json()["code"])
 
     assert [code("203.0.113.7") for _ in range(FAILURES_FREE + 1)] == ["login_wrong"] * FAILURES_FREE + ["login_slowed"]

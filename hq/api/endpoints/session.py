@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.security import OAuth2PasswordRequestForm
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from hq.api.access import Right
 from hq.api.errors import ApiError
 from hq.api.services import Asking, Serving, framed_clock, token_of, wall_ms
-from hq.browsers import named
+from hq.browsers import browser_address
 
 router = APIRouter()
 CONTROL_TIMEOUT_S = 10.0
@@ -51,7 +51,7 @@ async def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services
     unused for 8 h. An unknown username and a wrong password get one answer, after the same time. After 5 failures for an account from one
     address the next logins there are slowed (429)."""
     sender = request.client.host if request.client else ""
-    address = named(request.headers, services.settings.pages_token) or sender
+    address = browser_address(request.headers, services.settings.pages_token) or sender
     try:
         account, argon2_hash = await services.logins.check(address, form.username, form.password)
     except ApiError as refused:
@@ -86,14 +86,14 @@ def move_clock(ask: Asking, move: ClockMove) -> dict[str, Any]:
     url, token = ask.services.settings.control, ask.services.settings.control_token
     if url is None:
         raise ApiError(409, "This fleet's clock is the world's own: it can not be moved.", "Only the demo's simulator has a clock to move.")
-    moved = _passed_on(str(url), token, move)
+    moved = _passed_on(str(url), token.get_secret_value() if token else "", move)
     ask.audit("clock", do=move.model_dump(exclude_none=True))
     return {**moved, **framed_clock(ask.services.clock)}
 
 
-def _passed_on(url: str, token: SecretStr, move: ClockMove) -> dict[str, Any]:
+def _passed_on(url: str, token: str, move: ClockMove) -> dict[str, Any]:
     body = json.dumps(move.model_dump(exclude_none=True)).encode()
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token.get_secret_value()}"}
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
         with urllib.request.urlopen(request, timeout=CONTROL_TIMEOUT_S) as answer:
