@@ -32,10 +32,11 @@ from streams.webheaders import DATA_HEADERS, POLICY
 PROCESS = "dashboards"
 SCRIPT = Path(__file__).with_name("app.py")
 PAGE_HEADERS = DATA_HEADERS | {
-    POLICY: "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    POLICY: "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 }
-"""Streamlit's elements have styles of their own (`unsafe-inline`). The one script in its page itself does nothing here, and is not run."""
+"""Streamlit's elements have styles of their own (`unsafe-inline`), and the map's library compiles WebAssembly (`wasm-unsafe-eval`). The one
+script in its page itself does nothing here, and is not run."""
 FILES = ("/static/", "/app/static/")
 """Paths of Streamlit's own files and of the pages' fonts and pictures, which browsers may keep."""
 log = logging.getLogger(__name__)

@@ -85,6 +85,7 @@ def test_operations_finds_a_box_from_the_map_and_shares_its_page(stage: Stage, u
     expect(tile(page, "Accounted for")).to_contain_text(f"{len(stage.fallen())} overboard")
     tab.wait_painted("the land", LAND, 20_000)
     assert tab.painted(SEA).sum() > 20_000
+    assert not [one for one in tab.complaints if "WebAssembly" in one], "the map's library may do all that it wants to"
     tab.wait_painted("a block of ducks", DUCK, 20)
     wait_for_refreshes(page, 1)
     page.get_by_role("link", name="Containers").click()
