@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ CHROMIUM_FLAGS = (
 WAIT_MS_MAX = 150_000
 """A page is there in seconds; on a machine that is busy it took a minute, and a connection that was lost came back after one."""
 WAIT_PAINTED_S_MAX = 300.0
-LOOK_EVERY_MS = 200
+LOOK_EVERY_MS = 1_000
 PICTURES_TO = "PICTURES_TO"
 """The environment variable that names the folder for a test's pictures; without it they go to a folder of the test's own."""
 LAND = (0x1D, 0x34, 0x47)
@@ -78,7 +79,7 @@ class Tab:
         looks = 0
         while self.painted(colour).sum() <= pixels:
             looks += 1
-            assert time.monotonic() < end_s, f"{what} is not drawn after {looks} looks; the browser says {self.complaints}"
+            assert time.monotonic() < end_s, f"{what} is not drawn after {looks} looks; the browser says {Counter(self.complaints)}"
             self.page.wait_for_timeout(LOOK_EVERY_MS)
 
     def picture(self, name: str, folder: Path) -> None:
@@ -136,6 +137,8 @@ def _watched(context: BrowserContext, url: str) -> Tab:
         if not socket.url.startswith(f"{url.replace('http', 'ws', 1)}/"):
             tab.outside.append(socket.url)
         socket.on("framereceived", lambda payload: tab.heard.append(_text(payload)))
+        socket.on("close", lambda _: tab.complaints.append("a web socket closed"))
+        socket.on("socketerror", lambda problem: tab.complaints.append(f"a web socket failed: {problem}"))
 
     def answered(response: Response) -> None:
         if response.status >= 400:

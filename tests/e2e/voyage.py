@@ -40,6 +40,8 @@ WATCH_EVERY_S = 0.5
 PROJECTED = ("containers", "ships", "events", "alerts", "registry", "states", "customers/")
 SELDOM = "trigger_ms = 3000\nsettle_interval_s = 3600\n"
 """Settings of the analytics: each micro-batch costs a second of a core, whatever is in it, and settling hours several."""
+UNHURRIED = "refresh_s = 10.0\n"
+"""A setting of the pages: without a graphics card each refresh of the map costs more than a second of a core."""
 
 
 class Voyage:
@@ -67,6 +69,7 @@ class Voyage:
     def _start(self, later: Collection[str]) -> None:
         files = write_settings(self.fleet)
         files["analytics"].write_text(SELDOM + files["analytics"].read_text())
+        files["dashboards"].write_text(UNHURRIED + files["dashboards"].read_text())
         add_accounts(self.fleet)
         wanted = {program.name: program for program in programs(self.fleet, files)}
         self.supervisor.programs.update(wanted)
