@@ -29,10 +29,14 @@ def test_a_connection_that_is_dropped_is_seen_and_one_that_is_closed_is_not(kind
 
 
 def test_a_process_that_runs_is_seen_until_it_has_ended() -> None:
-    with subprocess.Popen(["sleep", "600"]) as process:
-        assert descendants()[process.pid] == "sleep 600"
+    with subprocess.Popen(["cat", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert process.stdout.read(1) == b"\n", "it runs: between fork and exec it has no command line yet"
+        assert descendants()[process.pid] == "cat -"
         SHARED.add(process.pid)
         assert process.pid not in descendants()
         SHARED.remove(process.pid)
-        process.kill()
     assert process.pid not in descendants()
