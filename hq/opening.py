@@ -6,9 +6,11 @@ import logging
 import time
 from pathlib import Path
 
+from cargo.entitled import JUDGES
 from streams.codec import BlockCodec
 from streams.errors import RetryLater
 from streams.logs.kinds import AnyReader, open_reader
+from streams.proof.entitled import Entitled, KnownPeers
 
 THERE_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.1
@@ -16,12 +18,20 @@ LOOK_EVERY_S = 0.1
 log = logging.getLogger(__name__)
 
 
+def judged_reader(folder: Path) -> AnyReader:
+    """A reader of the log in `folder` for which records that are not their origin's to say do not count. Raises FileNotFoundError where
+    there is no log."""
+    reader = open_reader(folder, BlockCodec())
+    reader.entitled = Entitled(KnownPeers(folder.parent).peer, JUDGES)
+    return reader
+
+
 def opened_log(folder: Path, within_s: float = THERE_WITHIN_S) -> AnyReader:
     """A reader of the log in `folder`, waited for, which is said. Raises RetryLater when there is none within `within_s`."""
     deadline_s, said = time.monotonic() + within_s, False
     while True:
         try:
-            return open_reader(folder, BlockCodec())
+            return judged_reader(folder)
         except FileNotFoundError:
             if time.monotonic() > deadline_s:
                 raise RetryLater(f"there is no log in {folder}", hint="start headquarters' node first, or mend the setting") from None

@@ -19,13 +19,12 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from hq.opening import judged_reader
 from hq.patience import PatientReaders
 from hq.wide import WIDE_DDL, widen
 from streams.clock import WallClock
-from streams.codec import BlockCodec
 from streams.errors import Misuse, RetryLater, Trimmed
 from streams.log import LogReader
-from streams.logs.kinds import open_reader
 from streams.patience import Standing, between, cut, standings_from_json, standings_to_json
 from streams.ranges import RangeSet
 from streams.words import Origin, check_stream
@@ -129,7 +128,7 @@ class LogStreamReader(DataSourceStreamReader):
             rows = 0
             for batch in log.run(run.stream, run.origin, run.first, run.end):
                 rows += batch.records.num_rows
-                yield widen(batch)
+                yield widen(log.own(batch))
             if rows != run.held:
                 raise RetryLater(
                     f"{run.stream} of {run.origin}, {run.first}..{run.end - 1}: {rows} records of {run.held} could be read",
@@ -213,7 +212,7 @@ def _tasks(held: Iterable[tuple[str, Origin, RangeSet]], share: int) -> Iterator
 @cache
 def _log(folder: str) -> LogReader:
     """One open reader per process and folder: Spark's Python workers are used again and again."""
-    return open_reader(Path(folder), BlockCodec())
+    return judged_reader(Path(folder))
 
 
 @cache

@@ -45,7 +45,7 @@ class Retaking:
             if count < batch.records.num_rows:
                 self._ahead[key] = replace(batch, records=batch.records.slice(count))
             if count:
-                yield replace(batch, records=batch.records.slice(0, count))
+                yield self._log.own(replace(batch, records=batch.records.slice(0, count)))
             if key in self._ahead:
                 return
 

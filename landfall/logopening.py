@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+from cargo.entitled import JUDGES
 from landfall.writingout import tell
 from streams.codec import BlockCodec
 from streams.errors import Misuse
@@ -18,6 +19,7 @@ from streams.logs.marker import marked_node
 from streams.logs.recovering import index_problem, recovered
 from streams.logs.segments import SEGMENTS
 from streams.logs.viewing import PassedOver
+from streams.proof.entitled import Entitled, KnownPeers
 from streams.retention.starts import UNSAID, starts_of
 from streams.words import Origin, check_stream
 
@@ -27,9 +29,10 @@ _NAMES = "`landfall stream ls` shows the names"
 
 
 @contextmanager
-def opened(folder: Path, *, whole: bool = False) -> Iterator[AnyReader]:
+def opened(folder: Path, *, whole: bool = False, judged: bool = False) -> Iterator[AnyReader]:
     """The log in `folder` or `folder/log`, for reading until the block ends; where its index lacks what files have, by one made for that.
 
+    With `judged`, records that are not their origin's to say are passed over, as by the node itself; else all that is kept is shown.
     What does not verify is told on standard error and passed over, and the command ends with DAMAGED; with `whole` it raises Corrupt.
     Raises Misuse when there is no log.
     """
@@ -44,6 +47,8 @@ def opened(folder: Path, *, whole: bool = False) -> Iterator[AnyReader]:
         tell([f"{what}: passed over, as if it were not here"])
 
     with _reader(log, None if whole else passed_over) as reader:
+        if judged:
+            reader.entitled = Entitled(KnownPeers(log.parent).peer, JUDGES)
         yield reader
     if damaged:
         raise typer.Exit(DAMAGED)

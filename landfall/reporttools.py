@@ -103,7 +103,7 @@ def show_notices(
     policy: ToldFrom | None = next((name for name in TOLD_FROM if name == told_from), None)
     if told_from is not None and policy is None:
         raise Misuse(f"owners are told from {' or '.join(TOLD_FROM)}, not {told_from!r}", hint="`landfall report notices --help`")
-    with opened(folder) as log:
+    with opened(folder, judged=True) as log:
         registry = _registry(log)
         made = notices(_read(log).reports(), registry, policy or registry.owners_told_from)
     for notice in made:
@@ -269,7 +269,7 @@ def _one(folder: Path, which: str) -> Report:
 
 
 def _book(folder: Path) -> ReportBook:
-    with opened(folder) as log:
+    with opened(folder, judged=True) as log:
         return _read(log)
 
 

@@ -32,7 +32,7 @@ class Bodies:
             read = self._read.setdefault(origin, RangeSet())
             for first, end in one.held.without(read):
                 for batch in self._log.run(self._stream, origin, first, end):
-                    for row in batch.records.select([OFFSET, TOPIC, BODY]).to_pylist():
+                    for row in self._log.own(batch).records.select([OFFSET, TOPIC, BODY]).to_pylist():
                         if row[BODY] is None:
                             continue
                         try:

@@ -201,6 +201,11 @@ class LogReader(Protocol):
         """
         ...
 
+    def own(self, batch: Batch) -> Batch:
+        """The rows of a batch of `run` or `read` that are their origin's to say: whoever acts on records or shows them takes these alone.
+        `history`, `topic_rows` and `latest` give no others."""
+        ...
+
 
 class Log(LogReader, Protocol):
     """A node's log, opened by the one process that writes it. Safe from any thread; commits go one after another.
@@ -361,8 +366,8 @@ class NotProven(NotAllowed):
         self.forged = forged
 
 
-class NotTheirs(NotProven):
-    """A block that has what is not for its origin's node to write: whoever brought it, the fault is with who wrote it."""
+class UnknownWriter(NotProven):
+    """A block of a stream whose records are held against who wrote them, by a node that is not known here."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, forged=True)

@@ -134,7 +134,8 @@ class PatientReader:
         Raises Trimmed when the Position is below this copy's floor.
         """
         if self._patience is None and not standing.skipped:
-            return Polled(*self._following(standing.position, rows_max))
+            batches, position = self._following(standing.position, rows_max)
+            return Polled(self._own(batches), position)
         late, skipped = self._late(standing.skipped, rows_max)
         room = rows_max - _rows(late)
         batches, position = self._following(standing.position, room) if room else ((), standing.position)
@@ -145,7 +146,12 @@ class PatientReader:
             if further == position:
                 break
             batches, position = (*batches, *beyond), further
-        return Polled(batches, position, tuple(late), skipped)
+        return Polled(self._own(batches), position, self._own(late), skipped)
+
+    def _own(self, batches: Iterable[Batch]) -> tuple[Batch, ...]:
+        """Of what was read, which the position counts whole, the rows that are their origin's to say."""
+        own = (self._log.own(batch) for batch in batches)
+        return tuple(batch for batch in own if batch.records.num_rows)
 
     def _following(self, position: Position, rows_max: int) -> tuple[tuple[Batch, ...], Position]:
         """At most `rows_max` rows from `position` up to the copy's Position, and where that leads."""

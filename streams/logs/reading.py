@@ -29,6 +29,7 @@ from streams.logs.tables import INT64_MAX, INT64_MIN, coalesced, merged
 from streams.logs.topics import Asked, outline_in, topic_hash
 from streams.logs.viewing import IndexView, PassedOver
 from streams.memory import spares
+from streams.proof.entitled import Entitled
 from streams.ranges import RangeSet
 from streams.records import OFFSET, TOPIC, Batch, offset_runs
 from streams.retention.kept import shown
@@ -57,6 +58,8 @@ class IndexedReader(IndexView, ABC):
     def __init__(self, folder: Path, codec: Codec, index: Path | None = None, passed_over: PassedOver | None = None) -> None:
         """As IndexView."""
         super().__init__(folder, index, passed_over)
+        self.entitled = Entitled()
+        """Who says which records are not their origin's to say. Set once, by who knows it; until then all are."""
         self._codec, self._open = codec, OpenBlocks(codec)
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
@@ -141,7 +144,7 @@ class IndexedReader(IndexView, ABC):
         since = INT64_MIN if since_at_ms is None else since_at_ms
         until = INT64_MAX if until_at_ms is None else until_at_ms
         for origin in self._lines().get(stream, {}):
-            yield from self._topic_rows((stream, origin), topic, since, until)
+            yield from self._own_of_topic((stream, origin), topic, since, until)
 
     def latest(self, stream: str, topic: str, nodes: Collection[str | None] | None = None) -> list[Batch]:
         """The last held row of `topic` at each origin of `stream`, of these nodes, one batch of one row each: found from the end."""
@@ -150,9 +153,21 @@ class IndexedReader(IndexView, ABC):
             if nodes is not None and origin.node not in nodes:
                 continue
             rows = self._last_row((stream, origin), topic, line.end)
-            if rows is not None:
-                found.append(Batch(stream, origin, rows))
+            if rows is None:
+                continue
+            if (last := self.own(Batch(stream, origin, rows))).records.num_rows:
+                found.append(last)
+            elif all_own := list(self._own_of_topic((stream, origin), topic, INT64_MIN, INT64_MAX)):
+                found.append(replace(all_own[-1], records=all_own[-1].records.slice(all_own[-1].records.num_rows - 1)))
         return found
+
+    def own(self, batch: Batch) -> Batch:
+        """The rows that are their origin's to say, see `entitled`."""
+        return self.entitled.own(batch)
+
+    def _own_of_topic(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
+        own = (self.own(batch) for batch in self._topic_rows(key, topic, since, until))
+        return (batch for batch in own if batch.records.num_rows)
 
     def _check_none_missing(self, key: LineKey, left: RangeSet, builds: int) -> None:
         """None of what a reading left is held still: a copy never gives less than it says that it holds."""

@@ -276,8 +276,8 @@ class Door:
         stream = self._to_be_here(check_stream(request.match_info["stream"]))
         position = _position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
-        limit = min(_number(request, "limit", ROWS), ROWS_MAX)
-        return _told(await asyncio.to_thread(lambda: _text(batch_lines(self._node.log.read(stream, position, topics), limit))))
+        limit, log = min(_number(request, "limit", ROWS), ROWS_MAX), self._node.log
+        return _told(await asyncio.to_thread(lambda: _text(batch_lines(map(log.own, log.read(stream, position, topics)), limit))))
 
     def _to_be_here(self, stream: str) -> str:
         """`stream` itself. Raises RetryLater where nothing of it is here nor, as it is managed now, ever will be: others may have it."""

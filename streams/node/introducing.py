@@ -13,6 +13,7 @@ from pathlib import Path
 
 from streams.errors import LandfallError, Misuse, RetryLater
 from streams.policy import Peer, companions
+from streams.proof.entitled import keep_peers
 from streams.proof.keys import key_from_text, key_text
 from streams.proof.trust import INTRODUCED, Trust
 from streams.replacing import replace_file
@@ -38,6 +39,10 @@ class Introductions:
     def __init__(self, folder: Path, peers: Mapping[str, Peer], report: Callable[..., None]) -> None:
         """`folder`: the node's. `peers`: all nodes that are known, this one among them. What was kept and does not read is told of."""
         self._file, self.peers, self._report = folder / FILE_NAME, peers, report
+        try:
+            keep_peers(folder, peers)
+        except OSError as problem:
+            report("who this node's peers are could not be written", "programs beside it go by what is there", problem=str(problem))
         self._shown, self._accepted = _read(self._file), folder / ACCEPTED_NAME
         self._state: tuple[int, ...] | None = None
         self._trust = introduced_to(folder)

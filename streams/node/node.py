@@ -55,7 +55,7 @@ from streams.node.telling import Teller
 from streams.node.upkeep import keep_up
 from streams.node.verifying import Rounds, keep_verifying
 from streams.proof.believing import Believing
-from streams.proof.entitled import Entitled, Judge
+from streams.proof.entitled import Entitled, Judge, KnownPeers
 from streams.proof.keyring import Keyring, own_keys
 from streams.proof.reading import Copy
 from streams.proof.signing import Signer
@@ -347,7 +347,7 @@ class Node:
     def _make_links(self, log: AnyLog, copy: Copy, keyring: Keyring, introductions: Introductions, keys: Sequence[bytes]) -> Store:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
-        entitled = Entitled(introductions.peers, self._judges)
+        entitled, log.entitled = (Entitled(peer, self._judges) for peer in (introductions.peers.get, KnownPeers(settings.folder).peer))
         believing = Believing(Copy(log, BlockCodec(), past_unreadable=True), keyring.of, entitled, introductions.vouches)
         store = Store(log, BlockCodec(), self.metrics, self.report, believing)
         store.introduced = lambda node, shown: introductions.heard(node, shown, keyring.of)

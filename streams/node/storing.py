@@ -27,6 +27,8 @@ GRACE_S = 10.0
 """How long a block of records that are acted upon waits, in memory and not acknowledged, for what its origin signed of it."""
 GONE_AGAIN_S = 2.0
 """How long to wait for room until it is tried again."""
+FOREIGN = "records are not for the node that wrote them to write"
+PASSED_OVER = "kept, and passed over by whoever reads; told once of a stream of its until this node is started again"
 
 _Unread = Mapping[Key, RangeSet]
 
@@ -60,6 +62,7 @@ class Store:
         self._report = report
         self._waiting: list[_Waiting] = []
         self._doubted: list[_Waiting] = []
+        self._foreign_told: set[Key] = set()
         self.still_doubted = asyncio.Event()
         self._more = asyncio.Event()
 
@@ -243,8 +246,14 @@ class Store:
         return None
 
     def _admit(self, blocks: Sequence[Block], unread: _Unread) -> int:
+        foreign = [(block, why) for block in blocks if self._believing and (why := self._believing.foreign(block))]
         replaced = [(block, ranges) for block in blocks if (ranges := unread.get((block.stream, block.origin)))]
-        return sum(self._log.replace(*one) for one in replaced) + self._log.admit(blocks)
+        new = sum(self._log.replace(*one) for one in replaced) + self._log.admit(blocks)
+        for block, why in foreign:
+            if (key := (block.stream, block.origin)) not in self._foreign_told:
+                self._foreign_told.add(key)
+                self._report(FOREIGN, PASSED_OVER, stream=block.stream, origin=str(block.origin), problem=why)
+        return new
 
     def _unread(self, blocks: Sequence[Block]) -> _Unread:
         """What these bring that is held here and can not be read."""

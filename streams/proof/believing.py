@@ -93,7 +93,7 @@ class Believing:
         """None for a block that is taken as it comes; of statements, what is not taken of them, if anything; else the block, ready to be
         judged. Raises Corrupt when it does not decode.
         """
-        if (problem := self._entitled.problem(block, self._copy.codec)) is not None:
+        if (problem := self._entitled.problem(block)) is not None:
             return Refused(problem)
         trust = self._trust(block.origin.node)
         if block.origin.node not in trust.keys:
@@ -101,6 +101,10 @@ class Believing:
         if block.stream.endswith(HEADS):
             return self._statements(block, trust)
         return Doubted(block, self._rows(block)) if signed_at_once(block.stream) else None
+
+    def foreign(self, block: Block) -> str | None:
+        """As `Entitled.foreign`."""
+        return self._entitled.foreign(block, self._copy.codec)
 
     def _of_unknown_key(self, block: Block, bringer: str | None) -> Refused | None:
         node = block.origin.node

@@ -10,7 +10,7 @@ from typing import Any
 from streams.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, digest
 from streams.derived import HEADS
 from streams.errors import Corrupt, LandfallError, NotAllowed, RetryLater
-from streams.log import NotProven, NotTheirs, PeerKnowsMore
+from streams.log import NotProven, PeerKnowsMore, UnknownWriter
 from streams.policy import Lane
 from streams.session.effects import Admit, Report, too_many_begun, too_many_bytes, too_scattered
 from streams.session.exchange import Exchange, Member
@@ -33,7 +33,7 @@ PUT_OFF_MAX = 300
 """After so many in a session it is told who brings what may not come from it by what is set here: an honest one tries again every 2 s until
 both have heard the same."""
 FORGED = "records from a peer are not what their origin signed"
-NOT_THEIRS = "records are not for the node that wrote them to write"
+UNKNOWN_WRITER = "records are by a node that is not known here"
 UNCOVERED = "what a peer brought is covered by nothing that is known here to be signed by its origin"
 """Which accuses nobody: what was signed may lie on a disk that does not give it."""
 _PASSED_ON = "not believed; the peer may have passed it on unknowing"
@@ -211,8 +211,8 @@ class Receiver:
             self._doubts_told.add((incoming.key, problem.forged))
             passed_on = self._member.peer.node != incoming.key[1].node
             told = FORGED, _PASSED_ON if passed_on else "not believed"
-            if isinstance(problem, NotTheirs):
-                told = NOT_THEIRS, told[1]
+            if isinstance(problem, UnknownWriter):
+                told = UNKNOWN_WRITER, told[1]
             elif not problem.forged and not incoming.key[0].endswith(HEADS):
                 told = UNCOVERED, "not believed until it is"
             self._effect(Report(*told, {**self._details(incoming, str(problem)), "passed_on": passed_on}))

@@ -1,9 +1,10 @@
-"""Goal: a block is taken only when every record of it is its origin's to say, as those here know it; and the first that is not is told."""
+"""Goal: of a block only the records that are its origin's to say count, as those here know it; and the first that is not is named."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,8 @@ import pytest
 
 from streams.block import Block
 from streams.policy import Peer
-from streams.proof.entitled import Entitled
-from streams.records import Record, to_batch
+from streams.proof.entitled import PEERS, Entitled, KnownPeers, keep_peers
+from streams.records import Batch, Record, to_batch
 from streams.words import Origin
 from tests.proof.kit import CODEC
 from tests.streams.logkit import stamped
@@ -39,22 +40,27 @@ def entitled(asked: ASKED) -> Entitled:
         asked.append((topic, body, role, identity))
         return "it is bad" if body.get("bad") else None
 
-    return Entitled({"ship-a": Peer("ship-a", "ship", "9321483"), "tokyo": Peer("tokyo", "port")}, {"alerts": judge})
+    return Entitled({"ship-a": Peer("ship-a", "ship", "9321483"), "tokyo": Peer("tokyo", "port")}.get, {"alerts": judge})
+
+
+def own(one: Entitled, block: Block) -> list[str]:
+    """The topics of the block's records that count."""
+    return [row.record.topic for row in one.own(Batch(block.stream, block.origin, CODEC.decode(block))).rows()]
 
 
 def test_each_record_is_judged_by_who_its_origin_is() -> None:
     asked: ASKED = []
-    assert entitled(asked).problem(block({"n": 1}, {"n": 2}), CODEC) is None
+    assert entitled(asked).foreign(block({"n": 1}, {"n": 2}), CODEC) is None
     assert asked == [("t0", {"n": 1}, "ship", "9321483"), ("t1", {"n": 2}, "ship", "9321483")]
 
 
 @pytest.mark.parametrize("stream", ["alerts", "alerts.kept"])
-def test_one_record_that_is_not_its_own_has_the_block_refused_for_good(stream: str) -> None:
-    problem = entitled([]).problem(block({"n": 1}, {"n": 2}, {"bad": True}, stream=stream), CODEC)
-    assert problem is not None
-    assert problem.forged
-    assert f"{stream}:ship-a@1 0 to 2 is not for ship 'ship-a' (9321483) to write: it is bad" in str(problem)
-    nameless = entitled([]).problem(block({"bad": True}, node="tokyo"), CODEC)
+def test_one_foreign_record_costs_itself_alone_and_is_named(stream: str) -> None:
+    judged, written = entitled([]), block({"n": 1}, {"n": 2}, {"bad": True}, {"n": 4}, stream=stream)
+    assert judged.problem(written) is None, "a copy keeps it whole"
+    assert judged.foreign(written, CODEC) == f"{stream}:ship-a@1 2 is not for ship 'ship-a' (9321483) to write: it is bad"
+    assert own(judged, written) == ["t0", "t1", "t3"]
+    nameless = judged.foreign(block({"bad": True}, node="tokyo"), CODEC)
     assert "port 'tokyo' (no identity is known here)" in str(nameless)
 
 
@@ -63,20 +69,33 @@ def test_one_record_that_is_not_its_own_has_the_block_refused_for_good(stream: s
 )
 def test_what_is_no_object_is_judged_as_empty(text: str) -> None:
     asked: ASKED = []
-    assert entitled(asked).problem(block(text or None), CODEC) is None
+    assert entitled(asked).foreign(block(text or None), CODEC) is None
     assert [body for _, body, _, _ in asked] == [{}]
 
 
 def test_what_nobody_known_here_wrote_is_not_taken_where_it_is_judged() -> None:
-    problem = entitled([]).problem(block({"n": 1}, node="stranger"), CODEC)
+    problem = entitled([]).problem(block({"n": 1}, node="stranger"))
     assert problem is not None
     assert problem.forged
     assert "nobody here knows what 'stranger' is" in str(problem)
-    assert entitled([]).problem(block({"bad": True}, stream="events", node="stranger"), CODEC) is None
+    assert entitled([]).problem(block({"bad": True}, stream="events", node="stranger")) is None
 
 
-def test_what_is_of_an_encoding_not_known_here_may_be_brought_again() -> None:
-    problem = entitled([]).problem(replace(block({"n": 1}), codec=99), CODEC)
-    assert problem is not None
-    assert not problem.forged
-    assert "encoding 99" in str(problem)
+def test_what_was_taken_of_a_node_that_is_not_known_any_more_counts() -> None:
+    assert own(entitled([]), block({"bad": True}, node="scrapped")) == ["t0"]
+
+
+def test_an_encoding_not_known_here_is_kept_unjudged() -> None:
+    assert entitled([]).foreign(replace(block({"bad": True}), codec=99), CODEC) is None
+
+
+def test_processes_beside_a_node_know_whom_it_knows_and_ever_knew(tmp_path: Path) -> None:
+    known, tokyo = KnownPeers(tmp_path), Peer("tokyo", "port", "JPTYO")
+    assert known.peer("tokyo") is None, "there is no file yet"
+    keep_peers(tmp_path, {"tokyo": tokyo})
+    assert known.peer("tokyo") == tokyo
+    keep_peers(tmp_path, {"sydney": Peer("sydney", "port", "AUSYD")})
+    assert (known.peer("tokyo"), known.peer("sydney")) == (tokyo, Peer("sydney", "port", "AUSYD"))
+    (tmp_path / PEERS).write_text("no json")
+    keep_peers(tmp_path, {"tokyo": tokyo})
+    assert (known.peer("tokyo"), known.peer("sydney")) == (tokyo, None)
