@@ -104,6 +104,17 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"its version is {self.version}, and this program reads version {VERSION}")
         if len({one.principal for one in self.credentials}) < len(self.credentials):
             raise ValueError("a principal is in it twice")
+        if twice := with_one_token(self.credentials):
+            raise ValueError(f"{' and '.join(twice)} have one token; each needs its own")
+
+
+def with_one_token(entries: Iterable[Credential]) -> tuple[str, ...]:
+    """The principals that share a token with another, so that nobody could say which of them shows it; empty where none do."""
+    of_token: dict[str, list[str]] = {}
+    for one in entries:
+        if one.token_sha256:
+            of_token.setdefault(one.token_sha256, []).append(one.principal)
+    return tuple(sorted(name for names in of_token.values() if len(names) > 1 for name in names))
 
 
 def token_sha256(token: str) -> str:
@@ -169,16 +180,27 @@ class CredentialFile:
             entries[principal] = Credential(principal, {}, version=before.version + 1, withdrawn=True)
 
     def put(self, *credentials: Credential) -> None:
-        """All of these are in the file, each in place of what its principal had, in one change. Raises as `read`."""
+        """All of these are in the file, each in place of what its principal had, in one change. Raises as `read`, and Misuse where two
+        principals would have one token."""
         with self._changing() as entries:
             entries.update((one.principal, one.follows(entries.get(one.principal))) for one in credentials)
+            if twice := with_one_token(entries.values()):
+                raise Misuse(f"{' and '.join(twice)} would have one token", hint="give each its own: `landfall credential add` makes one")
 
     def merge(self, credentials: Iterable[Credential]) -> list[str]:
-        """Take those of another node of this ship or port that are newer than what is here; whose they are. Raises as `read`."""
+        """Take those of another node of this ship or port that are newer than what is here; whose they are. One whose token another has
+        is left out. Raises as `read`."""
+        taken = list[str]()
         with self._changing() as entries:
-            newer = {one.principal: one for one in credentials if (own := entries.get(one.principal)) is None or one.is_newer_than(own)}
-            entries.update(newer)
-        return sorted(newer)
+            for one in credentials:
+                if (own := entries.get(one.principal)) is not None and not one.is_newer_than(own):
+                    continue
+                if twice := with_one_token((*(other for name, other in entries.items() if name != one.principal), one)):
+                    logger.warning("a credential of another node is not taken: %s would have one token", " and ".join(twice))
+                    continue
+                entries[one.principal] = one
+                taken.append(one.principal)
+        return sorted(taken)
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Credential]]:

@@ -184,3 +184,23 @@ def test_of_two_copies_the_newer_entry_counts_at_both_nodes(tmp_path: Path) -> N
     assert nodes[0].merge([b"{", b'{"principal": "nobody", "allow": {}}', b'{"principal": "user:x", "allow": {}, "later": 1}']) == []
     for node in nodes:
         node.close()
+
+
+def test_two_principals_never_have_one_token(tmp_path: Path) -> None:
+    """Nobody could say which of them it is: refused by command and by hand, and left out where another node brings it."""
+    file, other = CredentialFile(tmp_path / "one"), CredentialFile(tmp_path / "other")
+    token = file.give_token("user:api", {"produce": ("registry",)})
+    with pytest.raises(Misuse, match="user:api and user:fanout would have one token"):
+        file.give_token("user:fanout", {"consume": ("*",)}, token)
+    assert [one.principal for one in file.read()] == ["user:api"]
+    other.give_token("user:fanout", {"consume": ("*",)}, token)
+    other.give_token("user:projector", {"consume": ("*",)})
+    assert file.merge(other.read_all()) == ["user:projector"]
+    assert [one.principal for one in file.read()] == ["user:api", "user:projector"]
+    file.withdraw("user:api")
+    assert file.merge(other.read_all()) == ["user:fanout"]
+    kept = json.loads(other.path.read_text())
+    kept["credentials"].append(kept["credentials"][0] | {"principal": "user:twin"})
+    other.path.write_text(json.dumps(kept))
+    with pytest.raises(Corrupt, match="user:fanout and user:twin have one token"):
+        other.read()
