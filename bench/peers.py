@@ -25,6 +25,7 @@ from bench.proc import memory_mib, open_files
 from bench.readings import as_json, fleet_readings
 from streams.logs.kafka.client import answers, client_settings
 from streams.logs.kafka.settings import KafkaAccess
+from streams.privatefiles import write_private
 
 KAFKA_S, KAFKA_AT_ONCE, KAFKA_HEAP_MB = 180.0, 500, 2048
 APPENDED_S_MAX = 60.0
@@ -75,7 +76,7 @@ class Broker:
             doors.append({"host": "127.0.0.1", "port": through[0], "advertised": f"127.0.0.1:{through[1]}"})
         own: dict[str, Any] = {"folder": str(folder / "broker"), "password": PASSWORD, "doors": doors, "heap_mb": heap_mb}
         self._config = folder / "broker.toml"
-        self._config.write_text(tomli_w.dumps({**own, "broker_port": broker, "controller_port": controller}))
+        write_private(self._config, tomli_w.dumps({**own, "broker_port": broker, "controller_port": controller}).encode())
         self._words = folder / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
 

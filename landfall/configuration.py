@@ -14,9 +14,22 @@ from typing import Any, Generic, TypeVar
 from pydantic import SecretStr, ValidationError
 
 from landfall.drafts import Draft
-from landfall.fields import BETWEEN, PREFIX, annotation_at, as_written, examples_of, in_words, is_secret, kinds_in, models_in, variables
+from landfall.fields import (
+    BETWEEN,
+    PREFIX,
+    annotation_at,
+    as_written,
+    examples_of,
+    in_words,
+    is_secret,
+    kinds_in,
+    models_in,
+    secrets_in,
+    variables,
+)
 from streams.crash import CRASH_VARIABLE
 from streams.errors import Misuse
+from streams.privatefiles import check_private
 from streams.tables import MISFIT, UNFIT, Place, SettingsTable
 
 SYNTAX_PROBLEMS_MAX = 20
@@ -98,12 +111,24 @@ class _Reading(Generic[Settings]):
     def checked(self) -> Settings | None:
         """The settings; None when they do not hold, each reason being a problem."""
         try:
-            return self.kind.model_validate(self.values)
+            settings = self.kind.model_validate(self.values)
         except ValidationError as problems:
             of_one = [problem for problem in problems.errors(include_url=False) if problem["type"] != MISFIT]
             self.problems += [told for problem in of_one for told in self._told(problem)]
             self.problems += self._between(of_one)
             return None
+        self.problems += self._open_to_others(settings)
+        return settings
+
+    def _open_to_others(self, settings: SettingsTable) -> Iterator[str]:
+        """A file with a secret is its owner's alone, as keys are."""
+        of_file = (place for place in secrets_in(settings) if self._variable_of(place) is None and _is_in(self.values, place))
+        if self.path is None or (place := next(of_file, None)) is None:
+            return
+        try:
+            check_private(self.path)
+        except Misuse as problem:
+            yield f"{self._where(place)} is a secret, and {problem}"
 
     def _between(self, of_one: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """What does not fit together, as far as what is wrong with single settings (`of_one`) and with lines lets it be known."""
@@ -137,10 +162,23 @@ class _Reading(Generic[Settings]):
         shown = isinstance(value, str | int | float | bool) and not is_secret(self.kind, place)
         yield f"{self._where(written)}{_sentence(self.kind, place, problem, f' is {value!r}' if shown else '', written in self.origins)}"
 
+    def _variable_of(self, place: Place) -> str | None:
+        """The variable that gives what lies there, or a table around it; None where the file does."""
+        return next((self.origins[place[:depth]] for depth in range(len(place), 0, -1) if place[:depth] in self.origins), None)
+
     def _where(self, place: Place) -> str:
-        variable = next((self.origins[place[:depth]] for depth in range(len(place), 0, -1) if place[:depth] in self.origins), None)
+        variable = self._variable_of(place)
         written = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place).removeprefix(".")
         return variable or ": ".join(part for part in (str(self.path) if self.path else "", written) if part) or "the settings"
+
+
+def _is_in(values: Any, place: Place) -> bool:
+    for key in place:
+        try:
+            values = values[key]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True
 
 
 def _needed(wanted: Any) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from streams.tables import SettingsTable
+from streams.tables import Place, SettingsTable
 
 PREFIX = "LANDFALL_"
 BETWEEN = "__"
@@ -75,6 +76,23 @@ def is_secret(kind: type[SettingsTable], place: Sequence[str | int]) -> bool:
     inside = [annotation, *(field.annotation for model in models_in(annotation) for field in model.model_fields.values())]
     named = any(word in str(place[-1]) for word in ("password", "token", "secret", "key")) if place else False
     return named or any("SecretStr" in in_words(one) for one in inside if one is not None)
+
+
+def secrets_in(value: object, place: Place = ()) -> Iterator[Place]:
+    """Where secrets lie in settings, empty ones left out."""
+    if isinstance(value, SecretStr):
+        if value.get_secret_value():
+            yield place
+        return
+    inside: Iterable[tuple[str | int, object]] = ()
+    if isinstance(value, SettingsTable):
+        inside = ((name, getattr(value, name)) for name in type(value).model_fields)
+    elif isinstance(value, Mapping):
+        inside = value.items()
+    elif isinstance(value, list | tuple):
+        inside = enumerate(value)
+    for key, one in inside:
+        yield from secrets_in(one, (*place, key))
 
 
 def examples_of(annotation: Any, pattern: str) -> list[str]:

@@ -27,6 +27,7 @@ from streams.node.proving import public_key
 from streams.node.upkeep import IDLE_S, REST_SHARE
 from streams.patience import Standing
 from streams.policy import LinkClass
+from streams.privatefiles import write_private
 
 IMO = "9321483"
 LOCODES = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD", "durban": "ZADUR"}
@@ -102,7 +103,7 @@ class StationNode:
 
     def start(self) -> None:
         """Under way and ready. Raises RetryLater with its last words when it ends."""
-        self._config.write_text(tomli_w.dumps(self.settings()))
+        write_private(self._config, tomli_w.dumps(self.settings()).encode())
         with self._words.open("ab") as words:
             command = [sys.executable, "-m", "landfall", "ship" if self.role == "ship" else "port", "--config", str(self._config)]
             self._process = subprocess.Popen(command, stdout=words, stderr=words)

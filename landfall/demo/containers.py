@@ -16,6 +16,7 @@ from landfall.demo.accounts import add_accounts
 from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, SHIP_NODES, Fleet, Story, Table, told_through_hq, write_settings
 from landfall.demo.secrets import SECRETS, Secrets
 from sim.companies import DUCKWORKS, KANTO, MERLION, SOUTHERN
+from streams.privatefiles import write_private
 
 PROCESSES = ("sim", HQ, *QUAYS, *SHIP_NODES, "analytics", "projector", "api", "dashboards", "fanout", "kafka", "mosquitto")
 SHIP_WITH_BROKER = "albatross"
@@ -36,9 +37,7 @@ def write_containers(folder: Path, story: Story) -> None:
     add_accounts(fleet)
     kept = Secrets(folder / SECRETS)
     for name, table in (("kafka", kafka_settings(fleet, kept)), ("fanout", fanout_settings(fleet, kept))):
-        file = fleet.settings_folder / f"{name}.toml"
-        file.touch(mode=0o600)
-        file.write_text(tomli_w.dumps(table))
+        write_private(fleet.settings_folder / f"{name}.toml", tomli_w.dumps(table).encode())
     write_mosquitto(fleet, kept)
     kept.keep()
 

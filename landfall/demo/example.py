@@ -8,6 +8,7 @@ import tomli_w
 
 from landfall.demo.fleet import SHIP_NODES, Fleet, ship_settings
 from landfall.demo.secrets import SECRETS, Secrets
+from streams.privatefiles import write_private
 
 RATES_BIT_S = {"satellite": 128_000, "port": 8_000_000}
 """Rates of the example's links; the demo itself does not limit its links."""
@@ -21,5 +22,5 @@ def write_example_ship(folder: Path) -> Path:
     for link, rate_bit_s in RATES_BIT_S.items():
         links.setdefault(link, {}).setdefault("rate_bit_s", rate_bit_s)
     file = folder / "ship.toml"
-    file.write_text(tomli_w.dumps(table))
+    write_private(file, tomli_w.dumps(table).encode())
     return file

@@ -22,6 +22,7 @@ from streams.access import CREW
 from streams.credentials import GATEWAY, Credential, CredentialFile
 from streams.node.proving import public_key
 from streams.passwords import hash_password
+from streams.privatefiles import write_private
 
 HQ, SIM, REPLAY = "hq", "sim", "replay"
 QUAYS = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD"}
@@ -162,8 +163,7 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
     files = {}
     for name, table in tables.items():
         files[name] = fleet.settings_folder / f"{name}.toml"
-        files[name].touch(mode=0o600)
-        files[name].write_text(tomli_w.dumps(table))
+        write_private(files[name], tomli_w.dumps(table).encode())
     return files
 
 

@@ -46,6 +46,7 @@ from streams.logs.files import FileLogReader
 from streams.metrics import Metrics
 from streams.node.node import Node
 from streams.node.settings import NodeSettings
+from streams.privatefiles import write_private
 from tests.dashboards.tab import PASSWORD
 from tests.dashboards.voyage import PLACES, Voyage
 
@@ -305,7 +306,9 @@ def pages_at(folder: Path, api_url: str, **more: Any) -> Iterator[str]:
     port = free_port()
     url = f"https://localhost:{port}" if "tls_certificate" in more else f"http://127.0.0.1:{port}"
     config = folder / "dashboards.toml"
-    config.write_text(tomli_w.dumps({"api_url": api_url, "port": port, "refresh_s": 4.0, "api_timeout_s": API_TIMEOUT_S, **more}))
+    write_private(
+        config, tomli_w.dumps({"api_url": api_url, "port": port, "refresh_s": 4.0, "api_timeout_s": API_TIMEOUT_S, **more}).encode()
+    )
     process = subprocess.Popen([sys.executable, "-m", "landfall", "dashboards", "--config", str(config)])
     try:
         until(lambda: process.poll() is not None or is_healthy(url), "the pages")

@@ -24,6 +24,7 @@ from streams.link.certificates import make_authority, make_node
 from streams.link.tls import TlsFiles
 from streams.logs.kafka.client import answers, client_settings
 from streams.logs.kafka.settings import KafkaAccess
+from streams.privatefiles import write_private
 from tests.node.forked import Forked
 from tests.support.leaks import SHARED
 
@@ -47,7 +48,7 @@ class Process:
         folder.mkdir(parents=True, exist_ok=True)
         self.words = folder / f"{word}.log"
         self._word, self._config = word, folder / f"{word}.toml"
-        self._config.write_text(tomli_w.dumps(settings))
+        write_private(self._config, tomli_w.dumps(settings).encode())
         self._running: Forked | None = None
 
     def start(self, crash_at: str = "") -> None:

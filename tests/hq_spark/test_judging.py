@@ -14,6 +14,7 @@ import pytest
 
 from cargo.agreement import RULES
 from hq.analytics.judging import READ, put_in_time
+from streams.privatefiles import write_private
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
 from tests.hq_spark.judgedfleet import CHANGED, DARK, GONE, LATE, NODES, UNTAUGHT, box_says, hour, lived, said_aboard, said_on_quay, tables
 
@@ -45,7 +46,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for place in places:
         place.log.close()
     config = folder / "analytics.toml"
-    config.write_text(SETTINGS.format(folder=folder, places="\n".join(f'{node} = "{place}"' for node, place in NODES.items())))
+    write_private(config, SETTINGS.format(folder=folder, places="\n".join(f'{node} = "{place}"' for node, place in NODES.items())).encode())
     ran = subprocess.run(
         [sys.executable, "-m", "landfall", "judge", "--json", "-c", str(config)], capture_output=True, text=True, timeout=900
     )

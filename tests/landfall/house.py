@@ -23,6 +23,7 @@ from landfall.demo.run import prepare
 from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
 from streams.logs.files import FileLogReader
+from streams.privatefiles import write_private
 from streams.words import Position
 from tests.node.forked import Forked
 
@@ -52,7 +53,7 @@ class House:
     def add(self, program: Program, settings: Mapping[str, Any]) -> None:
         """One more process, with these settings."""
         file = self.fleet.settings_folder / f"{program.name}.toml"
-        file.write_text(tomli_w.dumps(dict(settings)))
+        write_private(file, tomli_w.dumps(dict(settings)).encode())
         self.programs[program.name] = Program(program.name, (*program.words, "--config", str(file)), program.health_url, program.purpose)
 
     def start(self, name: str, **variables: str) -> None:

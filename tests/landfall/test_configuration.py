@@ -18,6 +18,7 @@ from landfall.configuration import load
 from landfall.fields import examples_of, models_in
 from landfall.processes import PROCESSES, settings_kinds
 from streams.errors import Misuse
+from streams.privatefiles import write_private
 from streams.tables import Problem, SettingsTable, between
 
 
@@ -56,7 +57,7 @@ def problems(file: Path | None, variables: Mapping[str, str] | None = None, kind
 
 def written(folder: Path, text: str) -> Path:
     file = folder / "kiosk.toml"
-    file.write_text(text)
+    write_private(file, text.encode())
     return file
 
 
@@ -66,6 +67,23 @@ def test_environment_overrides_the_file(tmp_path: Path) -> None:
     variables = {"LANDFALL_SPEED": "4.5", "LANDFALL_DOOR__PORT": "8080", "LANDFALL_NAME": "not toml", "LANDFALL_AWNING": "red", "PATH": "/"}
     settings = load(Kiosk, file, variables, lambda: (Kiosk, Stall))
     assert settings == Kiosk(name="not toml", speed=4.5, door=Door(port=8080))
+
+
+def test_a_file_with_a_secret_is_its_owners_alone(tmp_path: Path) -> None:
+    """As keys are; one without a secret may be read by anybody, and one whose secret comes from a variable."""
+    plain = 'name = "a"\n[door]\nport = 1\n'
+    for text in (plain + 'token = "geheim"\n', plain + '[[more]]\nport = 2\ntoken = "geheim"\n'):
+        file = written(tmp_path, text)
+        load(Kiosk, file, {}, lambda: (Kiosk, Stall))
+        for mode in (0o640, 0o604, 0o660):
+            file.chmod(mode)
+            _, problem, _ = problems(file)
+            assert re.match(rf"{file}: (door|more\[0\])\.token is a secret, and .* can be read by others \(mode {mode:04o}\)", problem)
+            assert f"chmod 600 {file}" in problem
+            assert "geheim" not in problem
+    file = written(tmp_path, plain)
+    file.chmod(0o644)
+    assert load(Kiosk, file, {"LANDFALL_DOOR__TOKEN": "geheim"}, lambda: (Kiosk, Stall)).door.token.get_secret_value() == "geheim"
 
 
 def test_each_problem_has_its_place_and_what_to_do(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from landfall.processes import settings_kinds
 from shore.settings import PortSettings
 from streams.errors import Misuse
 from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
+from streams.privatefiles import write_private
 from streams.tables import SettingsTable
 
 SHIP = """
@@ -117,7 +118,7 @@ OF_THE_ENVIRONMENT = {
 def told(folder: Path, text: str, variables: dict[str, str], kind: type[SettingsTable] = ShipSettings) -> list[str]:
     """What is wrong, a line each, without the file's name."""
     file = folder / "s.toml"
-    file.write_text(text)
+    write_private(file, text.encode())
     try:
         load(kind, file, variables, settings_kinds)
     except Misuse as problem:

@@ -10,6 +10,7 @@ from cargo.agreement import Compared, Told
 from hq.analytics.judging import Judgement
 from landfall.cli import main
 from landfall.judgetools import show
+from streams.privatefiles import write_private
 from tests.cargo.sea import HOUR_MS, START_MS, number
 
 SETTINGS = """
@@ -72,7 +73,7 @@ def test_what_does_not_agree_is_shown_with_what_was_told(capsys: pytest.CaptureF
 
 def test_without_tables_or_places_nothing_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "analytics.toml"
-    config.write_text(SETTINGS.format(folder=tmp_path))
+    write_private(config, SETTINGS.format(folder=tmp_path).encode())
     with pytest.raises(SystemExit) as ended:
         main(["judge", "-c", str(config)])
     assert ended.value.code == 2

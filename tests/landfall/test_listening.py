@@ -22,6 +22,7 @@ from streams.errors import Misuse
 from streams.listening import ExhaustionFilter, address, listening, url_here
 from streams.node.doorkeeper import Doorkeeper
 from streams.node.node import Node
+from streams.privatefiles import write_private
 from streams.webheaders import DATA_HEADERS
 from tests.landfall.commands import called, process_here
 from tests.node.fleet import settings, started, until
@@ -60,7 +61,7 @@ def taken() -> Iterator[int]:
 def ended(folder: Path, name: str, host: str, port: int) -> tuple[int, str]:
     """How `landfall <name>` ends, told to listen there, and what it says at last."""
     config = folder / "settings.toml"
-    config.write_text(SETTINGS[name].format(folder=folder, host=host, port=port))
+    write_private(config, SETTINGS[name].format(folder=folder, host=host, port=port).encode())
     with process_here():
         done = called(*name.split(), "-c", config)
     return done.returncode, done.stderr

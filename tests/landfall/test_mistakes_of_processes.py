@@ -17,6 +17,7 @@ from shore.settings import PortSettings
 from sim.settings import SimSettings
 from sim.voyages import INTAKES
 from streams.errors import Misuse
+from streams.privatefiles import write_private
 from streams.tables import Door, SettingsTable, barred
 
 EVERYWHERE = "".join(f'[[intakes]]\nat = "{at}"\n' for at in INTAKES)
@@ -150,7 +151,7 @@ RIGHT: list[tuple[type[SettingsTable], str]] = [
 def told(folder: Path, kind: type[SettingsTable], text: str) -> list[str]:
     """What is wrong, a line each, without the file's name, which each must have."""
     file = folder / "s.toml"
-    file.write_text(text)
+    write_private(file, text.encode())
     try:
         load(kind, file, {}, settings_kinds)
     except Misuse as problem:
@@ -192,6 +193,6 @@ def test_a_port_is_had_once_of_each_host(one: str, two: str, told: bool) -> None
 def test_projector_and_api_find_one_database_without_being_told_where(tmp_path: Path) -> None:
     """An SQLite file of the folder they are started in."""
     (tmp_path / "p.toml").write_text('log = "l"\n')
-    (tmp_path / "a.toml").write_text('log = "l"\naccounts = "a"\ndoor = "http://127.0.0.1:1"\ntoken = "t"\n')
+    write_private(tmp_path / "a.toml", b'log = "l"\naccounts = "a"\ndoor = "http://127.0.0.1:1"\ntoken = "t"\n')
     projecting, answering = load(ProjectorSettings, tmp_path / "p.toml", {}), load(ApiSettings, tmp_path / "a.toml", {})
     assert projecting.database_url == answering.database_url == "sqlite:///serving.db"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from landfall.planwords import age, size
+from streams.privatefiles import write_private
 from tests.landfall.commands import run
 
 SHIP = """
@@ -49,7 +50,7 @@ VOYAGE = ("--days-at-sea", 3, "--boxes", 60, "--sails", "2026-05-01T12:00")
 def ship(folder: Path, budget: int = 5_000_000, disk: int = 100_000_000, without: str = "") -> Path:
     """Her settings, but for the lines that begin with `without`."""
     lines = SHIP.format(budget=budget, disk=disk).splitlines()
-    (folder / "ship.toml").write_text("\n".join(line for line in lines if not without or not line.startswith(without)))
+    write_private(folder / "ship.toml", "\n".join(line for line in lines if not without or not line.startswith(without)).encode())
     return folder / "ship.toml"
 
 
@@ -149,7 +150,7 @@ def test_a_slip_is_told_with_its_remedy(
 
 def test_a_ship_without_a_port_of_call_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "ship.toml"
-    file.write_text(SHIP.format(budget=5_000_000, disk=10_000_000).partition("[[ports]]")[0])
+    write_private(file, SHIP.format(budget=5_000_000, disk=10_000_000).partition("[[ports]]")[0].encode())
     code, _, problem = run(capsys, "plan", "-c", file, *VOYAGE)
     assert (code, "these settings have no port for her to lie in → write a [[ports]]" in problem) == (2, True)
 

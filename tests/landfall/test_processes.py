@@ -26,6 +26,7 @@ from landfall.demo.secrets import Secrets
 from landfall.processes import PROCESSES
 from streams.credentials import operator_token
 from streams.log import Append
+from streams.privatefiles import write_private
 from streams.records import Record, to_batch
 from tests.fanout.kafka import PASSWORD, Kafka
 from tests.landfall.answering import answering
@@ -196,7 +197,7 @@ def test_the_pages(house: House) -> None:
     file = house.fleet.settings_folder / "dashboards.toml"
     settings = tomllib.loads(file.read_text())
     assert not {"door", "token"} & settings.keys(), "the demo's pages have nothing to do with a node"
-    file.write_text(tomli_w.dumps({**settings, "door": house.fleet.node_url(HQ), "token": HOUSE_TOKEN}))
+    write_private(file, tomli_w.dumps({**settings, "door": house.fleet.node_url(HQ), "token": HOUSE_TOKEN}).encode())
     with answering(200, b"{}", "application/json") as port:
         house.start("dashboards", LANDFALL_API_URL=f"http://127.0.0.1:{port}")
         with asking_for_a_page(house.fleet.pages_url):

@@ -21,6 +21,7 @@ from streams.crash import CRASH_VARIABLE
 from streams.errors import LandfallError
 from streams.link.door import AdmitDoor, AppendDoor, ReadDoor
 from streams.log import Append
+from streams.privatefiles import write_private
 from tests.node.forked import Forked
 from tests.streams.logkit import open_log
 
@@ -37,7 +38,7 @@ class NodeProcess:
         self._word, self.config, self._words = word, folder / f"{word}.toml", folder / f"{word}.log"
         settings = tomllib.loads(config.replace("{port}", str(self.door_port)))
         peers = {peer["node"]: peer.pop("token") for peer in settings["node"].get("known", ()) if "token" in peer}
-        self.config.write_text(tomli_w.dumps(settings))
+        write_private(self.config, tomli_w.dumps(settings).encode())
         self._write_credentials = partial(allow_all, Path(settings["node"]["folder"]), token, peers)
         self._process: Forked | None = None
         self.node = node

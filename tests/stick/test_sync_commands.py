@@ -22,6 +22,7 @@ from streams.block import Block
 from streams.errors import Misuse
 from streams.log import Append
 from streams.node.node import Node
+from streams.privatefiles import write_private
 from streams.proof.keys import SigningKey, key_text
 from streams.records import Record, to_batch
 from streams.stick.frames import Signed, read_frames
@@ -43,7 +44,7 @@ class Place:
             if other != name and (role != "customer" or other == "hq")
         ]
         node = {"node": name, "role": role, "identity": identity, "folder": str(self.folder), "port": self._settings.port}
-        self.config.write_text(tomli_w.dumps({"node": {**node, "known": known}}))
+        write_private(self.config, tomli_w.dumps({"node": {**node, "known": known}}).encode())
 
     @asynccontextmanager
     async def up(self) -> AsyncIterator[Node]:
@@ -60,7 +61,7 @@ class Place:
         told = tomllib.loads(self.config.read_text())
         for known in told["node"]["known"]:
             known |= {"keys": [text]} if known["node"] == node else {}
-        self.config.write_text(tomli_w.dumps(told))
+        write_private(self.config, tomli_w.dumps(told).encode())
 
     def key(self) -> str:
         """`NODE=ed25519:…`, as a person was told it."""
