@@ -232,6 +232,10 @@ class Log(LogReader, Protocol):
         """
         ...
 
+    def newest_received_ms(self) -> int:
+        """The newest received time (UTC ms) in the present generation, 0 while it has no record: the age of others counts back from it."""
+        ...
+
     def append(self, appends: Sequence[Append]) -> list[Appended]:
         """Give offsets to new records: all of `appends` or none, in one commit. Durable (one fdatasync) when it returns.
 

@@ -91,6 +91,11 @@ class KeptLog(IndexedReader):
         """The origin of what is appended here."""
         return Origin(self._node, self._keeper.book.openings[-1].generation)
 
+    def newest_received_ms(self) -> int:
+        """Of the present generation; 0 while it has no record."""
+        origin = self.origin
+        return max((lines[origin].received_at_ms for lines in self._lines().values() if origin in lines), default=0)
+
     def generations(self) -> list[Opening]:
         """Every generation this log has opened, the present one last."""
         return list(self._keeper.book.openings)

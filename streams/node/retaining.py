@@ -284,7 +284,7 @@ class Retaining:
             self._tell_problem("there is no room to make room", str(problem))
 
     def _thinned(self, spending: Spending) -> bool:
-        step = spending.thin(self._clock.now_ms())
+        step = spending.thin()
         if step is None:
             return False
         self._metrics.count("records_thinned", step.records - step.kept)

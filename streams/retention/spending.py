@@ -59,10 +59,13 @@ class Spending:
             dropped += stored
         return dropped
 
-    def thin(self, now_ms: int) -> Thinned | None:
-        """One step of thinning; None when all is as thin as it gets. Raises RetryLater when the disk is full."""
+    def thin(self) -> Thinned | None:
+        """One step of thinning of what is an hour older than the newest that came; None when all is as thin as it gets. No clock is asked:
+        one that is years ahead makes nothing old. Raises RetryLater when the disk is full.
+        """
+        older_than_ms = self._log.newest_received_ms() - WINDOWS_MS[0]
         for stream in thinnable(self._log, self._definitions):
-            if step := self._thinning(stream).step(now_ms - WINDOWS_MS[0]):
+            if step := self._thinning(stream).step(older_than_ms):
                 return step
         return None
 

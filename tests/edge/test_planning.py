@@ -103,7 +103,7 @@ def test_what_thins_is_what_thinning_makes_of_a_real_log(tmp_path: Path) -> None
     for hour in range(1, HOURS + 1):
         clock.advance(3_600)
         log.append([Append("containers", readings.slice((hour - 1) * HOURLY_ROWS, HOURLY_ROWS))])
-        while stored_bytes(log) > budget and (step := spending.thin(clock.now_ms())):
+        while stored_bytes(log) > budget and (step := spending.thin()):
             full_h, thinned = full_h or hour, thinned + (step.records if step.stream == "containers" else 0)
         aboard.pass_until(begins_ms / 1000 + hour * 3_600, None)
         buffer.look()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from streams.clock import StillClock
@@ -16,11 +17,12 @@ from streams.node.reserve import Reserve
 from streams.node.retaining import Retaining
 from streams.node.settings import NodeSettings
 from streams.ranges import RangeSet
+from streams.records import Record, to_batch
 from streams.retention.runs import RUN
 from streams.retention.spending import Spending
 from tests.retention.thinkit import no_excursions, none_ashore, readings, ship_log
 from tests.streams.badsector import BadSector
-from tests.streams.logkit import NOW_MS, FullDisk
+from tests.streams.logkit import NOW_MS, FullDisk, open_log
 
 RESERVE_BYTES = 1 << 16
 
@@ -98,6 +100,26 @@ def test_a_disk_that_can_not_be_read_is_not_taken_for_a_full_one(tmp_path: Path)
     aside.rename(segment)
     retaining.round(log, {}, {}, spending)
     assert log.ledger("containers")[log.origin].gone["thinned"].first() == 0
+    log.close()
+
+
+def test_a_clock_that_is_years_ahead_makes_no_reading_old(tmp_path: Path) -> None:
+    """Old is what an hour's readings came after, by the log's own times; before the first record of a generation nothing is."""
+    clock = StillClock(NOW_MS)
+    log = open_log(tmp_path, clock=clock)
+    fresh = readings(0, 2 * RUN)
+    at = fresh.schema.get_field_index("device_at_ms")
+    log.append([Append("containers", fresh.set_column(at, fresh.schema.field(at), pa.array([NOW_MS] * 2 * RUN, pa.int64())))])
+    clock.advance(10 * 366 * 86_400)
+    spending = Spending(log, Definitions(), none_ashore, no_excursions)
+    assert spending.thin() is None
+    clock.advance(-10 * 366 * 86_400 + 3_601)
+    assert spending.thin() is None, "nothing came since"
+    log.append([Append("metrics", to_batch([Record("ship-a.ship")]))])
+    assert log.newest_received_ms() == clock.now_ms()
+    assert spending.thin() is not None
+    log.open_generation("a test")
+    assert log.newest_received_ms() == 0
     log.close()
 
 
