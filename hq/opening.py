@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 
 def judged_reader(folder: Path) -> AnyReader:
-    """A reader of the log in `folder` for which records that are not their origin's to say do not count. Raises FileNotFoundError where
-    there is no log."""
+    """A reader of the log in `folder` that leaves out records which their writer may not write. Raises FileNotFoundError where there is no
+    log."""
     reader = open_reader(folder, BlockCodec())
     reader.entitled = Entitled(KnownPeers(folder.parent).peer, JUDGES)
     return reader

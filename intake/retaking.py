@@ -44,8 +44,9 @@ class Retaking:
             count = int(np.searchsorted(batch.records.column(OFFSET).to_numpy(), end))
             if count < batch.records.num_rows:
                 self._ahead[key] = replace(batch, records=batch.records.slice(count))
-            if count:
-                yield self._log.own(replace(batch, records=batch.records.slice(0, count)))
+            own = self._log.own(replace(batch, records=batch.records.slice(0, count)))
+            if own.records.num_rows:
+                yield own
             if key in self._ahead:
                 return
 

@@ -236,7 +236,8 @@ class Watching:
             polled, over = poll if behind else own.poll(standing, ROWS_AT_ONCE_MAX, cut_at_ms)
             passed += over
             for stream, one in polled.items():
-                found[stream] = Polled((*found[stream].batches, *one.batches), found[stream].position.merged(one.position))
+                kept = (batch for batch in map(log.own, one.batches) if batch.records.num_rows)
+                found[stream] = Polled((*found[stream].batches, *kept), found[stream].position.merged(one.position))
         return found, passed
 
     def _told_of(self, passed: Sequence[PassedOver]) -> list[Append]:

@@ -32,7 +32,7 @@ _NAMES = "`landfall stream ls` shows the names"
 def opened(folder: Path, *, whole: bool = False, judged: bool = False) -> Iterator[AnyReader]:
     """The log in `folder` or `folder/log`, for reading until the block ends; where its index lacks what files have, by one made for that.
 
-    With `judged`, records that are not their origin's to say are passed over, as by the node itself; else all that is kept is shown.
+    With `judged`, records that their writer may not write are left out, as the node itself does; else all that is kept is shown.
     What does not verify is told on standard error and passed over, and the command ends with DAMAGED; with `whole` it raises Corrupt.
     Raises Misuse when there is no log.
     """

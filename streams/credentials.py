@@ -104,12 +104,12 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"its version is {self.version}, and this program reads version {VERSION}")
         if len({one.principal for one in self.credentials}) < len(self.credentials):
             raise ValueError("a principal is in it twice")
-        if twice := with_one_token(self.credentials):
+        if twice := sharing_a_token(self.credentials):
             raise ValueError(f"{' and '.join(twice)} have one token; each needs its own")
 
 
-def with_one_token(entries: Iterable[Credential]) -> tuple[str, ...]:
-    """The principals that share a token with another, so that nobody could say which of them shows it; empty where none do."""
+def sharing_a_token(entries: Iterable[Credential]) -> tuple[str, ...]:
+    """The principals that have the same token as another; empty where none do. Nobody could say which of them shows it."""
     of_token: dict[str, list[str]] = {}
     for one in entries:
         if one.token_sha256:
@@ -184,7 +184,7 @@ class CredentialFile:
         principals would have one token."""
         with self._changing() as entries:
             entries.update((one.principal, one.follows(entries.get(one.principal))) for one in credentials)
-            if twice := with_one_token(entries.values()):
+            if twice := sharing_a_token(entries.values()):
                 raise Misuse(f"{' and '.join(twice)} would have one token", hint="give each its own: `landfall credential add` makes one")
 
     def merge(self, credentials: Iterable[Credential]) -> list[str]:
@@ -195,7 +195,7 @@ class CredentialFile:
             for one in credentials:
                 if (own := entries.get(one.principal)) is not None and not one.is_newer_than(own):
                     continue
-                if twice := with_one_token((*(other for name, other in entries.items() if name != one.principal), one)):
+                if twice := sharing_a_token((*(other for name, other in entries.items() if name != one.principal), one)):
                     logger.warning("a credential of another node is not taken: %s would have one token", " and ".join(twice))
                     continue
                 entries[one.principal] = one

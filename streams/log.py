@@ -202,7 +202,7 @@ class LogReader(Protocol):
         ...
 
     def own(self, batch: Batch) -> Batch:
-        """The rows of a batch of `run` or `read` that are their origin's to say: whoever acts on records or shows them takes these alone.
+        """The rows of a batch of `run` or `read` that their writer may write: whoever acts on records or shows them takes these alone.
         `history`, `topic_rows` and `latest` give no others."""
         ...
 
@@ -371,7 +371,7 @@ class NotProven(NotAllowed):
 
 
 class UnknownWriter(NotProven):
-    """A block of a stream whose records are held against who wrote them, by a node that is not known here."""
+    """A block by a node that is unknown here, in a stream where it matters who writes."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, forged=True)

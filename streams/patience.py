@@ -69,7 +69,8 @@ class Polled:
     """What there was to read, and the Position to commit once it is dealt with. Rows that will never come are passed over.
 
     `late`: batches of offsets that were skipped earlier. `skipped`: all that is skipped and has not come, once this is committed.
-    `passed`: what lay below the floor of this copy and is never read.
+    `passed`: what lay below the floor of this copy and is never read. `foreign`: how many rows were read that their writer may not write
+    (`LogReader.own`), and are left out.
     """
 
     batches: tuple[Batch, ...]
@@ -77,11 +78,12 @@ class Polled:
     late: tuple[Batch, ...] = ()
     skipped: Skipped = field(default_factory=dict)
     passed: Skipped = field(default_factory=dict)
+    foreign: int = 0
 
     @property
     def rows(self) -> int:
-        """How many rows the batches have, late ones included."""
-        return sum(batch.records.num_rows for batch in (*self.late, *self.batches))
+        """How many rows were read, late and foreign ones included: as many as were asked for, where there may be more."""
+        return _rows((*self.late, *self.batches)) + self.foreign
 
     @property
     def standing(self) -> Standing:
@@ -134,8 +136,7 @@ class PatientReader:
         Raises Trimmed when the Position is below this copy's floor.
         """
         if self._patience is None and not standing.skipped:
-            batches, position = self._following(standing.position, rows_max)
-            return Polled(self._own(batches), position)
+            return self._without_foreign(Polled(*self._following(standing.position, rows_max)))
         late, skipped = self._late(standing.skipped, rows_max)
         room = rows_max - _rows(late)
         batches, position = self._following(standing.position, room) if room else ((), standing.position)
@@ -146,12 +147,14 @@ class PatientReader:
             if further == position:
                 break
             batches, position = (*batches, *beyond), further
-        return Polled(self._own(batches), position, self._own(late), skipped)
+        return self._without_foreign(Polled(batches, position, tuple(late), skipped))
 
-    def _own(self, batches: Iterable[Batch]) -> tuple[Batch, ...]:
-        """Of what was read, which the position counts whole, the rows that are their origin's to say."""
-        own = (self._log.own(batch) for batch in batches)
-        return tuple(batch for batch in own if batch.records.num_rows)
+    def _without_foreign(self, polled: Polled) -> Polled:
+        """The same Position, but only with the rows that their writers may write."""
+        batches, late = (
+            tuple(own for batch in some if (own := self._log.own(batch)).records.num_rows) for some in (polled.batches, polled.late)
+        )
+        return replace(polled, batches=batches, late=late, foreign=polled.rows - _rows((*batches, *late)))
 
     def _following(self, position: Position, rows_max: int) -> tuple[tuple[Batch, ...], Position]:
         """At most `rows_max` rows from `position` up to the copy's Position, and where that leads."""

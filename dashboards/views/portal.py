@@ -26,20 +26,20 @@ def show() -> None:
 def _map_and_alerts() -> None:
     st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
     with session.telling_trouble():
-        told = session.ask("/map")
-        now = told["clock"]["now_at_ms"]
+        fleet = session.ask("/map")
+        now = fleet["clock"]["now_at_ms"]
         wide, side = st.columns([2.1, 1], gap="medium")
         with wide:
-            camera = st.session_state.get(_CAMERA) or layers.camera_over(told["bounds"], MAP_WIDTH_PX, MAP_HEIGHT_PX)
+            camera = st.session_state.get(_CAMERA) or layers.camera_over(fleet["bounds"], MAP_WIDTH_PX, MAP_HEIGHT_PX)
             st.session_state[_CAMERA] = camera
-            drawn = layers.fleet_layers(told, now, st.session_state[_BEAT])
+            drawn = layers.fleet_layers(fleet, now, st.session_state[_BEAT])
             st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key="portal-map", alt="Map of your containers")
-            st.html(markup.paragraph(f"Your boxes and the ships and quays they are on, {parts.as_of(told)}.", muted=True))
+            st.html(markup.paragraph(f"Your boxes and the ships and quays they are on, {parts.as_of(fleet)}.", muted=True))
         with side:
             alerts = session.ask("/alerts")
             parts.heading("Alerts", "about your boxes, the last raised first; open a box for the evidence")
             with st.container(height=MAP_HEIGHT_PX - 40, border=False):
-                rows = tables.alert_rows(alerts["items"], session.latest_now_ms(told, alerts))
+                rows = tables.alert_rows(alerts["items"], session.latest_now_ms(fleet, alerts))
                 st.html(markup.table(tables.ALERTS, rows, "No alert has been raised."))
 
 

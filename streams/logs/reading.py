@@ -59,7 +59,7 @@ class IndexedReader(IndexView, ABC):
         """As IndexView."""
         super().__init__(folder, index, passed_over)
         self.entitled = Entitled()
-        """Who says which records are not their origin's to say. Set once, by who knows it; until then all are."""
+        """Decides who may write which records. Whoever opens the log sets it once; until then all records count."""
         self._codec, self._open = codec, OpenBlocks(codec)
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
@@ -162,7 +162,7 @@ class IndexedReader(IndexView, ABC):
         return found
 
     def own(self, batch: Batch) -> Batch:
-        """The rows that are their origin's to say, see `entitled`."""
+        """The rows that their writer may write, by `entitled`."""
         return self.entitled.own(batch)
 
     def _own_of_topic(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:

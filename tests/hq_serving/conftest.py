@@ -34,7 +34,7 @@ from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
 from tests.hq_serving.postgres import running_postgres
 
 PASSWORD = "quack quack quack"
-STARTED_S_MAX = 60
+STARTED_S_MAX = 150
 ACCOUNTS = (
     Account("mira", "operations", "Mira"),
     Account("cleo", "clerk", "Cleo"),

@@ -45,7 +45,7 @@ def words_of_the_runner(folder: Path, last_call: int | None) -> str:
                 java.shutdown(socket.SHUT_RD)  # nobody hears it any more
                 if last_call is not None:
                     file.write(struct.pack("!i", last_call))
-            return runner.communicate(timeout=60)[1].decode()
+            return runner.communicate()[1].decode()
         finally:
             runner.kill()
             runner.wait()

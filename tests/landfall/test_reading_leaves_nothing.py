@@ -70,7 +70,7 @@ def test_all_commands_at_a_stopped_node(caller: Sequence[str]) -> None:
         before = standing(home)
         script = "import sys; from tests.landfall.test_reading_leaves_nothing import read_all; read_all(sys.argv[1])"
         command = [*caller, sys.executable, "-B", "-c", script, str(home)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         assert standing(home) == before
         log = open_log(home)

@@ -38,7 +38,7 @@ async def test_a_ship_on_files_and_a_port_on_kafka(kafka: Kafka, tmp_path: Path)
     await tokyo.start()
     await ship.append([readings(0, 5_000)])
     ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
-    await ship.append([readings(5_000, 1_000), Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": "1"})]))])
+    await ship.append([readings(5_000, 1_000), Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": "9321483-1"})]))])
     await tokyo.append([Append("events", to_batch([Record("MSKU1234565", body={"event": "DISC"})]))])
     for stream in ("containers", "alerts"):
         await until(lambda stream=stream: tokyo.log.position(stream).reaches(ship.log.position(stream)))  # type: ignore[misc]

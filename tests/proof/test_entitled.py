@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from streams.block import Block
+from streams.errors import Corrupt
 from streams.policy import Peer
 from streams.proof.entitled import PEERS, Entitled, KnownPeers, keep_peers
 from streams.records import Batch, Record, to_batch
@@ -96,6 +97,9 @@ def test_processes_beside_a_node_know_whom_it_knows_and_ever_knew(tmp_path: Path
     assert known.peer("tokyo") == tokyo
     keep_peers(tmp_path, {"sydney": Peer("sydney", "port", "AUSYD")})
     assert (known.peer("tokyo"), known.peer("sydney")) == (tokyo, Peer("sydney", "port", "AUSYD"))
-    (tmp_path / PEERS).write_text("no json")
+    for damaged in ("no json", "[]", '{"tokyo": {"node": "tokyo", "role": "pirate"}}'):
+        (tmp_path / PEERS).write_text(damaged)
+        with pytest.raises(Corrupt, match="start its node again"):
+            known.peer("tokyo")
     keep_peers(tmp_path, {"tokyo": tokyo})
     assert (known.peer("tokyo"), known.peer("sydney")) == (tokyo, None)

@@ -17,7 +17,9 @@ from streams.log import Append
 from streams.logs.files import FileLog, FileLogOptions
 from streams.logs.index import INDEX_NAME, IndexReader
 from streams.logs.segments import file_path
-from streams.patience import Patience, Polled
+from streams.patience import Patience, PatientReader, Polled, Standing
+from streams.policy import Peer
+from streams.proof.entitled import Entitled
 from streams.ranges import RangeSet
 from streams.words import Origin, Position
 from tests.streams.damagekit import flip_bit
@@ -45,6 +47,24 @@ def offsets(polled: Polled) -> list[int]:
 def told(log: FileLog) -> list[str]:
     bodies = [json.loads(b) for batch in log.read("exceptions", Position()) for b in batch.records.column("body").to_pylist()]
     return [body["reason"] for body in bodies]
+
+
+def test_rows_that_their_writer_may_not_write_are_left_out_and_count_as_read(tmp_path: Path) -> None:
+    """More of them in a row than are asked for at once hold nobody up, and nobody takes himself for caught up behind them."""
+    log = open_log(tmp_path / "ship")
+    append_rows(log, rows(40, topics=40))
+    topics = [topic for batch in log.read("containers", Position()) for topic in batch.records.column("topic").to_pylist()]
+    foreign = set(topics[5:30])
+    log.entitled = Entitled(
+        {"ship-a": Peer("ship-a", "ship", "9321483")}.get, {"containers": lambda topic, *_: "no" if topic in foreign else None}
+    )
+    reader, standing, seen, steps = PatientReader(log, "containers"), Standing(), list[int](), list[int]()
+    while reader.moves(standing):
+        polled = reader.poll(standing, 8)
+        seen, steps, standing = seen + offsets(polled), [*steps, polled.rows], polled.standing
+    assert seen == [*range(5), *range(30, 40)]
+    assert steps == [8] * 5
+    log.close()
 
 
 def test_it_waits_as_long_as_the_patience_then_skips_says_so_and_delivers_late(tmp_path: Path) -> None:
