@@ -143,10 +143,7 @@ class LogReader(Protocol):
         ...
 
     def whole_blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[HeldBlock]:
-        """As `blocks`, but none is cut, read when it is asked for: of each, which of its offsets to take.
-
-        Called by who decodes them, for whom cutting, which decodes and encodes, would be in vain.
-        """
+        """As `blocks`, but none is cut, read when it is asked for: of each, which of its offsets to take. Called by who decodes them."""
         ...
 
     def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
@@ -198,6 +195,12 @@ class LogReader(Protocol):
         `nodes`: at origins of these nodes alone; whoever has no use for others' saves looking through all that they have.
         Called for states, settings and consumers' Positions, where the newest counts. The last by offset, not by time; beyond a hole too.
         Blocks of an unknown codec version are passed over: where `spans` tells of one behind the row, that may not be the last held.
+        """
+        ...
+
+    def admissions(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Runs of held offsets of `first .. end - 1` that this copy took in from elsewhere, ascending: first offset, end, and when that was
+        (UTC ms, the end of the minute). None for its own records. Called by who must not believe the time a record says of itself.
         """
         ...
 
@@ -286,10 +289,7 @@ class Log(LogReader, Protocol):
         ...
 
     def declare_all_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> None:
-        """As `declare_gone`, of all `ranges` in one commit, or of none of them. Called with what a peer says at once.
-
-        No ranges, and such as are gone already, change nothing. Raises as `declare_gone`; a RangeSet has no range that begins below 0.
-        """
+        """As `declare_gone`, of all `ranges` in one commit, or of none of them. No ranges, and such as are gone, change nothing."""
         ...
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:

@@ -44,8 +44,9 @@ STAMPED = pa.schema(
 """Columns the origin's log adds, for good: offset, received time (never back at one (stream, origin)), order time; the times in UTC ms."""
 
 RESERVED = frozenset([*GIVEN.names, *SOURCE.names, *STAMPED.names])
-PLACES = frozenset(["stream", "origin", "coordinates"])
-"""Names under which the log says beside a record where it stands: no column of a record has one."""
+ADMITTED_AT = "admitted_at_ms"
+PLACES = frozenset(["stream", "origin", "coordinates", ADMITTED_AT])
+"""Names under which a log says beside a record where it stands, and when it came there: no column of a record has one."""
 SIGNAL_CHARS_MAX = 100
 SIGNAL_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
 LATE_MS_MAX = 180 * 86_400_000

@@ -38,7 +38,7 @@ multiprocessing.set_forkserver_preload(list(LOADED))
 
 LAST = "test_all_holds_until_it_is_stopped"
 """What ends only when it is stopped, or finds something (`make torture`)."""
-ON_KAFKA = ("kafka", "fanout/", "streams/test_log_contract", "streams/test_consumers")
+ON_KAFKA = ("streams/test_admissions", "kafka", "fanout/", "streams/test_log_contract", "streams/test_consumers")
 """Parts of the names of files whose tests share the one Kafka."""
 HEAVY = (
     "tests/e2e/",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from streams.block import Block
 from streams.ledger import OriginLedger
-from streams.logs.frames import Checkpoint, FrameHeader, Gone, LineAt, LineState, Opening, Produced
+from streams.logs.frames import Admitted, Checkpoint, FrameHeader, Gone, LineAt, LineState, Opening, Produced
 from streams.ranges import RangeSet
 from streams.words import Origin, Position
 
@@ -50,7 +50,8 @@ class Location:
 class Piece:
     """Offsets `first .. end - 1` of a line, held in the block at `location`.
 
-    Order times (UTC ms) bound the block's; `topics` is the filter of its topics, None when the block can not be read here.
+    Order times (UTC ms) bound the block's; `topics` is the filter of its topics, None when the block can not be read here; `admitted`
+    says when its runs were taken in, of all of the block.
     """
 
     first: int
@@ -59,6 +60,7 @@ class Piece:
     order_first_ms: int
     order_last_ms: int
     topics: bytes | None
+    admitted: Admitted = ()
 
     def clipped(self, first: int, end: int) -> Piece:
         """What of the piece lies in `first .. end - 1`."""
@@ -71,7 +73,7 @@ class Piece:
 class PlacedBlock:
     """A block of a frame with its place on disk, its topics' filter, and the received time when it was appended here (else 0).
 
-    `left_out`: offsets of it that are not taken.
+    `left_out`: offsets of it that are not taken. `admitted`: when what came from elsewhere was taken in.
     """
 
     block: Block
@@ -79,6 +81,7 @@ class PlacedBlock:
     topics: bytes | None
     received_at_ms: int
     left_out: RangeSet | None = None
+    admitted: Admitted = ()
 
 
 @dataclass(slots=True)
@@ -221,7 +224,7 @@ class _Draft:
         ledger = self.ledger(key)
         taken = ledger.takes(RangeSet([(block.first, block.end)]), self._own(key))
         for first, end in taken.without(placed.left_out) if placed.left_out else taken:
-            piece = Piece(first, end, placed.location, block.order_first_ms, block.order_last_ms, placed.topics)
+            piece = Piece(first, end, placed.location, block.order_first_ms, block.order_last_ms, placed.topics, placed.admitted)
             self._change.added.append((key, piece))
             ledger.held.add(first, end)
             for reason, ranges in list(ledger.gone.items()):

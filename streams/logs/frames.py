@@ -22,20 +22,25 @@ from streams.logs.prefix import PREFIX, Prefix, mended_head
 FRAME_BYTES_MAX = 1 << 28
 _SEARCHED_BYTES = 1 << 20
 
+Admitted = tuple[tuple[int, int], ...]
+"""Runs of a block's offsets, ascending: the first offset of each, and the minute (since 1970, UTC) in which the run was taken in here, 0
+where that is not known. A run goes on to the next. None at all: the block was appended here."""
+
 
 class StoredBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One block of the frame: its length, for what was appended here the received time (UTC ms; 0 for what came from elsewhere), and the
-    checksum that it ends in.
+    """One block of the frame: its length, for what was appended here the received time (UTC ms; 0 for what came from elsewhere), the
+    checksum that it ends in, and when what came from elsewhere was taken in (see `streams.logs.admission`).
     """
 
     length: int
     received_at_ms: int
     checksum: int
+    admitted: Admitted = ()
 
     @classmethod
-    def of(cls, data: bytes, received_at_ms: int = 0) -> StoredBlock:
+    def of(cls, data: bytes, received_at_ms: int = 0, admitted: Admitted = ()) -> StoredBlock:
         """What a frame's header says of the block that is written as `data`."""
-        return cls(len(data), received_at_ms, checksum_of(data))
+        return cls(len(data), received_at_ms, checksum_of(data), admitted)
 
 
 class Produced(msgspec.Struct, array_like=True, frozen=True, gc=False):

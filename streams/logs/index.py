@@ -19,14 +19,14 @@ import xxhash
 from streams.cores import give_way
 from streams.errors import LandfallError, Unreadable
 from streams.logs.book import Book, LineKey, Location, Piece, line_of
-from streams.logs.frames import LineState, Opening, Produced
+from streams.logs.frames import Admitted, LineState, Opening, Produced
 from streams.logs.segments import unreadable
 from streams.ranges import RangeSet
 from streams.sqlitefiles import ReadingConnection, connect_to_read
 from streams.words import Origin
 
 INDEX_NAME = "index.sqlite"
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """Another one whenever the tables, or the filters of topics in them, are made otherwise, or another codec is read: with older filters, or
 none for blocks that could not be read, rows would not be found.
 """
@@ -43,7 +43,7 @@ _REFUSALS = (
     sqlite3.SQLITE_NOMEM,
 )
 REBUILT = "the node builds its index anew when it meets the damage itself, or starts again"
-PIECE_COLUMNS = "first, end, segment, at, length, order_first_ms, order_last_ms, topics, sum"
+PIECE_COLUMNS = "first, end, segment, at, length, order_first_ms, order_last_ms, topics, admitted, sum"
 
 MARK = "SELECT commits, segment, end, others, sum FROM mark"
 """`others`: the checksums of all rows but the pieces' together (xor), so that none of them is of another time."""
@@ -348,5 +348,6 @@ def _verified(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def piece_of(line: int, row: tuple[Any, ...]) -> Piece:
     """The piece in a row of PIECE_COLUMNS. Raises IndexDamaged when its checksum does not match."""
-    _, first, end, segment, at, length, order_first_ms, order_last_ms, topics = _verified((line, *row))
-    return Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, topics)
+    _, first, end, segment, at, length, order_first_ms, order_last_ms, topics, admitted = _verified((line, *row))
+    runs = () if admitted is None else msgspec.msgpack.decode(admitted, type=Admitted)
+    return Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, topics, runs)

@@ -37,7 +37,7 @@ SCHEMA = """
 CREATE TABLE mark (one INTEGER PRIMARY KEY CHECK (one = 1), commits INTEGER, segment INTEGER, end INTEGER, others INTEGER, sum INTEGER);
 CREATE TABLE lines (id INTEGER PRIMARY KEY, stream TEXT, origin TEXT, state BLOB, sum INTEGER, UNIQUE (stream, origin));
 CREATE TABLE pieces (line INTEGER, first INTEGER, end INTEGER, segment INTEGER, at INTEGER, length INTEGER,
-    order_first_ms INTEGER, order_last_ms INTEGER, topics BLOB, sum INTEGER);
+    order_first_ms INTEGER, order_last_ms INTEGER, topics BLOB, admitted BLOB, sum INTEGER);
 CREATE UNIQUE INDEX pieces_by_offset ON pieces (line, first, end);
 CREATE TABLE producers (stream TEXT, producer TEXT, sequence INTEGER, first INTEGER, count INTEGER, generation INTEGER,
     sum INTEGER,
@@ -253,8 +253,9 @@ class IndexWriter(IndexReader):
             piece.order_first_ms,
             piece.order_last_ms,
             piece.topics,
+            msgspec.msgpack.encode(piece.admitted) if piece.admitted else None,
         )
-        self._connection.execute("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", summed(fixed))
+        self._connection.execute("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", summed(fixed))
 
     def _drop(self, line: int, first: int, end: int) -> None:
         touched = "line = ? AND first < ? AND end > ?"
@@ -262,7 +263,7 @@ class IndexWriter(IndexReader):
         self._connection.execute(f"DELETE FROM pieces WHERE {touched}", (line, end, first))
         for piece in pieces:
             for low, high in RangeSet([(piece.first, piece.end)]).without([(first, end)]):
-                self._add(line, Piece(low, high, piece.location, piece.order_first_ms, piece.order_last_ms, piece.topics))
+                self._add(line, piece.clipped(low, high))
 
 
 def bring_down(index: Path, disk: Disk) -> None:

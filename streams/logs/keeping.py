@@ -12,6 +12,7 @@ from streams.clock import Clock
 from streams.errors import Corrupt, Misuse
 from streams.ledger import GONE_REASONS, GoneReason
 from streams.log import Append, Appended, PeerKnowsMore, Witness
+from streams.logs.admission import taken_in
 from streams.logs.book import Book, Line, LineKey, Lines, Piece, Positions
 from streams.logs.damage import WANTED_AGAIN, Damage
 from streams.logs.disowned import Disowned
@@ -317,7 +318,8 @@ class KeptLog(IndexedReader):
 
     def _to_store(self, block: Block) -> list[NewBlock]:
         """What is written of a block from elsewhere."""
-        return [NewBlock(block, topics_told(self._codec, block, self._codec.check(block)) if self._codec.knows(block.codec) else None)]
+        topics = topics_told(self._codec, block, self._codec.check(block)) if self._codec.knows(block.codec) else None
+        return [NewBlock(block, topics, admitted=taken_in(block.first, self._clock.now_ms()))]
 
     def _check_node(self, where: object) -> None:
         openings = self._keeper.book.openings

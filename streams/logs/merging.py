@@ -12,7 +12,7 @@ from streams.cores import give_way
 from streams.crash import commit_point
 from streams.logs.book import Location, Piece
 from streams.logs.disk import Disk
-from streams.logs.frames import FrameHeader, StoredBlock, frame_bytes
+from streams.logs.frames import Admitted, FrameHeader, StoredBlock, frame_bytes
 from streams.logs.levels import Level, passed
 from streams.logs.segments import SegmentWriter, merged_numbers
 
@@ -24,10 +24,11 @@ PART_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A block to be written anew, and the filter of its topics."""
+    """A block to be written anew, the filter of its topics, and when its runs were taken in."""
 
     block: Block
     topics: bytes | None
+    admitted: Admitted
 
 
 class MergedFiles:
@@ -65,7 +66,7 @@ class MergedFiles:
 
     def _write(self, writer: SegmentWriter, blocks: Sequence[Rewritten]) -> list[Piece]:
         encoded = [one.block.to_bytes() for one in blocks]
-        header = FrameHeader(blocks=tuple(StoredBlock.of(data) for data in encoded))
+        header = FrameHeader(blocks=tuple(StoredBlock.of(data, admitted=one.admitted) for data, one in zip(encoded, blocks, strict=True)))
         frame, blocks_at = frame_bytes(header, encoded, writer.secret)
         at = 0
         for part in range(0, len(frame), PART_BYTES):
@@ -76,7 +77,7 @@ class MergedFiles:
         writer.keep(len(frame))
         spans = header.spans(at + blocks_at)
         return [
-            Piece(one.block.first, one.block.end, Location(writer.number, first, end - first), *_order(one.block), one.topics)
+            Piece(one.block.first, one.block.end, Location(writer.number, first, end - first), *_order(one.block), one.topics, one.admitted)
             for one, (first, end) in zip(blocks, spans, strict=True)
         ]
 

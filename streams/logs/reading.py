@@ -21,6 +21,7 @@ from streams.block import Block, BlockHead, Codec, ReadBytes, TopicRows
 from streams.derived import kept_of
 from streams.errors import Corrupt, LandfallError, RetryLater, Trimmed
 from streams.log import READ_RECORDS_MAX, HeldBlock, History, Span
+from streams.logs.admission import admitted_at_ms
 from streams.logs.book import LineKey, Location, Piece
 from streams.logs.index import REBUILT, IndexDamaged
 from streams.logs.openblocks import OpenBlocks
@@ -160,6 +161,11 @@ class IndexedReader(IndexView, ABC):
             elif all_own := list(self._own_of_topic((stream, origin), topic, INT64_MIN, INT64_MAX)):
                 found.append(replace(all_own[-1], records=all_own[-1].records.slice(all_own[-1].records.num_rows - 1)))
         return found
+
+    def admissions(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """First offset, end and time (UTC ms) of each run that was taken in from elsewhere. Raises as the other looks at the index."""
+        clipped = (piece.clipped(first, end) for piece in self._pieces((stream, origin), first, end))
+        yield from admitted_at_ms(clipped)
 
     def own(self, batch: Batch) -> Batch:
         """The rows that their writer may write, by `entitled`."""

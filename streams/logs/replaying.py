@@ -13,7 +13,7 @@ from streams.logs.book import Book, Change, LineKey, Location, PlacedBlock
 from streams.logs.damage import Damage, Lost
 from streams.logs.disowned import Disowned
 from streams.logs.filehead import HEAD_BYTES
-from streams.logs.frames import Checkpoint, FoundFrame, FrameHeader, Hole, Opening, find_frames
+from streams.logs.frames import Checkpoint, FoundFrame, FrameHeader, Hole, Opening, StoredBlock, find_frames
 from streams.logs.index import UNREADABLE, IndexDamaged
 from streams.logs.indexing import IndexWriter
 from streams.logs.segments import file_path, mapped, merged_numbers, secret_of, segment_numbers
@@ -64,15 +64,15 @@ class Placing:
     def blocks(self, frame: FoundFrame, data: memoryview, number: int) -> Iterator[PlacedBlock | Damage]:
         """The blocks of a frame of file `number`, each by itself: one that does not verify costs no other."""
         for stored, at, end, block in frame.blocks(data):
-            yield self._placed(block, Location(number, at, end - at), stored.received_at_ms, bytes(data[at:end][:HEAD_BYTES_MAX]))
+            yield self._placed(block, Location(number, at, end - at), stored, bytes(data[at:end][:HEAD_BYTES_MAX]))
 
-    def _placed(self, block: Block | Corrupt, place: Location, received_at_ms: int, begun: bytes) -> PlacedBlock | Damage:
+    def _placed(self, block: Block | Corrupt, place: Location, stored: StoredBlock, begun: bytes) -> PlacedBlock | Damage:
         """The block, or that it is damaged; `begun` are its first bytes, which may tell of what."""
         try:
             if isinstance(block, Corrupt):
                 raise block
             topics = topics_told(self.codec, block, self.codec.topics(block)) if self.codec.knows(block.codec) else None
-            return PlacedBlock(block, place, topics, received_at_ms, self.disowned.among(block))
+            return PlacedBlock(block, place, topics, stored.received_at_ms, self.disowned.among(block), stored.admitted)
         except Corrupt as problem:
             return Damage(place.segment, place.at, place.length, str(problem), _said(begun))
 

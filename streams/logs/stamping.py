@@ -16,7 +16,7 @@ from streams.columns import Columns
 from streams.errors import Misuse
 from streams.log import Append, Appended, Witness
 from streams.logs.book import Line
-from streams.logs.frames import Produced
+from streams.logs.frames import Admitted, Produced
 from streams.logs.tables import agree
 from streams.logs.topics import topics_told
 from streams.records import DEVICE_AT, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, TOPIC, check_given, concat, signal_names
@@ -34,11 +34,14 @@ _ENCODERS = ThreadPoolExecutor(2, thread_name_prefix="encode")
 
 @dataclass(frozen=True, slots=True)
 class NewBlock:
-    """A block to be written, its topics' filter (None: unreadable here), and its rows' received time (UTC ms; 0: not stamped here)."""
+    """A block to be written, its topics' filter (None: unreadable here), its rows' received time (UTC ms; 0: not stamped here), and when
+    what came from elsewhere was taken in.
+    """
 
     block: Block
     topics: bytes | None
     received_at_ms: int = 0
+    admitted: Admitted = ()
 
 
 @dataclass(slots=True)

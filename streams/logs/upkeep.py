@@ -17,6 +17,7 @@ from streams.columns import Columns
 from streams.cores import give_way, one_core
 from streams.crash import commit_point
 from streams.errors import Corrupt
+from streams.logs.admission import together, within
 from streams.logs.book import LineKey, Piece
 from streams.logs.damage import Damage
 from streams.logs.disk import Disk
@@ -218,8 +219,9 @@ class FileUpkeep:
         blocks.reverse()
         rows = (_columns(self._parts.codec, blocks.pop(), piece) for piece in group)  # of what is read the block is let go
         rows_max = max(level.rows for level in self._levels)
+        admitted = together(group)
         merged = [
-            Rewritten(block, topics)
+            Rewritten(block, topics, within(admitted, block.first, block.end))
             for records in joined(rows, rows_max)
             for block, topics in encoded(self._parts.codec, *key, records, rows_max)
         ]
@@ -245,9 +247,13 @@ class FileUpkeep:
         return found if [(piece.first, piece.end, piece.location) for piece in found] == places else []
 
     def _move(self, key: LineKey, pieces: Sequence[Piece]) -> None:
-        blocks = {piece.location: (block, piece.topics) for piece in pieces if (block := self._block(key, piece)) is not None}
+        blocks = {
+            piece.location: Rewritten(block, piece.topics, piece.admitted)
+            for piece in pieces
+            if (block := self._block(key, piece)) is not None
+        }
         if blocks:
-            self._swap(key, pieces, self._merged.write([Rewritten(block, topics) for block, topics in blocks.values()]))
+            self._swap(key, pieces, self._merged.write(list(blocks.values())))
 
     def _swap(self, key: LineKey, old: Sequence[Piece], new: Sequence[Piece]) -> None:
         with self._parts.lock:

@@ -53,7 +53,7 @@ class LogWriter:
         if self._segments.end >= self._limits.segment_bytes:
             self.roll()
         encoded = [new.block.to_bytes() for new in blocks]
-        stored = tuple(StoredBlock.of(data, new.received_at_ms) for data, new in zip(encoded, blocks, strict=True))
+        stored = tuple(StoredBlock.of(data, new.received_at_ms, new.admitted) for data, new in zip(encoded, blocks, strict=True))
         header = msgspec.structs.replace(header, commit=self.book.commit + 1, blocks=stored)
         frame, blocks_at = frame_bytes(header, encoded, self._segments.secret)
         if len(frame) > FRAME_BYTES_MAX:
@@ -66,7 +66,9 @@ class LogWriter:
         commit_point("log.synced")
         spans = header.spans(at + len(opening) + blocks_at)
         placed = [
-            PlacedBlock(new.block, Location(self._segments.number, first, end - first), new.topics, new.received_at_ms)
+            PlacedBlock(
+                new.block, Location(self._segments.number, first, end - first), new.topics, new.received_at_ms, admitted=new.admitted
+            )
             for new, (first, end) in zip(blocks, spans, strict=True)
         ]
         change = self.book.change(header, placed, self._segments.number, at + length)

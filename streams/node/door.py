@@ -277,7 +277,7 @@ class Door:
         position = _position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
         limit, log = min(_number(request, "limit", ROWS), ROWS_MAX), self._node.log
-        return _told(await asyncio.to_thread(lambda: _text(batch_lines(map(log.own, log.read(stream, position, topics)), limit))))
+        return _told(await asyncio.to_thread(lambda: _text(batch_lines(log, map(log.own, log.read(stream, position, topics)), limit))))
 
     def _to_be_here(self, stream: str) -> str:
         """`stream` itself. Raises RetryLater where nothing of it is here nor, as it is managed now, ever will be: others may have it."""
@@ -293,19 +293,19 @@ class Door:
         stream = self._to_be_here(check_stream(request.match_info["stream"]))
         ask = Ask(stream, standing, min(wanted.limit, ROWS_MAX))
         polled = await self._following.follow(self._node.log, ask, min(wanted.wait_ms, WAIT_MS_MAX))
-        rows = await asyncio.to_thread(lambda: _text(batch_lines((*polled.late, *polled.batches), ROWS_MAX)))
+        rows = await asyncio.to_thread(lambda: _text(batch_lines(self._node.log, (*polled.late, *polled.batches), ROWS_MAX)))
         return _told(f"{rows}{json.dumps(polled.standing.to_json())}\n")
 
     async def _latest(self, request: web.Request) -> web.Response:
-        stream, topic = check_stream(request.match_info["stream"]), check_topic(request.query.get("topic", ""))
-        return _told(await asyncio.to_thread(lambda: _text(batch_lines(self._node.log.latest(stream, topic), ROWS_MAX))))
+        log, stream, topic = self._node.log, check_stream(request.match_info["stream"]), check_topic(request.query.get("topic", ""))
+        return _told(await asyncio.to_thread(lambda: _text(batch_lines(log, log.latest(stream, topic), ROWS_MAX))))
 
     async def _history(self, request: web.Request) -> web.Response:
         topic = check_topic(request.match_info["topic"])
         since, until = (_number(request, name, None, INT64_MIN) for name in ("since_at_ms", "until_at_ms"))
         limit = min(_number(request, "limit", ROWS_MAX), ROWS_MAX)
-        streams = await self._readable(request)
-        return _told(await asyncio.to_thread(lambda: _text(table_lines(self._node.log.history(topic, since, until, streams).rows, limit))))
+        streams, log = await self._readable(request), self._node.log
+        return _told(await asyncio.to_thread(lambda: _text(table_lines(log, log.history(topic, since, until, streams).rows, limit))))
 
 
 async def _body(request: web.Request) -> bytearray:

@@ -4,39 +4,48 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from streams.records import BODY, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch, read_body
+from streams.log import LogReader
+from streams.records import ADMITTED_AT, BODY, OFFSET, PLACES, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch, read_body
+from streams.words import Origin
 
 _COORDINATES = ("stream", "origin", "offset")
-_PLAIN = ("topic", "device", "device_at_ms", "received_at_ms", "order_at_ms")
+_PLAIN = ("topic", "device", "device_at_ms", "received_at_ms", "order_at_ms", ADMITTED_AT)
 
 
-def batch_lines(batches: Iterable[Batch], limit: int) -> Iterator[str]:
-    """At most `limit` rows, a line each."""
+def batch_lines(log: LogReader, batches: Iterable[Batch], limit: int) -> Iterator[str]:
+    """At most `limit` rows of `log`, a line each."""
     for batch in batches:
         rows = batch.records.slice(0, limit).to_pylist()
         limit -= len(rows)
+        admitted = _admitted_at(log, batch.stream, batch.origin, [row[OFFSET] for row in rows])
         for row in rows:
-            yield row_line({**row, "stream": batch.stream, "origin": str(batch.origin)})
+            yield row_line({**row, "stream": batch.stream, "origin": str(batch.origin), ADMITTED_AT: admitted.get(row[OFFSET])})
         if limit <= 0:
             return
 
 
-def table_lines(rows: pa.Table, limit: int) -> Iterator[str]:
-    """At most `limit` rows of a history, a line each."""
-    for row in rows.slice(0, limit).to_pylist():
-        yield row_line(row)
+def table_lines(log: LogReader, rows: pa.Table, limit: int) -> Iterator[str]:
+    """At most `limit` rows of a history of `log`, a line each."""
+    found = rows.slice(0, limit).to_pylist()
+    offsets: dict[tuple[str, str], list[int]] = {}
+    for row in found:
+        offsets.setdefault((row["stream"], row["origin"]), []).append(row[OFFSET])
+    admitted = {key: _admitted_at(log, key[0], Origin.parse(key[1]), some) for key, some in offsets.items()}
+    for row in found:
+        yield row_line({**row, ADMITTED_AT: admitted[row["stream"], row["origin"]].get(row[OFFSET])})
 
 
 def row_line(row: Mapping[str, Any]) -> str:
-    """One row: coordinates, times, topic, device; `signals` and `body` as objects; `source` when it was made from another record. A body
+    """One row: coordinates, times, topic, device; `admitted_at_ms`, when the node took it in from elsewhere; `signals` and `body` as objects; `source` when it was made from another record. A body
     that does not read (`streams.records.read_body`) is null, and its text is in `body_text`; a number that JSON has no word for is null."""
     told = {name: row.get(name) for name in (*_COORDINATES, *_PLAIN)}
-    signals = ((name, value) for name, value in row.items() if name not in RESERVED and name not in _COORDINATES and value is not None)
+    signals = ((name, value) for name, value in row.items() if name not in RESERVED and name not in PLACES and value is not None)
     told["signals"] = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in signals}
     body = row.get(BODY)
     try:
@@ -46,3 +55,11 @@ def row_line(row: Mapping[str, Any]) -> str:
     if row.get(SOURCE_OFFSET) is not None:
         told["source"] = {"stream": row[SOURCE_STREAM], "origin": row[SOURCE_ORIGIN], "offset": row[SOURCE_OFFSET]}
     return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _admitted_at(log: LogReader, stream: str, origin: Origin, offsets: Sequence[int]) -> dict[int, int]:
+    """When the log took in those of the records at `offsets` that came from elsewhere (UTC ms)."""
+    runs = list(log.admissions(stream, origin, min(offsets), max(offsets) + 1)) if offsets else []
+    begins = [first for first, _, _ in runs]
+    at = ((offset, bisect_right(begins, offset) - 1) for offset in offsets)
+    return {offset: runs[run][2] for offset, run in at if run >= 0 and offset < runs[run][1]}

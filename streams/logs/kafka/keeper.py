@@ -205,7 +205,7 @@ class KafkaKeeper:
         others do not, and what is to be written next finds the damage before anything of it is committed.
         """
         placed = [
-            PlacedBlock(new.block, Location(NO_FILE, at, len(record.value)), new.topics, new.received_at_ms)
+            PlacedBlock(new.block, Location(NO_FILE, at, len(record.value)), new.topics, new.received_at_ms, admitted=new.admitted)
             for new, record, at in zip(blocks, records, offsets, strict=False)
         ]
         followed = {record.topic: at + 1 for record, at in zip(records, offsets, strict=True)}

@@ -1,8 +1,8 @@
 """What stands in a Kafka record: a block with its coordinates in headers, or one thing else that a commit says.
 
 A block's record has the headers `commit`, `stream`, `origin`, `first`, `count`, `order_first_ms`, `order_last_ms`, `codec` and
-`received_at_ms` as text, and `topics`, the filter of its topics; its value is the block as it is stored anywhere, which says the same
-of itself and is verified. Headers that say otherwise are no log's; what the block does not say is bounded by it. Every other record
+`received_at_ms` as text, `topics`, the filter of its topics, and `admitted`, the minute in which it was taken in from
+elsewhere; its value is the block as it is stored anywhere, which says the same of itself and is verified. Headers that say otherwise are no log's; what the block does not say is bounded by it. Every other record
 has a key by which Kafka compacts, the header `commit`, and a FrameHeader of that one thing as its value.
 """
 
@@ -14,6 +14,7 @@ import msgspec
 
 from streams.block import Block
 from streams.errors import Corrupt
+from streams.logs.admission import MINUTE_MS
 from streams.logs.book import Location, PlacedBlock
 from streams.logs.frames import FrameHeader, Opening
 from streams.logs.stamping import NewBlock
@@ -31,7 +32,8 @@ OPENED_AT_MS_MAX = 7_258_118_400_000
 """The year 2200: a generation that was opened later is no log's, for it is made from the time, and later ones must be larger."""
 AHEAD_MAX = 1 << 40
 """A generation is made larger than the one before by no more, where the clock is behind; the log's own by less."""
-RECEIVED, TOPICS = "received_at_ms", "topics"
+RECEIVED, TOPICS, ADMITTED = "received_at_ms", "topics", "admitted"
+ADMITTED_MAX = OPENED_AT_MS_MAX // MINUTE_MS
 HEADERS_BYTES_MAX = 1_024
 """What the headers of a block's record take, its topics apart."""
 
@@ -52,6 +54,8 @@ def block_headers(new: NewBlock, commit: int) -> Headers:
         "codec": block.codec,
         RECEIVED: new.received_at_ms,
     }
+    if new.admitted:
+        fields[ADMITTED] = new.admitted[0][1]
     told: Headers = [(name, str(value)) for name, value in fields.items()]
     return told if new.topics is None else [*told, (TOPICS, new.topics)]
 
@@ -60,11 +64,12 @@ def placed_block(headers: Mapping[str, bytes], value: bytes, location: Location)
     """Its commit, and the block that the record's value is. Raises Corrupt when that does not verify, or the headers can not be its own."""
     block = Block.from_bytes(value)
     try:
-        new, commit = NewBlock(block, headers.get(TOPICS), int(headers[RECEIVED])), int(headers[COMMIT])
+        admitted = ((block.first, int(headers[ADMITTED])),) if ADMITTED in headers else ()
+        new, commit = NewBlock(block, headers.get(TOPICS), int(headers[RECEIVED]), admitted), int(headers[COMMIT])
     except (KeyError, ValueError) as problem:
         raise Corrupt(f"the headers of a Kafka record tell of no commit: {problem}") from problem
     _check_headers(headers, new, commit)
-    return commit, PlacedBlock(block, location, new.topics, new.received_at_ms)
+    return commit, PlacedBlock(block, location, new.topics, new.received_at_ms, admitted=new.admitted)
 
 
 def control_records(header: FrameHeader) -> Iterator[tuple[str, bytes]]:
@@ -153,6 +158,8 @@ def _check_headers(headers: Mapping[str, bytes], new: NewBlock, commit: int) -> 
             raise Corrupt(f"a Kafka record's header {name} says {headers.get(name)!r}, and its block {value!r}")
     if new.received_at_ms > block.order_first_ms + LATE_MS_MAX:
         raise Corrupt(f"a Kafka record's header {RECEIVED} says {new.received_at_ms}, and its block begins at {block.order_first_ms}")
+    if new.admitted and not 0 <= new.admitted[0][1] <= ADMITTED_MAX:
+        raise Corrupt(f"a Kafka record's header {ADMITTED} says minute {new.admitted[0][1]}")
     if new.topics is not None and not 0 < len(new.topics) <= max(block.count, FILTER_BYTES_MIN):
         raise Corrupt(f"a Kafka record's header {TOPICS} has {len(new.topics)} bytes, and its block {block.count} records")
 
