@@ -247,11 +247,8 @@ class FileUpkeep:
         return found if [(piece.first, piece.end, piece.location) for piece in found] == places else []
 
     def _move(self, key: LineKey, pieces: Sequence[Piece]) -> None:
-        blocks = {
-            piece.location: Rewritten(block, piece.topics, piece.admitted)
-            for piece in pieces
-            if (block := self._block(key, piece)) is not None
-        }
+        read = ((piece, self._block(key, piece)) for piece in pieces)
+        blocks = {piece.location: Rewritten(block, piece.topics, piece.admitted) for piece, block in read if block is not None}
         if blocks:
             self._swap(key, pieces, self._merged.write(list(blocks.values())))
 

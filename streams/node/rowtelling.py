@@ -42,8 +42,9 @@ def table_lines(log: LogReader, rows: pa.Table, limit: int) -> Iterator[str]:
 
 
 def row_line(row: Mapping[str, Any]) -> str:
-    """One row: coordinates, times, topic, device; `admitted_at_ms`, when the node took it in from elsewhere; `signals` and `body` as objects; `source` when it was made from another record. A body
-    that does not read (`streams.records.read_body`) is null, and its text is in `body_text`; a number that JSON has no word for is null."""
+    """One row: coordinates, times, topic, device; `admitted_at_ms`, when the node took it in from elsewhere; `signals` and `body` as
+    objects; `source` when it was made from another record. A body that does not read (`streams.records.read_body`) is null, and its text
+    is in `body_text`; a number that JSON has no word for is null."""
     told = {name: row.get(name) for name in (*_COORDINATES, *_PLAIN)}
     signals = ((name, value) for name, value in row.items() if name not in RESERVED and name not in PLACES and value is not None)
     told["signals"] = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in signals}

@@ -1,9 +1,10 @@
 """What stands in a Kafka record: a block with its coordinates in headers, or one thing else that a commit says.
 
 A block's record has the headers `commit`, `stream`, `origin`, `first`, `count`, `order_first_ms`, `order_last_ms`, `codec` and
-`received_at_ms` as text, `topics`, the filter of its topics, and `admitted`, the minute in which it was taken in from
-elsewhere; its value is the block as it is stored anywhere, which says the same of itself and is verified. Headers that say otherwise are no log's; what the block does not say is bounded by it. Every other record
-has a key by which Kafka compacts, the header `commit`, and a FrameHeader of that one thing as its value.
+`received_at_ms` as text, `topics`, the filter of its topics, and `admitted`, the minute in which it was taken in from elsewhere; its
+value is the block as it is stored anywhere, which says the same of itself and is verified. Headers that say otherwise are no log's; what
+the block does not say is bounded by it. Every other record has a key by which Kafka compacts, the header `commit`, and a FrameHeader of
+that one thing as its value.
 """
 
 from __future__ import annotations
