@@ -83,9 +83,9 @@ class Client:
     def read(self, stream: str, position: Position | None = None) -> Iterator[dict[str, Any]]:
         """Every record of `stream` from `position` on, else from its `start`, that a node has now, each once, in order of each origin.
 
-        A record is a dict: `stream`, `origin`, `offset`, `topic`, `device`, `device_at_ms`, `received_at_ms`, `order_at_ms`,
-        `admitted_at_ms` (all UTC ms; the last: when the node took it in from elsewhere, or None), `signals`, `body`. Raises RetryLater
-        when no node answers in time, Trimmed when `position` is below what any copy keeps, NotAllowed for a wrong token.
+        A record is a dict: `stream`, `origin`, `offset`, `topic`, `device`, `device_at_ms`, `received_at_ms`, `order_at_ms` (UTC ms),
+        `signals`, `body`. Raises RetryLater when no node answers in time, Trimmed when `position` is below what any copy keeps,
+        NotAllowed for a wrong token.
         """
         reached = (position or Position()).to_json()
         try:

@@ -277,7 +277,7 @@ class Door:
         position = _position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
         limit, log = min(_number(request, "limit", ROWS), ROWS_MAX), self._node.log
-        return _told(await asyncio.to_thread(lambda: _text(batch_lines(log, map(log.own, log.read(stream, position, topics)), limit))))
+        return _told(await asyncio.to_thread(lambda: _text(batch_lines(map(log.own, log.read(stream, position, topics)), limit))))
 
     def _to_be_here(self, stream: str) -> str:
         """`stream` itself. Raises RetryLater where nothing of it is here nor, as it is managed now, ever will be: others may have it."""
@@ -293,12 +293,12 @@ class Door:
         stream = self._to_be_here(check_stream(request.match_info["stream"]))
         ask = Ask(stream, standing, min(wanted.limit, ROWS_MAX))
         polled = await self._following.follow(self._node.log, ask, min(wanted.wait_ms, WAIT_MS_MAX))
-        rows = await asyncio.to_thread(lambda: _text(batch_lines(self._node.log, (*polled.late, *polled.batches), ROWS_MAX)))
+        rows = await asyncio.to_thread(lambda: _text(batch_lines((*polled.late, *polled.batches), ROWS_MAX)))
         return _told(f"{rows}{json.dumps(polled.standing.to_json())}\n")
 
     async def _latest(self, request: web.Request) -> web.Response:
-        log, stream, topic = self._node.log, check_stream(request.match_info["stream"]), check_topic(request.query.get("topic", ""))
-        return _told(await asyncio.to_thread(lambda: _text(batch_lines(log, log.latest(stream, topic), ROWS_MAX))))
+        stream, topic = check_stream(request.match_info["stream"]), check_topic(request.query.get("topic", ""))
+        return _told(await asyncio.to_thread(lambda: _text(batch_lines(self._node.log.latest(stream, topic), ROWS_MAX))))
 
     async def _history(self, request: web.Request) -> web.Response:
         topic = check_topic(request.match_info["topic"])

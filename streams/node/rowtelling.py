@@ -15,23 +15,22 @@ from streams.records import ADMITTED_AT, BODY, OFFSET, PLACES, RESERVED, SOURCE_
 from streams.words import Origin
 
 _COORDINATES = ("stream", "origin", "offset")
-_PLAIN = ("topic", "device", "device_at_ms", "received_at_ms", "order_at_ms", ADMITTED_AT)
+_PLAIN = ("topic", "device", "device_at_ms", "received_at_ms", "order_at_ms")
 
 
-def batch_lines(log: LogReader, batches: Iterable[Batch], limit: int) -> Iterator[str]:
-    """At most `limit` rows of `log`, a line each."""
+def batch_lines(batches: Iterable[Batch], limit: int) -> Iterator[str]:
+    """At most `limit` rows, a line each."""
     for batch in batches:
         rows = batch.records.slice(0, limit).to_pylist()
         limit -= len(rows)
-        admitted = _admitted_at(log, batch.stream, batch.origin, [row[OFFSET] for row in rows])
         for row in rows:
-            yield row_line({**row, "stream": batch.stream, "origin": str(batch.origin), ADMITTED_AT: admitted.get(row[OFFSET])})
+            yield row_line({**row, "stream": batch.stream, "origin": str(batch.origin)})
         if limit <= 0:
             return
 
 
 def table_lines(log: LogReader, rows: pa.Table, limit: int) -> Iterator[str]:
-    """At most `limit` rows of a history of `log`, a line each."""
+    """At most `limit` rows of a history of `log`, a line each, with when the log took them in (`admitted_at_ms`, null for its own)."""
     found = rows.slice(0, limit).to_pylist()
     offsets: dict[tuple[str, str], list[int]] = {}
     for row in found:
@@ -42,10 +41,11 @@ def table_lines(log: LogReader, rows: pa.Table, limit: int) -> Iterator[str]:
 
 
 def row_line(row: Mapping[str, Any]) -> str:
-    """One row: coordinates, times, topic, device; `admitted_at_ms`, when the node took it in from elsewhere; `signals` and `body` as
-    objects; `source` when it was made from another record. A body that does not read (`streams.records.read_body`) is null, and its text
-    is in `body_text`; a number that JSON has no word for is null."""
+    """One row: coordinates, times, topic, device; `signals` and `body` as objects; `source` when it was made from another record. A body
+    that does not read (`streams.records.read_body`) is null, and its text is in `body_text`; a number that JSON has no word for is null."""
     told = {name: row.get(name) for name in (*_COORDINATES, *_PLAIN)}
+    if ADMITTED_AT in row:
+        told[ADMITTED_AT] = row[ADMITTED_AT]
     signals = ((name, value) for name, value in row.items() if name not in RESERVED and name not in PLACES and value is not None)
     told["signals"] = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in signals}
     body = row.get(BODY)

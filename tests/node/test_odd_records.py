@@ -219,7 +219,7 @@ async def test_what_others_are_given_of_odd_bodies_is_plain_json(tmp_path: Path)
     assert [one["body"] for one in given] == [None] * len(NO_OBJECTS) + [{"firmware": "1.2"}]
     assert ["body_left_out" in one for one in given] == [False, *[True] * (len(NO_OBJECTS) - 1), False]
     assert sum(widen(batch).num_rows for batch in batches) == len(given)
-    lines = [strict(line) for line in batch_lines(node.log, batches, 100)]
+    lines = [strict(line) for line in batch_lines(batches, 100)]
     assert [one.get("body_text") for one in lines] == [*NO_OBJECTS, None]
     assert lines[-1]["body"] == {"firmware": "1.2"}
     row = dict.fromkeys(("kind", "order_at_ms", "received_at_ms", "device", "device_at_ms", "signals")) | {"origin": str(node.log.origin)}
@@ -261,7 +261,7 @@ async def test_numbers_that_json_has_no_word_for_are_null_over_the_door(tmp_path
     signals: dict[str, Value] = {"a": float("nan"), "b": float("-inf"), "c": 4.5, "d": 2**62}
     await node.append([Append("containers", to_batch([Record("MSKU1234565", signals=signals)]))])
     log = node.log
-    lines = [*batch_lines(log, log.read("containers", Position()), 9), *table_lines(log, log.history("MSKU1234565").rows, 9)]
+    lines = [*batch_lines(log.read("containers", Position()), 9), *table_lines(log, log.history("MSKU1234565").rows, 9)]
     assert [strict(line.encode())["signals"] for line in lines] == [{"a": None, "b": None, "c": 4.5, "d": 2**62}] * 2
     await node.stop()
 

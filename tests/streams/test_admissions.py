@@ -20,8 +20,8 @@ from streams.logs.indexing import remove_index
 from streams.logs.kafka.records import block_headers, placed_block
 from streams.logs.levels import Level
 from streams.logs.stamping import NewBlock
-from streams.node.rowtelling import batch_lines, table_lines
-from streams.words import Origin, Position
+from streams.node.rowtelling import table_lines
+from streams.words import Origin
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import NOW_MS, append_rows, copy_all, numbers, open_log, rows
@@ -96,16 +96,15 @@ def test_a_copy_says_when_it_took_in_what_others_wrote(ship: Log, opener: Opener
         assert taken_in(again, ship.origin) == [(0, 5, 0), (5, 8, 7)]
 
 
-def test_what_a_node_answers_says_it_with_each_record(ship: Log, opener: Opener) -> None:
+def test_a_history_that_a_node_answers_says_it_with_each_record(ship: Log, opener: Opener) -> None:
     with closing(opener()) as port:
         append_rows(port, rows(1, topics=1))
         bring(ship, port, 1, 0)
         bring(ship, port, 1, 7)
-        read = [*batch_lines(port, port.read("containers", Position()), 9)], [*table_lines(port, port.history("box-0").rows, 9)]
-        for lines in read:
-            found = {(row["origin"], row["offset"]): row["admitted_at_ms"] for row in map(json.loads, lines)}
-            first, second = ((MINUTE + minutes) * MINUTE_MS for minutes in (1, 8))
-            assert found == {(str(port.origin), 0): None, (str(ship.origin), 0): first, (str(ship.origin), 1): second}
+        lines = map(json.loads, table_lines(port, port.history("box-0").rows, 9))
+        found = {(row["origin"], row["offset"]): row["admitted_at_ms"] for row in lines}
+        first, second = ((MINUTE + minutes) * MINUTE_MS for minutes in (1, 8))
+        assert found == {(str(port.origin), 0): None, (str(ship.origin), 0): first, (str(ship.origin), 1): second}
 
 
 def test_a_record_that_comes_again_keeps_the_first_time(ship: Log, opener: Opener) -> None:
