@@ -36,6 +36,10 @@ class Clock(Protocol):
         """Seconds that never go back and always run at the wall's speed: for time-outs, tokens and latencies."""
         ...
 
+    def boot_s(self) -> float:
+        """Seconds since the machine started, time in suspension included: no step of the wall clock changes them."""
+        ...
+
 
 class WallClock:
     """The machine's own time: the fleet's time is the wall's."""
@@ -55,6 +59,10 @@ class WallClock:
     def monotonic_s(self) -> float:
         """The system's monotonic clock, in seconds."""
         return time.monotonic()
+
+    def boot_s(self) -> float:
+        """The system's CLOCK_BOOTTIME, in seconds."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,10 @@ class FleetClock:
         """The system's monotonic clock, in seconds: the wall's speed, whatever the fleet's."""
         return time.monotonic()
 
+    def boot_s(self) -> float:
+        """The system's CLOCK_BOOTTIME, in seconds."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
 
 class StillClock:
     """A clock that stands still until it is moved: for tests and simulations."""
@@ -139,6 +151,10 @@ class StillClock:
 
     def monotonic_s(self) -> float:
         """The monotone seconds last set."""
+        return self.at_s
+
+    def boot_s(self) -> float:
+        """The same seconds: it is never suspended."""
         return self.at_s
 
     def advance(self, seconds: float) -> None:

@@ -37,6 +37,7 @@ from streams.logs.kinds import AnyLog, LogOptions, open_log
 from streams.metrics import Metrics
 from streams.node.background import Background, keep_going
 from streams.node.checking import Checking, keep_checking
+from streams.node.clockkeeper import ClockKeeper, machine_boot_id
 from streams.node.defining import Defining
 from streams.node.door import Door
 from streams.node.doorkeeper import IDLE_S_MAX, Doorkeeper, open_many_files
@@ -78,10 +79,7 @@ class Node:
     """
 
     def __init__(self, settings: NodeSettings, clock: Clock | None = None, process: str = "node", wall: Clock | None = None) -> None:
-        """`clock`: the one the settings name, unless a test brings its own. `process`: its name in `metrics` and `exceptions`.
-
-        `wall`: what days of budgets go by; a test brings its own.
-        """
+        """`process`: its name in `metrics` and `exceptions`. Tests bring their own `clock`, and `wall`: what days of budgets go by."""
         self.settings = settings
         self._wall = wall or WallClock()
         self._backgrounds: dict[str, Background] = {}
@@ -96,7 +94,8 @@ class Node:
         self._teller = Teller(self.metrics, self.clock, settings)
         self.definitions = Definitions(settings.retentions())
         self._defining = Defining(settings.me(), self.definitions, self.report)
-        self.retaining = Retaining(settings, self.definitions, self.clock, self.metrics, self.report)
+        self.clock_keeper = ClockKeeper(settings.folder, self.clock, machine_boot_id(), self.metrics, self.report)
+        self.retaining = Retaining(settings, self.definitions, self.clock_keeper.check, self.metrics, self.report)
         self.originating = Originating(settings.me(), self.definitions, self._judges, self.metrics, self.report)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
@@ -244,6 +243,7 @@ class Node:
         self._begin("reading again", store.loader.keep_trying)
         self._begin("links", self.links.run)
         self._begin("upkeep", partial(keep_up, self._log.upkeep, self.metrics, self.report, store.bulk))
+        self._begin("clock check", partial(self.clock_keeper.run, self._log))
         rounds = Rounds(self._log, self._log.upkeep)
         self._begin("verifying", partial(keep_verifying, rounds, store.loader.failed, self.metrics, self.report))
         self._begin("telling", self._teller.run)
@@ -332,6 +332,7 @@ class Node:
             "kept_here": self.originating.kept_here(),
             "peers": self.links.status(),
             "twins": self.links.twins.status(),
+            "clock": self.clock_keeper.status(),
             "uptime_s": round(self.clock.monotonic_s() - self._started_s, 1),
         }
 
@@ -353,12 +354,11 @@ class Node:
         store.introduced = lambda node, shown: introductions.heard(node, shown, keyring.of)
         ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
         roles, signed = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of)
-        exchange = Exchange(settings.me(), store.withheld, roles, ships, signed.end_where_known, keys, self.retaining.clock_check)
+        exchange = Exchange(settings.me(), store.withheld, roles, ships, signed.end_where_known, keys, self.clock_keeper.check)
         store.withheld.changed = exchange.changed
         purses = Purses(settings.folder, settings.links, self._wall.now_ms, settings.node, settings.companions())
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn
-        links = Links(*parts, definitions=self.definitions, purses=purses, withdrawn=withdrawn, credentials=self.credentials)
-        self._links = links
+        links = self._links = Links(*parts, definitions=self.definitions, purses=purses, withdrawn=withdrawn, credentials=self.credentials)
 
         def changed(streams: frozenset[str]) -> None:
             loop.call_soon_threadsafe(exchange.changed, streams)

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from streams.clock import Clock
 from streams.clockcheck import ClockCheck
 from streams.definitions import Definition, Definitions, Retention, is_home, stream_of, terms_of
 from streams.derived import DERIVED, parent_of
@@ -41,11 +40,11 @@ def nothing_kept_whole(stream: str, since_ms: int, until_ms: int) -> Mapping[str
 
 
 class Retaining:
-    """`run` it as background work. `excursions`: the times whose readings thinning keeps whole. `clock_check`: the clock of age."""
+    """`run` it as background work. `excursions`: the times whose readings thinning keeps whole."""
 
-    def __init__(self, settings: NodeSettings, definitions: Definitions, clock: Clock, metrics: Metrics, report: Report) -> None:
-        self._settings, self._definitions, self._clock = settings, definitions, clock
-        self.clock_check = ClockCheck(clock)
+    def __init__(self, settings: NodeSettings, definitions: Definitions, clock_check: ClockCheck, metrics: Metrics, report: Report) -> None:
+        """`clock_check`: the clock of age."""
+        self._settings, self._definitions, self._clock_check = settings, definitions, clock_check
         self._metrics, self._report = metrics, report
         self._reserve = Reserve(settings.folder / "reserve", settings.reserve_bytes)
         self._again = asyncio.Event()
@@ -218,8 +217,8 @@ class Retaining:
         return [at_home.append_to(stream, about)]
 
     def _drop(self, log: Log) -> None:
-        now_ms = self.clock_check.confirmed_ms()
-        if self.clock_check.contradicted():
+        now_ms = self._clock_check.confirmed_ms()
+        if self._clock_check.contradicted():
             self._tell_problem("this node's clock is more than a day away from those of its peers", "nothing is dropped by age")
         for stream, definition in self._kept_for_a_while(log):
             own = self._definitions.kept_here(stream) is not None

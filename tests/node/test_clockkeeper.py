@@ -1,0 +1,99 @@
+"""Goal: a step of a node's clock is reported and shown, and a confirmed time outlives the process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from streams.clock import FleetClock, FleetTime, StillClock, WallClock
+from streams.metrics import Metrics
+from streams.node.clockkeeper import CODE, EARLIEST_AT_MS, FILE_NAME, REPORTS_MAX, SHOWN_S, ClockKeeper
+from tests.node.fleet import Calendar, started, until
+from tests.node.test_definitions import bodies
+
+YEARS_MS = 10 * 365 * 86_400_000
+
+
+class Kept:
+    """A keeper in `folder`, and what it reports."""
+
+    def __init__(self, folder: Path, clock: StillClock, boot_id: str = "boot-1") -> None:
+        self.reported: list[dict[str, Any]] = []
+        self.metrics = Metrics("test")
+        self.keeper = ClockKeeper(folder, clock, boot_id, self.metrics, self._report)
+
+    def look(self) -> None:
+        assert self.keeper._steps is not None
+        self.keeper.look(self.keeper._steps)
+
+    def _report(self, reason: str, outcome: str, **details: Any) -> None:
+        self.reported.append({"reason": reason, "outcome": outcome, **details})
+
+
+def test_a_step_is_reported_once_and_shown_for_a_day(tmp_path: Path) -> None:
+    clock = StillClock()
+    kept = Kept(tmp_path, clock)
+    kept.look()
+    assert (kept.reported, kept.metrics.troubles, kept.keeper.status()["step"]) == ([], {}, None)
+    clock.at_ms += YEARS_MS
+    kept.look()
+    kept.look()
+    [report] = kept.reported
+    assert (report["stepped_ms"], report["outcome"]) == (YEARS_MS, "not confirmed: nothing is dropped by age")
+    assert kept.keeper.status()["step"] == {"stepped_ms": YEARS_MS, "at_ms": clock.now_ms(), "at_start": False}
+    assert "stepped 87,600.0 h ahead" in kept.metrics.troubles[CODE]
+    clock.advance(SHOWN_S)
+    kept.look()
+    assert (kept.metrics.troubles, kept.keeper.status()["step"]) == ({}, None)
+
+
+def test_a_clock_that_steps_without_end_fills_nothing(tmp_path: Path) -> None:
+    clock = StillClock()
+    kept = Kept(tmp_path, clock)
+    for _ in range(200):
+        clock.at_ms -= 3_600_000
+        kept.look()
+    assert (len(kept.reported), kept.metrics.body(0, 0)["counts"]["clock_steps"]) == (REPORTS_MAX, 200)
+
+
+def test_a_clock_before_its_log_or_its_release_is_reported_at_the_start(tmp_path: Path) -> None:
+    clock = StillClock()
+    kept = Kept(tmp_path, clock)
+    kept.keeper.look_at_start(clock.now_ms() + 1_000)
+    assert kept.reported == []
+    kept.keeper.look_at_start(clock.now_ms() + YEARS_MS)
+    clock.at_ms = 0
+    kept.keeper.look_at_start(0)
+    assert [(one["stepped_ms"], one["at_start"]) for one in kept.reported] == [(-YEARS_MS, True), (-EARLIEST_AT_MS, True)]
+
+
+def test_the_last_confirmed_time_is_kept_for_the_next_process(tmp_path: Path) -> None:
+    clock = StillClock()
+    first = Kept(tmp_path, clock)
+    first.keeper.keep()
+    assert not (tmp_path / FILE_NAME).exists(), "nothing confirms it yet"
+    first.keeper.check.heard("tokyo", clock.now_ms())
+    first.keeper.keep()
+    assert Kept(tmp_path, clock).keeper.status()["confirmed"]
+    assert Kept(tmp_path, clock, "boot-2").keeper.status()["confirmed"]
+    clock.at_ms += YEARS_MS
+    assert not Kept(tmp_path, clock, "boot-2").keeper.status()["confirmed"]
+    (tmp_path / FILE_NAME).write_bytes(b"{")
+    assert not Kept(tmp_path, clock).keeper.status()["confirmed"]
+
+
+def test_a_fleet_clock_may_jump(tmp_path: Path) -> None:
+    clock = FleetClock(FleetTime(0, 0, 1.0))
+    keeper = ClockKeeper(tmp_path, clock, "boot-1", Metrics("test"), lambda reason, outcome: None)
+    clock.follow(FleetTime(0, YEARS_MS, 1.0))
+    assert keeper.status() == {"confirmed": False, "contradicted": False, "step": None}
+
+
+async def test_a_node_tells_a_step_in_exceptions_and_health(tmp_path: Path) -> None:
+    clock = Calendar(WallClock().now_ms())
+    hq = await started("hq", tmp_path, clock)
+    await until(lambda: hq.metrics.body(0, 0)["counts"].get("retention_rounds", 0) > 0)
+    clock.at_ms += YEARS_MS
+    await until(lambda: "this node's clock has stepped" in "".join(bodies(hq, "exceptions")))
+    assert hq.health()["clock"]["step"]["stepped_ms"] == YEARS_MS
+    await hq.stop()
