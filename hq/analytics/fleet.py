@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from cargo.aboard import is_disputed
 from cargo.alerts import Alert
 from cargo.bookings import Registry
 from cargo.fleet import (
@@ -117,6 +118,12 @@ class FleetWatch:
         self._told_lost(rows)
         found += self._silent() + self._missing() + self._heard_since()
         return sorted(found, key=lambda alert: (alert.at_ms, alert.topic, alert.alert_id))
+
+    def disputed(self, containers: Iterable[str]) -> dict[str, int]:
+        """Those of `containers` that two ships reported within the hour (`cargo.aboard`), with the order time of the newest report, UTC
+        ms."""
+        heard = {container: self._heard[container] for container in containers if container in self._heard}
+        return {container: max(by_place.values()) for container, by_place in heard.items() if is_disputed(by_place)}
 
     def _learn(self, entries: Iterable[Entry]) -> None:
         for entry in entries:

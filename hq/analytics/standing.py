@@ -12,13 +12,15 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
-from cargo.heard import is_topic
+from cargo.aboard import LOOK_BACK_MS, place_heard
+from cargo.fleet import Report
+from cargo.heard import is_topic, signs_of_life
 from hq.analytics.folding import READ_COLUMNS, STATES, fold_readings, merge_states, state_keys, topics_of
 from hq.analytics.writing import idempotent
 from hq.tables import HISTORY, HISTORY_WRITER, STATE
 from hq.wide import SIGNAL_FIELDS
 from streams.crash import commit_point
-from streams.records import Record
+from streams.records import ORDER_AT, TOPIC, Record
 from streams.words import Origin
 
 WRITER = "analytics.state"
@@ -111,17 +113,40 @@ def settle_states(spark: SparkSession, root: str, changed: Changed) -> None:
     commit_point("analytics.state")
 
 
-def state_records(states: pa.Table, places: Mapping[str, str]) -> list[Record]:
-    """The records of stream `states`, by topic and kind. `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are.
-    Of what is no topic there can be none.
+def settled_places(root: str, disputed: Mapping[str, int], places: Mapping[str, str]) -> dict[str, str]:
+    """The place of each of `disputed` (container → its newest report, UTC ms) by the history, the micro-batch at hand in it: where
+    `cargo.aboard` puts it. `places`: node name → `ship/<imo>` or `quay/<locode>`."""
+    history = HISTORY.dataset(root) if disputed else None
+    if history is None:
+        return {}
+    wanted = (ds.field("stream") == "containers") & ds.field(TOPIC).isin(sorted(disputed))
+    rows = history.to_table(columns=list(READ_COLUMNS), filter=wanted & (ds.field(ORDER_AT) > min(disputed.values()) - LOOK_BACK_MS))
+    rows = rows.filter(pa.array(signs_of_life(rows)))
+    reports: dict[str, list[Report]] = {container: [] for container in disputed}
+    columns = (rows.column(name).to_pylist() for name in (TOPIC, ORDER_AT, "origin"))
+    for container, at_ms, origin in zip(*columns, strict=True):
+        if place := places.get(Origin.parse(origin).node):
+            reports[container].append(Report(at_ms, place))
+    return {container: place for container, heard in reports.items() if (place := place_heard(heard))}
+
+
+def state_records(states: pa.Table, places: Mapping[str, str], settled: Mapping[str, str]) -> list[Record]:
+    """The records of stream `states`, by topic and kind. `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are;
+    `settled`: container → its place, where its newest reading alone does not say it. Of what is no topic there can be none.
     """
     ordered = states.sort_by([("topic", "ascending"), ("kind", "ascending")]).to_pylist()
-    return [_state_record(row, places) for row in ordered if is_topic(row["topic"])]
+    return [_state_record(row, _place(row, places, settled)) for row in ordered if is_topic(row["topic"])]
 
 
-def _state_record(row: Mapping[str, Any], places: Mapping[str, str]) -> Record:
+def _place(row: Mapping[str, Any], places: Mapping[str, str], settled: Mapping[str, str]) -> str:
+    if row["kind"] == "container" and row["topic"] in settled:
+        return settled[row["topic"]]
+    return places.get(Origin.parse(row["changed_at"]["origin"]).node, "")
+
+
+def _state_record(row: Mapping[str, Any], place: str) -> Record:
     at_ms = row["changed_at"]["at"]
-    kind, _, identity = places.get(Origin.parse(row["changed_at"]["origin"]).node, "").partition("/")
+    kind, _, identity = place.partition("/")
     signals = {
         name: {"value": row[name]["value"], "at_ms": row[name]["at"]}
         for name in _SIGNALS

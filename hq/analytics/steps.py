@@ -27,7 +27,7 @@ from hq.analytics.overview import Overview, look_at, overview
 from hq.analytics.progress import PROCESS, Progress
 from hq.analytics.repeats import repeats
 from hq.analytics.settings import AnalyticsSettings
-from hq.analytics.standing import Standing, settle_states, state_records
+from hq.analytics.standing import Standing, settle_states, settled_places, state_records
 from hq.analytics.withholding import without_probable
 from hq.analytics.writing import append_once
 from hq.patience import skipped_failures
@@ -38,7 +38,7 @@ from streams.clock import Clock
 from streams.crash import commit_point
 from streams.definitions import stream_of
 from streams.log import Append
-from streams.records import ORDER_AT
+from streams.records import ORDER_AT, TOPIC, Record
 
 DAY_MS = 86_400_000
 
@@ -129,15 +129,16 @@ class Steps:
         with self._timed("read_back"):
             rows = self._kept(batch)
             seen = overview(rows)
+        with self._timed("rules"):
+            alerts = alert_records(memory.watch.judge(rows, seen.entries))
         with self._timed("states"):
-            states = state_records(self._standing.fold_in(rows, batch), self._settings.places)
+            states = self._states(rows, memory, batch)
             self._append(pieces("states", "analytics.states", batch, states), first_time=first_time)
         commit_point("analytics.states")
         with self._timed("customers"):
             self._give(rows, memory.rights, seen, batch, first_time)
         commit_point("analytics.customers")
         with self._timed("alerts"):
-            alerts = alert_records(memory.watch.judge(rows, seen.entries))
             self._append(pieces("alerts", "analytics.alerts", batch, alerts), first_time=first_time)
         commit_point("analytics.alerts")
         self._tell(seen, batch)
@@ -159,6 +160,11 @@ class Steps:
         history = HISTORY.dataset(self._root)
         assert history is not None, "the table was made before the first micro-batch"
         return history.to_table(columns=WIDE.names, filter=ds.field("batch") == batch).cast(WIDE)
+
+    def _states(self, rows: pa.Table, memory: Memory, batch: int) -> list[Record]:
+        """The states that `rows` change; the fleet's rules know already who reported each box."""
+        changed, places = self._standing.fold_in(rows, batch), self._settings.places
+        return state_records(changed, places, settled_places(self._root, memory.watch.disputed(changed.column(TOPIC).to_pylist()), places))
 
     def _give(self, rows: pa.Table, rights: Rights, seen: Overview, batch: int, first_time: bool) -> None:
         added = rights.learn(seen.entries, batch)

@@ -26,7 +26,7 @@ SHIP = make_imo(932148)
 OTHER_SHIP = make_imo(945120)
 DUCKS = tuple(make_container("DUCU", serial) for serial in range(100, 106))
 FOREIGN = tuple(make_container("MSKU", serial) for serial in range(200, 206))
-PLACES = {"ship-one": f"ship/{SHIP}", "singapore": "quay/SGSIN"}
+PLACES = {"ship-one": f"ship/{SHIP}", "ship-two": f"ship/{OTHER_SHIP}", "singapore": "quay/SGSIN"}
 
 
 @dataclass

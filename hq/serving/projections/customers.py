@@ -12,7 +12,9 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, delete, func, select
 
+from cargo.aboard import LOOK_BACK_MS, is_disputed, place_heard
 from cargo.alertbody import AlertBody
+from cargo.fleet import TWO_SHIPS_MS, Report
 from cargo.registry import BookedContainer
 from hq.serving import bodies, models
 from hq.serving.projections.alerts import alert_rows
@@ -40,7 +42,7 @@ def project_customer(connection: Connection, batch: Batch, places: Mapping[str, 
     columns = [column.name for column in models.CustomerRecord.__table__.columns]
     add(connection, models.CustomerRecord, [{name: row[name] for name in columns} for row in rows])
     spans = standing_spans(connection, customer, {row["topic"] for row in rows})
-    _put_containers(connection, customer, _covered(rows, spans), places)
+    _put_containers(connection, customer, _covered(rows, spans), spans, places)
     _put_alerts(connection, customer, sorted({row["topic"] for row in rows if row["kind"] == "alert"}), spans)
 
 
@@ -89,7 +91,7 @@ def review(connection: Connection, customer: str, before: Spans, after: Spans, p
         connection.execute(delete(alert).where(alert.customer == customer, alert.topic == container))
         asked = select(r.topic, r.order_at_ms, r.kind, r.signals, r.source_origin).where(r.customer == customer, r.topic == container)
         rows = [dict(row) for row in connection.execute(asked).mappings()]
-        _put_containers(connection, customer, _covered(rows, after), places)
+        _put_containers(connection, customer, _covered(rows, after), after, places)
         _put_alerts(connection, customer, [container], after)
 
 
@@ -107,7 +109,7 @@ def _covered(rows: Iterable[Fields], spans: Spans) -> list[Fields]:
     return [row for row in rows if any(span.covers(row["order_at_ms"]) for span in spans.get(row["topic"], ()))]
 
 
-def _put_containers(connection: Connection, customer: str, rows: list[Fields], places: Mapping[str, str]) -> None:
+def _put_containers(connection: Connection, customer: str, rows: list[Fields], spans: Spans, places: Mapping[str, str]) -> None:
     known = _known(connection, customer, sorted({row["topic"] for row in rows}))
     for row in rows:
         one = known.setdefault(row["topic"], _unknown(customer, row))
@@ -115,7 +117,9 @@ def _put_containers(connection: Connection, customer: str, rows: list[Fields], p
         one["last_at_ms"] = max(one["last_at_ms"], row["order_at_ms"])
         if row["kind"] == "reading":
             one["signals"] = _with_signals(one["signals"], row)
-            _place(one, row, places)
+            if _place(row["source_origin"], places):
+                one["place_at_ms"] = max(one["place_at_ms"] or 0, row["order_at_ms"])
+    _put_in_place(connection, customer, known, spans, places)
     put(connection, models.CustomerContainer, list(known.values()))
 
 
@@ -141,11 +145,52 @@ def _rank(value: Fields) -> tuple[Any, bytes]:
     return value["at_ms"], orjson.dumps(value["value"])
 
 
-def _place(one: Fields, row: Fields, places: Mapping[str, str]) -> None:
-    """The box stands where the sensors are that heard its newest reading: the rule by which Spark places it for everyone else."""
-    kind, _, identity = places.get(Origin.parse(row["source_origin"]).node, "").partition("/") if row["source_origin"] else ("", "", "")
-    if identity and (row["order_at_ms"], kind, identity) > (one["place_at_ms"] or 0, one["place_kind"] or "", one["place_id"] or ""):
-        one["place_kind"], one["place_id"], one["place_at_ms"] = kind, identity, row["order_at_ms"]
+def _put_in_place(connection: Connection, customer: str, known: Mapping[str, Fields], spans: Spans, places: Mapping[str, str]) -> None:
+    """Each container stands where `cargo.aboard` puts it by its covered readings, up to the newest that a placed node took in."""
+    by_hour: dict[int, list[str]] = {}
+    for container, one in known.items():
+        if one["place_at_ms"] is not None:
+            by_hour.setdefault(one["place_at_ms"] // TWO_SHIPS_MS, []).append(container)
+    for hour, containers in by_hour.items():
+        within = (hour - 1) * TWO_SHIPS_MS, (hour + 1) * TWO_SHIPS_MS
+        for container, heard in _heard(connection, customer, containers, within, places).items():
+            one = known[container]
+            at_ms, place = max((at_ms, place) for place, at_ms in heard.items())
+            if at_ms != one["place_at_ms"] or is_disputed(heard):
+                place = _settled(connection, one, spans.get(container, ()), places)
+            one["place_kind"], _, one["place_id"] = place.partition("/")
+
+
+def _heard(
+    connection: Connection, customer: str, containers: list[str], within: tuple[int, int], places: Mapping[str, str]
+) -> dict[str, dict[str, int]]:
+    """Container → place → the newest order time of its readings there, covered or not, of the times `within` (UTC ms, the second
+    excluded)."""
+    r = models.CustomerRecord
+    asked = select(r.topic, r.source_origin, func.max(r.order_at_ms).label("at_ms")).group_by(r.topic, r.source_origin)
+    asked = asked.where(r.customer == customer, r.topic.in_(containers), r.kind == "reading")
+    asked = asked.where(r.order_at_ms >= within[0], r.order_at_ms < within[1])
+    heard: dict[str, dict[str, int]] = {}
+    for row in connection.execute(asked):
+        if place := _place(row.source_origin, places):
+            there = heard.setdefault(row.topic, {})
+            there[place] = max(there.get(place, row.at_ms), row.at_ms)
+    return heard
+
+
+def _settled(connection: Connection, one: Fields, spans: Iterable[BookedContainer], places: Mapping[str, str]) -> str:
+    """The place of a container that two ships report within the hour, by all its covered readings that count."""
+    r, newest_at_ms = models.CustomerRecord, one["place_at_ms"]
+    asked = select(r.order_at_ms, r.source_origin).where(r.customer == one["customer"], r.topic == one["container"], r.kind == "reading")
+    asked = asked.where(r.order_at_ms > newest_at_ms - LOOK_BACK_MS, r.order_at_ms <= newest_at_ms)
+    rows = [row for row in connection.execute(asked) if any(span.covers(row.order_at_ms) for span in spans)]
+    heard = [Report(row.order_at_ms, place) for row in rows if (place := _place(row.source_origin, places))]
+    return place_heard(heard) or ""
+
+
+def _place(source_origin: str | None, places: Mapping[str, str]) -> str | None:
+    """Where the sensors of the node are that took a record in; None where nobody said."""
+    return places.get(Origin.parse(source_origin).node) if source_origin else None
 
 
 def _put_alerts(connection: Connection, customer: str, containers: list[str], spans: Spans) -> None:
