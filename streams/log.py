@@ -289,7 +289,7 @@ class Log(LogReader, Protocol):
         ...
 
     def declare_all_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> None:
-        """As `declare_gone`, of all `ranges` in one commit, or of none of them. No ranges, and such as are gone, change nothing."""
+        """As `declare_gone`, of all `ranges` in one commit, or none of them; raises as that. No ranges, or gone ones, change nothing."""
         ...
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:

@@ -132,7 +132,7 @@ def settled_places(root: str, disputed: Mapping[str, int], places: Mapping[str, 
 
 def state_records(states: pa.Table, places: Mapping[str, str], settled: Mapping[str, str]) -> list[Record]:
     """The records of stream `states`, by topic and kind. `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are;
-    `settled`: container → its place, where its newest reading alone does not say it. Of what is no topic there can be none.
+    `settled`: container → its place, where its newest reading alone does not decide it. A state whose topic is no valid topic is left out.
     """
     ordered = states.sort_by([("topic", "ascending"), ("kind", "ascending")]).to_pylist()
     return [_state_record(row, _place(row, places, settled)) for row in ordered if is_topic(row["topic"])]

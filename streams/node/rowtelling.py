@@ -43,19 +43,19 @@ def table_lines(log: LogReader, rows: pa.Table, limit: int) -> Iterator[str]:
 def row_line(row: Mapping[str, Any]) -> str:
     """One row: coordinates, times, topic, device; `signals` and `body` as objects; `source` when it was made from another record. A body
     that does not read (`streams.records.read_body`) is null, and its text is in `body_text`; a number that JSON has no word for is null."""
-    told = {name: row.get(name) for name in (*_COORDINATES, *_PLAIN)}
+    fields = {name: row.get(name) for name in (*_COORDINATES, *_PLAIN)}
     if ADMITTED_AT in row:
-        told[ADMITTED_AT] = row[ADMITTED_AT]
+        fields[ADMITTED_AT] = row[ADMITTED_AT]
     signals = ((name, value) for name, value in row.items() if name not in RESERVED and name not in PLACES and value is not None)
-    told["signals"] = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in signals}
+    fields["signals"] = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in signals}
     body = row.get(BODY)
     try:
-        told["body"] = None if body is None else read_body(body)
+        fields["body"] = None if body is None else read_body(body)
     except ValueError:
-        told |= {"body": None, "body_text": body}
+        fields |= {"body": None, "body_text": body}
     if row.get(SOURCE_OFFSET) is not None:
-        told["source"] = {"stream": row[SOURCE_STREAM], "origin": row[SOURCE_ORIGIN], "offset": row[SOURCE_OFFSET]}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        fields["source"] = {"stream": row[SOURCE_STREAM], "origin": row[SOURCE_ORIGIN], "offset": row[SOURCE_OFFSET]}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _admitted_at(log: LogReader, stream: str, origin: Origin, offsets: Sequence[int]) -> dict[int, int]:

@@ -41,11 +41,11 @@ async def test_an_impostor_moves_neither_a_ship_nor_a_box(tmp_path: Path) -> Non
         batches = [pa.Table.from_batches([widen(batch)]) for name in ("ships", "containers") for batch in one.log.read(name, Position())]
     for order in (batches, batches[::-1]):
         standing = Standing(str(tmp_path / "none"))
-        told = [record for part in order for record in state_records(standing.fold_in(part, 0), PLACES, {})]
-        where = {(one.body["kind"], one.topic): one.body["latitude_deg"] for one in told if one.body}
+        states = [record for part in order for record in state_records(standing.fold_in(part, 0), PLACES, {})]
+        where = {(one.body["kind"], one.topic): one.body["latitude_deg"] for one in states if one.body}
         assert where == {("ship", IMO): -30.0, ("container", IMO): 35.6, ("container", BOX): -30.0, ("ship", BOX): 51.5}
     log = FileLog(tmp_path / "log", tmp_path / "marker", "ship-a", BlockCodec(), StillClock(AT + 10_000))
-    shown = drawn(log, told, tmp_path)
+    shown = drawn(log, states, tmp_path)
     assert shown["ship"] == {IMO: -30.0, BOX: 51.5}
     assert shown["container"] == {IMO: 35.6, BOX: -30.0}
 
@@ -56,8 +56,8 @@ def test_of_what_is_no_topic_no_state_is_told(tmp_path: Path) -> None:
     rows = to_batch([Record(BOX, "T", AT, {"return_c": 4.0}), Record(BOX, "T", AT, {"return_c": 5.0})])
     log.append([Append("containers", rows.set_column(0, rows.schema.field(0), pa.array(["a\nb", BOX])))])
     wide = [pa.Table.from_batches([widen(batch)]) for batch in log.read("containers", Position())]
-    told = state_records(Standing(str(tmp_path / "none")).fold_in(pa.concat_tables(wide), 0), PLACES, {})
-    assert [one.topic for one in told] == [BOX]
+    states = state_records(Standing(str(tmp_path / "none")).fold_in(pa.concat_tables(wide), 0), PLACES, {})
+    assert [one.topic for one in states] == [BOX]
     log.close()
 
 

@@ -38,7 +38,7 @@ def table(report: Report) -> pa.Table:
 def places(root: Path, batches: Iterable[Sequence[Report]]) -> list[str]:
     """Where the box is after each micro-batch, as the steps of a micro-batch tell it; each place once in a row."""
     standing, watch = Standing(str(root)), FleetWatch(WHERE)
-    told: list[str] = []
+    found: list[str] = []
     for batch, reports in enumerate(batches):
         rows = pa.concat_tables([table(report) for report in reports])
         write_deltalake(HISTORY.path(str(root)), rows.append_column("batch", pa.array([batch] * rows.num_rows)), mode="append")
@@ -46,8 +46,8 @@ def places(root: Path, batches: Iterable[Sequence[Report]]) -> list[str]:
         settled = settled_places(str(root), watch.disputed([BOXES[0], "a box that nobody reported"]), WHERE)
         (record,) = state_records(standing.fold_in(rows, batch), WHERE, settled)
         place = (record.body or {})["place"]
-        told += [place["id"]] if told[-1:] != [place["id"]] else []
-    return told
+        found += [place["id"]] if found[-1:] != [place["id"]] else []
+    return found
 
 
 def test_a_box_that_two_ships_report_by_turns_stays(tmp_path: Path) -> None:
