@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cargo.heard import Heard
 
@@ -25,11 +27,20 @@ PROMPT_MS = 60_000
 """A reading that arrives so near to its time was not kept on the way: such arrivals tell how time passes."""
 SOUND_MS = 20 * 60_000
 """A reading this little behind the trusted clock is taken at its word: the clock itself may stand for 15 minutes between two readings."""
+BELIEVED_AHEAD_MS = 10 * 60_000
+"""So much later than it was taken in a record may say that it is: two clocks, and the minute to which that is kept."""
 LOCKSTEP_MS = 5 * 60_000
 LOCKSTEP_RUN_MS = 2 * 3_600_000
 LOCKSTEP_READINGS = 3
 DEVICES_MAX = 200_000
 """So many clocks are remembered: whoever makes up names of devices takes no more memory than that."""
+
+
+def believed_at_ms(at_ms: pa.ChunkedArray, admitted_at_ms: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The times of records (UTC ms) as the newest states and ages go by them: none later than BELIEVED_AHEAD_MS after the record was taken
+    in (null: no bound). Who dates a reading years ahead would else have the last word for years. A history keeps its order all the same.
+    """
+    return pc.min_element_wise(at_ms, pc.add(admitted_at_ms, BELIEVED_AHEAD_MS))
 
 
 class DeviceClock(msgspec.Struct):

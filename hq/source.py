@@ -125,10 +125,10 @@ class LogStreamReader(DataSourceStreamReader):
         assert isinstance(partition, Runs)
         log = _log(self.folder)
         for run in partition.runs:
-            rows = 0
+            rows, admitted = 0, list(log.admissions(run.stream, run.origin, run.first, run.end))
             for batch in log.run(run.stream, run.origin, run.first, run.end):
                 rows += batch.records.num_rows
-                yield widen(log.own(batch))
+                yield widen(log.own(batch), admitted)
             if rows != run.held:
                 raise RetryLater(
                     f"{run.stream} of {run.origin}, {run.first}..{run.end - 1}: {rows} records of {run.held} could be read",

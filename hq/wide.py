@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,22 @@ import pyarrow.compute as pc
 from cargo.identity import core_body, identities, says_again
 from cargo.readings import ARROW_TYPES, in_own_type
 from cargo.signals import SIGNALS
-from streams.records import BODY, DEVICE, DEVICE_AT, GIVEN, OFFSET, RECEIVED_AT, RESERVED, SOURCE, STAMPED, TOPIC, Batch, body_text
+from streams.logs.admission import times_of
+from streams.records import (
+    ADMITTED_AT,
+    BODY,
+    DEVICE,
+    DEVICE_AT,
+    GIVEN,
+    OFFSET,
+    RECEIVED_AT,
+    RESERVED,
+    SOURCE,
+    STAMPED,
+    TOPIC,
+    Batch,
+    body_text,
+)
 
 STREAM, ORIGIN, MORE, IDENTITY = "stream", "origin", "more", "identity"
 READING_STREAMS = frozenset({"containers", "ships"})
@@ -23,10 +38,12 @@ TOLD_FIRST = (RECEIVED_AT, *COORDINATES)
 
 _HEAD = [pa.field(STREAM, pa.string()), pa.field(ORIGIN, pa.string())]
 _TAIL = [pa.field(MORE, pa.string()), pa.field(IDENTITY, pa.binary())]
+ADMITTED = pa.field(ADMITTED_AT, pa.int64())
 SIGNAL_FIELDS = [pa.field(signal.name, ARROW_TYPES[signal.type]) for signal in SIGNALS.values()]
-WIDE = pa.schema([*_HEAD, *(pa.field(f.name, f.type) for f in (*STAMPED, *GIVEN, *SOURCE)), *SIGNAL_FIELDS, *_TAIL])
-"""stream, origin, the log's own columns, every signal of `cargo.signals`, `more` (a JSON object of signals no column fits) and `identity`
-(16 bytes; null for what can not be a repeat: events, alerts, registry, and readings without a device or time, or flagged CLOCK_STOPPED)."""
+WIDE = pa.schema([*_HEAD, *(pa.field(f.name, f.type) for f in (*STAMPED, ADMITTED, *GIVEN, *SOURCE)), *SIGNAL_FIELDS, *_TAIL])
+"""stream, origin, the log's own columns, `admitted_at_ms` (UTC ms to the minute; null for headquarters' own), every signal of
+`cargo.signals`, `more` (a JSON object of signals no column fits) and `identity` (16 bytes; null for what can not be a repeat: events,
+alerts, registry, and readings without a device or time, or flagged CLOCK_STOPPED)."""
 
 _SPARK_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean", pa.binary(): "binary"}
 WIDE_DDL = ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in WIDE)
@@ -39,8 +56,10 @@ def reading_identities(batch: Batch) -> list[bytes | None]:
     return identity
 
 
-def widen(batch: Batch) -> pa.RecordBatch:
-    """The rows of `batch` under WIDE, none lost and none changed: a signal whose name or type has no column goes to `more`."""
+def widen(batch: Batch, runs: Sequence[tuple[int, int, int]] = ()) -> pa.RecordBatch:
+    """The rows of `batch` under WIDE, none lost and none changed: a signal whose name or type has no column goes to `more`. `runs`: when
+    they were taken in here, of `LogReader.admissions`.
+    """
     records = batch.records
     columns: dict[str, pa.Array] = {
         STREAM: pa.array([batch.stream] * records.num_rows, pa.string()),
@@ -54,6 +73,7 @@ def widen(batch: Batch) -> pa.RecordBatch:
             misfits[name] = column
         else:
             columns[name] = fitting
+    columns[ADMITTED_AT] = times_of(records.column(OFFSET).to_numpy(), runs)
     columns[MORE] = _more(misfits, records.num_rows)
     columns[IDENTITY] = _identity(batch, columns)
     arrays = [columns[f.name] if f.name in columns else pa.nulls(records.num_rows, f.type) for f in WIDE]

@@ -21,6 +21,7 @@ import pyarrow.dataset as ds
 from cargo.aboard import is_disputed
 from cargo.alerts import Alert
 from cargo.bookings import Registry
+from cargo.event_time import believed_at_ms
 from cargo.fleet import (
     MISSING_AT_DISCHARGE_MS,
     SILENT_MS,
@@ -37,7 +38,7 @@ from cargo.heard import is_topic, signs_of_life
 from cargo.registry import Custody, Entry, LoadList
 from hq.tables import HISTORY
 from hq.wide import SIGNAL_FIELDS
-from streams.records import BODY, DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC, Record
+from streams.records import ADMITTED_AT, BODY, DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC, Record
 from streams.words import Origin
 
 BERTH_MS_MAX = 72 * 3_600_000
@@ -46,7 +47,7 @@ HEARING_MS = 6 * 3_600_000
 """In such a span of time, counted from the epoch, a place has heard some box or was deaf."""
 OF_THE_FALL_MS = 60_000
 """What is heard of a lost box so soon after its loss is of the fall itself, or a message that was under way."""
-WATCH_COLUMNS = ("stream", "origin", TOPIC, ORDER_AT, DEVICE_AT, RECEIVED_AT, BODY, *(f.name for f in SIGNAL_FIELDS))
+WATCH_COLUMNS = ("stream", "origin", TOPIC, ORDER_AT, ADMITTED_AT, DEVICE_AT, RECEIVED_AT, BODY, *(f.name for f in SIGNAL_FIELDS))
 """The wide columns that a judgement needs."""
 PART_ROWS = 262_144
 
@@ -266,9 +267,13 @@ class FleetWatch:
 
 
 def _boxes_heard(rows: pa.Table) -> pa.Table:
-    """The readings of boxes that are a sign of life."""
+    """The readings of boxes that are a sign of life, with their times as they are believed."""
     boxes = rows.filter(pc.equal(rows.column("stream"), "containers"))
-    return boxes.filter(pa.array(signs_of_life(boxes)))
+    boxes = boxes.filter(pa.array(signs_of_life(boxes)))
+    for name in (ORDER_AT, RECEIVED_AT):
+        believed = believed_at_ms(boxes.column(name), boxes.column(ADMITTED_AT))
+        boxes = boxes.set_column(boxes.schema.get_field_index(name), name, believed)
+    return boxes
 
 
 def _departure(body: str) -> Departure | None:

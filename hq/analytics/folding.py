@@ -13,11 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cargo.event_time import believed_at_ms
 from cargo.heard import signs_of_life
 from hq.wide import READING_STREAMS, SIGNAL_FIELDS
-from streams.records import BODY, OFFSET, ORDER_AT, TOPIC
+from streams.records import ADMITTED_AT, BODY, OFFSET, ORDER_AT, TOPIC
 
-READ_COLUMNS = ("stream", "origin", OFFSET, TOPIC, ORDER_AT, BODY, *(f.name for f in SIGNAL_FIELDS))
+READ_COLUMNS = ("stream", "origin", OFFSET, TOPIC, ORDER_AT, ADMITTED_AT, BODY, *(f.name for f in SIGNAL_FIELDS))
 """The wide columns that a fold needs."""
 
 _KEY = [pa.field("at", pa.int64()), pa.field("origin", pa.string()), pa.field("offset", pa.int64())]
@@ -29,9 +30,9 @@ STATES = pa.schema(
         *(pa.field(f.name, pa.struct([*_KEY, pa.field("value", f.type)])) for f in SIGNAL_FIELDS),
     ]
 )
-"""One row per container or ship (`kind`): the newest reading's order time (UTC ms), origin and offset, and of each signal the newest value
-with its own. A ship's topics (`<imo>.location`, `<imo>.environment`, `<imo>.noon`) make one state, `<imo>`. Kind and topic together are its
-key: what a sensor calls itself can not move a thing of the other kind."""
+"""One row per container or ship (`kind`): the newest reading's time (UTC ms, as `cargo.event_time` believes it), origin and offset, and of
+each signal the newest value with its own. A ship's topics (`<imo>.location`, `<imo>.environment`, `<imo>.noon`) make one state, `<imo>`.
+Kind and topic together are its key: what a sensor calls itself can not move a thing of the other kind."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -44,9 +45,10 @@ def fold_readings(rows: pa.Table) -> pa.Table:
     suffixless = pc.replace_substring_regex(rows.column(TOPIC), r"\..*$", "")
     keys_said = _keys(pc.if_else(is_ship, "ship", "container"), pc.if_else(is_ship, suffixless, rows.column(TOPIC)))
     keys, codes = _codes(keys_said)
-    order = _order(rows.column(ORDER_AT), rows.column("origin"), rows.column(OFFSET))
+    at = believed_at_ms(rows.column(ORDER_AT), rows.column(ADMITTED_AT))
+    order = _order(at, rows.column("origin"), rows.column(OFFSET))
     newest = _last(codes, order, len(keys))
-    when = {"at": rows.column(ORDER_AT), "origin": rows.column("origin"), "offset": rows.column(OFFSET)}
+    when = {"at": at, "origin": rows.column("origin"), "offset": rows.column(OFFSET)}
     columns = [*_named(keys), _structs(when, newest)]
     for f in SIGNAL_FIELDS:
         said = order[_valid(rows.column(f.name))[order]]

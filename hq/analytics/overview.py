@@ -11,14 +11,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from cargo.errors import Unreadable
+from cargo.event_time import believed_at_ms
 from cargo.registry import Booking, Entry, parse_entry
 from hq.wide import IDENTITY
 from streams.definitions import stream_of
-from streams.records import BODY, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT
+from streams.records import ADMITTED_AT, BODY, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT
 from streams.words import check_stream
 
 REGISTRY = "registry"
-_COLUMNS = ["stream", "origin", OFFSET, RECEIVED_AT, ORDER_AT, DEVICE_AT, IDENTITY]
+_COLUMNS = ["stream", "origin", OFFSET, RECEIVED_AT, ORDER_AT, ADMITTED_AT, DEVICE_AT, IDENTITY]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ class Overview:
 
     @property
     def newest_at_ms(self) -> int | None:
-        """The greatest order time, UTC ms; None when there is no record."""
-        newest: int | None = pc.max(self.keys.column(ORDER_AT)).as_py()
+        """The greatest time, as it is believed, UTC ms; None when there is no record."""
+        newest: int | None = pc.max(believed_at_ms(self.keys.column(ORDER_AT), self.keys.column(ADMITTED_AT))).as_py()
         return newest
 
 

@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
 from cargo.aboard import LOOK_BACK_MS, place_heard
+from cargo.event_time import believed_at_ms
 from cargo.fleet import Report
 from cargo.heard import is_topic, signs_of_life
 from hq.analytics.folding import READ_COLUMNS, STATES, fold_readings, merge_states, state_keys, topics_of
@@ -20,7 +21,7 @@ from hq.analytics.writing import idempotent
 from hq.tables import HISTORY, HISTORY_WRITER, STATE
 from hq.wide import SIGNAL_FIELDS
 from streams.crash import commit_point
-from streams.records import ORDER_AT, TOPIC, Record
+from streams.records import ADMITTED_AT, ORDER_AT, TOPIC, Record
 from streams.words import Origin
 
 WRITER = "analytics.state"
@@ -123,8 +124,8 @@ def settled_places(root: str, disputed: Mapping[str, int], places: Mapping[str, 
     rows = history.to_table(columns=list(READ_COLUMNS), filter=wanted & (ds.field(ORDER_AT) > min(disputed.values()) - LOOK_BACK_MS))
     rows = rows.filter(pa.array(signs_of_life(rows)))
     reports: dict[str, list[Report]] = {container: [] for container in disputed}
-    columns = (rows.column(name).to_pylist() for name in (TOPIC, ORDER_AT, "origin"))
-    for container, at_ms, origin in zip(*columns, strict=True):
+    believed = believed_at_ms(rows.column(ORDER_AT), rows.column(ADMITTED_AT)).to_pylist()
+    for container, at_ms, origin in zip(rows.column(TOPIC).to_pylist(), believed, rows.column("origin").to_pylist(), strict=True):
         if place := places.get(Origin.parse(origin).node):
             reports[container].append(Report(at_ms, place))
     return {container: place for container, heard in reports.items() if (place := place_heard(heard))}

@@ -5,6 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from streams.logs.book import Piece
 from streams.logs.frames import Admitted
 
@@ -36,6 +40,13 @@ def within(admitted: Admitted, first: int, end: int) -> Admitted:
 def admitted_at_ms(pieces: Iterable[Piece]) -> Iterable[tuple[int, int, int]]:
     """First offset, end, and when it was taken in (UTC ms, the minute's end) of every run of which that is known."""
     return ((first, end, (minute + 1) * MINUTE_MS) for piece in pieces for first, end, minute in _runs(piece) if minute)
+
+
+def times_of(offsets: npt.NDArray[np.int64], runs: Iterable[tuple[int, int, int]]) -> pa.Array:
+    """Of each of `offsets` when it was taken in (int64, UTC ms), by `runs` of `LogReader.admissions`; null where none of them has it."""
+    firsts, ends, times = (np.array(column, np.int64) for column in zip((0, 0, 0), *runs, strict=True))
+    run = np.searchsorted(firsts[1:], offsets, side="right")
+    return pa.array(times[run], mask=offsets >= ends[run])
 
 
 def _runs(piece: Piece) -> Iterable[tuple[int, int, int]]:

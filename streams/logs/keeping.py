@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from streams.block import Block, Codec
-from streams.clock import Clock
+from streams.clock import EARLY_MS_MAX, Clock
 from streams.errors import Corrupt, Misuse
 from streams.ledger import GONE_REASONS, GoneReason
 from streams.log import Append, Appended, PeerKnowsMore, Witness
@@ -319,7 +319,8 @@ class KeptLog(IndexedReader):
     def _to_store(self, block: Block) -> list[NewBlock]:
         """What is written of a block from elsewhere."""
         topics = topics_told(self._codec, block, self._codec.check(block)) if self._codec.knows(block.codec) else None
-        return [NewBlock(block, topics, admitted=taken_in(block.first, self._clock.now_ms()))]
+        latest_ms = self._clock.now_ms() + self._clock.early_ms() - EARLY_MS_MAX  # where the clock may be behind
+        return [NewBlock(block, topics, admitted=taken_in(block.first, latest_ms))]
 
     def _check_node(self, where: object) -> None:
         openings = self._keeper.book.openings

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from streams.log import LogReader
+from streams.logs.admission import times_of
 from streams.records import ADMITTED_AT, BODY, OFFSET, PLACES, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch, read_body
 from streams.words import Origin
 
@@ -58,9 +59,7 @@ def row_line(row: Mapping[str, Any]) -> str:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _admitted_at(log: LogReader, stream: str, origin: Origin, offsets: Sequence[int]) -> dict[int, int]:
+def _admitted_at(log: LogReader, stream: str, origin: Origin, offsets: Sequence[int]) -> dict[int, int | None]:
     """When the log took in those of the records at `offsets` that came from elsewhere (UTC ms)."""
-    runs = list(log.admissions(stream, origin, min(offsets), max(offsets) + 1)) if offsets else []
-    begins = [first for first, _, _ in runs]
-    at = ((offset, bisect_right(begins, offset) - 1) for offset in offsets)
-    return {offset: runs[run][2] for offset, run in at if run >= 0 and offset < runs[run][1]}
+    runs = log.admissions(stream, origin, min(offsets), max(offsets) + 1)
+    return dict(zip(offsets, times_of(np.array(offsets), runs).to_pylist(), strict=True))

@@ -197,3 +197,14 @@ def test_a_box_not_heard_on_the_quay_is_missing_and_cleared_when_it_is() -> None
 
 def test_places_nobody_named_are_not_judged() -> None:
     assert found(FleetWatch({}), rows(SHIP, at(A, 0)), rows(OTHER, at(A, 0.2)), rows(SHIP, at(A, 0.4))) == []
+
+
+def test_a_reading_dated_years_ahead_keeps_no_box_from_being_silent() -> None:
+    """A ship dates one reading 2199 under her own key: it counts from when headquarters took it in."""
+    watch = FleetWatch(WHERE)
+    silent_h = SILENT_MS / HOUR_MS + 1
+    ahead = rows(SHIP, at(A, 173 * 365 * 24))
+    column = ahead.schema.get_field_index("admitted_at_ms")
+    ahead = ahead.set_column(column, ahead.schema.field(column), pa.array([NOON_MS]))
+    assert found(watch, ahead) == []
+    assert found(watch, rows(SHIP, *through(B, 0, silent_h))) == [(A, "silent", "raised")]

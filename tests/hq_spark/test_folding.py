@@ -80,3 +80,15 @@ def test_a_ships_two_topics_make_one_state_and_nothing_else_makes_any() -> None:
         tables.append(pa.Table.from_batches([widen(Batch(stream, ORIGINS[0], stamped))]))
     (state,) = fold_readings(pa.concat_tables(tables)).to_pylist()
     assert (state["topic"], state["kind"], state["latitude_deg"]["value"], state["roll_deg"]["value"]) == ("9321483", "ship", 1.0, 2.0)
+
+
+def test_a_reading_dated_years_ahead_does_not_stay_the_newest() -> None:
+    """A ship dates one reading 2199 under her own key: what others say ten minutes after it was taken in is newer."""
+    years = 173 * 365 * 86_400_000
+    ahead, after = table([(0, years, 1.0, None, None)], ORIGINS[0], 0), table([(0, 700_000, 2.0, None, None)], ORIGINS[1], 0)
+    column = ahead.schema.get_field_index("admitted_at_ms")
+    ahead = ahead.set_column(column, ahead.schema.field(column), pa.array([NOON_MS]))
+    [state] = merge_states(pa.concat_tables([fold_readings(ahead), fold_readings(after)])).to_pylist()
+    assert state["return_c"]["value"] == 2.0
+    [state] = fold_readings(ahead).to_pylist()
+    assert state["changed_at"]["at"] == NOON_MS + 600_000
