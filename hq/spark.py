@@ -93,6 +93,7 @@ def _configuration(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1" if settings.master.startswith("local") else "0.0.0.0",
         "spark.scheduler.mode": "FAIR",
         "spark.local.dir": str(scratch),
+        "spark.hadoop.fs.permissions.umask-mode": "027",  # Hadoop sets modes itself, whatever the process's umask
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.python.authenticate.socketTimeout": "60s",  # 15 s are too few for a Python worker on a machine that is busy
         "spark.ui.enabled": str(settings.ui_port is not None).lower(),

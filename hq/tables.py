@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from hq.wide import SIGNAL_FIELDS, WIDE, WIDE_DDL
+from streams.sharedfolders import make_shared
 
 TEMPERATURES = tuple(f.name for f in SIGNAL_FIELDS if f.name.endswith("_c"))
 """The signals that hourly aggregates summarise: every temperature, °C."""
@@ -111,7 +112,10 @@ def is_local(root: str) -> bool:
     return "://" not in root
 
 
-def make_root(root: str) -> None:
-    """The tables' folder exists afterwards, when it is one of this machine."""
+def make_root(root: str, group: str = "") -> None:
+    """The tables' folder exists afterwards, when it is one of this machine, and its `group` may read it and nobody else may.
+
+    Raises Misuse and OSError as `make_shared`.
+    """
     if is_local(root):
-        Path(root).mkdir(parents=True, exist_ok=True)
+        make_shared(Path(root), group)

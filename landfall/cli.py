@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from streams.errors import LandfallError
 app = typer.Typer()
 """The words that are commands themselves."""
 DEMO, NODES, HEADQUARTERS, LOOKING = "See it at work", "Nodes, at sea and ashore", "Headquarters", "Look and manage"
+UMASK = 0o027
+"""What a process makes is for its user, for its group to read, and for nobody else: logs, tables, snapshots."""
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
 ]
@@ -161,6 +164,7 @@ def line_for(words: Sequence[str] = ()) -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a known error ends it with a sentence on what to do and exit code 2, never with a traceback."""
+    os.umask(UMASK)
     escape_what_is_not_encoded()
     try:
         words = sys.argv[1:] if arguments is None else list(arguments)

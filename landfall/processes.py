@@ -54,16 +54,11 @@ PROCESSES = {
 }
 
 
-UMASK = 0o027
-"""What a process makes is for its user, for its group to read, and for nobody else: logs, tables, snapshots."""
-
-
 def run_process(name: str, config: Path | None, **more: Any) -> Any:
     """Run the process `name` until it ends or is asked to; what it answers.
 
     Raises Misuse for a bad configuration, RetryLater when a tool is asked to end before it is done.
     """
-    os.umask(UMASK)
     before = sys.unraisablehook
     ending: SystemExit | RetryLater = SystemExit(0)
     if PROCESSES[name].ends:

@@ -37,7 +37,8 @@ def run_analytics(settings: AnalyticsSettings) -> None:
     """Analyse until SIGTERM or SIGINT; then the micro-batch under way is finished.
 
     A query that fails (the node is away, a record can not be read yet) is told to `exceptions` and begun again, each time from the
-    micro-batch that failed. Raises Misuse at the start when tables and checkpoint do not belong together.
+    micro-batch that failed. Raises Misuse at the start when tables and checkpoint do not belong together, or others may
+    read the tables.
     """
     progress = Progress()
     run_work(progress.metrics, settings, LOOK_S, partial(_analysing, settings, progress), progress.standing)
@@ -46,6 +47,7 @@ def run_analytics(settings: AnalyticsSettings) -> None:
 @contextmanager
 def _analysing(settings: AnalyticsSettings, progress: Progress, running: Running) -> Iterator[AnalyticsJob]:
     check_belonging(settings)
+    make_root(settings.tables_dir, settings.group)
     logging.getLogger(CALLED_BY).addFilter(is_trouble)
     log.info("starting Spark")
     spark = start_spark(settings.spark, settings.scratch_dir)
@@ -72,8 +74,7 @@ def check_belonging(settings: AnalyticsSettings) -> None:
 
 
 def make_tables(spark: SparkSession, root: str) -> None:
-    """All tables exist below `root`."""
-    make_root(root)
+    """All tables exist below `root`, which is there."""
     for table in TABLES:
         if table.dataset(root) is None:
             spark.sql(table.create_sql(root))

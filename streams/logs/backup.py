@@ -21,6 +21,7 @@ from streams.logs.marker import marked_node
 from streams.logs.opening import lock_folder
 from streams.logs.recovering import index_problem
 from streams.logs.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
+from streams.sharedfolders import FOLDER_MODE
 from streams.sqlitefiles import connect_to_read
 
 ATTEMPTS_MAX = 20
@@ -183,8 +184,9 @@ def _copy_folder(source: Path, target: Path) -> None:
 
 
 def _make_folder(target: Path) -> None:
+    target.mkdir(FOLDER_MODE, parents=True, exist_ok=True)  # another disk's file system may have no modes
     for kind in (SEGMENTS, MERGED):
-        (target / kind).mkdir(parents=True)
+        (target / kind).mkdir(FOLDER_MODE)
 
 
 def _numbers(log: Path) -> list[int]:

@@ -37,7 +37,8 @@ def _silent(damage: Damage) -> None:
 class FileLogOptions:
     """What an operator or a test may set.
 
-    `on_damage` is called, from whatever thread finds it, for bytes that do not verify and are set aside; it must not call the log.
+    `group` is the Unix group that may read the log; "": the process's own. `on_damage` is called, from whatever thread finds it, for bytes
+    that do not verify and are set aside; it must not call the log.
     `disk` and `randbits` are the operating system's, `levels` those of upkeep, unless a test says otherwise.
     """
 
@@ -46,6 +47,7 @@ class FileLogOptions:
     disk: Disk = field(default_factory=Disk)
     randbits: Callable[[int], int] = secrets.randbits
     levels: Sequence[Level] = LEVELS
+    group: str = ""
 
 
 class FileLog(KeptLog, FileLogReader):
@@ -67,7 +69,7 @@ class FileLog(KeptLog, FileLogReader):
         super().__init__(node, codec, clock, aside, options.randbits)
         with ExitStack() as undo:
             check_finished(folder)
-            self._lock_descriptor = lock_folder(folder, SEGMENTS, MERGED)
+            self._lock_descriptor = lock_folder(folder, SEGMENTS, MERGED, group=options.group)
             undo.callback(os.close, self._lock_descriptor)
             self._disowned = Disowned(folder, options.disk, codec)
             if self._disowned.damaged is not None:

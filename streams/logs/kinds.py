@@ -21,6 +21,7 @@ from streams.logs.files import FileLog, FileLogOptions
 from streams.logs.kafka.names import WHERE
 from streams.logs.segments import unreadable
 from streams.logs.viewing import PassedOver
+from streams.sharedfolders import let_group_through
 
 if TYPE_CHECKING:
     from streams.logs.kafka.log import KafkaLog
@@ -47,6 +48,9 @@ def open_log(
     Raises as FileLog and KafkaLog; Misuse when the folder holds a log of the other kind.
     """
     folder, marker = home / "log", home / "marker"
+    if settings.group:
+        home.mkdir(parents=True, exist_ok=True)
+        let_group_through(home, settings.group)
     if settings.kind == "kafka":
         from streams.logs.kafka.keeper import KafkaLogOptions, Place
         from streams.logs.kafka.log import KafkaLog
@@ -55,7 +59,7 @@ def open_log(
         return KafkaLog(Place(named, node, folder, marker), codec, clock, KafkaLogOptions(options.on_damage, options.stopping))
     if in_kafka(folder):
         raise Misuse(f"{folder} is the index of a log in Kafka", hint="set the node's log to kind kafka again, or give it another folder")
-    return FileLog(folder, marker, node, codec, clock, FileLogOptions(on_damage=options.on_damage))
+    return FileLog(folder, marker, node, codec, clock, FileLogOptions(on_damage=options.on_damage, group=settings.group))
 
 
 def open_reader(folder: Path, codec: Codec, passed_over: PassedOver | None = None) -> AnyReader:

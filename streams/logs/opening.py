@@ -20,17 +20,20 @@ from streams.logs.logplace import LOCK_NAME
 from streams.logs.marker import Marker
 from streams.logs.replaying import Opened, OtherFiles, Placing, Replay
 from streams.logs.segments import disk_refused, merged_numbers, secret_of, segment_numbers
+from streams.sharedfolders import FOLDER_MODE, make_shared
 
 
-def lock_folder(folder: Path, *kinds: str) -> int:
+def lock_folder(folder: Path, *kinds: str, group: str = "") -> int:
     """A descriptor that keeps all other writers out of `folder` until it is closed; it and in it the folders `kinds` are made if need be.
 
-    Raises Misuse when there is one already; RetryLater when the disk is full, read-only or failing, or whoever runs this may not write
-    there.
+    `group` may read it all, and nobody else may (`make_shared`).
+    Raises Misuse when there is a writer already, or others may read or write there; RetryLater when the disk is full, read-only or
+    failing, or whoever runs this may not write there.
     """
     try:
-        for place in (folder, *(folder / kind for kind in kinds)):
-            place.mkdir(parents=True, exist_ok=True)
+        make_shared(folder, group)
+        for kind in kinds:
+            (folder / kind).mkdir(FOLDER_MODE, exist_ok=True)
         descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as problem:
         raise disk_refused(problem) from problem

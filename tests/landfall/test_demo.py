@@ -151,6 +151,9 @@ def test_the_whole_life_of_a_demo(demo: Demo, monkeypatch: pytest.MonkeyPatch) -
     until(lambda: demo.fleet_at_ms() > farther_ms, "a simulator that died does not wait to be started", demo.screen)
     assert demo.end(signal.SIGINT) == 0, demo.screen()
     ended_cleanly(demo, demo.screen())
+    written = [path for path in (demo.fleet.folder / "tables").rglob("*") if path.is_file()]
+    assert any(path.suffix == ".parquet" for path in written)
+    assert not [path for path in written if path.stat().st_mode & 0o027], "Spark writes for its group to read alone"
     reached_ms = json.loads((demo.fleet.folder / "sim" / "progress.json").read_text())["fleet_at_ms"]
     origins = demo.origins()
     (trouble,) = said(demo.fleet, "exceptions", "demo")

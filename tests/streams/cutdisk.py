@@ -11,6 +11,7 @@ from typing import Any
 
 from streams.logs.disk import Disk
 from streams.logs.index import INDEX_NAME
+from streams.sharedfolders import FOLDER_MODE
 
 SECTOR = 512
 SNAPSHOTS_MAX = 16
@@ -159,7 +160,7 @@ class CutDisk(Disk):
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
     def _leave_folder(self, folder: Path, image: Path) -> None:
-        image.mkdir(exist_ok=True)
+        image.mkdir(FOLDER_MODE, exist_ok=True)
         durable, present = self._names.get(folder, {}), self._named(folder)
         for name in sorted(durable.keys() | present.keys()):
             number = self._chance.choice([durable.get(name), present.get(name)])

@@ -42,7 +42,7 @@ class KafkaLog(KeptLog, KafkaLogReader):
         if (folder / SEGMENTS).exists():
             raise Misuse(f"{folder} holds a log in files", hint="give the log in Kafka a folder of its own; a peer brings the records over")
         with ExitStack() as undo:
-            self._lock_descriptor = lock_folder(folder)
+            self._lock_descriptor = lock_folder(folder, group=settings.group)
             undo.callback(os.close, self._lock_descriptor)
             self._disowned = Disowned(folder, options.disk, codec)
             if self._disowned.damaged is not None:

@@ -79,7 +79,8 @@ class KafkaLogSettings(KafkaAccess):
     Kafka topics are called `<prefix>.<stream>`; without a `prefix` it is `log-<node>`. New ones get `replication` copies, of which
     `min_insync` must have a block before it is acknowledged. Appends are gathered for `gather_ms` into one transaction, alerts are not
     waited with. A Kafka record is at most `record_bytes_max` long. A Kafka that does not answer is waited for `answer_s`. Of several
-    processes of the node one writes: the others wait for it to go, each at most `standby_s`, or for ever.
+    processes of the node one writes: the others wait for it to go, each at most `standby_s`, or for ever. `group`: as of a log in files,
+    of the index on this machine.
     """
 
     kind: Literal["kafka"]
@@ -90,6 +91,7 @@ class KafkaLogSettings(KafkaAccess):
     record_bytes_max: int = Field(1_000_000, ge=10_000, le=8_000_000)
     answer_s: float = Field(20.0, ge=1, le=600)
     standby_s: float | None = Field(None, ge=0)
+    group: str = ""
 
     @between
     def _has_enough_copies(self) -> Iterator[Problem]:
@@ -97,9 +99,14 @@ class KafkaLogSettings(KafkaAccess):
 
 
 class FileLogSettings(SettingsTable):
-    """A node's log in its own files, in the node's folder."""
+    """A node's log in its own files, in the node's folder.
+
+    `group`: the name of the Unix group that may read its folder; without it, the process's own. Nobody else may, and nobody but the node
+    writes there: docs/security.md.
+    """
 
     kind: Literal["files"] = "files"
+    group: str = ""
 
 
 LogSettings = Annotated[FileLogSettings | KafkaLogSettings, Field(discriminator="kind")]
