@@ -20,6 +20,7 @@ class Registry:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: dict[str, Entry] = {}
         self._booked: dict[str, dict[str, list[BookedContainer]]] = {}
+        self._listed: dict[str, dict[str, LoadList]] = {}
         for entry in entries:
             self.learn(entry)
 
@@ -31,7 +32,11 @@ class Registry:
         if known is not None and isinstance(known.value, Booking):
             for box in known.value.containers:
                 self._booked[box.container].pop(known.id, None)
+        if known is not None and isinstance(known.value, LoadList):
+            self._listed[known.value.ship].pop(known.id, None)
         self._entries[entry.topic] = entry
+        if isinstance(entry.value, LoadList):
+            self._listed.setdefault(entry.value.ship, {})[entry.id] = entry.value
         if isinstance(entry.value, Booking):
             for box in entry.value.containers:
                 self._booked.setdefault(box.container, {}).setdefault(entry.id, []).append(box)
@@ -81,12 +86,25 @@ class Registry:
 
     def load_lists(self, ship: str) -> list[LoadList]:
         """The ship's load lists, in order of its calls."""
-        return sorted((listed for listed in self.all(LoadList).values() if listed.ship == ship), key=lambda listed: listed.call)
+        return sorted(self._listed.get(ship, {}).values(), key=lambda listed: (listed.call, listed.id))
 
     def load_list_at(self, ship: str, at_ms: int) -> LoadList | None:
         """The list of the last call the ship was to have left by then, or None before her first."""
         left = [listed for listed in self.load_lists(ship) if listed.departs_at_ms <= at_ms]
         return left[-1] if left else None
+
+    def carries(self, ship: str, container: str, at_ms: int) -> bool:
+        """Whether the ship has the box at that time (UTC ms): by its custody, or by her load list of the call she left last or leaves
+        next, unless its custody went elsewhere since she left.
+        """
+        custody, lists = self.get(Custody, container), self.load_lists(ship)
+        if custody is not None and custody.at == f"ship/{ship}":
+            return True
+        coming = (listed for listed in lists if listed.departs_at_ms > at_ms)
+        for listed in (self.load_list_at(ship, at_ms), next(coming, None)):
+            if listed is not None and any(box.container == container for box in listed.aboard):
+                return custody is None or custody.since_at_ms <= listed.departs_at_ms
+        return False
 
     def calls_at(self, port: str) -> list[LoadList]:
         """Every load list of this port, in order of departure."""

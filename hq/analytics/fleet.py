@@ -95,8 +95,8 @@ class FleetWatch:
         self._hearing: dict[str, set[int]] = defaultdict(set)
         self._due: dict[str, dict[Discharge, bool]] = defaultdict(dict)
         self._silent_since: dict[str, tuple[int, str | None]] = {}
-        self._fates: dict[str, tuple[int, bool, str]] = {}
-        self._doubted: dict[str, tuple[int, int]] = {}
+        self._fates: dict[str, dict[str, tuple[int, bool]]] = defaultdict(dict)
+        self._doubted: dict[tuple[str, str], tuple[int, int]] = {}
 
     def remember(self, root: str, before: int, entries: Iterable[Entry]) -> None:
         """Know what the history before micro-batch `before` says, and the registry's `entries` of that time; nothing of it is judged
@@ -219,24 +219,27 @@ class FleetWatch:
         for container, origin, body in zip(*columns, strict=True):
             fate, place = _fate(body), self._place(origin)
             if fate is not None and place is not None and place.startswith("ship/"):
-                news = (fate.event_at_ms, fate.event != "X_FOUND", place)
-                self._fates[container] = max(self._fates.get(container, news), news)
+                news = (fate.event_at_ms, fate.event != "X_FOUND")
+                self._fates[container][place] = max(self._fates[container].get(place, news), news)
 
     def _is_lost(self, container: str) -> bool:
-        return self._fates.get(container, (0, False, ""))[1]
+        """Whether a ship that has the box by the registry tells that it is lost. The word of any other silences nothing."""
+        fates = self._fates.get(container, {}).items()
+        return any(lost and self._registry.carries(place.removeprefix("ship/"), container, at_ms) for place, (at_ms, lost) in fates)
 
     def _heard_since(self) -> list[Alert]:
-        """Boxes told as lost that another place than their ship has heard since, once each; and those found of which that was told."""
+        """Boxes told as lost that another place than that ship has heard since, once each; and those found of which that was told."""
         found: list[Alert] = []
-        for container, (at_ms, lost, ship) in self._fates.items():
-            if not lost and container in self._doubted:
-                lost_at_ms, heard_at_ms = self._doubted.pop(container)
+        for container, ship, at_ms, lost in [(box, ship, *fate) for box, fates in self._fates.items() for ship, fate in fates.items()]:
+            key = container, ship
+            if not lost and key in self._doubted:
+                lost_at_ms, heard_at_ms = self._doubted.pop(key)
                 found.append(found_after_all(container, lost_at_ms, max(at_ms, heard_at_ms)))
-            elif lost and container not in self._doubted:
+            elif lost and key not in self._doubted:
                 heard = self._heard.get(container, {}).items()
                 since = [Report(last_ms, place) for place, last_ms in heard if place != ship and last_ms > at_ms + OF_THE_FALL_MS]
                 if since:
-                    self._doubted[container] = at_ms, max(since).at_ms
+                    self._doubted[key] = at_ms, max(since).at_ms
                     found.append(heard_after_loss(container, at_ms, ship, max(since)))
         return found
 

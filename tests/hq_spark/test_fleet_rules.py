@@ -122,7 +122,8 @@ def test_of_a_box_that_its_ship_tells_as_lost_it_is_not_told_that_nobody_hears_i
     watch, hours = FleetWatch(WHERE), SILENT_MS / HOUR_MS
     falls = told_of(A, 1, "X_PROBABLE_OVERBOARD")
     odd = rows(SHIP, Record(A, None, 1, {}, {"event": "X_FOUND"}), stream="events")
-    assert found(watch, rows(SHIP, at(A, 0), at(B, 0)), falls, odd) == []
+    hers = tuple(custody(box, "ship/9321483", -5) for box in (A, B))
+    assert found(watch, rows(SHIP, at(A, 0), at(B, 0)), falls, odd, entries=hers) == []
     assert found(watch, rows(SHIP, *through(B, 1, hours + 1))) == []
     assert found(watch, sailed(hours + 1), told_of(B, 1, "X_LOST_OVERBOARD", QUAY), entries=(load_list(A, B),)) == []
     assert found(watch, rows(QUAY, at(BOXES[2], hours + 2 + MISSING_AT_DISCHARGE_MS / HOUR_MS))) == [(B, "missing_at_discharge", "raised")]
@@ -208,3 +209,22 @@ def test_a_reading_dated_years_ahead_keeps_no_box_from_being_silent() -> None:
     ahead = ahead.set_column(column, ahead.schema.field(column), pa.array([NOON_MS]))
     assert found(watch, ahead) == []
     assert found(watch, rows(SHIP, *through(B, 0, silent_h))) == [(A, "silent", "raised")]
+
+
+def test_a_loss_told_by_a_ship_that_does_not_have_the_box_silences_nothing() -> None:
+    """Until a load list or a custody record says that she has it, and whatever she tells after the ship that does have it."""
+    hours = SILENT_MS / HOUR_MS
+    watch = FleetWatch(WHERE)
+    assert found(watch, rows(SHIP, at(A, 0), at(B, 0)), told_of(A, 1, "X_LOST_OVERBOARD", OTHER)) == []
+    assert found(watch, rows(SHIP, *through(B, 1, hours + 1))) == [(A, "silent", "raised")]
+    for entry in (custody(A, "ship/9321483", 0), listed_aboard(A)):
+        watch = FleetWatch(WHERE)
+        falls = told_of(A, 1, "X_LOST_OVERBOARD"), told_of(A, 2, "X_FOUND", OTHER)
+        assert found(watch, rows(SHIP, at(A, 0), at(B, 0)), *falls) == []
+        assert found(watch, rows(SHIP, *through(B, 1, hours + 1)), entries=(entry,)) == []
+
+
+def listed_aboard(box: str) -> Entry:
+    place = {"container": box, "slot": "0010182", "size_type": "45R1", "pol": "SGSIN", "pod": "JPTYO"}
+    value = {"ship": "9321483", "port": "SGSIN", "call": 2, "aboard": [place], "load": [box], "discharge": [], "departs_at_ms": NOON_MS}
+    return parse_entry(json.dumps(registry("load_list", "9321483/2", 1, value).body))
