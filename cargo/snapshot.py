@@ -13,7 +13,7 @@ from cargo.event_time import DeviceClock
 from cargo.registry import LoadList, Stowed
 from cargo.state import Memory, WatchSettings, WatchState
 
-VERSION = 9
+VERSION = 10
 PART_ENTRIES = 512
 """So many boxes, devices, or places of a load list are written down or taken up at a time: half a MiB, of 30 for a large ship."""
 

@@ -83,7 +83,7 @@ class Memory(msgspec.Struct):
     `deaf_until_ms`: when the node heard again after being deaf; `down`: the last spans in which nobody listened (by the node's clock,
     `cargo.resuming`); `call_until_ms`: until when somebody is called (`cargo.rollcall`);
     `listed`: the load list in force; `call`: the one of the port she lies in; `told`: of each alert that was told of since `told_from_ms`,
-    the time of the last change (`cargo.telling`)."""
+    the time of the last change (`cargo.telling`); `generations`: of each node that takes readings in, the newest heard of."""
 
     clock: EventClock
     voyage: Voyage
@@ -107,6 +107,7 @@ class Memory(msgspec.Struct):
     told: dict[str, int] = {}
     told_from_ms: int = 0
     down: list[tuple[int, int]] = []
+    generations: dict[str, int] = {}
 
 
 class WatchState:

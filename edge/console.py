@@ -61,6 +61,7 @@ class Console:
             "intake": self._intake.status(),
             "storm": self._aboard.storm.status(),
             "muster": called.summary,
+            "troubles": [*self._node.metrics.troubles.values()],
         }
         return web.json_response(told)
 

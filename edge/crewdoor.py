@@ -120,6 +120,7 @@ class CrewDoor:
             "open_alerts": sum(one.open for one in alerts),
             "reports": [report_head(one) for one in reports],
             "reports_waiting": self._reports_waiting(),
+            "troubles": [*self._node.metrics.troubles.values()],
         }
         return web.json_response(told)
 

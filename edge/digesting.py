@@ -74,11 +74,15 @@ class Digesting:
             try:
                 if self._consumer is None:
                     self._consumer = await self._begun()
-                while (wait := self._links.readings_wait()) is not None and self._node.clock.now_ms() >= self._due_ms:
+                while (wait := self._links.readings_wait()) is not None and self._is_due():
                     await self._digest(self._consumer, wait=wait)
             except LandfallError as problem:
                 _log.warning("a digest is made later: %s", problem)
             await asyncio.sleep(LOOK_S)
+
+    def _is_due(self) -> bool:
+        """Whether a window may have ended. While the clock is doubted none has: one that ended years ahead would be the last for years."""
+        return self._node.clock.now_ms() >= self._due_ms and not self._node.clock.doubted()
 
     async def _begun(self) -> Consumer:
         """The consumer; before the very first window what was received before is passed over: it may be months, and long ashore."""
@@ -97,7 +101,7 @@ class Digesting:
                 self._until_ms, self._last = row[UNTIL], {name: row[name] for name in (FROM, UNTIL, BOXES, READINGS)}
         if log.latest(CONSUMERS, DIGESTS, [log.node]):
             return consumer, None
-        return consumer, self._read(consumer.position(), now_ms // self._every_ms * self._every_ms, None).position
+        return consumer, self._read(consumer.position(), now_ms // self._every_ms * self._every_ms, now_ms, None).position
 
     async def _digest(self, consumer: Consumer, *, wait: bool) -> None:
         """The digest of the next window that has ended; when there is none, the next look is due at the end of the present one."""
@@ -129,18 +133,24 @@ class Digesting:
         first = next(self._unread(position), None)
         if first is None:
             return None
-        since_ms = max(first.records.column(RECEIVED_AT)[0].as_py(), self._until_ms)
+        received_at_ms = first.records.column(RECEIVED_AT)[0].as_py()
+        # What the clock dated ahead of now belongs to the window that ended last.
+        since_ms = max(received_at_ms if received_at_ms <= now_ms else now_ms - self._every_ms, self._until_ms)
         until_ms = (since_ms // self._every_ms + 1) * self._every_ms
         if until_ms > now_ms:
             return None
-        return self._read(position, until_ms, None if at_home is None else self._telling.with_signed(at_home, (CONTAINERS,)))
+        return self._read(position, until_ms, now_ms, None if at_home is None else self._telling.with_signed(at_home, (CONTAINERS,)))
 
-    def _read(self, position: Position, until_ms: int, durable: Durable | None) -> _Window:
-        """What was received after `position` and before `until_ms`; folded when `durable` says what of it its home has."""
+    def _read(self, position: Position, until_ms: int, now_ms: int, durable: Durable | None) -> _Window:
+        """What was received after `position` and before `until_ms`, or is dated after `now_ms`.
+
+        It is folded when `durable` says what of it its home has.
+        """
         fold = DigestFold(max(until_ms - self._every_ms, self._until_ms))
         ashore = (durable or {}).get(CONTAINERS, {})
         for batch in self._unread(position):
-            before = int(np.searchsorted(batch.records.column(RECEIVED_AT).to_numpy(), until_ms))
+            received_at_ms = batch.records.column(RECEIVED_AT).to_numpy()
+            before = len(received_at_ms) if received_at_ms[0] > now_ms else int(np.searchsorted(received_at_ms, until_ms))
             if not before:
                 continue
             rows = batch.records.slice(0, before)

@@ -19,7 +19,7 @@ from cargo.readings import Readings, read_payloads
 from intake.arrivals import KEPT_BYTES_MAX, STORED, Outcome, Publish
 from intake.decoding import Decoder, decoded
 from intake.routes import Route, Routes
-from streams.clock import EARLY_MS_MAX
+from streams.clock import Clock
 from streams.records import BODY, GIVEN, LATE_MS_MAX, TOPIC, Record, body_text
 from streams.secrets import mask_secrets
 
@@ -78,12 +78,11 @@ class Prepared:
     refused: list[Refused] = field(default_factory=list)
 
 
-def prepare(messages: Sequence[Publish], routes: Routes, now_ms: int, early_ms: int = EARLY_MS_MAX) -> Prepared:
-    """Decode and check `messages` at fleet time `now_ms` (UTC ms), believing devices' clocks up to `early_ms` ahead of it.
+def prepare(messages: Sequence[Publish], routes: Routes, believed: range) -> Prepared:
+    """Decode and check `messages`; readings of a device time (UTC ms) that is not `believed` are flagged.
 
     Never raises for what they contain; repeats are still in it.
     """
-    believed = believed_times(now_ms, early_ms)
     prepared = Prepared([Outcome.ACCEPTED] * len(messages))
     found: dict[str, list[Arrived]] = {}
     for number, message in enumerate(messages):
@@ -235,9 +234,10 @@ def clock_flag(at_ms: int | None, believed: range) -> str:
     return "" if at_ms in believed else "future" if at_ms >= believed.stop else "stale"
 
 
-def believed_times(now_ms: int, early_ms: int = EARLY_MS_MAX) -> range:
-    """The device times (UTC ms) that are believed at `now_ms`, up to `early_ms` ahead of it."""
-    return range(now_ms - LATE_MS_MAX, now_ms + early_ms + 1)
+def believed_times(clock: Clock) -> range:
+    """The device times (UTC ms) that are believed now by a node's `clock`: all where it is doubted itself."""
+    now_ms = clock.now_ms()
+    return range(1 << 62) if clock.doubted() else range(now_ms - LATE_MS_MAX, now_ms + clock.early_ms() + 1)
 
 
 def _are_unknown(numbers: Iterable[int], outcomes: list[Outcome]) -> None:

@@ -77,7 +77,7 @@ class Endpoint:
         self._client_of: dict[Connection, Key] = {}
         self._of_account: dict[str, set[Connection]] = {}
         """Those logged in."""
-        self._sessions = Sessions(sessions_file, WallClock().now_ms)
+        self._sessions = Sessions(sessions_file, WallClock().now_ms, clock.doubted)
         self._sessions_refused = False
         self._last_words = LastWords(None if sessions_file is None else sessions_file.with_name(WILLS_FILE), metrics)
         self._will_of: dict[Connection, tuple[int, LastWill]] = {}

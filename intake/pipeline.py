@@ -11,7 +11,7 @@ from typing import Protocol
 
 from cargo.identity import CLOCK_STOPPED
 from intake.arrivals import STORED, Outcome, Publish, Sender
-from intake.batches import CONTAINERS, EXCEPTIONS, Part, Prepared, exception_record, mark_strangers, prepare
+from intake.batches import CONTAINERS, EXCEPTIONS, Part, Prepared, believed_times, exception_record, mark_strangers, prepare
 from intake.decoders import find_decoder
 from intake.refusals import Refusals
 from intake.repeats import RepeatWindow, TakenInElsewhere
@@ -25,7 +25,7 @@ from streams.errors import RetryLater
 from streams.log import Append, Appended, Log
 from streams.memory import large_work
 from streams.metrics import Metrics
-from streams.records import LATE_MS_MAX, Record, to_batch
+from streams.records import Record, to_batch
 
 STREAMS = (CONTAINERS, "ships")
 Strangers = Callable[[set[str]], set[str]]
@@ -192,7 +192,7 @@ class Pipeline:
                 break
 
     def _prepared(self, messages: list[Publish]) -> Prepared:
-        prepared = prepare(messages, self._routes, self._clock.now_ms(), self._clock.early_ms())
+        prepared = prepare(messages, self._routes, believed_times(self._clock))
         if self._strangers is not None:
             mark_strangers(prepared, self._strangers)
         return prepared
@@ -216,7 +216,7 @@ class Pipeline:
     def _fresh(self, part: Part, outcomes: list[Outcome], messages: Sequence[Publish]) -> Part | None:
         """`part` less its repeats; None when nothing is left. A message is a repeat when all that it brought is. What a device says again
         whose clock stands still is none, and flagged."""
-        said, now_s, true_from_ms = self._said[part.stream], self._clock.monotonic_s(), self._clock.now_ms() - LATE_MS_MAX
+        said, now_s, true_from_ms = self._said[part.stream], self._clock.monotonic_s(), believed_times(self._clock).start
         known = self._windows[part.stream].known(part.identities)
         kept: Sequence[int] = range(len(known))
         if any(known) or len(set(part.identities)) < len(known):

@@ -31,10 +31,13 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class Sessions:
-    """The sessions of one endpoint. `now_ms`: wall time. Without a `file` they end with the process."""
+    """The sessions of one endpoint. Without a `file` they end with the process.
 
-    def __init__(self, file: Path | None, now_ms: Callable[[], int]) -> None:
-        self._file, self._now_ms = file, now_ms
+    `now_ms`: wall time. `doubted`: whether that may be far from the truth: meanwhile no session expires.
+    """
+
+    def __init__(self, file: Path | None, now_ms: Callable[[], int], doubted: Callable[[], bool] = lambda: False) -> None:
+        self._file, self._now_ms, self._doubted = file, now_ms, doubted
         self._kept: dict[str | None, dict[str, _Kept]] = {}
         """By login and client identifier, who left last coming last."""
         self._count = 0
@@ -105,7 +108,8 @@ class Sessions:
         return one
 
     def _is_over(self, one: _Kept) -> bool:
-        return bool(one.left_at_ms) and self._now_ms() - one.left_at_ms > one.expiry_s * 1_000
+        expired = bool(one.left_at_ms) and self._now_ms() - one.left_at_ms > one.expiry_s * 1_000
+        return expired and not self._doubted()
 
     def _read(self) -> list[_Kept]:
         """What the file holds; nothing when there is none or it does not read: a session less is a message brought again at most."""

@@ -27,6 +27,7 @@ from cargo.outcome import Made, Outcome
 from cargo.registry import Entry, parse_entry
 from cargo.rollcall import to_call
 from cargo.state import WatchSettings, WatchState
+from cargo.turnback import turned_back
 from cargo.watch import arrived, falls_due_ms, learn, step
 from intake.catchingup import caught_up
 from intake.finishing import to_its_end
@@ -43,7 +44,7 @@ from streams.log import Append, Log
 from streams.memory import large_work, release
 from streams.metrics import Metrics
 from streams.patience import Patience, Polled
-from streams.records import BODY, Batch, Record, read_body, to_batch
+from streams.records import BODY, RECEIVED_AT, Batch, Record, read_body, to_batch
 from streams.words import Position
 
 ROWS_AT_ONCE_MAX = 4_096
@@ -213,7 +214,7 @@ class Watching:
     def _times(self, now_ms: int, *, read: bool) -> Times | None:
         """Those that a step follows from; None where there is none to make: after a start nothing falls due before something came."""
         if self._resumes_at_ms is not None:
-            return {RESUMED_AT_MS: self._resumes_at_ms} if read else None
+            return {RESUMED_AT_MS: min(self._resumes_at_ms, now_ms)} if read else None
         if read:
             return {}
         return {AT_MS: now_ms} if self._due(now_ms) else None
@@ -260,17 +261,32 @@ class Watching:
         for stream in self._told_by:
             outcome.add(learn(self._state, self._entries(batches.get(stream, ()))))
         own = [batch for stream in STREAMS for batch in batches.get(stream, ()) if batch.origin.node in self._nodes]
-        heard = [row for batch in own for row in _heard(batch)]
-        heard.sort(key=lambda row: row.order_at_ms)
         if (resumed_at_ms := times.get(RESUMED_AT_MS)) is not None:
             self._state.memory.clock.resume(resumed_at_ms)
-        outcome.add(step(self._state, self._unhurried(heard)))
+        for readings in self._by_generation(own):
+            heard = [row for batch in readings for row in _heard(batch)]
+            heard.sort(key=lambda row: row.order_at_ms)
+            outcome.add(step(self._state, self._unhurried(heard)))
         outcome.add(arrived(self._state, times.get(AT_MS)))
         for stream in self._decided_in:
             for batch in batches.get(stream, ()):
                 for body in batch.records.column(BODY).to_pylist():
                     outcome.add(self._decided(body))
         return outcome
+
+    def _by_generation(self, own: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
+        """What nodes took in, that of generations not heard of before last, each for itself: received times may have gone back there."""
+        known = self._state.memory.generations
+        for origin in sorted({batch.origin for batch in own}):
+            known.setdefault(origin.node, origin.generation)
+        newer = sorted({batch.origin for batch in own if batch.origin.generation > known[batch.origin.node]})
+        yield [batch for batch in own if batch.origin not in newer]
+        for origin in newer:
+            readings = [batch for batch in own if batch.origin == origin]
+            began_at_ms = min(batch.records.column(RECEIVED_AT)[0].as_py() for batch in readings)
+            self._state = turned_back(self._state, began_at_ms)
+            self._state.memory.generations[origin.node] = origin.generation
+            yield readings
 
     def _unhurried(self, heard: Sequence[Heard]) -> Iterator[Heard]:
         for first in range(0, len(heard), GIVES_WAY_ROWS):

@@ -44,7 +44,7 @@ def check(
         lines = [line for line in file.read_bytes().splitlines() if line.strip()]
     except OSError as problem:
         raise Misuse(f"{file} can not be read: {problem.strerror}", hint="give the right path") from None
-    bad, believed = 0, believed_times(WallClock().now_ms())
+    bad, believed = 0, believed_times(WallClock())
     for number, line in enumerate(lines, 1):
         problems, warnings = findings(line, decoder, believed)
         bad += bool(problems)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from landfall.processes import run_process
-from landfall.statuslines import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent, twins
+from landfall.statuslines import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent, troubles
 
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
@@ -46,6 +46,6 @@ def _lines(told: Told) -> Iterator[str]:
         yield from others(told, "port")
     in_vain = [name for name in link["dials"] if name not in link["peers"]]
     yield f"in session with {', '.join(link['peers']) or 'nobody'}" + (f"; dials {', '.join(in_vain)} in vain" if in_vain else "")
-    yield from twins(link)
+    yield from troubles(told)
     yield from kept_here(told, "here")
     yield from spent(link)

@@ -15,7 +15,7 @@ from cargo.byhand import BY_REPORT, WORDS
 from landfall.logins import PasswordFile, User, basic, read_password
 from landfall.lognumbers import utc
 from landfall.processes import run_process
-from landfall.statuslines import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent, twins
+from landfall.statuslines import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent, troubles
 
 HINT = "`landfall ship link --help` tells what there is"
 Config = Annotated[
@@ -92,7 +92,7 @@ def _lines(told: Told) -> Iterator[str]:
     yield from sensors(told["intake"])
     yield from others(told, "ship")
     yield f"link: {told['link']['wish']}; in session with {', '.join(told['link']['peers']) or 'nobody'}"
-    yield from twins(told["link"])
+    yield from troubles(told)
     yield from kept_here(told, "aboard")
     yield _digests(told["digests"])
     yield from spent(told["link"])

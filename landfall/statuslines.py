@@ -20,7 +20,7 @@ from streams.credentials import operator_token
 from streams.listening import url_here
 
 TIMEOUT_S = 10.0
-KEYS = ("node", "link", "companions", "kept_here", "intake")
+KEYS = ("node", "link", "companions", "kept_here", "intake", "troubles")
 """What either tells at least."""
 Told = Mapping[str, Any]
 
@@ -78,13 +78,9 @@ def kept_here(told: Told, where: str) -> Iterator[str]:
         yield f"kept {where} alone, because headquarters lets others write it: {', '.join(told['kept_here'])}"
 
 
-def twins(link: Told) -> Iterator[str]:
-    """Of each node's name under which two processes came lately: both addresses, and which was refused where."""
-    for twin in link["twins"]:
-        yield (
-            f"two processes come as '{twin['node']}': the one at {twin['standing_address']} has a session with '{twin['refused_by']}', "
-            f"the one at {twin['refused_address']} is refused there, {twin['refusals']:,} times so far; stop one of them"
-        )
+def troubles(told: Told) -> Iterator[str]:
+    """What is wrong at the node and wants somebody."""
+    yield from (f"! {trouble}" for trouble in told["troubles"])
 
 
 def spent(link: Told) -> Iterator[str]:

@@ -30,5 +30,6 @@ class Status:
             "link": {**kept, "budgets": links.budgets(), "traffic": links.traffic()},
             "kept_here": self._node.originating.kept_here(),
             "intake": self._intake.status(),
+            "troubles": [*self._node.metrics.troubles.values()],
         }
         return web.json_response(told)

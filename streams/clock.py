@@ -40,6 +40,10 @@ class Clock(Protocol):
         """Seconds since the machine started, time in suspension included: no step of the wall clock changes them."""
         ...
 
+    def doubted(self) -> bool:
+        """Whether `now_ms` may be far from the truth (`streams.clockcheck.CheckedClock`)."""
+        ...
+
 
 class WallClock:
     """The machine's own time: the fleet's time is the wall's."""
@@ -63,6 +67,10 @@ class WallClock:
     def boot_s(self) -> float:
         """The system's CLOCK_BOOTTIME, in seconds."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def doubted(self) -> bool:
+        """Never: it is not checked here."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,10 @@ class FleetClock:
         """The system's CLOCK_BOOTTIME, in seconds."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
+    def doubted(self) -> bool:
+        """Never: the fleet's time may jump."""
+        return False
+
 
 class StillClock:
     """A clock that stands still until it is moved: for tests and simulations."""
@@ -156,6 +168,10 @@ class StillClock:
     def boot_s(self) -> float:
         """The same seconds: it is never suspended."""
         return self.at_s
+
+    def doubted(self) -> bool:
+        """Never."""
+        return False
 
     def advance(self, seconds: float) -> None:
         """Both clocks move on by `seconds`."""

@@ -91,14 +91,38 @@ class ClockCheck:
         return [(at_ms, at_s) for at_ms, at_s in list(self._reported.values()) if now_s - at_s <= COUNTS_S_MAX]
 
 
-class ClockSteps:
-    """Notices steps of a wall clock: changes of its time minus the machine's boot time. Not for fleet clocks, which may jump."""
+class CheckedClock:
+    """A wall clock under check: it reports its steps, and whether it is doubted. Not for fleet clocks, which may jump. From any thread.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    A step is a change of its time minus the machine's boot time.
+    """
+
+    def __init__(self, clock: Clock, check: ClockCheck) -> None:
+        self._clock, self._check = clock, check
         self._offset_ms = self._measured_ms()
+        self._believed_offset_ms: int | None = self._offset_ms
 
-    def look(self) -> int:
+    def now_ms(self) -> int:
+        """As the clock's."""
+        return self._clock.now_ms()
+
+    def early_ms(self) -> int:
+        """As the clock's."""
+        return self._clock.early_ms()
+
+    def asked(self) -> bool:
+        """As the clock's."""
+        return self._clock.asked()
+
+    def monotonic_s(self) -> float:
+        """As the clock's."""
+        return self._clock.monotonic_s()
+
+    def boot_s(self) -> float:
+        """As the clock's."""
+        return self._clock.boot_s()
+
+    def step_ms(self) -> int:
         """Return by how many ms the clock has stepped since the last step found (negative: back), 0 for STEP_MS_MAX or less.
 
         Smaller steps add up until they are found together.
@@ -109,6 +133,20 @@ class ClockSteps:
             return 0
         self._offset_ms = offset_ms
         return stepped_ms
+
+    def doubt(self) -> None:
+        """Doubt the clock until a peer's time confirms it."""
+        self._believed_offset_ms = None
+
+    def doubted(self) -> bool:
+        """Return whether the clock was doubted, or has stepped, and since then neither a peer's time confirmed it nor it stepped back."""
+        offset_ms, believed_ms = self._measured_ms(), self._believed_offset_ms
+        if believed_ms is not None and abs(offset_ms - believed_ms) <= STEP_MS_MAX:
+            return False
+        if self._check.confirmed_ms() is None:
+            return True
+        self._believed_offset_ms = offset_ms
+        return False
 
     def _measured_ms(self) -> int:
         return self._clock.now_ms() - round(self._clock.boot_s() * 1000)

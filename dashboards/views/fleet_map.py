@@ -76,7 +76,9 @@ def _located(told: Answer) -> list[Answer]:
 
 def _side(fleet: Answer, incidents: Sequence[Answer]) -> None:
     story = session.ask("/story")
-    items, now = story["items"], session.latest_now_ms(fleet, story)
+    items = story["items"]
+    # A chapter's time is the simulator's own: what the API knows of that clock may be older.
+    now = max(session.latest_now_ms(fleet, story), *(chapter["at_ms"] for chapter in items), 0)
     for chapter in items[-1:]:
         _chapter(chapter, fleet, incidents, now)
     if session.logged_in().moves_clock:

@@ -231,8 +231,9 @@ function banner() {
   const place = document.getElementById("old");
   if (!place) return;
   const age = Math.round((Date.now() - answeredAt) / 1000);
-  place.textContent = trouble ? `The node ${trouble}. ${answeredAt ? `What you see is ${age} s old; its clock and ages go on by this browser's.` : ""} It is asked again every ${POLL_MS / 1000} s.` : "";
-  place.hidden = !trouble;
+  const away = trouble && `The node ${trouble}. ${answeredAt ? `What you see is ${age} s old; its clock and ages go on by this browser's.` : ""} It is asked again every ${POLL_MS / 1000} s.`;
+  place.textContent = [away, ...(seen.board?.troubles.map((one) => `This node: ${one}.`) || [])].filter(Boolean).join(" ");
+  place.hidden = !place.textContent;
 }
 
 /** User name and password as HTTP's Basic wants them: base64 of their UTF-8. */

@@ -20,7 +20,7 @@ from streams.logs.frames import Floor, FrameHeader, Gone, Opening
 from streams.logs.index import IndexDamaged
 from streams.logs.marker import check_node
 from streams.logs.reading import IndexedReader
-from streams.logs.stamping import NewBlock, Plan, given_before, new_blocks, plan_appends
+from streams.logs.stamping import DeviceTimes, NewBlock, Plan, given_before, new_blocks, plan_appends
 from streams.logs.tables import INT64_MAX
 from streams.logs.topics import topics_told
 from streams.ranges import RangeSet
@@ -74,7 +74,7 @@ class KeptLog(IndexedReader):
     def __init__(self, node: str, codec: Codec, clock: Clock, on_damage: Callable[[Damage], None], randbits: Randbits) -> None:
         """Ready to be given its keeper and its list of what is disowned, and then to be read."""
         self._node, self._clock, self._on_damage, self._randbits = node, clock, on_damage, randbits
-        self._encoding = codec
+        self._encoding, self._devices = codec, DeviceTimes()
         self._write_lock = threading.RLock()
         self._quiet = threading.Event()
         self._quiet.set()
@@ -243,7 +243,7 @@ class KeptLog(IndexedReader):
 
         plan = plan_appends(appends, origin, lambda stream: line(stream).end, book.produced)
         if plan.rows or plan.produced:
-            blocks = list(new_blocks(self._encoding, origin, plan, line, self._clock, self._witness))
+            blocks = list(new_blocks(self._encoding, origin, plan, line, self._clock, self._devices, self._witness))
             self._keeper.commit(FrameHeader(produced=tuple(plan.produced)), blocks)
         return plan
 
@@ -320,7 +320,7 @@ class KeptLog(IndexedReader):
         """What is written of a block from elsewhere."""
         topics = topics_told(self._codec, block, self._codec.check(block)) if self._codec.knows(block.codec) else None
         latest_ms = self._clock.now_ms() + self._clock.early_ms() - EARLY_MS_MAX  # where the clock may be behind
-        return [NewBlock(block, topics, admitted=taken_in(block.first, latest_ms))]
+        return [NewBlock(block, topics, admitted=taken_in(block.first, 0 if self._clock.doubted() else latest_ms))]
 
     def _check_node(self, where: object) -> None:
         openings = self._keeper.book.openings

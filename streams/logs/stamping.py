@@ -19,7 +19,7 @@ from streams.logs.book import Line
 from streams.logs.frames import Admitted, Produced
 from streams.logs.tables import agree
 from streams.logs.topics import topics_told
-from streams.records import DEVICE_AT, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, TOPIC, check_given, concat, signal_names
+from streams.records import DEVICE, DEVICE_AT, LATE_MS_MAX, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, TOPIC, check_given, concat, signal_names
 from streams.words import Origin, check_stream
 
 BLOCK_ROWS_MAX = 65_536
@@ -27,6 +27,10 @@ PART_ROWS_MIN = 8_192
 """Rows that are worth a thread: encoding them lets go of the interpreter's lock for most of its time."""
 SIGNALS_MAX = 900
 PRODUCER_BYTES_MAX = 200
+DEVICES_MIN, DEVICES_MAX = 3, 31
+"""The minimum number of devices whose times tell the time, and the number of those heard last that are remembered."""
+DEVICE_APART_MS_MAX = 3_600_000
+"""Largest difference from the middle of the devices' last times at which a device's time is believed, ms."""
 Produceds = Mapping[tuple[str, str], Produced]
 """By stream and producer, what it was given last."""
 _ENCODERS = ThreadPoolExecutor(2, thread_name_prefix="encode")
@@ -84,11 +88,45 @@ def given_before(append: Append, produced: Produceds) -> Produced | None:
     return before if before is not None and append.sequence <= before.sequence else None
 
 
+class DeviceTimes:
+    """The last times of the devices heard last, which tell the time where the node's own clock can not. Not safe from several threads."""
+
+    def __init__(self) -> None:
+        self._last_ms: dict[str, int] = {}
+
+    def note(self, records: pa.RecordBatch) -> None:
+        """The newest rows of `records` that are from devices are the last heard."""
+        rows = records.select([DEVICE, DEVICE_AT]).slice(max(0, records.num_rows - DEVICES_MAX))
+        for device, at_ms in zip(rows.column(DEVICE).to_pylist(), rows.column(DEVICE_AT).to_pylist(), strict=True):
+            if device is not None and at_ms is not None:
+                self._last_ms.pop(device, None)
+                self._last_ms[device] = at_ms
+        for device in list(self._last_ms)[:-DEVICES_MAX]:
+            del self._last_ms[device]
+
+    def believed(self) -> range:
+        """The device times (UTC ms) within DEVICE_APART_MS_MAX of the middle of the last; none before DEVICES_MIN devices were heard."""
+        last_ms = sorted(self._last_ms.values())
+        if len(last_ms) < DEVICES_MIN:
+            return range(0)
+        middle_ms = last_ms[(len(last_ms) - 1) // 2]
+        return range(middle_ms - DEVICE_APART_MS_MAX, middle_ms + DEVICE_APART_MS_MAX + 1)
+
+
 def new_blocks(
-    codec: Codec, origin: Origin, plan: Plan, line: Callable[[str], Line], clock: Clock, witness: Witness | None = None
+    codec: Codec,
+    origin: Origin,
+    plan: Plan,
+    line: Callable[[str], Line],
+    clock: Clock,
+    devices: DeviceTimes,
+    witness: Witness | None = None,
 ) -> Iterator[NewBlock]:
-    """The plan's rows, stamped by `clock` and encoded: as few blocks as the rows of each stream allow; then what `witness` says of them."""
-    now_ms, early_ms = clock.now_ms(), clock.early_ms()
+    """The plan's rows, stamped by `clock` and encoded: as few blocks as the rows of each stream allow; then what `witness` says of them.
+
+    Where `clock` is doubted, or was far ahead before in this generation, `devices` says which device times are believed.
+    """
+    now_ms, early_ms, doubted = clock.now_ms(), clock.early_ms(), clock.doubted()
     ends: dict[str, int] = {}
     waiting = deque(plan.rows.items())
     while waiting:
@@ -98,7 +136,9 @@ def new_blocks(
         first = ends.get(stream, before.end)
         rows: list[pa.RecordBatch] = []
         for records in _together(batches):
-            rows.append(stamped(records, first, received_at_ms, early_ms))
+            devices.note(records)
+            believed = devices.believed() if doubted or received_at_ms - now_ms > EARLY_MS_MAX else None
+            rows.append(stamped(records, first, received_at_ms, early_ms, believed))
             for block, topics in _in_parts(codec, stream, origin, rows[-1]):
                 yield NewBlock(block, topics, received_at_ms)
             first += records.num_rows
@@ -109,12 +149,17 @@ def new_blocks(
             waiting.append((said.stream, [said.records]))
 
 
-def stamped(records: pa.RecordBatch, first: int, received_at_ms: int, early_ms: int = EARLY_MS_MAX) -> pa.RecordBatch:
-    """`records` with STAMPED columns: offsets from `first`, the received time, the order time as `streams.records.order_at_ms` says."""
+def stamped(
+    records: pa.RecordBatch, first: int, received_at_ms: int, early_ms: int = EARLY_MS_MAX, believed: range | None = None
+) -> pa.RecordBatch:
+    """`records` with STAMPED columns: offsets from `first`, the received time, and the order time: the device's where that is `believed`
+    (None: as `streams.records.order_at_ms` says), else the received time.
+    """
+    believed = believed if believed is not None else range(received_at_ms - LATE_MS_MAX, received_at_ms + early_ms + 1)
     count = records.num_rows
     column = records.column(DEVICE_AT)
     device_at = column.fill_null(received_at_ms).to_numpy(zero_copy_only=False)
-    plausible = (device_at >= received_at_ms - LATE_MS_MAX) & (device_at <= received_at_ms + early_ms)
+    plausible = (device_at >= believed.start) & (device_at < believed.stop)
     columns = {
         OFFSET: pa.array(np.arange(first, first + count)),
         RECEIVED_AT: pa.array(np.full(count, received_at_ms)),

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from streams.clock import Clock, FleetClock
-from streams.clockcheck import STEP_MS_MAX, ClockCheck, ClockSteps, LastConfirmed
-from streams.log import Log
+from streams.clockcheck import STEP_MS_MAX, CheckedClock, ClockCheck, LastConfirmed
+from streams.errors import RetryLater
+from streams.logs.keeping import KeptLog
 from streams.metrics import Metrics
 from streams.replacing import replace_file
 
@@ -31,6 +32,9 @@ SHOWN_S = 86_400.0
 REPORTS_MAX, REPORTS_WITHIN_S = 20, 86_400.0
 """Maximum number of steps reported within so many seconds; more are counted (`clock_steps`)."""
 CODE = "clock_stepped"
+REOPENED_S_MIN = 6 * 3_600.0
+"""The minimum time between two generations of the log that are opened because the clock went back, seconds."""
+REOPENED_WHY = "the clock was ahead, and is right again"
 _HINT = "check the machine's clock, its battery and its time service"
 logger = logging.getLogger("landfall.node")
 
@@ -45,42 +49,50 @@ class Step:
 
 
 class ClockKeeper:
-    """Owns the check of a node's clock. `run` it as background work.
+    """Owns the check of a node's clock. `run` it as background work; `clock` is the clock for all else of the node.
 
     A fleet clock may jump: its steps are not looked for, and no time of it is kept.
     """
 
     def __init__(self, folder: Path, clock: Clock, boot_id: str, metrics: Metrics, report: Callable[..., None]) -> None:
         """`folder`: the node's. `boot_id`: the id of this start of the machine, empty where it is unknown."""
-        self._path, self._clock, self._metrics, self._report = folder / FILE_NAME, clock, metrics, report
+        self._path, self._metrics, self._report = folder / FILE_NAME, metrics, report
         followed = isinstance(clock, FleetClock)
-        self.check = ClockCheck(clock) if followed else ClockCheck(clock, boot_id, _read(self._path))
-        self._steps = None if followed else ClockSteps(clock)
-        self._kept_s = self._found_s = -math.inf
+        last = None if followed else _read(self._path)
+        self.check = ClockCheck(clock) if followed else ClockCheck(clock, boot_id, last)
+        self._checked = None if followed else CheckedClock(clock, self.check)
+        self.clock: Clock = self._checked or clock
+        if self._checked is not None and last is not None and self.check.confirmed_ms() is None:
+            self._checked.doubt()
+        self._kept_s = self._found_s = self._reopened_s = -math.inf
         self._last: Step | None = None
         self._reported_s: deque[float] = deque(maxlen=REPORTS_MAX)
 
-    async def run(self, log: Log) -> None:
+    async def run(self, log: KeptLog) -> None:
         """Look at the clock every LOOK_EVERY_S, until cancelled. `log`: the node's, open."""
-        if self._steps is not None:
+        if self._checked is not None:
             self.look_at_start(await asyncio.to_thread(log.newest_received_ms))
-        while self._steps is not None:
-            self.look(self._steps)
+            self._reopened_s = self._last_reopened_s(log)
+        while self._checked is not None:
+            self.look(self._checked)
             await asyncio.to_thread(self.keep)
+            await asyncio.to_thread(self.reopen, log)
             await asyncio.sleep(LOOK_EVERY_S)
         await asyncio.Event().wait()
 
     def look_at_start(self, newest_received_ms: int) -> None:
         """Report a clock that is more than STEP_MS_MAX before the log's newest received time (UTC ms), or before EARLIEST_AT_MS."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         behind_ms = max(newest_received_ms - STEP_MS_MAX, EARLIEST_AT_MS) - now_ms
         if behind_ms > 0:
+            if self._checked is not None:
+                self._checked.doubt()
             self._found(Step(now_ms - max(newest_received_ms, EARLIEST_AT_MS), now_ms, at_start=True))
 
-    def look(self, steps: ClockSteps) -> None:
+    def look(self, checked: CheckedClock) -> None:
         """Report a step since the last look, and say in `troubles` what is wrong now."""
-        if stepped_ms := steps.look():
-            self._found(Step(stepped_ms, self._clock.now_ms(), at_start=False))
+        if stepped_ms := checked.step_ms():
+            self._found(Step(stepped_ms, self.clock.now_ms(), at_start=False))
         trouble = self._trouble()
         if trouble:
             self._metrics.troubles[CODE] = trouble
@@ -89,7 +101,7 @@ class ClockKeeper:
 
     def keep(self) -> None:
         """Write the last confirmed time, at most every KEPT_EVERY_S. A disk that does not take it is asked again at the next look."""
-        now_s = self._clock.boot_s()
+        now_s = self.clock.boot_s()
         if now_s - self._kept_s < KEPT_EVERY_S or (last := self.check.last_confirmed()) is None:
             return
         try:
@@ -97,6 +109,26 @@ class ClockKeeper:
             self._kept_s = now_s
         except OSError as problem:
             logger.warning("cannot write the last confirmed time: %s: %s", self._path, problem)
+
+    def reopen(self, log: KeptLog) -> None:
+        """Open a new generation of `log` where its newest received time is more than STEP_MS_MAX ahead of a confirmed clock.
+
+        Received times never fall within a generation: records would go on being dated as the clock was wrong. At most one is opened in
+        REOPENED_S_MIN. A log that can not be written now is asked again at the next look.
+        """
+        now_s, now_ms = self.clock.boot_s(), self.check.confirmed_ms()
+        if now_ms is None or now_s - self._reopened_s < REOPENED_S_MIN:
+            return
+        if (ahead_ms := log.newest_received_ms() - now_ms) <= STEP_MS_MAX:
+            return
+        try:
+            origin = log.open_generation(REOPENED_WHY)
+        except RetryLater as problem:
+            logger.warning("a new generation of the log is opened later: %s", problem)
+            return
+        self._reopened_s = now_s
+        outcome = f"a new generation of the log is opened: {origin}"
+        self._report("records were dated ahead of this node's clock", outcome, code="log_reopened", hint=_HINT, ahead_ms=ahead_ms)
 
     def status(self) -> dict[str, Any]:
         """Return whether the clock is confirmed, whether all peers' times contradict it, and its last step of the last SHOWN_S."""
@@ -107,7 +139,7 @@ class ClockKeeper:
         }
 
     def _found(self, step: Step) -> None:
-        now_s = self._clock.boot_s()
+        now_s = self.clock.boot_s()
         self._last, self._found_s = step, now_s
         self._metrics.count("clock_steps")
         if len(self._reported_s) == REPORTS_MAX and now_s - self._reported_s[0] < REPORTS_WITHIN_S:
@@ -117,8 +149,13 @@ class ClockKeeper:
         outcome = "peers' times confirm it" if confirmed else "not confirmed: nothing is dropped by age"
         self._report("this node's clock has stepped", outcome, code=CODE, hint=_HINT, **asdict(step))
 
+    def _last_reopened_s(self, log: KeptLog) -> float:
+        """When the log's last generation was opened because of the clock, in boot seconds, by what the clock says now."""
+        opened = [one.at_ms for one in log.generations() if one.why == REOPENED_WHY]
+        return self.clock.boot_s() - abs(self.clock.now_ms() - opened[-1]) / 1000 if opened else -math.inf
+
     def _shown(self) -> Step | None:
-        return self._last if self._clock.boot_s() - self._found_s < SHOWN_S else None
+        return self._last if self.clock.boot_s() - self._found_s < SHOWN_S else None
 
     def _trouble(self) -> str:
         """A sentence for people; empty while nothing is wrong."""

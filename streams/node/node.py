@@ -74,8 +74,7 @@ disk: the process could not end before its threads do."""
 class Node:
     """A node of the network. Made, given routes and background work, started once and stopped once. Call it from one event loop.
 
-    `log`, `metrics` and `append` may be used from `start` on; `report`, `metrics` and `definitions` (how each stream is managed now) from
-    any thread.
+    `log`, `metrics` and `append` may be used from `start` on; `report`, `metrics`, `definitions` (of streams, as of now) from any thread.
     """
 
     def __init__(self, settings: NodeSettings, clock: Clock | None = None, process: str = "node", wall: Clock | None = None) -> None:
@@ -85,16 +84,17 @@ class Node:
         self._backgrounds: dict[str, Background] = {}
         self._needs: dict[str, Callable[[], bool]] = {}
         self._judges: dict[str, Judge] = {}
-        self.clock = clock or clock_of(settings.clock)
-        if isinstance(self.clock, FleetClock) and clock is None:
-            self._backgrounds["clock"] = partial(follow, self.clock, settings.clock)
         self.metrics = Metrics(f"{settings.node}.{process}")
+        asked = clock or clock_of(settings.clock)
+        self.clock_keeper = ClockKeeper(settings.folder, asked, machine_boot_id(), self.metrics, self.report)
+        self.clock = self.clock_keeper.clock
+        if isinstance(asked, FleetClock) and clock is None:
+            self._backgrounds["clock"] = partial(follow, asked, settings.clock)
         self.app = web.Application(client_max_size=0)
         self._doorkeeper = Doorkeeper(self.clock.monotonic_s)
         self._teller = Teller(self.metrics, self.clock, settings)
         self.definitions = Definitions(settings.retentions())
         self._defining = Defining(settings.me(), self.definitions, self.report)
-        self.clock_keeper = ClockKeeper(settings.folder, self.clock, machine_boot_id(), self.metrics, self.report)
         self.retaining = Retaining(settings, self.definitions, self.clock_keeper.check, self.metrics, self.report)
         self.originating = Originating(settings.me(), self.definitions, self._judges, self.metrics, self.report)
         self._tasks: dict[str, asyncio.Task[None]] = {}

@@ -177,8 +177,7 @@ def a_row_where_nothing_stands_keeps_its_place_in_the_bay(page: Page) -> None:
     assert page.evaluate(shown, [0, 5]) == ["tier", "00", "01", "03", "05"]
     hatch = """async () => {
         const { bayPanel } = await import("/console/pages.js");
-        const box = { row: 1, slot: "0420182", container: "MSKU0000000", reason: "heard" };
-        const boxes = [84, 72, 4].map((tier) => ({ ...box, tier, on_deck: tier > 70 }));
+        const boxes = [84, 72, 4].map((tier) => ({ row: 1, tier, on_deck: tier > 70, slot: "0420182", container: "", reason: "heard" }));
         return bayPanel({ bay: "042", at_ms: 0, boxes }).querySelector("tr:has(td.hatch) + tr th").textContent;
     }"""
     assert page.evaluate(hatch) == "04", "it lies under all that the node says stands on deck"
@@ -187,8 +186,7 @@ def a_row_where_nothing_stands_keeps_its_place_in_the_bay(page: Page) -> None:
 ASHORE = """async () => {
     const { lossPage } = await import("/console/pages.js");
     const report = { incident_id: "i", report_id: "i-1", number: 1, kind: "INITIAL", state: "sent" };
-    const shown = lossPage({ alerts: [], reports: [report], reports_waiting: 0 }).flat(9).filter((one) => one && one.tagName === "P");
-    return shown[0].textContent;
+    return lossPage({ alerts: [], reports: [report], reports_waiting: 0 }).flat(9).find((one) => one && one.tagName === "P").textContent;
 }"""
 
 
@@ -362,6 +360,8 @@ def test_link_and_backlog_say_what_waits_and_since_when(bridge: Bridge, tmp_path
     page.get_by_role("button", name="none").click()
     expect(page.get_by_text("The ship keeps: none.").first).to_be_visible()
     pictures(tab, "console-link", tmp_path)
+    page.route("**/ship/board", lambda route: route.fulfill(json={**route.fetch().json(), "troubles": ["its clock is wrong"]}))
+    expect(page.get_by_role("alert")).to_have_text("This node: its clock is wrong.")
     bridge.windows.close()
 
 

@@ -18,12 +18,13 @@ from edge.waiting import TellingWaiting
 from streams.consumers import CONSUMERS
 from streams.errors import RetryLater
 from streams.log import Append
+from streams.logs.files import FileLog
 from streams.node.node import Node
 from streams.node.settings import LinkSettings
 from streams.ranges import RangeSet
 from streams.records import Record, to_batch
 from streams.words import Position
-from tests.node.fleet import SINCE_AT_MS, Calendar, address, settings, started, until
+from tests.node.fleet import SINCE_AT_MS, Calendar, Stepped, address, settings, started, until
 
 IMO = "9321483"
 BOXES = [make_container("DUCU", serial) for serial in range(5)]
@@ -210,6 +211,26 @@ async def test_what_is_committed_after_its_window_was_told_is_in_the_next(tmp_pa
         await ship.speak(BOXES[:1], clock.at_ms)
         clock.at_ms = end + WINDOW_MS
         await until(lambda: windows(ship.node) == [(0, 1), (6, 1)])
+
+
+async def test_a_clock_that_was_years_ahead_ends_no_window_then_and_holds_up_none_later(tmp_path: Path) -> None:
+    clock = Stepped(SINCE_AT_MS)
+    async with ship_of(tmp_path, clock) as ship:
+        ship.keep(address("ship-a", "hq", "http://127.0.0.1:1", "satellite"))
+        await until(lambda: stands(ship.node) == 0)
+        await ship.speak(BOXES[:1], clock.at_ms)
+        clock.ahead_ms = 10 * 365 * 24 * HOUR_MS
+        await ship.speak(BOXES[:1], clock.at_ms)
+        assert not ship.digesting._is_due()
+        clock.ahead_ms = 0
+        ship.node.clock_keeper.check.heard("tokyo", clock.at_ms)
+        assert isinstance(ship.node.log, FileLog)
+        ship.node.clock_keeper.reopen(ship.node.log)
+        await ship.speak(BOXES[:1], clock.at_ms)
+        ship.ends()
+        await until(lambda: windows(ship.node)[:1] == [(0, 2)])
+        ship.ends()
+        await until(lambda: windows(ship.node) == [(0, 2), (6, 1)])
 
 
 @pytest.mark.parametrize(

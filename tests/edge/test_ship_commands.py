@@ -59,7 +59,7 @@ def test_what_passed_a_link_is_told_with_its_cost_where_a_price_is_set() -> None
     kept = {"wish": "auto", "peers": {}, "twins": [], "budgets": {}, "traffic": traffic}
     digests = {"every_h": 6.0, "wait": False, "next_at_ms": None, "last": None}
     told: dict[str, Any] = {"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}
-    told |= {"kept_here": [], "companions": [], "intake": NO_WAY_IN}
+    told |= {"kept_here": [], "companions": [], "intake": NO_WAY_IN, "troubles": []}
     lines = list(_lines(told))
     since = f"since {utc(START_MS)}: 12,000 bytes out, 340 in"
     assert lines[-2:] == [f"passed the lan link {since}; no price is set", f"passed the port link {since}; cost 1.50"]
@@ -71,23 +71,18 @@ def test_a_lease_that_may_not_have_been_spent_is_told_as_that() -> None:
     kept = {"wish": "auto", "peers": {}, "twins": [], "budgets": {"satellite": satellite}, "traffic": {}}
     digests = {"every_h": 6.0, "wait": False, "next_at_ms": None, "last": None}
     told: dict[str, Any] = {"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}
-    told |= {"kept_here": [], "companions": [], "intake": NO_WAY_IN}
+    told |= {"kept_here": [], "companions": [], "intake": NO_WAY_IN, "troubles": []}
     assert "of what is spent, 65,536 bytes (cost 0.33) were leased ahead as the node ended" in list(_lines(told))[-1]
     satellite["unsure_bytes"] = 0
     assert "leased" not in str(list(_lines(told)))
 
 
-def test_two_processes_under_her_name_are_told_with_both_addresses() -> None:
-    where = {"standing_address": "10.0.0.1:5000", "refused_address": "[2001:db8::2]:5000"}
-    twin = {"node": "ship-a", "refused_by": "hq", **where, "refusals": 1_200, "last_at_ms": START_MS}
-    kept = {"wish": "auto", "peers": {}, "twins": [twin], "budgets": {}, "traffic": {}}
+def test_what_is_wrong_at_the_node_is_told() -> None:
+    kept = {"wish": "auto", "peers": {}, "twins": [], "budgets": {}, "traffic": {}}
     digests = {"every_h": 6.0, "wait": False, "next_at_ms": None, "last": None}
     told: dict[str, Any] = {"node": "ship-a", "ship": SHIP, "position": None, "port": None, "link": kept, "digests": digests}
-    told |= {"kept_here": [], "companions": [], "intake": NO_WAY_IN}
-    assert (
-        "two processes come as 'ship-a': the one at 10.0.0.1:5000 has a session with 'hq', "
-        "the one at [2001:db8::2]:5000 is refused there, 1,200 times so far; stop one of them"
-    ) in list(_lines(told))
+    told |= {"kept_here": [], "companions": [], "intake": NO_WAY_IN, "troubles": ["the clock has stepped 1.0 h ahead"]}
+    assert "! the clock has stepped 1.0 h ahead" in list(_lines(told))
 
 
 def test_the_crew_see_what_waits_and_choose_the_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from cargo.readings import read_payloads
 from intake.arrivals import Outcome, Publish
-from intake.batches import prepare
+from intake.batches import believed_times, prepare
 from intake.decoderdcsa import decode_dcsa
 from intake.decoders import find_decoder
 from intake.decoding import Decoded, Decoder, decoded, reading_of
@@ -282,7 +282,7 @@ def test_an_odd_event_is_refused_alone(odd: dict[str, Any]) -> None:
 def test_of_what_is_refused_in_part_the_refusal_is_told(at: str) -> None:
     """In the counts as in `exceptions`, whatever the clocks of the rest say."""
     sent = Publish(b"dcsa/x", orjson.dumps([DOOR | {"eventDateTime": at}, {"no": "event"}]))
-    prepared = prepare([sent], Routes([("dcsa/#", decode_dcsa)]), AT)
+    prepared = prepare([sent], Routes([("dcsa/#", decode_dcsa)]), believed_times(StillClock(AT)))
     assert prepared.outcomes == [Outcome.MALFORMED]
     assert [one.outcome for one in prepared.refused] == [Outcome.MALFORMED]
     assert [part.records.num_rows for part in prepared.parts] == [1]

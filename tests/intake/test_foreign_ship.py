@@ -7,9 +7,10 @@ import json
 import pytest
 
 from intake.arrivals import Outcome, Publish
-from intake.batches import prepare
+from intake.batches import believed_times, prepare
 from intake.decoding import Decoded
 from intake.routes import SUBSCRIPTIONS, Routes
+from streams.clock import StillClock
 from tests.intake.stand import AT, payload
 
 OWN, OTHER = b"landfall/ships/9321483/location", b"landfall/ships/9074729/location"
@@ -28,7 +29,7 @@ FIX = json.dumps({"device": "GNSS", "at": AT, "latitude_deg": 1.0, "longitude_de
 )
 def test_another_ship_s_topic_is_refused_alone(ships: tuple[str, ...] | None, outcomes: list[Outcome]) -> None:
     messages = [Publish(OWN, FIX), Publish(OTHER, FIX), Publish(BOX, payload())]
-    prepared = prepare(messages, Routes(ships=ships), AT)
+    prepared = prepare(messages, Routes(ships=ships), believed_times(StillClock(AT)))
     assert prepared.outcomes == outcomes
     assert {one.number for one in prepared.refused} == {number for number, one in enumerate(outcomes) if one == Outcome.FOREIGN}
     taken = sorted(topic for part in prepared.parts for topic in part.records.column("topic").to_pylist())
@@ -40,7 +41,7 @@ def test_nor_does_a_decoder_speak_for_another_ship() -> None:
     def decode(payload: bytes) -> Decoded:
         return Decoded([(OTHER, FIX), (OWN, FIX)])
 
-    prepared = prepare([Publish(b"tracker/1", b"x")], Routes([("tracker/+", decode)], ("9321483",)), AT)
+    prepared = prepare([Publish(b"tracker/1", b"x")], Routes([("tracker/+", decode)], ("9321483",)), believed_times(StillClock(AT)))
     assert [one.reason for one in prepared.refused] == ["no sensor of this node speaks for ship 9074729"]
     assert [part.records.column("topic").to_pylist() for part in prepared.parts] == [["9321483.location"]]
 

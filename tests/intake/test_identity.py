@@ -9,8 +9,9 @@ import pytest
 
 from cargo.identity import IDENTITY_BYTES, core_body
 from intake.arrivals import Publish
-from intake.batches import prepare
+from intake.batches import believed_times, prepare
 from intake.routes import Routes
+from streams.clock import StillClock
 from streams.records import body_text
 
 AT = 1_777_593_600_000
@@ -19,7 +20,7 @@ TOPIC = "landfall/containers/MSKU1234565/reading"
 
 def identity(topic: str = TOPIC, now_ms: int = AT, **fields: Any) -> bytes:
     payload = json.dumps({"device": "TRK-1", "at": AT, "return_c": 4.0, "power_on": True} | fields).encode()
-    (part,) = prepare([Publish(topic.encode(), payload)], Routes(), now_ms).parts
+    (part,) = prepare([Publish(topic.encode(), payload)], Routes(), believed_times(StillClock(now_ms))).parts
     (one,) = part.identities
     assert len(one) == IDENTITY_BYTES
     return one
@@ -79,8 +80,13 @@ def test_who_came_with_it_does_not_matter() -> None:
         {},
     ]
     messages = [Publish(TOPIC.encode(), json.dumps({"device": f"T{n}", "at": AT} | fields).encode()) for n, fields in enumerate(kinds * 3)]
-    alone = [one for message in messages for part in prepare([message], Routes(), AT).parts for one in part.identities]
-    (together,) = prepare(messages, Routes(), AT).parts
+    alone = [
+        one
+        for message in messages
+        for part in prepare([message], Routes(), believed_times(StillClock(AT))).parts
+        for one in part.identities
+    ]
+    (together,) = prepare(messages, Routes(), believed_times(StillClock(AT))).parts
     assert together.identities == alone
     assert len(set(alone)) == len(kinds * 3) - 3
 

@@ -102,8 +102,9 @@ def test_killed_a_ship_publishes_once_the_will_of_each_that_does_not_come_back(t
         clients = [welcomed(port, hello) for hello in hellos]
         clients[2].sendall(LEAVES)
         assert clients[2].recv(1) == b""
-        sessions = tmp_path / "ship" / "mqtt.sessions"
+        sessions, wills = tmp_path / "ship" / "mqtt.sessions", tmp_path / "ship" / WILLS_FILE
         wait(lambda: sessions.exists() and b"04" in sessions.read_bytes(), process.tail)
+        wait(lambda: b'"done":[3]' in wills.read_bytes(), process.tail)
         process.kill()
         process.start("intake.durable:1")
         wait(process.dead, process.tail)

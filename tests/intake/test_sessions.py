@@ -217,6 +217,20 @@ def test_a_session_outlives_a_kill_and_not_its_time(tmp_path: Path) -> None:
     assert reopened().begin((None, "a"), clean=False, expiry_s=10) == (False, None)
 
 
+def test_no_session_expires_while_the_clock_is_doubted() -> None:
+    now_ms, doubted = [1_000_000], [False]
+    sessions = Sessions(None, lambda: now_ms[0], lambda: doubted[0])
+    sessions.begin((None, "a"), clean=False, expiry_s=10)
+    sessions.leave((None, "a"), 10, None)
+    now_ms[0] += 1_000_000
+    doubted[0] = True
+    assert sessions.begin((None, "a"), clean=False, expiry_s=10) == (True, None)
+    sessions.leave((None, "a"), 10, None)
+    now_ms[0] += 1_000_000
+    doubted[0] = False
+    assert sessions.begin((None, "a"), clean=False, expiry_s=10) == (False, None)
+
+
 async def test_a_5_client_that_asks_for_none_is_told_so(tmp_path: Path) -> None:
     async with stand(tmp_path) as one:
         with Publisher(one.endpoint.port, mqtt.MQTTv5) as publisher:

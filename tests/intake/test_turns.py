@@ -17,11 +17,12 @@ import pytest
 from cargo.identifiers import make_container
 from intake import waiting
 from intake.arrivals import Outcome, Publish
-from intake.batches import prepare
+from intake.batches import believed_times, prepare
 from intake.packets import packet
 from intake.routes import Routes
 from intake.settings import PipelineSettings
 from intake.waiting import SLICE_MESSAGES, Waiting
+from streams.clock import StillClock
 from streams.logs.files import FileLogOptions
 from tests.intake.stand import DEADLINE_S, TOPIC, eventually, payload, stand
 from tests.intake.test_floods import client, connect_packet
@@ -270,7 +271,7 @@ def test_fields_of_many_names_cost_what_they_are_long() -> None:
         for number in range(100)
     ]
     tracemalloc.start()
-    prepared = prepare(made, Routes(), NOW_MS)
+    prepared = prepare(made, Routes(), believed_times(StillClock(NOW_MS)))
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert prepared.outcomes == [Outcome.ACCEPTED] * 100

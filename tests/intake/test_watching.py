@@ -52,9 +52,9 @@ def voyage() -> list[Heard]:
 class Aboard:
     """A log, and a watch over it that can be broken off and begun again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: StillClock | None = None) -> None:
         self.folder = folder
-        self.clock = StillClock(UNTIL_MS)
+        self.clock = clock or StillClock(UNTIL_MS)
         self.log = FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), self.clock)
         self.reports: list[str] = []
 
@@ -106,9 +106,8 @@ class Aboard:
 
     def _stands_at(self, stream: str) -> object:
         """The Position that the watch has committed; None before it has any."""
-        for batch in self.log.latest("consumers", f"watch/{stream}"):
-            return (next(batch.rows()).record.body or {})["position"]
-        return None
+        newest = self.log.latest("consumers", f"watch/{stream}")[-1:]
+        return next(((next(batch.rows()).record.body or {})["position"] for batch in newest), None)
 
     def made(self) -> list[tuple[str, dict[str, Any]]]:
         return [(row.record.topic, dict(row.record.body or {})) for stream in ("alerts", "events") for row in stored(self.log, stream)]

@@ -75,10 +75,22 @@ def knowing_all(one: NodeSettings, folder: Path, *, made: bool = False) -> NodeS
 
 
 class Calendar(StillClock):
-    """The date stands still until it is moved; seconds run on, as sessions need them."""
+    """The date stands still until it is moved, which is time that passes; seconds run on, as sessions need them."""
 
     def monotonic_s(self) -> float:
         return time.monotonic()
+
+    def boot_s(self) -> float:
+        return self.at_ms / 1000
+
+
+class Stepped(Calendar):
+    """A clock that may be wrong: it is `ahead_ms` ahead of the date."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return self.at_ms + self.ahead_ms
 
 
 async def started(name: str, folder: Path, clock: Clock | None = None) -> Node:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from streams.clock import FleetClock, FleetTime, StillClock, WallClock
+from streams.codec import BlockCodec
+from streams.logs.files import FileLog
 from streams.metrics import Metrics
 from streams.node.clockkeeper import CODE, EARLIEST_AT_MS, FILE_NAME, REPORTS_MAX, SHOWN_S, ClockKeeper
-from tests.node.fleet import Calendar, started, until
+from tests.node.fleet import Stepped, readings, started, until
 from tests.node.test_definitions import bodies
 
 YEARS_MS = 10 * 365 * 86_400_000
@@ -23,8 +27,8 @@ class Kept:
         self.keeper = ClockKeeper(folder, clock, boot_id, self.metrics, self._report)
 
     def look(self) -> None:
-        assert self.keeper._steps is not None
-        self.keeper.look(self.keeper._steps)
+        assert self.keeper._checked is not None
+        self.keeper.look(self.keeper._checked)
 
     def _report(self, reason: str, outcome: str, **details: Any) -> None:
         self.reported.append({"reason": reason, "outcome": outcome, **details})
@@ -90,10 +94,70 @@ def test_a_fleet_clock_may_jump(tmp_path: Path) -> None:
 
 
 async def test_a_node_tells_a_step_in_exceptions_and_health(tmp_path: Path) -> None:
-    clock = Calendar(WallClock().now_ms())
+    clock = Stepped(WallClock().now_ms())
     hq = await started("hq", tmp_path, clock)
     await until(lambda: hq.metrics.body(0, 0)["counts"].get("retention_rounds", 0) > 0)
-    clock.at_ms += YEARS_MS
+    clock.ahead_ms = YEARS_MS
     await until(lambda: "this node's clock has stepped" in "".join(bodies(hq, "exceptions")))
     assert hq.health()["clock"]["step"]["stepped_ms"] == YEARS_MS
     await hq.stop()
+
+
+def log_of(folder: Path, kept: Kept) -> FileLog:
+    return FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), kept.keeper.clock)
+
+
+def received_at_ms(log: FileLog) -> list[int]:
+    """Of each row of readings, in the order of the log's generations."""
+    batches = [batch for origin in sorted(log.ledger("containers")) for batch in log.run("containers", origin, 0, 1 << 40)]
+    return [at_ms for batch in batches for at_ms in batch.records.column("received_at_ms").to_pylist()]
+
+
+def test_after_a_step_back_received_times_fall_with_one_new_generation(tmp_path: Path) -> None:
+    clock = StillClock()
+    kept = Kept(tmp_path, clock)
+    log, now_ms = log_of(tmp_path, kept), clock.now_ms()
+    clock.at_ms += YEARS_MS
+    log.append([readings(0, 1)])
+    kept.keeper.reopen(log)
+    clock.at_ms -= YEARS_MS
+    kept.keeper.reopen(log)
+    assert len(log.generations()) == 1, "nobody confirms this clock"
+    log.append([readings(1, 1)])
+    kept.keeper.check.heard("tokyo", now_ms)
+    for first in (2, 3):
+        kept.keeper.reopen(log)
+        log.append([readings(first, 1)])
+    assert received_at_ms(log) == [now_ms + YEARS_MS] * 2 + [now_ms] * 2
+    assert [report["code"] for report in kept.reported] == ["log_reopened"]
+    log.close()
+
+
+def test_a_restart_within_six_hours_opens_no_second_generation(tmp_path: Path) -> None:
+    clock = StillClock()
+    kept = Kept(tmp_path, clock)
+    log = log_of(tmp_path, kept)
+    kept.keeper.check.heard("tokyo", clock.now_ms())
+    for _ in range(2):
+        log.append([readings(0, 1)])
+        clock.at_ms -= 3_600_000
+        kept.keeper._reopened_s = kept.keeper._last_reopened_s(log)  # as at a start
+        kept.keeper.reopen(log)
+    assert len(log.generations()) == 2
+    log.close()
+
+
+@pytest.mark.parametrize(("step_ms", "opened"), [(-1_000, 0), (-3_600_000, 4)])
+def test_many_steps_back_in_a_day_open_few_generations(tmp_path: Path, step_ms: int, opened: int) -> None:
+    clock = StillClock()
+    kept = Kept(tmp_path, clock)
+    log = log_of(tmp_path, kept)
+    kept.keeper.check.heard("tokyo", clock.now_ms())
+    for count in range(200):
+        log.append([readings(count, 1)])
+        clock.advance(86_400 / 200)
+        clock.at_ms += step_ms
+        kept.keeper.reopen(log)
+    assert len(log.generations()) - 1 <= opened
+    assert (len(log.generations()) == 1) == (opened == 0)
+    log.close()

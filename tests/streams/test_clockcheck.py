@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams.clock import StillClock
-from streams.clockcheck import APART_MS_MAX, COUNTS_S_MAX, REBOOTED_MS_MAX, STEP_MS_MAX, ClockCheck, ClockSteps, LastConfirmed
+from streams.clockcheck import APART_MS_MAX, COUNTS_S_MAX, REBOOTED_MS_MAX, STEP_MS_MAX, CheckedClock, ClockCheck, LastConfirmed
 
 YEARS_MS = 10 * 365 * 86_400_000
 
@@ -95,23 +95,55 @@ def test_a_peers_time_since_the_reboot_counts_alone() -> None:
     assert check.confirmed_ms() is None, "nor does what was kept come back when that is old"
 
 
+def checked(clock: StillClock) -> tuple[CheckedClock, ClockCheck]:
+    check = ClockCheck(clock)
+    return CheckedClock(clock, check), check
+
+
 def test_a_step_either_way_is_found_once_and_time_that_passes_is_none() -> None:
     clock = StillClock()
-    steps = ClockSteps(clock)
+    steps, _ = checked(clock)
     for step_ms in (YEARS_MS, -YEARS_MS, -STEP_MS_MAX - 1):
         clock.advance(86_400)
-        assert steps.look() == 0
+        assert steps.step_ms() == 0
         clock.at_ms += step_ms
-        assert (steps.look(), steps.look()) == (step_ms, 0)
+        assert (steps.step_ms(), steps.step_ms()) == (step_ms, 0)
     clock.at_ms += STEP_MS_MAX
-    assert steps.look() == 0
+    assert steps.step_ms() == 0
 
 
 def test_small_steps_add_up() -> None:
     clock = StillClock()
-    steps = ClockSteps(clock)
+    steps, _ = checked(clock)
     found = []
     for _ in range(301):
         clock.at_ms -= 1_000
-        found.append(steps.look())
+        found.append(steps.step_ms())
     assert found == [0] * 300 + [-301_000]
+
+
+@pytest.mark.parametrize("step_ms", [YEARS_MS, -YEARS_MS, STEP_MS_MAX + 1])
+def test_a_clock_is_doubted_from_a_step_until_it_is_back_or_confirmed(step_ms: int) -> None:
+    clock = StillClock()
+    doubted, check = checked(clock)
+    assert not doubted.doubted(), "a clock that nobody confirms and that has not stepped is believed"
+    clock.at_ms += step_ms
+    assert doubted.doubted()
+    clock.at_ms -= step_ms
+    assert not doubted.doubted()
+    clock.at_ms += step_ms
+    check.heard("tokyo", clock.now_ms())
+    assert not doubted.doubted()
+    clock.advance(COUNTS_S_MAX + 1)
+    assert not doubted.doubted(), "it was confirmed after the step"
+
+
+def test_a_clock_that_is_doubted_is_believed_once_a_peer_confirms_it() -> None:
+    clock = StillClock()
+    doubted, check = checked(clock)
+    doubted.doubt()
+    assert doubted.doubted()
+    check.heard("tokyo", clock.now_ms() + YEARS_MS)
+    assert doubted.doubted()
+    check.heard("tokyo", clock.now_ms())
+    assert not doubted.doubted()
