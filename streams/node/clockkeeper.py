@@ -62,7 +62,7 @@ class ClockKeeper:
         self.check = ClockCheck(clock) if followed else ClockCheck(clock, boot_id, last)
         self._checked = None if followed else CheckedClock(clock, self.check)
         self.clock: Clock = self._checked or clock
-        if self._checked is not None and last is not None and self.check.confirmed_ms() is None:
+        if self._checked is not None and (clock.now_ms() < EARLIEST_AT_MS or (last and self.check.confirmed_ms() is None)):
             self._checked.doubt()
         self._kept_s = self._found_s = self._reopened_s = -math.inf
         self._last: Step | None = None

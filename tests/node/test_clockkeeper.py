@@ -12,7 +12,7 @@ from streams.codec import BlockCodec
 from streams.logs.files import FileLog
 from streams.metrics import Metrics
 from streams.node.clockkeeper import CODE, EARLIEST_AT_MS, FILE_NAME, REPORTS_MAX, SHOWN_S, ClockKeeper
-from tests.node.fleet import Stepped, readings, started, until
+from tests.node.fleet import Stepped, address, readings, started, until
 from tests.node.test_definitions import bodies
 
 YEARS_MS = 10 * 365 * 86_400_000
@@ -66,8 +66,10 @@ def test_a_clock_before_its_log_or_its_release_is_reported_at_the_start(tmp_path
     kept.keeper.look_at_start(clock.now_ms() + 1_000)
     assert kept.reported == []
     kept.keeper.look_at_start(clock.now_ms() + YEARS_MS)
+    assert kept.keeper.clock.doubted()
     clock.at_ms = 0
     kept.keeper.look_at_start(0)
+    assert Kept(tmp_path, clock).keeper.clock.doubted()
     assert [(one["stepped_ms"], one["at_start"]) for one in kept.reported] == [(-YEARS_MS, True), (-EARLIEST_AT_MS, True)]
 
 
@@ -80,8 +82,10 @@ def test_the_last_confirmed_time_is_kept_for_the_next_process(tmp_path: Path) ->
     first.keeper.keep()
     assert Kept(tmp_path, clock).keeper.status()["confirmed"]
     assert Kept(tmp_path, clock, "boot-2").keeper.status()["confirmed"]
+    assert not Kept(tmp_path, clock, "boot-2").keeper.clock.doubted()
     clock.at_ms += YEARS_MS
     assert not Kept(tmp_path, clock, "boot-2").keeper.status()["confirmed"]
+    assert Kept(tmp_path, clock, "boot-2").keeper.clock.doubted()
     (tmp_path / FILE_NAME).write_bytes(b"{")
     assert not Kept(tmp_path, clock).keeper.status()["confirmed"]
 
@@ -161,3 +165,19 @@ def test_many_steps_back_in_a_day_open_few_generations(tmp_path: Path, step_ms: 
     assert len(log.generations()) - 1 <= opened
     assert (len(log.generations()) == 1) == (opened == 0)
     log.close()
+
+
+async def test_a_peer_takes_both_generations_of_a_ship_whose_clock_was_ahead(tmp_path: Path) -> None:
+    clock = Stepped(WallClock().now_ms())
+    tokyo, ship = await started("tokyo", tmp_path), await started("ship-a", tmp_path, clock)
+    ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
+    clock.ahead_ms = YEARS_MS
+    await ship.append([readings(0, 3)])
+    await until(lambda: tokyo.log.position("containers")[ship.log.origin] == 3)
+    clock.ahead_ms, before = 0, ship.log.origin
+    await until(lambda: ship.log.origin != before)
+    await ship.append([readings(3, 3)])
+    await until(lambda: tokyo.log.position("containers")[ship.log.origin] == 3)
+    await until(lambda: "log_reopened" in "".join(bodies(ship, "exceptions")))
+    for node in (ship, tokyo):
+        await node.stop()
