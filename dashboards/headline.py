@@ -13,6 +13,8 @@ Answer = Mapping[str, Any]
 STILL_WALL_MS = 45_000
 """Spark speaks with every micro-batch and its metrics; nothing for this long by the wall's clock means that it stands still."""
 READING_STREAMS = ("containers", "ships")
+PROJECTOR, ANALYTICS = "projector", "analytics"
+"""The processes that make what the pages show."""
 
 
 def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
@@ -117,3 +119,10 @@ def still_since(status: Answer, alerts_come: bool = True) -> str | None:
     if alerts_come:
         return f"{still} Places, states and hours are as old as that; alerts still come."
     return f"{still} Everything here, alerts too, is as old as that."
+
+
+def lacks(status: Answer) -> list[str]:
+    """Sentences on what the pages lack, such as records that were dropped before they were read. While Spark stands still, `still_since`
+    says why, and here is only what the projector lacks."""
+    makers = (PROJECTOR,) if still_since(status) else (PROJECTOR, ANALYTICS)
+    return [trouble for told in status["processes"] if told["process"] in makers for trouble in told["troubles"]]

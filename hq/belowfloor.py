@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from hq.running import Running
-from hq.telling import failure
-from streams.log import Append, LogReader
+from hq.running import Running, Work
+from streams.floors import OVER, FloorTrouble, floor_topic
+from streams.log import LogReader
 from streams.patience import Polled, Standing
-from streams.records import BODY, OFFSET, ORDER_AT
-from streams.words import Origin
+from streams.words import Position
 
-DEGRADED_MS = 86_400_000
-"""Maximum time for which health stays degraded if nobody accepts what is missing, fleet time."""
-LOOK_EVERY_S = 2.0
-ACCEPTED = "accepted"
-TROUBLE = "below_floor"
 log = logging.getLogger(__name__)
 
 
@@ -44,27 +37,12 @@ def unread_of(stream: str, before: Standing, polled: Polled) -> list[Unread]:
     return passed
 
 
-def floor_topic(process: str) -> str:
-    """The topic in `exceptions` whose latest record says whether records of `process` are missing and not accepted."""
-    return f"{process}.floor"
-
-
-def acceptance(process: str, at_ms: int) -> Append:
-    """The record of `exceptions` by which a person accepts what is missing from the work of `process` up to now."""
-    reason = f"what {process} never read below its log's floor is known, and health says no more of it"
-    return failure(process, reason, "", at_ms, (f"{process}/floor/accepted", at_ms), ACCEPTED, floor_topic(process))
-
-
 class BelowFloor:
-    """What `process` lost below the floor of `reader`. Health is degraded from a report on, until it is accepted or for DEGRADED_MS; a
-    process that starts again goes on so, by the latest record in its log.
-    """
+    """What `process` lost below the floor of `reader`. Health is degraded from a report on, as `FloorTrouble` says."""
 
     def __init__(self, reader: LogReader, running: Running, process: str) -> None:
-        self._log, self._running, self._process = reader, running, process
-        self._since_ms: int | None = None
-        self._seen: tuple[Origin, int] | None = None
-        self._looked_s = float("-inf")
+        self.reader, self._running, self._process = reader, running, process
+        self._trouble = FloorTrouble(reader, process, running.troubles, running.clock.monotonic_s)
 
     def look(self, unread: Iterable[Unread] = (), lost: Iterable[str] = ()) -> None:
         """Report what is `unread`, and sentences on what else is `lost`; then health says how it stands. Called after each step."""
@@ -74,31 +52,44 @@ class BelowFloor:
             self._report(reason, outcome, (f"{self._process}/floor/{one.stream}/{one.origin}", one.end))
         for reason in lost:
             self._report(reason, outcome, None)
-        if (now_s := self._running.clock.monotonic_s()) - self._looked_s >= LOOK_EVERY_S:
-            self._looked_s = now_s
-            self._follow()
+        if over := self._trouble.look():
+            self._running.teller.report(over, outcome=OVER, topic=floor_topic(self._process))
 
     def _report(self, reason: str, outcome: str, key: tuple[str, int] | None) -> None:
-        log.warning("%s", reason)
         self._running.teller.report(reason, outcome=outcome, key=key, topic=floor_topic(self._process))
-        self._stand(self._running.clock.now_ms(), reason)
+        self._trouble.begin(reason)
 
-    def _follow(self) -> None:
-        """What the log's latest record says, once it is another: a report may still be on its way there."""
-        found = self._log.latest("exceptions", floor_topic(self._process))
-        if found:
-            newest = max(found, key=lambda batch: int(batch.records.column(ORDER_AT)[-1].as_py()))
-            place = newest.origin, int(newest.records.column(OFFSET)[-1].as_py())
-            if place != self._seen:
-                self._seen = place
-                body = json.loads(newest.records.column(BODY)[-1].as_py())
-                self._stand(None if body["outcome"] == ACCEPTED else body["at_ms"], body["reason"])
-        if self._since_ms is not None and self._running.clock.now_ms() - self._since_ms > DEGRADED_MS:
-            self._stand(None)
 
-    def _stand(self, since_ms: int | None, reason: str = "") -> None:
-        self._since_ms = since_ms
-        if since_ms is None:
-            self._running.troubles.pop(TROUBLE, None)
-        else:
-            self._running.troubles[TROUBLE] = reason
+class WorkAboveFloor:
+    """`work` that passes over what is below the floor itself, such as a query of Spark: before each step its Positions are compared with
+    the floors. Records that it read just before they were dropped may be reported too; none that it missed is left out.
+    """
+
+    def __init__(self, work: Work, floor: BelowFloor, positions: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
+        """`positions`: by stream, what the work has read and committed, as `Position.to_json`."""
+        self._work, self._floor, self._positions = work, floor, positions
+        self._seen: set[Unread] = set()
+
+    @property
+    def ready(self) -> bool:
+        """As the work's."""
+        return self._work.ready
+
+    def start(self) -> None:
+        """As the work's, once what it will not read is reported."""
+        self._look()
+        self._work.start()
+
+    def step(self) -> int:
+        """As the work's."""
+        self._look()
+        return self._work.step()
+
+    def _look(self) -> None:
+        news = {one for stream, told in self._positions().items() if told for one in self._unread(stream, Position.from_json(told))}
+        self._floor.look(sorted(news - self._seen, key=str))
+        self._seen |= news
+
+    def _unread(self, stream: str, position: Position) -> list[Unread]:
+        ledger = self._floor.reader.ledger(stream)
+        return [Unread(stream, str(at), position[at], one.floor) for at, one in ledger.items() if one.floor > position[at]]

@@ -23,7 +23,7 @@ from hq.opening import judged_reader
 from hq.patience import PatientReaders
 from hq.wide import WIDE_DDL, widen
 from streams.clock import WallClock
-from streams.errors import Misuse, RetryLater, Trimmed
+from streams.errors import Misuse, RetryLater
 from streams.log import LogReader
 from streams.patience import Standing, between, cut, standings_from_json, standings_to_json
 from streams.ranges import RangeSet
@@ -110,7 +110,7 @@ class LogStreamReader(DataSourceStreamReader):
         return standings_to_json(latest)
 
     def partitions(self, start: StreamPositions, end: StreamPositions) -> Sequence[Runs]:
-        """The micro-batch as tasks. Raises Trimmed when the log no longer has what was never read."""
+        """The micro-batch as tasks. What the log has dropped is passed over; `hq.belowfloor.WorkAboveFloor` reports it."""
         before, after = self._standings(start), self._standings(end)
         held = [run for stream in self.streams for run in self._held(stream, before[stream], after[stream])]
         total = sum(offsets.count() for _, _, offsets in held)
@@ -156,12 +156,6 @@ class LogStreamReader(DataSourceStreamReader):
         for origin, offsets in between(before, after).items():
             if origin not in ledger:
                 continue
-            floor, first = ledger[origin].floor, before.position[origin]
-            if origin in before.position and first < min(floor, after.position[origin]):
-                raise Trimmed(
-                    f"{stream} of {origin} begins at {floor} here, but Spark has read it up to {first} only",
-                    hint="fetch the older records from a node that still has them, or start anew with an empty checkpoint and empty tables",
-                )
             for unbroken in offsets:
                 if held := ledger[origin].held.within(*unbroken):
                     yield stream, origin, held

@@ -21,6 +21,8 @@ from streams.words import Origin, Position
 
 PATIENCE_S = 60.0
 """So long (wall time) a watch waits at most at a hole in its own readings: who waits for ever no longer watches."""
+DROPPED = "it was dropped here before it was read"
+"""Why offsets below the floor are passed over."""
 Positions = Mapping[str, Position]
 
 
@@ -82,7 +84,7 @@ class OwnReadings:
             for origin, ledger in self._own(stream):
                 at = since[stream][origin]
                 if at < ledger.floor:
-                    passed.append(PassedOver(stream, origin, at, ledger.floor, "it was dropped here before it was read"))
+                    passed.append(PassedOver(stream, origin, at, ledger.floor, DROPPED))
                     at = ledger.floor
                 hole = _next_hole(ledger, at)
                 if hole and hole[0] == at and self._waited(stream, origin, at):

@@ -35,11 +35,12 @@ from intake.keptwatch import Kept, read_kept, write_kept
 from intake.musters import Called, called
 from intake.pipeline import STREAMS, Sink
 from intake.retaking import AT_MS, RESUMED_AT_MS, Retaking, cuts
-from intake.together import PATIENCE_S, OwnReadings, PassedOver
+from intake.together import DROPPED, PATIENCE_S, OwnReadings, PassedOver
 from streams.clock import Clock
-from streams.consumers import CONSUMERS, EXCEPTIONS, Consumer, Times
+from streams.consumers import CONSUMERS, Consumer, Times
 from streams.crash import commit_point
 from streams.errors import RetryLater
+from streams.floors import EXCEPTIONS, NODE, floor_append
 from streams.log import Append, Log
 from streams.memory import large_work, release
 from streams.metrics import Metrics
@@ -58,6 +59,7 @@ SNAPSHOT_EVERY_S = 10.0
 RETRY_S = 1.0
 Positions = dict[str, Position]
 Report = Callable[..., None]
+WENT_ON = "the watch went on without"
 _log = logging.getLogger(__name__)
 
 
@@ -209,7 +211,7 @@ class Watching:
         for name, count in zip(("readings", "alerts", "events", "unwatched"), counts, strict=True):
             self._metrics.count(f"watch_{name}", count)
         appends = [Append(stream, _records(made)) for stream, made in (("alerts", outcome.alerts), ("events", outcome.events)) if made]
-        return _Step(polled, [*appends, *self._told_of(passed)], more, times)
+        return _Step(polled, [*appends, *self._told_of(passed, standing)], more, times)
 
     def _times(self, now_ms: int, *, read: bool) -> Times | None:
         """Those that a step follows from; None where there is none to make: after a start nothing falls due before something came."""
@@ -241,18 +243,19 @@ class Watching:
                 found[stream] = Polled((*found[stream].batches, *kept), found[stream].position.merged(one.position))
         return found, passed
 
-    def _told_of(self, passed: Sequence[PassedOver]) -> list[Append]:
-        """That the watch goes on without these."""
-        bodies = [
-            {
-                "reason": f"{one.stream}:{one.origin} {one.first}..{one.end - 1} was not judged: {one.why}",
-                "outcome": "the watch went on without",
-                "at_ms": self._clock.now_ms(),
-            }
-            for one in passed
-        ]
-        records = [Record(self._metrics.process, device_at_ms=self._clock.now_ms(), body=body) for body in bodies]
-        return [Append(EXCEPTIONS, to_batch(records))] if records else []
+    def _told_of(self, passed: Sequence[PassedOver], since: Positions) -> list[Append]:
+        """That the watch goes on without these; where it starts from nothing, it only logs what was dropped before."""
+        at_ms, appends = self._clock.now_ms(), []
+        for one in passed:
+            reason = f"{one.stream}:{one.origin} {one.first}..{one.end - 1} was not judged: {one.why}"
+            if one.why != DROPPED:
+                body = {"reason": reason, "outcome": WENT_ON, "at_ms": at_ms}
+                appends.append(Append(EXCEPTIONS, to_batch([Record(self._metrics.process, device_at_ms=at_ms, body=body)])))
+            elif since[one.stream]:
+                appends.append(floor_append(NODE, reason, WENT_ON, at_ms))
+            else:
+                _log.info("the watch begins here: %s", reason)
+        return appends
 
     def _judge(self, batches: Mapping[str, Sequence[Batch]], times: Times) -> Outcome:
         """Registry entries first, then all readings taken in, in order of time, whichever stream they are in; then that time has gone on;

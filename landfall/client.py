@@ -17,8 +17,9 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from streams.consumers import CONSUMERS, EXCEPTIONS, Consumed, client_topic, skipped_told, standing_append
+from streams.consumers import CONSUMERS, Consumed, client_topic, skipped_told, standing_append
 from streams.errors import Corrupt, LandfallError, Misuse, RetryLater, Trimmed
+from streams.floors import EXCEPTIONS
 from streams.link.door import AppendDoor, Followed, ReadDoor
 from streams.link.tls import trusting
 from streams.log import Append

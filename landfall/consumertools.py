@@ -1,4 +1,4 @@
-"""`landfall consumer`: what a process at headquarters never read, because its log had dropped it, is known to a person."""
+"""`landfall consumer`: what a process never read, because the node's log had dropped it, is known to a person."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Annotated
 
 import typer
 
-from hq.belowfloor import acceptance, floor_topic
 from landfall.losetools import Config
 from landfall.synctools import node_settings
 from landfall.writingout import say
 from streams.credentials import operator_token
 from streams.errors import Misuse
+from streams.floors import ACCEPTED, EXCEPTIONS, floor_append, floor_topic
 from streams.link.door import AppendDoor, ReadDoor
 from streams.listening import url_here
+from streams.words import Origin
 
-consumer_app = typer.Typer(help="Processes that read headquarters' log: fanout, projector.", no_args_is_help=True)
-Name = Annotated[str, typer.Argument(help="The process: fanout or projector.")]
+consumer_app = typer.Typer(help="What reads a node's log: fanout, projector and analytics, and the node itself.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="The process: fanout, projector or analytics; node: the node's own consumers.")]
 
 
 @consumer_app.command("accept")
@@ -28,8 +29,10 @@ def accept(name: Name, config: Config) -> None:
     """
     node = node_settings(config)
     url, token = url_here(node.host, node.port), operator_token(node.folder)
-    if not list(ReadDoor(url, token).latest("exceptions", floor_topic(name))):
-        hint = "name the process as its health does: fanout, projector"
+    found = ReadDoor(url, token).latest(EXCEPTIONS, floor_topic(name))
+    if not any(Origin.parse(row["origin"]).node == node.node for row in found):
+        hint = "name the process: fanout, projector, analytics or node"
         raise Misuse(f"nothing was reported as missing at {name!r}", hint=hint, code="nothing_missing")
-    AppendDoor(url, token).append([acceptance(name, time.time_ns() // 1_000_000)])
+    reason = f"what {name} never read below its log's floor is known, and health says no more of it"
+    AppendDoor(url, token).append([floor_append(name, reason, ACCEPTED, time.time_ns() // 1_000_000)])
     say(f"{name}: what it never read is accepted")

@@ -91,7 +91,7 @@ class Forwarding:
                     self._terms[customer, topic] = max(latest, key=_version)
 
     async def _forward(self, consumer: Consumer, sink: Sink) -> bool:
-        polled = await asyncio.to_thread(consumer.poll)
+        polled = await asyncio.to_thread(consumer.poll_from_floor)
         if polled.position == consumer.position() and not polled.late:
             return False
         per_ship: dict[str, list[Record]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 
 from streams.errors import Misuse, RetryLater
+from streams.floors import EXCEPTIONS, NODE, floor_append
 from streams.log import Append, Appended, Log
 from streams.patience import (
     POLL_ROWS_MAX,
@@ -25,9 +27,9 @@ from streams.words import TOPIC_CHARS_MAX, Position, check_stream, check_topic
 
 CONSUMERS = "consumers"
 """The stream that holds the Positions of all consumers of a node; the topic is the consumer's name, the latest record counts."""
-EXCEPTIONS = "exceptions"
 Times = Mapping[str, int]
 NO_TIMES: Times = MappingProxyType({})
+logger = logging.getLogger(__name__)
 CLIENT = "client/"
 """What the names of programs' consumers begin with: they are nobody's of the nodes' own."""
 
@@ -108,7 +110,8 @@ class Consumer:
     def with_position(self, position: Position, effects: Sequence[Append] = (), times: Times = NO_TIMES) -> list[Append]:
         """The appends of a commit, for who commits through a GroupCommitter and then says `committed`. Raises Misuse as `commit`.
 
-        What is newly skipped or passed over is told in `exceptions` in the same commit. `times` (by name, UTC ms) are kept beside the
+        What is newly skipped or passed over is told in `exceptions` in the same commit; a consumer that starts from nothing only logs where
+        it begins. `times` (by name, UTC ms) are kept beside the
         Position: for effects that depend on what no record tells.
         """
         if not position.reaches(self._standing.position):
@@ -132,12 +135,14 @@ class Consumer:
     def _told(self, skipped: Skipped, passed: Skipped) -> list[Append]:
         clock, process = (self._patience.clock, self._patience.process) if self._patience else (None, "consumer")
         at_ms = clock.now_ms() if clock else None
-        floor = f"consumer {self.name} goes on from the floor; what is below is not read here"
-        bodies = [
-            *skipped_told(self.name, self.stream, newly_skipped(self._standing.skipped, skipped)),
-            *({"reason": f"{of} was dropped here before it was read", "outcome": floor} for of in _named(self.stream, passed)),
-        ]
-        return [Append(EXCEPTIONS, to_batch([Record(process, device=self._log.node, body=body | {"at_ms": at_ms})])) for body in bodies]
+        bodies = skipped_told(self.name, self.stream, newly_skipped(self._standing.skipped, skipped))
+        appends = [Append(EXCEPTIONS, to_batch([Record(process, device=self._log.node, body=body | {"at_ms": at_ms})])) for body in bodies]
+        dropped = _named(self.stream, passed)
+        if dropped and not self._standing.position:
+            logger.info("consumer %s begins above %s, which this log has dropped", self.name, ", ".join(dropped))
+            return appends
+        outcome = f"consumer {self.name} goes on from the floor; what is below is not read here"
+        return [*appends, *(floor_append(NODE, f"{of} was dropped here before it was read", outcome, at_ms) for of in dropped)]
 
     def _recorded(self) -> Standing:
         standing = Standing()

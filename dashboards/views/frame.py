@@ -85,3 +85,5 @@ def _strip() -> None:
         st.html(markup.banner(starting, "accent"))
     if still := headline.still_since(status, alerts_come=not who.is_customer):
         st.html(markup.banner(still, "alert"))
+    for lack in headline.lacks(status):
+        st.html(markup.banner(lack, "warning"))

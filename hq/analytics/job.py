@@ -15,6 +15,8 @@ from hq.analytics.checkpoint import has_begun, last_done
 from hq.analytics.progress import PROCESS, Progress
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.steps import Steps, Stopping
+from hq.belowfloor import BelowFloor, WorkAboveFloor
+from hq.opening import opened_log
 from hq.running import Running, run_work
 from hq.source import FORMAT
 from hq.spark import start_spark
@@ -45,7 +47,7 @@ def run_analytics(settings: AnalyticsSettings) -> None:
 
 
 @contextmanager
-def _analysing(settings: AnalyticsSettings, progress: Progress, running: Running) -> Iterator[AnalyticsJob]:
+def _analysing(settings: AnalyticsSettings, progress: Progress, running: Running) -> Iterator[WorkAboveFloor]:
     check_belonging(settings)
     make_root(settings.tables_dir, settings.group)
     logging.getLogger(CALLED_BY).addFilter(is_trouble)
@@ -53,8 +55,8 @@ def _analysing(settings: AnalyticsSettings, progress: Progress, running: Running
     spark = start_spark(settings.spark, settings.scratch_dir)
     try:
         make_tables(spark, settings.tables_dir)
-        with closing(AnalyticsJob(settings, spark, running.clock, progress)) as job:
-            yield job
+        with closing(AnalyticsJob(settings, spark, running.clock, progress)) as job, closing(opened_log(settings.log_dir)) as reader:
+            yield WorkAboveFloor(job, BelowFloor(reader, running, PROCESS), lambda: progress.standing()["positions"])
     finally:
         spark.stop()
 

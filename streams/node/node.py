@@ -43,6 +43,7 @@ from streams.node.door import Door
 from streams.node.doorkeeper import IDLE_S_MAX, Doorkeeper, open_many_files
 from streams.node.ending import Part, end_in_turn, set_when_asked
 from streams.node.fleetclock import clock_of, follow
+from streams.node.floorlook import keep_floor_trouble
 from streams.node.guard import Guard
 from streams.node.introducing import Introductions
 from streams.node.links import Links
@@ -67,8 +68,7 @@ from streams.session import Exchange, OldCopy
 told = logging.getLogger("landfall.node")
 
 WORK_ENDED_WITHIN_S = ENDED_WITHIN_S = 20.0
-"""So long what others have a node do, and each part of its own, may take to end, on a busy machine too; but for what is on its way to the
-disk: the process could not end before its threads do."""
+"""Maximum time for background work, and for each other part of a node, to end, seconds. Commits are waited for without a limit."""
 
 
 class Node:
@@ -188,13 +188,12 @@ class Node:
         Idempotent. Records of this very origin that the log does not have show that it is an old copy: it opens a new generation, as in a
         session. Raises as `Log.admit` otherwise, and NotProven for what is acted upon and not signed; then the others are taken.
         """
-        log = self.log
         if self._store is None:
             raise RuntimeError("the node is not started")
         try:
             return await self._store.take(blocks, bringer)
         except PeerKnowsMore:
-            own = max((block for block in blocks if block.origin == log.origin), key=lambda block: block.end)
+            own = max((block for block in blocks if block.origin == self.log.origin), key=lambda block: block.end)
             await self._store.old_copy(OldCopy(own.stream, own.origin, own.end))
             return await self._store.take(blocks, bringer)
 
@@ -223,8 +222,7 @@ class Node:
         introductions = self._introductions = await asyncio.to_thread(Introductions, settings.folder, peers, self.report)
         keyring = Keyring(self._log, settings.node, own, given, introductions.trust)
         await asyncio.to_thread(introductions.tell_unknown, keyring.of)
-        keys = [key.public, *sorted(own - {key.public})]
-        store = self._store = self._make_links(self._log, copy, keyring, introductions, keys)
+        store = self._store = self._make_links(self._log, copy, keyring, introductions, [key.public, *sorted(own - {key.public})])
         open_many_files()
         self.app.middlewares.insert(0, self._doorkeeper.asked)
         self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S_MAX)
@@ -246,6 +244,7 @@ class Node:
         self._begin("clock check", partial(self.clock_keeper.run, self._log))
         rounds = Rounds(self._log, self._log.upkeep)
         self._begin("verifying", partial(keep_verifying, rounds, store.loader.failed, self.metrics, self.report))
+        self._begin("below the floor", partial(keep_floor_trouble, self._log, self.append, self.metrics, self.clock))
         self._begin("telling", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
         self._watch = Watch(copy, lambda: self.log.origin, given, introductions.trust)
@@ -333,6 +332,7 @@ class Node:
             "peers": self.links.status(),
             "twins": self.links.twins.status(),
             "clock": self.clock_keeper.status(),
+            "troubles": dict(self.metrics.troubles),
             "uptime_s": round(self.clock.monotonic_s() - self._started_s, 1),
         }
 
@@ -353,8 +353,8 @@ class Node:
         store = Store(log, BlockCodec(), self.metrics, self.report, believing)
         store.introduced = lambda node, shown: introductions.heard(node, shown, keyring.of)
         ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
-        roles, signed = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of)
-        exchange = Exchange(settings.me(), store.withheld, roles, ships, signed.end_where_known, keys, self.clock_keeper.check)
+        roles, ends = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of).end_where_known
+        exchange = Exchange(settings.me(), store.withheld, roles, ships, ends, keys, self.clock_keeper.check)
         store.withheld.changed = exchange.changed
         purses = Purses(settings.folder, settings.links, self._wall.now_ms, settings.node, settings.companions())
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn

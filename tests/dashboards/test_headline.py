@@ -105,3 +105,9 @@ def test_chapters_tell_what_was_measured() -> None:
         "1 box left behind",
     ]
     assert chapters.measured(story, {"calls": []}, [], {}) == chapters.measured(story, None, [], {}) == []
+
+
+def test_what_the_pages_lack_is_said_on_each() -> None:
+    told = [{"process": name, "node": "hq", "troubles": [f"{name} lacks some"]} for name in ("projector", "analytics", "fanout")]
+    assert headline.lacks(status() | {"processes": told}) == ["projector lacks some", "analytics lacks some"]
+    assert headline.lacks(status(age(600_000, 600_000)) | {"processes": told}) == ["projector lacks some"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hq import belowfloor
-from hq.belowfloor import DEGRADED_MS, TROUBLE, BelowFloor, Unread, floor_topic
+from hq.belowfloor import BelowFloor, Unread, WorkAboveFloor
 from hq.places import report_unplaced
 from hq.running import Running
 from hq.serving.projector import TellingProjector
@@ -19,6 +19,7 @@ from landfall.cli import main
 from streams.clock import FleetClock, FleetTime
 from streams.codec import BlockCodec
 from streams.credentials import operator_token
+from streams.floors import NODE, TROUBLE, floor_append, floor_topic
 from streams.link.door import AppendDoor
 from streams.log import Append
 from streams.logs.kinds import open_reader
@@ -55,6 +56,38 @@ def test_a_projector_that_comes_back_below_the_floor_says_so(fleet: Fleet, tmp_p
     assert running.metrics.body(0, 0)["counts"]["exceptions"] == 1, "once"
 
 
+class Query:
+    """What Spark's query does: it passes over what is not there."""
+
+    ready = True
+
+    def __init__(self) -> None:
+        self.positions: dict[str, dict[str, int]] = {"alerts": {}, "events": {}}
+
+    def start(self) -> None:
+        pass
+
+    def step(self) -> int:
+        return 0
+
+
+def test_a_query_that_comes_back_below_the_floor_says_so_before_it_goes_on(fleet: Fleet) -> None:
+    alerts_but_the_second(fleet)
+    bring(fleet, "alerts", 1, 2)
+    origin = fleet.logs["ship-one"].origin
+    fleet.logs["hq"].trim("alerts", origin, 4)
+    running, query = under_way(process="analytics"), Query()
+    with closing(open_reader(fleet.hq_dir, BlockCodec())) as reader:
+        work = WorkAboveFloor(query, BelowFloor(reader, running, "analytics"), lambda: query.positions)
+        work.start()
+        assert (work.step(), work.ready, running.troubles) == (0, True, {}), "from nothing"
+        query.positions["alerts"] = {str(origin): 2}
+        work.step()
+        assert f"alerts:{origin} 2..3 were dropped before analytics read them" in running.troubles[TROUBLE]
+        work.step()
+        assert running.metrics.body(0, 0)["counts"]["exceptions"] == 1, "once"
+
+
 def test_a_consumer_that_starts_from_nothing_only_notes_where_it_begins(
     fleet: Fleet, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,7 +115,7 @@ def test_a_node_without_a_place_is_reported_at_the_start(fleet: Fleet) -> None:
 
 
 async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(belowfloor, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("streams.floors.LOOK_EVERY_S", 0.0)
     node = await started("hq", tmp_path)
     door = AppendDoor(node.url, operator_token(node.settings.folder))
     running = under_way(door, "fanout")
@@ -97,10 +130,16 @@ async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: P
         started_again = under_way(door, "fanout")
         BelowFloor(reader, started_again, "fanout").look()
         assert started_again.troubles == running.troubles != {}
-        a_day_later = under_way(door, "fanout")
-        a_day_later.clock.follow(FleetTime(NOW_MS, NOW_MS + DEGRADED_MS + 1, 0.0))
-        BelowFloor(reader, a_day_later, "fanout").look()
-        assert a_day_later.troubles == {}
+        with monkeypatch.context() as a_day_later:
+            a_day_later.setattr("streams.floors.DEGRADED_S", -1.0)
+            BelowFloor(reader, started_again, "fanout").look()
+        assert started_again.troubles == {}
+        assert await asyncio.to_thread(started_again.teller.tell)
+        [batch] = reader.latest("exceptions", floor_topic("fanout"))
+        assert "nobody accepted this" in batch.records.column("body")[-1].as_py(), "that health shows it no more is reported"
+        floor.look([Unread("containers", "tokyo@1", 20, 30)])
+        assert await asyncio.to_thread(running.teller.tell)
+        await node.append([floor_append(NODE, "of the node", "went on", NOW_MS)])
         await asyncio.to_thread(accept, tmp_path, node.url, "fanout")
         floor.look()
         assert running.troubles == {}

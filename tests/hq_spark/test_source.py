@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from hq.source import LogStreamReader, Run, Runs, StreamPositions, fair_shares
 from hq.wide import WIDE, narrow, widen
-from streams.errors import Misuse, RetryLater, Trimmed
+from streams.errors import Misuse, RetryLater
 from streams.records import Batch, Record, Value
 from streams.words import Origin
 from tests.hq_spark.fleet import BOXES, NOON_MS, Place, reading, registry
@@ -137,15 +137,16 @@ def test_a_patient_stream_is_waited_for_until_headquarters_sets_it_otherwise(pla
     assert source.latestOffset(start, ReadAllAvailable())["containers"] == {str(place.log.origin): 20}
 
 
-def test_below_the_floor_a_first_reader_begins_there_and_a_reader_who_missed_it_is_stopped(place: Place) -> None:
+def test_what_is_below_the_floor_is_passed_over(place: Place) -> None:
+    """By a first reader, and by one that comes back: `hq.belowfloor.WorkAboveFloor` reports it."""
     say(place, 20)
     place.log.trim("containers", place.log.origin, 12)
     source = reader(place)
     start = source.initialOffset()
     latest = source.latestOffset(start, ReadAllAvailable())
     assert [offset for _, offset in read_on(source, start, latest)] == [*range(12, 20)]
-    with pytest.raises(Trimmed, match="begins at 12"):
-        source.partitions({"containers": {str(place.log.origin): 4}}, latest)
+    read_before = {"containers": {str(place.log.origin): 4}}
+    assert [offset for _, offset in read_on(source, read_before, latest)] == [*range(12, 20)]
 
 
 def test_a_record_that_was_there_at_planning_and_can_not_be_read_stops_the_query(place: Place) -> None:

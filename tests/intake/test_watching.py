@@ -165,19 +165,22 @@ async def test_a_watch_further_behind_than_the_floor_goes_on_from_there_and_says
     aboard = Aboard(tmp_path)
     aboard.told()
     readings = voyage()
-    aboard.append(readings[: len(readings) // 8])
-    aboard.told()
+    aboard.append(readings[:20])
+    await aboard.watch()
+    judged = aboard.log.position("containers")[aboard.log.origin]
+    aboard.append(readings[20 : len(readings) // 8])
     told = aboard.log.position(f"aboard/{SHIP}")[aboard.log.origin]
+    aboard.told()
     dropped = aboard.log.position("containers")[aboard.log.origin]
     aboard.log.trim("containers", aboard.log.origin, dropped)
-    aboard.log.trim(f"aboard/{SHIP}", aboard.log.origin, told // 2)
+    aboard.log.trim(f"aboard/{SHIP}", aboard.log.origin, told + 2)
     aboard.append(readings[len(readings) // 8 : len(readings) // 4])
     await aboard.watch()
     reasons = [str((row.record.body or {})["reason"]) for row in stored(aboard.log, "exceptions")]
     origin = aboard.log.origin
     assert sorted(reasons) == [
-        f"aboard/{SHIP}:{origin} 0..{told // 2 - 1} was dropped here before it was read",
-        f"containers:{origin} 0..{dropped - 1} was not judged: it was dropped here before it was read",
+        f"aboard/{SHIP}:{origin} {told}..{told + 1} was dropped here before it was read",
+        f"containers:{origin} {judged}..{dropped - 1} was not judged: it was dropped here before it was read",
     ]
     aboard.append(readings[len(readings) // 4 :])
     await aboard.watch()

@@ -180,6 +180,21 @@ async def test_forwarding_dies_anywhere_and_tells_each_thing_once(tmp_path: Path
             assert await _run(tmp_path / f"{after}{dies_at}", dies_at, after) == whole
 
 
+async def test_forwarding_below_the_floor_goes_on_and_says_so(tmp_path: Path) -> None:
+    """A node that was off for longer than its streams are kept would end at each start."""
+    log = _log(tmp_path)
+    for part in (REGISTRY[:7], REGISTRY[7:9], REGISTRY[9:]):
+        log.append([Append("registry", to_batch([Record(entry.topic, body=entry_body(entry)) for entry in part]))])
+        if part == REGISTRY[:7]:
+            await _forward(log, Mortal(log, 0, after=False), log.position("registry"))
+    log.trim("registry", log.origin, 9)
+    await _forward(log, Mortal(log, 0, after=False), log.position("registry"))
+    [batch] = log.latest("exceptions", "node.floor")
+    assert "registry:" in batch.records.column("body")[0].as_py()
+    assert any(one.startswith(f"load_list/{EVER}/2 ") for one in _aboard(log)[f"aboard/{EVER}"])
+    log.close()
+
+
 async def test_what_is_told_reads_as_a_registry_entry(tmp_path: Path) -> None:
     log = _log(tmp_path)
     log.append([Append("registry", to_batch([Record(entry.topic, body=entry_body(entry)) for entry in REGISTRY]))])

@@ -1,0 +1,33 @@
+"""Goal: what a node's own consumers never read is in its health until `landfall consumer accept node`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams.consumers import Consumer
+from streams.floors import ACCEPTED, NODE, TROUBLE, floor_append
+from streams.log import Append
+from streams.node import floorlook
+from streams.records import Record, to_batch
+from streams.words import Position
+from tests.node.fleet import started, until
+
+
+async def test_health_shows_what_a_consumer_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floorlook, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("streams.floors.LOOK_EVERY_S", 0.0)
+    hq = await started("hq", tmp_path)
+    await hq.append([Append("alerts", to_batch([Record("a")] * 20))])
+    consumer = Consumer(hq.log, "watch/alerts", "alerts")
+    await hq.append(consumer.with_position(Position({hq.log.origin: 5})))
+    consumer.committed(Position({hq.log.origin: 5}))
+    assert hq.health()["troubles"] == {}
+    hq.log.trim("alerts", hq.log.origin, 12)
+    await hq.append(consumer.with_position(consumer.poll_from_floor().position))
+    await until(lambda: TROUBLE in hq.health()["troubles"])
+    assert hq.metrics.body(0, 0)["troubles"] == [f"alerts:{hq.log.origin} 5..11 was dropped here before it was read"]
+    await hq.append([floor_append(NODE, "known", ACCEPTED, 0)])
+    await until(lambda: not hq.health()["troubles"])
+    await hq.stop()

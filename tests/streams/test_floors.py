@@ -1,0 +1,75 @@
+"""Goal: what a consumer never read below its log's floor is a trouble until it is accepted or a day is over, whatever the clock does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streams.clock import StillClock
+from streams.consumers import Consumer
+from streams.floors import ACCEPTED, DEGRADED_S, LOOK_EVERY_S, OVER, TROUBLE, FloorTrouble, floor_append
+from streams.log import Append
+from streams.records import Record, to_batch
+from streams.words import Position
+from tests.streams.logkit import append_rows, open_log, rows
+
+YEAR_MS = 365 * 86_400_000
+REASON = "containers:tokyo@1 10..19 were dropped"
+
+
+def test_it_lasts_a_day_of_the_machine_whatever_the_clock_does(tmp_path: Path) -> None:
+    clock, log, troubles = StillClock(), open_log(tmp_path), dict[str, str]()
+    trouble = FloorTrouble(log, "fanout", troubles, clock.monotonic_s)
+    assert trouble.look() is None
+    log.append([floor_append("fanout", REASON, "went on", clock.now_ms())])
+    clock.advance(LOOK_EVERY_S)
+    assert (trouble.look(), troubles) == (None, {TROUBLE: REASON})
+    clock.at_ms += 10 * YEAR_MS
+    clock.at_s += DEGRADED_S
+    assert (trouble.look(), troubles) == (None, {TROUBLE: REASON})
+    clock.at_ms -= 20 * YEAR_MS
+    clock.at_s += LOOK_EVERY_S
+    over = trouble.look()
+    assert over is not None
+    assert (REASON in over, troubles) == (True, {}), "its end is reported"
+    log.append([floor_append("fanout", over, OVER, clock.now_ms())])
+    again = dict[str, str]()
+    assert (FloorTrouble(log, "fanout", again, clock.monotonic_s).look(), again) == (None, {}), "and remembered"
+    log.close()
+
+
+def test_the_latest_record_counts_though_the_clock_went_back(tmp_path: Path) -> None:
+    clock, log, troubles = StillClock(), open_log(tmp_path), dict[str, str]()
+    for reason, outcome in ((REASON, "went on"), ("known", ACCEPTED)):
+        log.append([floor_append("node", reason, outcome, clock.now_ms())])
+        log.open_generation("the clock went back")
+        clock.at_ms -= YEAR_MS
+    FloorTrouble(log, "node", troubles, clock.monotonic_s, [log.node]).look()
+    assert troubles == {}
+    log.append([floor_append("node", REASON, "went on", clock.now_ms())])
+    FloorTrouble(log, "node", troubles, clock.monotonic_s, ["another"]).look()
+    assert troubles == {}, "another node's"
+    FloorTrouble(log, "node", troubles, clock.monotonic_s, [log.node]).look()
+    assert troubles == {TROUBLE: REASON}
+    log.close()
+
+
+def test_a_consumer_below_the_floor_reports_it_and_a_new_one_only_begins_there(tmp_path: Path) -> None:
+    clock, log, troubles = StillClock(), open_log(tmp_path), dict[str, str]()
+    append_rows(log, rows(20))
+    known = Consumer(log, "rules", "containers")
+    known.commit(Position({log.origin: 5}))
+    log.trim("containers", log.origin, 12)
+    new = Consumer(log, "other", "containers")
+    new.commit(new.poll_from_floor().position)
+    trouble = FloorTrouble(log, "node", troubles, clock.monotonic_s)
+    trouble.look()
+    assert troubles == {}
+    known.commit(known.poll_from_floor().position)
+    clock.advance(LOOK_EVERY_S)
+    trouble.look()
+    assert troubles == {TROUBLE: f"containers:{log.origin} 5..11 was dropped here before it was read"}
+    log.append([Append("exceptions", to_batch([Record("other", body={})]))])
+    clock.advance(LOOK_EVERY_S)
+    trouble.look()
+    assert list(troubles) == [TROUBLE], "other records of the stream change nothing"
+    log.close()
