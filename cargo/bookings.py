@@ -94,8 +94,8 @@ class Registry:
         return left[-1] if left else None
 
     def carries(self, ship: str, container: str, at_ms: int) -> bool:
-        """Whether the ship has the box at that time (UTC ms): by its custody, or by her load list of the call she left last or leaves
-        next, unless its custody went elsewhere since she left.
+        """Whether the ship has the box at that time (UTC ms): by the custody of the box, or by the ship's load list of the call it left
+        last or leaves next, unless the custody of the box went elsewhere since that departure.
         """
         custody, lists = self.get(Custody, container), self.load_lists(ship)
         if custody is not None and custody.at == f"ship/{ship}":

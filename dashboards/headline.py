@@ -39,7 +39,7 @@ def own_tiles(fleet: Answer) -> list[Tile]:
     """What a customer sees of its own boxes, or a crew of those aboard."""
     counts = fleet["counts"]
     where = f"{words.number(counts['on_ship'])} aboard ships · {words.number(counts['on_quay'])} on quays"
-    where += f" · {words.number(counts['lost'])} overboard" if counts["lost"] else ""
+    where += "".join(f" · {note}" for note in _lost_notes(counts))
     unheard = counts["boxes"] - counts["on_ship"] - counts["on_quay"] - counts["lost"]
     where += f" · {words.number(unheard)} not heard yet" if unheard else ""
     alerts = alerts_tile(counts["open_alerts"], fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])
@@ -67,12 +67,19 @@ def muster_tile(fleet: Answer) -> Tile:
         return Tile("Accounted for", words.NOTHING, "no box is known yet")
     accounted, boxes, lost = counts["on_ship"] + counts["on_quay"], counts["boxes"], counts["lost"]
     unheard = boxes - accounted - lost
-    notes = [f"{words.number(lost)} overboard"] if lost else []
+    notes = _lost_notes(counts)
     notes += [f"{words.number(unheard)} not heard yet"] if unheard else []
     notes += [f"{words.counted(counts['misread'], 'wrong number')} heard, not counted"] if counts["misread"] else []
     notes = [*(notes or ["every box"]), words.as_of(fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])]
-    tone = "alert" if lost > counts["lost_closed"] else "good" if not unheard and not lost else "plain"
+    tone = "alert" if lost > counts["lost_closed"] or counts["lost_unconfirmed"] else "good" if not unheard and not lost else "plain"
     return Tile("Accounted for", f"{words.number(accounted)} of {words.number(boxes)}", " · ".join(notes), tone)
+
+
+def _lost_notes(counts: Answer) -> list[str]:
+    """How many boxes are overboard, and how many losses nothing confirms: those boxes count where they were heard."""
+    notes = [f"{words.number(counts['lost'])} overboard"] if counts["lost"] else []
+    claims = counts["lost_unconfirmed"]
+    return notes + ([f"{words.counted(claims, 'loss', 'losses')} not confirmed"] if claims else [])
 
 
 def alerts_tile(count: int, at_ms: int | None, now_at_ms: int) -> Tile:

@@ -110,7 +110,8 @@ def lost_rows(lost: Iterable[Row], now_at_ms: int) -> list[Drawn]:
         if where is None:
             continue
         basis = words.BASES.get(where["basis"] or "", "basis unknown")
-        facts = [words.status(box["status"]), words.slot(box["slot"]), f"{words.position(where)} · {basis}"]
+        status = words.status(box["status"]) + (", not confirmed" if box["unconfirmed"] else "")
+        facts = [status, words.slot(box["slot"]), f"{words.position(where)} · {basis}"]
         facts.append(f"fell {words.age(where['at_ms'], now_at_ms)} · raised {words.age(box['raised_at_ms'], now_at_ms)}")
         drawn.append(
             {"id": box["container"], "title": box["container"], "label": box["container"], "told": "\n".join(facts)}

@@ -116,11 +116,14 @@ def control_air(container: Row) -> tuple[str, Any]:
 
 
 def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
-    """Where a container is, or that it is overboard, or where it was when the customer's right ended."""
-    if container["number"] in lost:
-        return words.status(lost[container["number"]]["status"])
+    """Where a container is, or that it is overboard, or where it was when the customer's right ended. A loss that is not confirmed leaves
+    it where it was heard."""
+    loss = lost.get(container["number"])
+    if loss and not loss["unconfirmed"]:
+        return words.status(loss["status"])
     told = words.place(container["place"], names)
-    return f"{told}, when the booking ended" if container["ended"] else told
+    told = f"{told}, when the booking ended" if container["ended"] else told
+    return f"{told} (loss not confirmed)" if loss else told
 
 
 def call_when(call: Row, now_at_ms: int) -> str:
@@ -191,7 +194,7 @@ def lost_rows(alerts: Iterable[Row], boxes: Mapping[str, Row], now_at_ms: int) -
                 "heard": words.age(box.get("at_ms"), now_at_ms) if box else words.NOTHING,
                 "position": words.position(at) + basis,
                 "chance": words.likelihood(alert["posterior"]),
-                "state": state_pill(alert),
+                "state": state_pill(alert) + (f" {markup.pill('not confirmed', 'warning')}" if alert["unconfirmed"] else ""),
             }
         )
     return rows
@@ -213,16 +216,23 @@ def state_pill(alert: Row) -> str:
     return markup.pill("open", theme.SEVERITY_TONES.get(alert["severity"], "warning"))
 
 
-def alert_rows(alerts: Iterable[Row], now_at_ms: int) -> list[Texts]:
+def alert_rows(alerts: Iterable[Row], names: Names, now_at_ms: int) -> list[Texts]:
     """Rows of ALERTS."""
     return [
         {
-            "what": f"{markup.pill(_words_of(alert), _tone(alert))}",
+            "what": markup.pill(_words_of(alert), _tone(alert)) + unconfirmed_note(alert, names),
             "number": alert["topic"],
             "raised": words.age(alert["raised_at_ms"], now_at_ms),
         }
         for alert in alerts
     ]
+
+
+def unconfirmed_note(alert: Row, names: Names, boxes: str = "this box") -> str:
+    """The line under an alert or incident that says that nothing confirms the loss; empty for all others."""
+    if not alert["unconfirmed"]:
+        return ""
+    return f'<p class="lf-note">{markup.escape(words.unconfirmed(alert, names, boxes))}.</p>'
 
 
 def _words_of(alert: Row) -> str:

@@ -264,6 +264,12 @@ def status(code: str | None) -> str:
     return NOTHING if not code else STATUSES.get(code, code.replace("_", " ").capitalize())
 
 
+def unconfirmed(loss: Mapping[str, Any], names: Mapping[str, str], boxes: str = "this box") -> str:
+    """What is said beside a loss that nothing confirms. `loss`: an alert, incident or lost box; `names` by IMO number."""
+    ship = names.get(loss["ship"] or "") or (f"ship {loss['ship']}" if loss["ship"] else "the ship")
+    return f"Not confirmed: no load list of {ship} has {boxes}"
+
+
 def recipient(code: str) -> str:
     """To whom a loss report went."""
     return RECIPIENTS.get(code, code)

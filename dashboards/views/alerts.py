@@ -74,7 +74,8 @@ def _incident_head(incident: Answer, names: Mapping[str, str], tone: str, now_at
     where = words.position(incident["position"])
     at = f"{ship} · {where} · raised {words.age(incident['raised_at_ms'], now_at_ms)}, {words.moment(incident['raised_at_ms'])}"
     title = f'<span style="font-size:1.25rem;font-weight:650;color:{theme.TONES[tone]}">{markup.escape(incident["title"])}</span>'
-    return f'{title} &nbsp;{status}<p class="lf-note">{markup.escape(at)}<br>{markup.escape(incident["detail"])}</p>'
+    note = tables.unconfirmed_note(incident, names, "these boxes")
+    return f'{title} &nbsp;{status}<p class="lf-note">{markup.escape(at)}<br>{markup.escape(incident["detail"])}</p>{note}'
 
 
 def _evidence(incident: Answer, boxes: Sequence[Answer]) -> None:

@@ -60,7 +60,8 @@ def _live(number: str) -> None:
             _chart(timeline["items"])
             _papers(answer, timeline, names)
         with side:
-            _where_map(answer, timeline["items"], fleet, lost, now)
+            overboard = {number: box for number, box in lost.items() if not box["unconfirmed"]}
+            _where_map(answer, timeline["items"], fleet, overboard, now)
             parts.heading("Milestones", f"newest first, {parts.as_of(answer)}")
             st.html(markup.lines(history.milestones(timeline["items"], names)) or markup.paragraph("None yet.", muted=True))
         if answer["alerts"]:
@@ -72,7 +73,8 @@ def _tiles(told: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], n
     box = told["container"]
     air, value = tables.control_air(box)
     spoke = box["signals"].get(f"{air}_c")
-    overboard = box["number"] in lost
+    loss = lost.get(box["number"])
+    overboard = loss is not None and not loss["unconfirmed"]
     digest = digests.of(box)
     place_note = words.slot(lost[box["number"]]["slot"]) if overboard else f"heard {digests.heard(box)}"
     last = digest or box
@@ -155,11 +157,11 @@ def _facts(told: Answer, names: Mapping[str, str]) -> dict[str, str]:
     return facts
 
 
-def _where_map(told: Answer, items: Sequence[Answer], fleet: Answer, lost: Mapping[str, Answer], now_at_ms: int) -> None:
+def _where_map(told: Answer, items: Sequence[Answer], fleet: Answer, overboard: Mapping[str, Answer], now_at_ms: int) -> None:
     box, own = told["container"], history.track(items)
-    spot = marks.spot_of(box, fleet, lost)
+    spot = marks.spot_of(box, fleet, overboard)
     parts.heading("Where it went", f"{words.counted(len(own), 'position')} of its own")
-    drawn = layers.container_layers(own, spot, box["number"] in lost, words.ago(box["age_ms"]))
+    drawn = layers.container_layers(own, spot, box["number"] in overboard, words.ago(box["age_ms"]))
     camera = layers.camera_for([*own, *([spot] if spot else [])], MAP_WIDTH_PX, MAP_HEIGHT_PX)
     st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key=f"track-{box['number']}", alt="Map of the container's way")
     if spot:

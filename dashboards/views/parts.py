@@ -58,7 +58,8 @@ def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str
     title = f"{markup.pill(alert['severity'].lower(), tone)} {tables.state_pill(alert)} <b>{markup.escape(alert['title'])}</b>"
     with text:
         st.html(
-            f'<div class="lf-card" style="--tone:{theme.TONES[tone]}">{title}<p class="lf-note">{about}{markup.escape(facts)}</p></div>'
+            f'<div class="lf-card" style="--tone:{theme.TONES[tone]}">{title}<p class="lf-note">{about}{markup.escape(facts)}</p>'
+            f"{tables.unconfirmed_note(alert, names)}</div>"
         )
     if session.logged_in().acknowledges and alert["open"] and not alert["acknowledged_by"]:
         button.button("Acknowledge", key=f"{key}-{alert['alert_id']}", on_click=acknowledge, args=([alert["alert_id"]],), width="stretch")

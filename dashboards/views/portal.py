@@ -39,7 +39,7 @@ def _map_and_alerts() -> None:
             alerts = session.ask("/alerts")
             parts.heading("Alerts", "about your boxes, the last raised first; open a box for the evidence")
             with st.container(height=MAP_HEIGHT_PX - 40, border=False):
-                rows = tables.alert_rows(alerts["items"], session.latest_now_ms(fleet, alerts))
+                rows = tables.alert_rows(alerts["items"], tables.names_of(fleet), session.latest_now_ms(fleet, alerts))
                 st.html(markup.table(tables.ALERTS, rows, "No alert has been raised."))
 
 

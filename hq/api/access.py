@@ -147,10 +147,12 @@ class Sight:
         return f"customers/{self.viewer.customer}" if self.viewer.role == "customer" else stream
 
     def alerts(self) -> Rows:
-        """All columns of `alert`, one row an alert."""
+        """All columns of `alert`, one row an alert. Of a customer's alert, whether it is unconfirmed is what it is for staff."""
         if self.viewer.role == "customer":
-            table = m.CustomerAlert.__table__
-            return _of(table).where(table.c.customer == self.viewer.customer, table.c.topic.in_(self._own_numbers()))
+            table, known = m.CustomerAlert.__table__, m.Alert
+            rows = _of(table, func.coalesce(known.unconfirmed, false()).label("unconfirmed"))
+            rows = rows.select_from(table).outerjoin(known, known.alert_id == table.c.alert_id)
+            return rows.where(table.c.customer == self.viewer.customer, table.c.topic.in_(self._own_numbers()))
         table = m.Alert.__table__
         if self.viewer.role == "crew":
             return _of(table).where(table.c.ship == self.viewer.ship)

@@ -41,6 +41,7 @@ _LOST: Fields = {
     "ship": _IMO,
     "raised_at_ms": _AT - 90_000,
     "closed": False,
+    "unconfirmed": False,
     "customer": "duckworks",
     "colour": [240, 200, 40],
     "position": _FELL,
@@ -60,6 +61,7 @@ _ALERT: Fields = {
     "raised_at_ms": _AT - 90_000,
     "changed_at_ms": _AT - 80_000,
     "acknowledged_by": None,
+    "unconfirmed": False,
     "title": "Probably overboard",
     "position": _FELL,
     "evidence": [{"family": "kinematic", "signal": "shock_g", "weight": 3.0, "detail": "6.1 g", "at_ms": _AT - 95_000}],
@@ -105,6 +107,7 @@ _INCIDENT: Fields = {
     "incident_id": "77aa",
     "ship": _IMO,
     "status": "PROBABLE_OVERBOARD",
+    "unconfirmed": False,
     "severity": "CRITICAL",
     "title": "7 boxes overboard",
     "detail": "bays 74 to 76",
@@ -282,7 +285,8 @@ _NOTICE: Fields = {
     "text": "Notice to duckworks: …",
 }
 _PLACED = {"place": _PLACE, "latitude_deg": -33.1, "longitude_deg": 153.2, "boxes": 40, "groups": [_GROUP]}
-_COUNTS = {"boxes": 2000, "lost": 7, "lost_closed": 0, "open_alerts": 8, "misread": 0, "on_ship": 1400, "on_quay": 593}
+_PLACES = {"on_ship": 1400, "on_quay": 593}
+_COUNTS = {"boxes": 2000, "lost": 7, "lost_closed": 0, "lost_unconfirmed": 0, "open_alerts": 8, "misread": 0, **_PLACES}
 
 EXAMPLES: dict[tuple[str, str], Fields] = {
     ("get", "/api/clock"): {"clock": _FRAME["clock"]},

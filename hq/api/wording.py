@@ -65,9 +65,9 @@ def _span_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
 
 
 def alert_told(row: Mapping[str, Any]) -> Fields:
-    """An alert as it stands."""
+    """An alert as it stands. `unconfirmed`: it tells of the loss of a box that its ship has by no load list and no custody record."""
     plain = ("alert_id", "topic", "rule", "severity", "state", "status", "detail", "ship", "incident_id", "slot", "posterior")
-    times = ("raised_at_ms", "changed_at_ms", "acknowledged_by")
+    times = ("raised_at_ms", "changed_at_ms", "acknowledged_by", "unconfirmed")
     return {
         **{name: row[name] for name in (*plain, *times)},
         "title": row["title"] or _OWN_WORDS.get(row["status"] or "", f"Alert: {row['rule']}"),
@@ -88,7 +88,7 @@ def position_told(row: Mapping[str, Any]) -> Fields | None:
 
 def incident_told(row: Mapping[str, Any]) -> Fields:
     """A cluster of alerts."""
-    names = ("incident_id", "ship", "status", "severity", "title", "detail", "open_alerts", "containers", "at_risk", "bays")
+    names = ("incident_id", "ship", "status", "unconfirmed", "severity", "title", "detail", "open_alerts", "containers", "at_risk", "bays")
     where = {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]} if row["latitude_deg"] is not None else None
     return {**{name: row[name] for name in (*names, "raised_at_ms", "changed_at_ms")}, "position": where}
 

@@ -156,10 +156,11 @@ class AlertColumns:
 
 
 class Alert(AlertColumns, Base):
-    """An alert as it stands: the fold of all its changes."""
+    """An alert as it stands: the fold of all its changes. `unconfirmed`: a loss of a box that its ship does not have by the registry."""
 
     __tablename__ = "alert"
     alert_id: Mapped[str] = mapped_column(primary_key=True)
+    unconfirmed: Mapped[bool]
     __table_args__ = (
         Index("alert_by_time", "raised_at_ms", "alert_id"),
         Index("alert_about", "topic"),
@@ -168,10 +169,12 @@ class Alert(AlertColumns, Base):
 
 
 class Incident(Base):
-    """Alerts of one cluster (ship, bays, ten minutes): which boxes, which at risk beside them, since when, how it stands."""
+    """Alerts of one cluster (ship, bays, ten minutes): which boxes, which at risk beside them, since when, how it stands. `unconfirmed`:
+    all of its alerts are."""
 
     __tablename__ = "incident"
     incident_id: Mapped[str] = mapped_column(primary_key=True)
+    unconfirmed: Mapped[bool]
     ship: Mapped[str | None]
     status: Mapped[str | None]
     severity: Mapped[str]

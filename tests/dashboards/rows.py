@@ -43,7 +43,7 @@ def position(longitude: float = 151.92, latitude: float = -33.44) -> Row:
 
 def lost(number: str, where: Row | None = None, **more: Any) -> Row:
     known = {"container": number, "alert_id": f"a-{number}", "status": "PROBABLE_OVERBOARD", "slot": "0941084", "ship": "9999010"}
-    told = {"raised_at_ms": NOW_MS - 2_300_000, "closed": False, "customer": "duckworks", "colour": [255, 205, 40]}
+    told = {"raised_at_ms": NOW_MS - 2_300_000, "closed": False, "unconfirmed": False, "customer": "duckworks", "colour": [255, 205, 40]}
     return {**known, **told, "position": where, **more}
 
 
@@ -64,6 +64,7 @@ def alert(alert_id: str = "a-1", topic: str = "BBLU1000088", severity: str = "CR
         "posterior": 0.99998,
         "raised_at_ms": NOW_MS - 2_300_000,
         "acknowledged_by": None,
+        "unconfirmed": False,
         "position": position(),
         "evidence": [],
         "open": True,
@@ -101,7 +102,8 @@ def signals(**values: Any) -> Row:
 
 
 def fleet(**more: Any) -> Row:
-    counts = {"boxes": 2000, "lost": 7, "lost_closed": 0, "open_alerts": 9, "misread": 0, "on_ship": 1500, "on_quay": 493}
+    losses = {"lost": 7, "lost_closed": 0, "lost_unconfirmed": 0}
+    counts = {"boxes": 2000, **losses, "open_alerts": 9, "misread": 0, "on_ship": 1500, "on_quay": 493}
     clock = {"now_at_ms": NOW_MS, "speed": 4000.0}
     known: Row = {"clock": clock, "as_of_at_ms": NOW_MS - 5_000, "ships": [ship()], "ports": [port()], "counts": counts}
     return {**known, **more}

@@ -9,8 +9,13 @@ import pytest
 
 from cargo.identifiers import make_container
 from dashboards import words
+from hq.analytics.disclosure import KIND
+from sim.voyages import SHIPS
+from streams.link.door import AppendDoor
+from streams.log import Append
+from streams.records import Record, to_batch
 from tests.dashboards.lossreport import report
-from tests.dashboards.stage import Stage, staged, until
+from tests.dashboards.stage import TOKEN, Stage, staged, until
 from tests.dashboards.visit import Visit, pages_here, visiting
 
 STILL = re.compile(r"stand still since \d+ May 2026, \d\d:\d\d UTC \(fleet\), .* by the wall's clock")
@@ -108,6 +113,33 @@ def test_a_loss_report_is_read_at_headquarters_and_its_owner_is_told_of_its_boxe
     assert re.search(f"Notice of loss .* {words.counted(len(own), 'container')} of yours", shown)
     assert all(f"{number} Probably lost overboard" in shown for number in own)
     assert not owner.was_given(stage.numbers("merlion")[0])
+
+
+def test_a_loss_that_no_load_list_confirms_is_said_to_be_that(stage: Stage) -> None:
+    """On the desk, on the box's page, which goes on saying where it is, and to its owner, in plain words."""
+    boxes = [box for box in stage.asked("ducks", "containers")["items"] if box["place"] and not box["ended"]]
+    boxes = [box for box in boxes if box["place"]["id"] != SHIPS[1].imo]
+    number = next(box["number"] for box in boxes if box["number"] not in stage.fallen())
+    claim(stage, number, SHIPS[1].imo)
+    visit, said = visiting("mira", "alerts"), f"Not confirmed: no load list of {SHIPS[1].name} has this box."
+    visit.look_until(lambda: said in visit.text(), "the claim")
+    assert "1 loss not confirmed" in visit.tile("Accounted for")
+    visit.open("containers", container=number)
+    assert said in visit.text()
+    assert re.search(r"Now (Aboard|On the quay).* \(loss not confirmed\)", visit.tile("Now"))
+    owner = visiting("ducks")
+    owner.look_until(lambda: "Not confirmed: no load list of the ship has this box." in owner.text(), "the owner's alert")
+
+
+def claim(stage: Stage, number: str, imo: str) -> None:
+    """Headquarters' log, and its owner's stream, have a ship's alert that it lost this box."""
+    at_ms = stage.clock.now_ms()
+    known = {"alert_id": f"{imo}-claim", "rule": "lost_container", "severity": "CRITICAL", "state": "raised", "at_ms": at_ms}
+    body = {**known, "status": "PROBABLE_OVERBOARD", "title": f"{number} probably overboard", "ship": imo}
+    owners = {**known, "status": "PROBABLE_OVERBOARD", "evidence": [], KIND: "alert"}
+    records = {"alerts": body, "customers/duckworks": owners}
+    appends = [Append(stream, to_batch([Record(number, device_at_ms=at_ms, body=one)])) for stream, one in records.items()]
+    AppendDoor(stage.door, TOKEN).append(appends)
 
 
 def test_ports_and_health_say_what_is_known_and_how_old(stage: Stage) -> None:

@@ -139,7 +139,7 @@ def test_streams_and_calls() -> None:
 
 
 def test_customers_alerts_without_free_text() -> None:
-    (row,) = tables.alert_rows([alert(status=None, rule="power_off", severity="ALARM")], NOW_MS)
+    (row,) = tables.alert_rows([alert(status=None, rule="power_off", severity="ALARM")], {}, NOW_MS)
     assert "Power off" in row["what"]
     assert position()["basis"] not in row["what"]
 

@@ -31,13 +31,13 @@ PLACES = {"ship-one": f"ship/{SHIP}", "ship-two": f"ship/{OTHER_SHIP}", "singapo
 
 @dataclass
 class Fleet:
-    """Three logs, of which headquarters' gets copies of the others' blocks, and Spark's words written by hand."""
+    """Logs, of which headquarters' gets copies of the others' blocks, and Spark's words written by hand."""
 
     root: Path
     clock: StillClock = field(default_factory=lambda: StillClock(NOW_MS))
 
     def __post_init__(self) -> None:
-        self.logs = {node: self._open(node) for node in ("hq", "ship-one", "singapore")}
+        self.logs = {node: self._open(node) for node in ("hq", "ship-one", "ship-two", "singapore")}
 
     @property
     def hq_dir(self) -> Path:
@@ -176,6 +176,7 @@ def fill(fleet: Fleet, *, foreign: bool = True, crowded: bool = False) -> None:
         ("ship", SHIP, ship(SHIP, "Big Blue One")),
         ("booking", "BK-1", booking("BK-1", "ducks", [(number, NOW_MS - 48 * HOUR_MS, None) for number in DUCKS[:4]], "toys")),
         ("booking", "BK-2", booking("BK-2", "ducks", [(number, NOW_MS - 48 * HOUR_MS, NOW_MS - 2 * HOUR_MS) for number in DUCKS[4:]])),
+        ("custody", DUCKS[3], {"at": f"ship/{SHIP}", "since_at_ms": NOW_MS - 2 * HOUR_MS}),
     )
     aboard = _aboard(fleet, crowded)
     ended = fleet.readings("singapore", DUCKS[4:], at_ms=NOW_MS - 6 * HOUR_MS)

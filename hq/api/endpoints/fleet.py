@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -28,11 +28,12 @@ def fleet(ask: Asking) -> dict[str, Any]:
     with ask.look() as look:
         ships = _ships(look)
         lost = _lost(look, _customers(look))
-        overboard = [one["container"] for one in lost]
+        overboard = _overboard(lost)
         misread = _misread(look, overboard)
         groups = _groups(look, overboard, misread)
-        counts = {"boxes": sum(row["boxes"] for row in groups) + len(lost), "lost": len(lost), "open_alerts": _open_alerts(look)}
-        counts["lost_closed"] = sum(one["closed"] for one in lost)
+        counts = {"boxes": sum(row["boxes"] for row in groups) + len(overboard), "lost": len(overboard), "open_alerts": _open_alerts(look)}
+        counts["lost_closed"] = sum(one["closed"] and not one["unconfirmed"] for one in lost)
+        counts["lost_unconfirmed"] = len(lost) - len(overboard)
         counts["misread"] = misread.total()
         for kind in ("ship", "quay"):
             counts[f"on_{kind}"] = sum(row["boxes"] for row in groups if row["place_kind"] == kind)
@@ -51,7 +52,7 @@ def map_(ask: Asking) -> dict[str, Any]:
         ships = _ships(look)
         ports = [port_drawn(row) for row in look.rows(look.sight.ports())]
         lost = _lost(look, customers)
-        overboard = [one["container"] for one in lost]
+        overboard = _overboard(lost)
         places = places_drawn(_groups(look, overboard, _misread(look, overboard)), ships, ports, customers)
         alerts = look.sight.alerts().subquery()
         newest = select(alerts).where(alerts.c.state.not_in(CLOSED_STATES)).order_by(alerts.c.raised_at_ms.desc(), alerts.c.alert_id)
@@ -107,7 +108,8 @@ def _misread(look: Look, lost: Collection[str]) -> Places:
 
 
 def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:
-    """Boxes overboard, where they fell: by what their alerts say of them, which a final report clears, and whether they are `closed` so."""
+    """Boxes overboard, where they fell: by what their alerts say of them, which a final report clears, and whether they are `closed` so, or
+    `unconfirmed`."""
     alerts, own = look.sight.alerts().subquery(), look.sight.containers().subquery()
     asked = select(alerts, own.c.customer.label("owner")).join(own, own.c.number == alerts.c.topic)
     asked = asked.where(alerts.c.status.in_(LOST_STATUSES), alerts.c.state != "retracted")
@@ -115,7 +117,7 @@ def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:
     found: dict[str, Fields] = {}
     for row in reversed(look.rows(newest)):
         colour = customers.get(row["owner"] or "", {}).get("colour")
-        told = {name: row[name] for name in ("alert_id", "status", "slot", "ship", "raised_at_ms")}
+        told = {name: row[name] for name in ("alert_id", "status", "unconfirmed", "slot", "ship", "raised_at_ms")}
         found[row["topic"]] = {
             "container": row["topic"],
             **told,
@@ -125,6 +127,11 @@ def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:
             "position": position_told(row),
         }
     return list(found.values())
+
+
+def _overboard(lost: Iterable[Fields]) -> list[str]:
+    """Those of the boxes told as lost that count as overboard. A loss that nothing confirms leaves its box where it is heard."""
+    return [one["container"] for one in lost if not one["unconfirmed"]]
 
 
 def _open_alerts(look: Look) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from sqlalchemy import Connection, select
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select
 from cargo.alertbody import AlertBody
 from cargo.alerts import AlertBook, Standing
 from hq.serving import models
+from hq.serving.projections.losses import judged_losses, losses_of
 from hq.serving.projections.shape import coordinates, readable
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add, put
@@ -34,7 +35,17 @@ def project_alerts(connection: Connection, batch: Batch) -> None:
     table = models.AlertChange.__table__
     asked = select(table).where(table.c.alert_id.in_(sorted({body.alert_id for _, body in good})))
     changes = [dict(row) for row in connection.execute(asked).mappings()]
-    rows = alert_rows(changes)
+    _put_alerts(connection, judged_losses(connection, alert_rows(changes)))
+
+
+def judge_losses_again(connection: Connection, ships: Collection[str], boxes: Collection[str]) -> None:
+    """The losses that these ships claim, or of these boxes, stand as the registry's tables say now."""
+    table = models.Alert.__table__
+    known = [dict(row) for row in connection.execute(select(table).where(losses_of(ships, boxes))).mappings()]
+    _put_alerts(connection, judged_losses(connection, known))
+
+
+def _put_alerts(connection: Connection, rows: Sequence[Fields]) -> None:
     put(connection, models.Alert, rows)
     _put_incidents(connection, sorted({row["incident_id"] for row in rows if row["incident_id"]}))
 
@@ -85,6 +96,7 @@ def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
         "ship": told["ship"],
         "status": told["status"],
         "severity": max((alert["severity"] for alert in standing), key=_rank),
+        "unconfirmed": all(alert["unconfirmed"] for alert in standing),
         "open_alerts": sum(alert["state"] not in CLOSED_STATES for alert in alerts),
         "containers": sorted(boxes | set(belongs.get("containers", ()))),
         "at_risk": sorted(belongs.get("at_risk", ())),

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, select
 from cargo.errors import Unreadable
 from cargo.registry import Booking, Custody, Entry, LoadList, RegistryValue, parse_entry
 from hq.serving import models
+from hq.serving.projections.alerts import judge_losses_again
 from hq.serving.projections.customers import review, standing_spans
 from hq.serving.projections.shape import made_from, reject
 from hq.serving.rows import Fields, record_rows
@@ -29,7 +30,7 @@ _TABLES: dict[str, type[models.Base]] = {
 
 def project_registry(connection: Connection, batch: Batch, places: Mapping[str, str]) -> None:
     """`registry`: the latest version of each entry into its type's table; a booking's spans into `booking_container`, and with them what
-    its customers may know. `places` as in `project_customer`.
+    its customers may know. Losses are judged again by load lists and custody. `places` as in `project_customer`.
     """
     rows: dict[str, list[Fields]] = {}
     for row in record_rows(batch):
@@ -44,6 +45,9 @@ def project_registry(connection: Connection, batch: Batch, places: Mapping[str, 
     for kind, entries in rows.items():
         put_latest(connection, _TABLES[kind], entries)
     _put_spans(connection, sorted({row["id"] for row in rows.get("booking", [])}), places)
+    ships, boxes = {row["ship"] for row in rows.get("load_list", [])}, {row["id"] for row in rows.get("custody", [])}
+    if ships or boxes:
+        judge_losses_again(connection, ships, boxes)
 
 
 def _common(entry: Entry) -> Fields:

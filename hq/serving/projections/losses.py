@@ -1,0 +1,60 @@
+"""Losses that a ship claims of boxes that it does not have: by no load list, bay plan or custody record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, or_, select
+
+from cargo.bookings import Registry
+from cargo.entitled import LOSS_RULES, LOSS_STATES
+from cargo.registry import Entry, parse_value
+from hq.serving import models
+from hq.serving.rows import Fields
+
+_A = models.Alert
+
+
+def judged_losses(connection: Connection, alerts: Iterable[Fields]) -> list[Fields]:
+    """The rows of `alert`, each with `unconfirmed`: whether it is the alert of a loss, and the registry's load lists and custody records
+    as they stand (`Registry.carries`) say of none of its boxes that its ship had it when the alert was raised."""
+    alerts = list(alerts)
+    losses = [alert for alert in alerts if _is_loss(alert)]
+    boxes = {box for alert in losses for box in _boxes(alert)}
+    registry = _registry(connection, {alert["ship"] for alert in losses if alert["ship"]}, boxes)
+    return [{**alert, "unconfirmed": _is_loss(alert) and not _is_confirmed(registry, alert)} for alert in alerts]
+
+
+def losses_of(ships: Collection[str], boxes: Collection[str]) -> ColumnElement[bool]:
+    """Which rows of `alert` may stand otherwise after other load lists of these ships, or other custody records of these boxes."""
+    with_them = select(_A.incident_id).where(_A.topic.in_(sorted(boxes)))
+    about = or_(_A.ship.in_(sorted(ships)), _A.topic.in_(sorted(boxes)), _A.incident_id.in_(with_them))
+    return about & or_(_A.rule.in_(sorted(LOSS_RULES)), _A.status.in_(sorted(LOSS_STATES)))
+
+
+def _is_loss(alert: Mapping[str, Any]) -> bool:
+    return alert["rule"] in LOSS_RULES or alert["status"] in LOSS_STATES
+
+
+def _boxes(alert: Mapping[str, Any]) -> Sequence[str]:
+    """The box that the alert is about; of an incident's own alert all of its boxes."""
+    return alert["incident"]["containers"] if alert["incident"] else [alert["topic"]]
+
+
+def _is_confirmed(registry: Registry, alert: Mapping[str, Any]) -> bool:
+    ship, at_ms = alert["ship"], alert["raised_at_ms"]
+    return ship is not None and any(registry.carries(ship, box, at_ms) for box in _boxes(alert))
+
+
+def _registry(connection: Connection, ships: Collection[str], boxes: Collection[str]) -> Registry:
+    """The load lists of these ships and the custody of these boxes."""
+    lists, custody = models.LoadList, models.Custody
+    return Registry(
+        Entry(kind, row.id, row.version, row.at_ms, row.by, parse_value(kind, row.value))
+        for kind, table, which in (
+            ("load_list", lists, lists.ship.in_(sorted(ships))),
+            ("custody", custody, custody.id.in_(sorted(boxes))),
+        )
+        for row in connection.execute(select(table.id, table.version, table.at_ms, table.by, table.value).where(which))
+    )
