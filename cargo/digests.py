@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cargo.event_time import corrected_at_ms
 from cargo.heard import signs_of_life
 from cargo.readings import believed
 
@@ -77,8 +78,8 @@ class DigestFold:
         if not records.num_rows:
             return
         box = self._numbers(records.column("topic"))
-        order_at_ms: Ints = records.column("order_at_ms").to_numpy()
-        np.maximum.at(self._one("newest", _NEVER_MS), box, order_at_ms)
+        at_ms: Ints = corrected_at_ms(records).to_numpy()
+        np.maximum.at(self._one("newest", _NEVER_MS), box, at_ms)
         self._one(READINGS, 0)[:] += np.bincount(box, minlength=self.boxes)
         self._silences(box, records.column("received_at_ms").to_numpy())
         for air in AIRS:
@@ -88,11 +89,11 @@ class DigestFold:
             if (known := _known(records, name)) is not None:
                 self._one(counted, 0)[:] += np.bincount(box[known[0]], known[1][known[0]] == said, self.boxes).astype(np.int64)
         for name in LAST:
-            self._last(name, box, order_at_ms, _known(records, name))
+            self._last(name, box, at_ms, _known(records, name))
 
     def lines(self, until_at_ms: int) -> pa.RecordBatch:
         """One record a container, by number, as an appender gives them; the window ends before `until_at_ms`. The time of each is that of
-        the last reading by order time, in whole minutes before it: the reading itself, when it comes, is the newer."""
+        the last reading by its corrected time, in whole minutes before it: the reading itself, when it comes, is the newer."""
         numbers = sorted(self._boxes)
         at = np.array([self._boxes[number] for number in numbers], np.int64)
         whole = {

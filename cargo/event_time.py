@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cargo.heard import Heard
+from cargo.heard import CLOCK_BACK, Heard, flagged
+from cargo.identity import CLOCK_STOPPED
 
 QUORUM = 31
 """Of so many last devices the middle one's time is believed."""
@@ -29,9 +31,16 @@ SOUND_MS = 20 * 60_000
 """A reading this little behind the trusted clock is taken at its word: the clock itself may stand for 15 minutes between two readings."""
 BELIEVED_AHEAD_MS = 10 * 60_000
 """So much later than it was taken in a record may say that it is: two clocks, and the minute to which that is kept."""
-LOCKSTEP_MS = 5 * 60_000
-LOCKSTEP_RUN_MS = 2 * 3_600_000
-LOCKSTEP_READINGS = 3
+OLD_MS = 180 * 86_400_000
+"""Readings whose device time is longer ago than this raise no alarm, unless the device's clock is known to be wrong."""
+AHEAD_MS = 24 * 3_600_000
+"""Maximum distance of a corrected time ahead of the trusted clock. Beyond it the node's own clock is wrong, and nothing is corrected."""
+REPORT_MS = 60_000
+"""Messages of one device that are received within this time are one report."""
+BACK_MESSAGES = 3
+"""Number of reports in a row that show that a device's clock fell back."""
+BACK_RATE = 0.1
+"""Maximum share by which a device's clock may advance more or less than the received time, between two of these reports."""
 DEVICES_MAX = 200_000
 """So many clocks are remembered: whoever makes up names of devices takes no more memory than that."""
 
@@ -43,16 +52,81 @@ def believed_at_ms(at_ms: pa.ChunkedArray, admitted_at_ms: pa.ChunkedArray) -> p
     return pc.min_element_wise(at_ms, pc.add(admitted_at_ms, BELIEVED_AHEAD_MS))
 
 
+def corrected_at_ms(records: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
+    """The times that records are of (UTC ms): their order times, and the received times of those that are flagged CLOCK_BACK."""
+    return pc.if_else(pa.array(flagged(records, {CLOCK_BACK})), records.column("received_at_ms"), records.column("order_at_ms"))
+
+
+def are_old(records: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Of each row whether it is too old for an alarm: by its device time more than OLD_MS, by a clock that is not known to be wrong."""
+    is_old = pc.less(records.column("device_at_ms"), pc.subtract(records.column("received_at_ms"), OLD_MS)).fill_null(False)
+    return np.asarray(is_old, np.bool_) & ~flagged(records, {CLOCK_BACK, CLOCK_STOPPED})
+
+
+class TrackerClock(msgspec.Struct):
+    """Whether the clock of one device fell back, judged by the received time and the device time of its messages alone (UTC ms).
+
+    A clock fell back when BACK_MESSAGES single messages in a row come more than SOUND_MS late, and the device time advances between them
+    as the received time does. What was stored does not: it comes in an array, newest first, or faster than it was measured. A store that
+    sends single messages in order, as fast as they were measured, can not be told from a clock that fell back.
+
+    `received_at_ms`, `device_at_ms`: the last message that counted; `messages`: how many in a row advanced so; `behind_ms`: by how much the
+    clock is behind (0: it did not fall back); `stands`: the last reports had one and the same device time.
+    """
+
+    received_at_ms: int = 0
+    device_at_ms: int = 0
+    messages: int = 0
+    behind_ms: int = 0
+    stands: bool = False
+
+    def corrected_at_ms(self, received_at_ms: int, device_at_ms: int) -> int:
+        """Take in one message and return the time it is of: its device time, corrected when the clock fell back and the message is not
+        SOUND_MS later than others. Messages that are older by their received time change nothing.
+        """
+        if received_at_ms >= self.received_at_ms:
+            self._take(received_at_ms, device_at_ms)
+        at_ms = device_at_ms + self.behind_ms
+        is_of_now = self.behind_ms > 0 and abs(received_at_ms - at_ms) <= SOUND_MS
+        return min(at_ms, received_at_ms) if is_of_now else device_at_ms
+
+    def is_wrong(self) -> bool:
+        """Whether the device's messages are of when they are received, whatever its clock says."""
+        return self.behind_ms > 0 or self.stands
+
+    def _take(self, received_at_ms: int, device_at_ms: int) -> None:
+        passed_ms, moved_ms = received_at_ms - self.received_at_ms, device_at_ms - self.device_at_ms
+        if received_at_ms - device_at_ms <= SOUND_MS:
+            self.messages = self.behind_ms = 0
+        elif passed_ms < REPORT_MS:
+            if abs(moved_ms - passed_ms) < REPORT_MS:
+                return  # another message of the same report
+            self.messages = 0  # an array, or a store that is being emptied
+        elif self.messages and abs(moved_ms - passed_ms) <= passed_ms * BACK_RATE:
+            self.messages += 1
+        else:
+            self.messages = 1
+        if self.messages >= BACK_MESSAGES:
+            self.behind_ms = min(received_at_ms - device_at_ms, self.received_at_ms - self.device_at_ms)
+        self.stands = not moved_ms and passed_ms >= REPORT_MS
+        self.received_at_ms, self.device_at_ms = received_at_ms, device_at_ms
+
+
 class DeviceClock(msgspec.Struct):
-    """What is known of one device's clock: when it was last heard, when it was last sound, by how much it is behind (0: sound), and the
-    lag (ms) it has shown since when, in how many readings."""
+    """What is known of one device's clock: when it was last heard, when it was last sound, by how much it is behind the trusted clock since
+    it was first heard (0: sound), and whether it fell back (None: no reading of it came late)."""
 
     heard_at_ms: int = 0
     sound_at_ms: int = 0
     behind_ms: int = 0
-    lag_ms: int = 0
-    lag_at_ms: int = 0
-    lag_readings: int = 0
+    tracker: TrackerClock | None = None
+
+    def corrected_at_ms(self, heard: Heard) -> int:
+        """The time that a reading is of by `TrackerClock`; its order time where the device says none."""
+        if heard.device_at_ms is None or (self.tracker is None and heard.received_at_ms - heard.device_at_ms <= SOUND_MS):
+            return heard.order_at_ms
+        self.tracker = self.tracker or TrackerClock()
+        return self.tracker.corrected_at_ms(heard.received_at_ms, heard.device_at_ms)
 
 
 class EventClock(msgspec.Struct):
@@ -95,6 +169,17 @@ class EventClock(msgspec.Struct):
             _note_last(self.prompt, heard.device, known)
         self._quorum(heard)
         return self._put_right(heard)
+
+    def less_old(self, heard: Heard) -> Heard:
+        """A reading that was heard, without its signals when it is too old for an alarm (as `are_old`): its device speaks, and nothing else
+        is known of today.
+        """
+        now_ms = min(heard.received_at_ms, self.now_at_ms)  # the node's own clock may be ahead
+        if heard.device_at_ms is None or heard.device_at_ms >= now_ms - OLD_MS:
+            return heard
+        known = self.devices.get(heard.device)
+        is_wrong = known is not None and known.tracker is not None and known.tracker.is_wrong()
+        return heard if is_wrong else msgspec.structs.replace(heard, signals={})
 
     def advance(self, at_ms: int) -> None:
         """The clock is at least at `at_ms`."""
@@ -154,14 +239,17 @@ class EventClock(msgspec.Struct):
                 self._forget_some()
             clock = self.devices[heard.device] = DeviceClock()
         clock.heard_at_ms = self.now_at_ms
+        corrected_at_ms = clock.corrected_at_ms(heard)
         lag = self.now_at_ms - heard.order_at_ms
         if lag <= SOUND_MS:
             clock.sound_at_ms = max(clock.sound_at_ms, heard.order_at_ms)
-            clock.behind_ms = clock.lag_ms = clock.lag_at_ms = clock.lag_readings = 0
+            clock.behind_ms = 0
             return heard.order_at_ms
+        if heard.device_at_ms is not None and heard.device_at_ms < corrected_at_ms <= self.now_at_ms + AHEAD_MS:
+            return corrected_at_ms
         if clock.behind_ms:
             clock.behind_ms = min(clock.behind_ms, lag)
-        elif not clock.sound_at_ms or self._in_lockstep(clock, lag):
+        elif not clock.sound_at_ms:
             clock.behind_ms = lag
         return heard.order_at_ms + clock.behind_ms
 
@@ -169,13 +257,6 @@ class EventClock(msgspec.Struct):
         """The half that was heard longest ago: whoever speaks again is new."""
         by_hearing = sorted(self.devices.items(), key=lambda item: item[1].heard_at_ms)
         self.devices = dict(by_hearing[len(by_hearing) // 2 :])
-
-    def _in_lockstep(self, clock: DeviceClock, lag: int) -> bool:
-        """Whether the lag stayed the same for hours while time went on: the clock is wrong, the readings are neither late nor repeats."""
-        if not clock.lag_at_ms or abs(lag - clock.lag_ms) > LOCKSTEP_MS:
-            clock.lag_ms, clock.lag_at_ms, clock.lag_readings = lag, self.now_at_ms, 0
-        clock.lag_readings += 1
-        return clock.lag_readings >= LOCKSTEP_READINGS and self.now_at_ms - clock.lag_at_ms >= LOCKSTEP_RUN_MS
 
 
 def _is_prompt(heard: Heard) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import compress
 
 import msgspec
@@ -18,6 +18,8 @@ Value = bool | int | float | str
 TOPIC_CHARS_MAX = 200
 WILL, RETAINED = "will", "retained"
 """Flags in a reading's body: a tracker's last will, which others publish for it; what a broker kept, and nobody knows since when."""
+CLOCK_BACK = "clock_back"
+"""The flag of a reading whose device's clock fell back (`cargo.event_time.TrackerClock`): it is of when it was received."""
 LOCATION, ENVIRONMENT, SHIP_LOG = ".location", ".environment", ".log"
 
 
@@ -73,22 +75,28 @@ def signs_of_life(records: pa.RecordBatch | pa.Table) -> np.ndarray[tuple[int], 
     for name in records.schema.names:
         if name not in HEARD_BY and not said.all() and (column := believed(name, _whole(records.column(name)))) is not None:
             said |= column.is_valid().to_numpy(zero_copy_only=False)
+    return said & ~flagged(records, {WILL, RETAINED})
+
+
+def flagged(records: pa.RecordBatch | pa.Table, flags: Set[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Of each row whether its body has one of `flags`. Without a column `body` there are none."""
+    found = np.zeros(records.num_rows, np.bool_)
     if "body" in records.schema.names and (body := _whole(records.column("body"))).null_count < len(body):
-        flagged = pc.match_substring(body, '"flags"').fill_null(False)
-        for row in np.flatnonzero(flagged.to_numpy(zero_copy_only=False)):
-            said[row] &= not _is_old_news(body[row].as_py())
-    return said
+        some = pc.match_substring(body, '"flags"').fill_null(False)
+        for row in np.flatnonzero(some.to_numpy(zero_copy_only=False)):
+            found[row] = not flags.isdisjoint(_flags(body[row].as_py()))
+    return found
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _is_old_news(body: str) -> bool:
+def _flags(body: str) -> list[str]:
     try:
-        return not {WILL, RETAINED}.isdisjoint(msgspec.json.decode(body, type=_Flagged).flags)
+        return msgspec.json.decode(body, type=_Flagged).flags
     except msgspec.MsgspecError:
-        return False
+        return []
 
 
 class _Flagged(msgspec.Struct):

@@ -248,7 +248,7 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
     if not state.has_room(row.topic):
         state.outcome.unwatched += 1
         return
-    box = state.box(row.topic)
+    box, row = state.box(row.topic), state.memory.clock.less_old(row)
     state.changed(box)
     before, promised = box.newest_at_ms, box.again_ms > 0
     box.fold(at_ms, row.signals, state.memory.voyage)

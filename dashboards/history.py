@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
+from cargo.heard import CLOCK_BACK
 from dashboards import words
 from dashboards.geometry import wrapped
 
@@ -30,8 +31,9 @@ class Band:
 
 
 def readings(items: Iterable[Item]) -> list[Item]:
-    """The readings among a timeline's records."""
-    return [item for item in items if item["kind"] == "reading"]
+    """The readings among a timeline's records, by the time that they are of: when they were received, where a clock fell back."""
+    found = ({**item, "at_ms": item["received_at_ms"]} if _clock_fell_back(item) else item for item in items if item["kind"] == "reading")
+    return sorted(found, key=lambda item: int(item["at_ms"]))
 
 
 def milestones(items: Iterable[Item], names: Names) -> list[tuple[str, str, str]]:
@@ -45,6 +47,11 @@ def milestones(items: Iterable[Item], names: Names) -> list[tuple[str, str, str]
             told.append((int(body.get("at_ms") or item["at_ms"]), "", *_alert(body)))
     told.sort(key=lambda step: step[0], reverse=True)
     return [(what, f"{words.stamp(at_ms)} UTC{f' · told by {node}' if node else ''}", tone) for at_ms, node, what, tone in told]
+
+
+def _clock_fell_back(item: Item) -> bool:
+    flags = (item["body"] or {}).get("flags")
+    return isinstance(flags, list) and CLOCK_BACK in flags
 
 
 def _alert(body: Item) -> tuple[str, str]:
@@ -131,7 +138,8 @@ def track(items: Iterable[Item]) -> list[list[float]]:
 
 def completeness(items: Sequence[Item]) -> dict[str, str]:
     """What is known of how whole the record is: readings, first, last, the longest silence between two, and what is not proven yet."""
-    times = [item["at_ms"] for item in readings(items)]
+    heard = readings(items)
+    times = [item["at_ms"] for item in heard]
     if not times:
         return {"Readings": "none yet"}
     longest = max((later - earlier for earlier, later in pairwise(times)), default=0)
@@ -140,8 +148,15 @@ def completeness(items: Sequence[Item]) -> dict[str, str]:
         "First": f"{words.stamp(times[0])} UTC",
         "Last": f"{words.stamp(times[-1])} UTC",
         "Longest silence": words.span(longest),
-        **_unproven(readings(items)),
+        **_fallen_back(heard),
+        **_unproven(heard),
     }
+
+
+def _fallen_back(heard: Sequence[Item]) -> dict[str, str]:
+    """Of how many readings the device's clock had fallen back; nothing when there are none."""
+    count = sum(map(_clock_fell_back, heard))
+    return {"Clock fell back": f"{words.counted(count, 'reading')}: shown at the time of receipt"} if count else {}
 
 
 def _unproven(heard: Sequence[Item]) -> dict[str, str]:

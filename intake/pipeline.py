@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Protocol
 
+from cargo.heard import CLOCK_BACK
 from cargo.identity import CLOCK_STOPPED
 from intake.arrivals import STORED, Outcome, Publish, Sender
 from intake.batches import CONTAINERS, EXCEPTIONS, Part, Prepared, believed_times, exception_record, mark_strangers, prepare
@@ -215,27 +216,26 @@ class Pipeline:
 
     def _fresh(self, part: Part, outcomes: list[Outcome], messages: Sequence[Publish]) -> Part | None:
         """`part` less its repeats; None when nothing is left. A message is a repeat when all that it brought is. What a device says again
-        whose clock stands still is none, and flagged."""
-        said, now_s, true_from_ms = self._said[part.stream], self._clock.monotonic_s(), believed_times(self._clock).start
-        known = self._windows[part.stream].known(part.identities)
+        whose clock stands still is none, and flagged; so is what a device says whose clock fell back."""
+        said, now_s, now_ms = self._said[part.stream], self._clock.monotonic_s(), self._clock.now_ms()
+        known, true_from_ms = self._windows[part.stream].known(part.identities), believed_times(self._clock).start
         kept: Sequence[int] = range(len(known))
         if any(known) or len(set(part.identities)) < len(known):
             kept, stopped = self._not_repeated(part, known, messages, true_from_ms)
         else:
             forgotten = said.note(part.whose, part.times_ms, part.identities, repeat(now_s), true_from_ms)
             stopped = {row for row in forgotten if _is_told_apart(part, row, messages)}
-            if not stopped:
-                return part
-        if stopped:
-            self._metrics.count("stopped_clocks", len(stopped))
-        if len(kept) == len(part.identities):
-            return part.taken(kept, stopped, CLOCK_STOPPED)
-        for number in set(part.messages).difference(part.messages[row] for row in kept):
-            if outcomes[number] in STORED:
-                outcomes[number] = Outcome.REPEATED
-        if not kept:
-            return None
-        return part.taken(kept, stopped, CLOCK_STOPPED)
+        if stopped or len(kept) < len(known):
+            if stopped:
+                self._metrics.count("stopped_clocks", len(stopped))
+            for number in set(part.messages).difference(part.messages[row] for row in kept):
+                if outcomes[number] in STORED:
+                    outcomes[number] = Outcome.REPEATED
+            part = part.taken(kept, stopped, CLOCK_STOPPED)
+        if not self._clock.doubted() and (fallen := said.fallen.note(part.whose, part.times_ms, repeat(now_ms))):
+            self._metrics.count("clocks_back", len(fallen))
+            part = part.taken(range(len(part.messages)), fallen, CLOCK_BACK)
+        return part if part.messages else None
 
     def _not_repeated(
         self, part: Part, known: Sequence[bool], messages: Sequence[Publish], true_from_ms: int

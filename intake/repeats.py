@@ -61,8 +61,10 @@ def _note(batch: Batch, known: Sequence[bytes], said: LastSaid, clock: Clock) ->
     """These rows, of those identities, came when they were received."""
     records, now_s, now_ms = batch.records, clock.monotonic_s(), clock.now_ms()
     whose = whose_of(records.column(TOPIC).to_pylist(), records.column(DEVICE).to_pylist())
-    came_s = [now_s - max(0, now_ms - received_ms) / 1000 for received_ms in records.column(RECEIVED_AT).to_pylist()]
-    said.note(whose, records.column(DEVICE_AT).to_pylist(), known, came_s)
+    times_ms, received_at_ms = records.column(DEVICE_AT).to_pylist(), records.column(RECEIVED_AT).to_pylist()
+    came_s = [now_s - max(0, now_ms - received_ms) / 1000 for received_ms in received_at_ms]
+    said.note(whose, times_ms, known, came_s)
+    said.fallen.note(whose, times_ms, received_at_ms)
 
 
 class TakenInElsewhere:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from intake.fallen import FallenClocks
+
 SAME_AGAIN_S = 45.0
 """What equals something that came less than this ago (wall, monotone s) is a repeat: another gateway heard it, or it is brought again. Less
 than the interval of storm mode."""
@@ -32,9 +34,10 @@ has said another time before. Of 24,000 devices that is 3 MiB less."""
 
 class LastSaid:
     """Of each device what it said with the last time that it said, as this node itself took it in: of those `devices_max` devices at least,
-    and fewer than twice as many, that spoke last. Devices go by a number, `whose`."""
+    and fewer than twice as many, that spoke last. Devices go by a number, `whose`. `fallen`: the clocks of those that come late."""
 
     def __init__(self, devices_max: int) -> None:
+        self.fallen = FallenClocks()
         self._devices_max = devices_max
         self._recent: dict[int, Voice | Word] = {}
         self._older: dict[int, Voice | Word] = {}

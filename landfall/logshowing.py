@@ -14,7 +14,7 @@ from landfall.lognumbers import LAST_MS, utc
 from landfall.writingout import Telling
 from streams.derived import KEPT
 from streams.proof.until import SignedUntil
-from streams.records import BODY, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch, read_body
+from streams.records import BODY, DEVICE_AT, RECEIVED_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, Batch, read_body
 from streams.retention.kept import MARK, window_h
 from streams.words import Origin
 
@@ -95,6 +95,8 @@ def _text_line(row: Mapping[str, Any]) -> str:
     if row.get("device"):
         parts.append(f"device={_printable(row['device'])}")
     parts += [f"{_printable(name)}={_valued(name, value)}" for name, value in row.items() if _is_signal(name) and value is not None]
+    if row.get(DEVICE_AT) is not None and row[DEVICE_AT] != row["order_at_ms"]:
+        parts.append(f"by its device {_valued(DEVICE_AT, row[DEVICE_AT])}")
     if row["order_at_ms"] != row[RECEIVED_AT]:
         parts.append(f"received {utc(row[RECEIVED_AT])}")
     if row["stream"] == DIGESTS:

@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 from cargo.aboard import is_disputed
 from cargo.alerts import Alert
 from cargo.bookings import Registry
-from cargo.event_time import believed_at_ms
+from cargo.event_time import are_old, believed_at_ms, corrected_at_ms
 from cargo.fleet import (
     MISSING_AT_DISCHARGE_MS,
     SILENT_MS,
@@ -140,7 +140,7 @@ class FleetWatch:
                 self._hearing[place].add(row["span"])
 
     def _reports(self, rows: pa.Table) -> dict[str, list[Report]]:
-        boxes = _boxes_heard(rows)
+        boxes = _boxes_heard(rows.filter(pa.array(~are_old(rows))))
         reports: dict[str, list[Report]] = defaultdict(list)
         columns = (boxes.column(name).to_pylist() for name in (TOPIC, ORDER_AT, DEVICE_AT, "origin", "latitude_deg", "longitude_deg"))
         for topic, at_ms, device_at_ms, origin, latitude, longitude in zip(*columns, strict=True):
@@ -273,8 +273,8 @@ def _boxes_heard(rows: pa.Table) -> pa.Table:
     """The readings of boxes that are a sign of life, with their times as they are believed."""
     boxes = rows.filter(pc.equal(rows.column("stream"), "containers"))
     boxes = boxes.filter(pa.array(signs_of_life(boxes)))
-    for name in (ORDER_AT, RECEIVED_AT):
-        believed = believed_at_ms(boxes.column(name), boxes.column(ADMITTED_AT))
+    for name, at in ((ORDER_AT, corrected_at_ms(boxes)), (RECEIVED_AT, boxes.column(RECEIVED_AT))):
+        believed = believed_at_ms(at, boxes.column(ADMITTED_AT))
         boxes = boxes.set_column(boxes.schema.get_field_index(name), name, believed)
     return boxes
 

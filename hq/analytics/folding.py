@@ -1,4 +1,4 @@
-"""The newest value of each signal, folded from readings: a maximum by (order time, origin, offset), so neither order nor repetition
+"""The newest value of each signal, folded from readings: a maximum by (time, origin, offset), so neither order nor repetition
 matters.
 
 Pure functions of Arrow tables, about a million readings a second on one core.
@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cargo.event_time import believed_at_ms
+from cargo.event_time import believed_at_ms, corrected_at_ms
 from cargo.heard import signs_of_life
 from hq.wide import READING_STREAMS, SIGNAL_FIELDS
-from streams.records import ADMITTED_AT, BODY, OFFSET, ORDER_AT, TOPIC
+from streams.records import ADMITTED_AT, BODY, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
 
-READ_COLUMNS = ("stream", "origin", OFFSET, TOPIC, ORDER_AT, ADMITTED_AT, BODY, *(f.name for f in SIGNAL_FIELDS))
+READ_COLUMNS = ("stream", "origin", OFFSET, TOPIC, ORDER_AT, RECEIVED_AT, ADMITTED_AT, BODY, *(f.name for f in SIGNAL_FIELDS))
 """The wide columns that a fold needs."""
 
 _KEY = [pa.field("at", pa.int64()), pa.field("origin", pa.string()), pa.field("offset", pa.int64())]
@@ -45,7 +45,7 @@ def fold_readings(rows: pa.Table) -> pa.Table:
     suffixless = pc.replace_substring_regex(rows.column(TOPIC), r"\..*$", "")
     keys_said = _keys(pc.if_else(is_ship, "ship", "container"), pc.if_else(is_ship, suffixless, rows.column(TOPIC)))
     keys, codes = _codes(keys_said)
-    at = believed_at_ms(rows.column(ORDER_AT), rows.column(ADMITTED_AT))
+    at = believed_at_ms(corrected_at_ms(rows), rows.column(ADMITTED_AT))
     order = _order(at, rows.column("origin"), rows.column(OFFSET))
     newest = _last(codes, order, len(keys))
     when = {"at": at, "origin": rows.column("origin"), "offset": rows.column(OFFSET)}

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
 from cargo.aboard import LOOK_BACK_MS, place_heard
-from cargo.event_time import believed_at_ms
+from cargo.event_time import believed_at_ms, corrected_at_ms
 from cargo.fleet import Report
 from cargo.heard import is_topic, signs_of_life
 from hq.analytics.folding import READ_COLUMNS, STATES, fold_readings, merge_states, state_keys, topics_of
@@ -124,7 +124,7 @@ def settled_places(root: str, disputed: Mapping[str, int], places: Mapping[str, 
     rows = history.to_table(columns=list(READ_COLUMNS), filter=wanted & (ds.field(ORDER_AT) > min(disputed.values()) - LOOK_BACK_MS))
     rows = rows.filter(pa.array(signs_of_life(rows)))
     reports: dict[str, list[Report]] = {container: [] for container in disputed}
-    believed = believed_at_ms(rows.column(ORDER_AT), rows.column(ADMITTED_AT)).to_pylist()
+    believed = believed_at_ms(corrected_at_ms(rows), rows.column(ADMITTED_AT)).to_pylist()
     for container, at_ms, origin in zip(rows.column(TOPIC).to_pylist(), believed, rows.column("origin").to_pylist(), strict=True):
         if place := places.get(Origin.parse(origin).node):
             reports[container].append(Report(at_ms, place))

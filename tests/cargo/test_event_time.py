@@ -65,15 +65,44 @@ def test_late_readings_of_a_sound_clock_keep_their_time() -> None:
 
 
 def test_a_clock_that_is_set_back_is_noticed() -> None:
-    """Goal: the same lag over hours is a wrong clock, and right again when it is sound again."""
+    """Goal: the same lag over three reports is a wrong clock, and right again when it is sound again."""
     clock = clock_at(NOW)
     clock.hear(from_box("SET", NOW), from_ship=False)
+    found = []
     for hour in range(1, 6):
         clock.advance(NOW + hour * HOUR_MS)
-        at_ms = clock.hear(from_box("SET", NOW + (hour - 8) * HOUR_MS), from_ship=False)
-    assert at_ms == NOW + 5 * HOUR_MS
+        said_at_ms = NOW + (hour - 8) * HOUR_MS
+        row = Heard("DUCU0000017", "SET", said_at_ms, said_at_ms, NOW + hour * HOUR_MS)
+        found.append((clock.hear(row, from_ship=False) - NOW) // HOUR_MS)
+    assert found == [-7, -6, 3, 4, 5]
     clock.advance(NOW + 6 * HOUR_MS)
     assert clock.hear(from_box("SET", NOW + 6 * HOUR_MS - 5), from_ship=False) == NOW + 6 * HOUR_MS - 5
+
+
+def test_a_clock_that_fell_back_is_put_right_before_the_others_of_its_burst_speak() -> None:
+    """Goal: all boxes speak at once each hour: who comes first comes an hour after the trusted clock, and is put right all the same."""
+    clock, found = EventClock(), []
+    for hour in range(8):
+        burst_at_ms = NOW + hour * HOUR_MS
+        for at in range(QUORUM):
+            received_at_ms = burst_at_ms + at * SECOND_MS
+            back_ms = 90 * 24 * HOUR_MS if at == (7 * hour) % QUORUM and hour > 1 else 0
+            device = "SET" if back_ms or (hour < 2 and not at) else f"T{at}"
+            said_at_ms = received_at_ms - back_ms
+            at_ms = clock.hear(Heard("DUCU0000017", device, said_at_ms, said_at_ms, received_at_ms), from_ship=False)
+            if device == "SET":
+                found.append(at_ms == received_at_ms)
+    assert found == [True, True, False, False, True, True, True, True]
+
+
+def test_a_node_whose_own_clock_jumps_puts_no_device_right() -> None:
+    """Goal: a node jumps ahead by 90 days: no device is put ahead of the others, nor the wrong one among them."""
+    clock = after_many()
+    for minute in range(1, 10 * QUORUM):
+        order_at_ms, device = NOW + minute * MINUTE_MS, minute % QUORUM
+        said_at_ms = order_at_ms - (30 * 24 * HOUR_MS if device == 0 else 0)
+        row = Heard("DUCU0000017", f"T{device}", said_at_ms, said_at_ms, order_at_ms + 90 * 24 * HOUR_MS)
+        assert clock.hear(row, from_ship=False) <= order_at_ms
 
 
 def after_many(lag_ms: int = 0) -> EventClock:

@@ -111,3 +111,13 @@ def test_the_chart_names_only_what_is_there() -> None:
     assert lines["encoding"]["x"]["scale"]["type"] == "utc"
     assert len(charts.temperature_chart(points, [], [])["layer"]) == 1
     assert len(charts.temperature_chart(points, [], [{"at_ms": at(0), "shock_g": 3.0}])["layer"]) == 2
+
+
+def test_readings_of_a_clock_that_fell_back_are_shown_where_they_were_received() -> None:
+    """In their order of then, and the page says so. What programs append as flags is nobody's word."""
+    fallen = {**reading(at(-2_160), return_c=18.0), "received_at_ms": at(3), "body": {"flags": ["clock_back"]}}
+    items = [fallen, {**reading(at(1), return_c=4.0), "body": {"flags": 5}}, reading(at(2), return_c=4.1)]
+    assert [(point["at_ms"], point["value_c"]) for point in history.temperatures(items)] == [(at(1), 4.0), (at(2), 4.1), (at(3), 18.0)]
+    told = history.completeness(items)
+    assert (told["Longest silence"], told["Clock fell back"]) == ("1 h", "1 reading: shown at the time of receipt")
+    assert "Clock fell back" not in history.completeness(items[1:])

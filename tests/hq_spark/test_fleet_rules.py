@@ -228,3 +228,29 @@ def listed_aboard(box: str) -> Entry:
     place = {"container": box, "slot": "0010182", "size_type": "45R1", "pol": "SGSIN", "pod": "JPTYO"}
     value = {"ship": "9321483", "port": "SGSIN", "call": 2, "aboard": [place], "load": [box], "discharge": [], "departs_at_ms": NOON_MS}
     return parse_entry(json.dumps(registry("load_list", "9321483/2", 1, value).body))
+
+
+def stamped(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
+    column = table.schema.get_field_index(name)
+    return table.set_column(column, table.schema.field(column), pa.array(values, table.schema.field(column).type))
+
+
+@pytest.mark.parametrize(("flags", "rules"), [([], []), (["stale", "clock_back"], ["two_ships"]), (["clock_stopped"], ["two_ships"])])
+def test_what_is_half_a_year_old_alarms_nobody(flags: list[str], rules: list[str]) -> None:
+    """Another ship brings what it heard 200 days ago, ordered by its receipt. Readings of a clock known to be wrong are of today."""
+    watch, old_ms = FleetWatch(WHERE), NOON_MS - 200 * 24 * HOUR_MS
+    assert found(watch, rows(SHIP, at(A, 0))) == []
+    brought = stamped(stamped(rows(OTHER, at(A, 0.2)), "device_at_ms", [old_ms]), "body", [json.dumps({"flags": flags})])
+    assert found(watch, brought) == []
+    assert found(watch, rows(SHIP, at(A, 0.4))) == [(A, rule, "raised") for rule in rules]
+
+
+def test_a_box_whose_tracker_s_clock_fell_back_is_not_silent() -> None:
+    """Its readings are of when they were received, by their flag."""
+    watch = FleetWatch(WHERE)
+    silent_h = round(SILENT_MS / HOUR_MS) + 1
+    assert found(watch, rows(SHIP, at(A, 0))) == []
+    for hour in range(5, silent_h, 5):
+        fallen = stamped(rows(SHIP, at(A, hour)), "order_at_ms", [NOON_MS + (hour - 90 * 24) * HOUR_MS])
+        assert found(watch, stamped(fallen, "body", ['{"flags":["clock_back"]}'])) == []
+    assert found(watch, rows(SHIP, *through(B, 0, silent_h))) == []

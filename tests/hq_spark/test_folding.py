@@ -92,3 +92,18 @@ def test_a_reading_dated_years_ahead_does_not_stay_the_newest() -> None:
     assert state["return_c"]["value"] == 2.0
     [state] = fold_readings(ahead).to_pylist()
     assert state["changed_at"]["at"] == NOON_MS + 600_000
+
+
+def test_what_a_tracker_says_whose_clock_fell_back_is_the_newest() -> None:
+    """It fell back by 90 days: its readings are flagged, and are of when they were received, but not after they came here."""
+    before, after = table([(0, 0, 4.0, None, None)], ORIGINS[0], 0), table([(0, 3_600_000, 18.0, None, None)], ORIGINS[0], 1)
+    fallen_at_ms = NOON_MS - 90 * 86_400_000
+    for name, value in (("order_at_ms", fallen_at_ms), ("device_at_ms", fallen_at_ms), ("body", '{"flags":["clock_back"]}')):
+        column = after.schema.get_field_index(name)
+        after = after.set_column(column, after.schema.field(column), pa.array([value]))
+    [state] = merge_states(pa.concat_tables([fold_readings(after), fold_readings(before)])).to_pylist()
+    assert (state["return_c"]["value"], state["changed_at"]["at"]) == (18.0, NOON_MS + 3_600_000)
+    column = after.schema.get_field_index("admitted_at_ms")
+    after = after.set_column(column, after.schema.field(column), pa.array([NOON_MS]))
+    [state] = fold_readings(after).to_pylist()
+    assert state["changed_at"]["at"] == NOON_MS + 600_000

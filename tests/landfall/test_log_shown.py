@@ -55,6 +55,15 @@ def test_text_has_times_and_units(log: FileLog, tmp_path: Path) -> None:
     assert lines[2].endswith("{odd: [1]}")
 
 
+def test_text_has_the_device_s_time_where_the_order_time_is_another(log: FileLog, tmp_path: Path) -> None:
+    """A clock 9 years ahead, one that stands at its epoch, and one beyond all calendars."""
+    for at_ms in (AT_MS + 9 * 365 * 86_400_000, 0, 1 << 52):
+        log.append([Append("containers", to_batch([Record("MSKU7654321", "TRK-2", at_ms, {"return_c": -18.0})]))])
+    lines = called("log", "history", "MSKU7654321", "--folder", tmp_path).stdout.splitlines()
+    told = [line.partition("by its device ")[2].partition("  ")[0] for line in lines]
+    assert told == ["", "2035-04-28 23:58:20Z", "1970-01-01 00:00:00Z", str(1 << 52)]
+
+
 def test_a_digest_says_that_it_is_one(log: FileLog, tmp_path: Path) -> None:
     """In a container's history, beside the readings that came later, with its window in UTC."""
     window = {"from_at_ms": AT_MS - 3_600_000, "until_at_ms": AT_MS, "readings": 2, "return_min_c": 4.25}
