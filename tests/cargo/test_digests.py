@@ -107,3 +107,18 @@ def test_what_is_no_number_counts_as_a_reading_and_nothing_else() -> None:
     air = {"return_min_c": 4.04, "return_mean_c": 4.0, "return_max_c": 4.04}
     assert found["A"] == window | air | {"silence_max_s": (48 * 60 - 10) * 60, "door_open": False, "door_open_readings": 1}
     assert (found["B"]["readings"], found["B"]["silence_max_s"]) == (1, 48 * 3_600 - 60)
+
+
+def test_the_readings_of_a_clock_that_fell_back_are_of_when_they_were_received() -> None:
+    """The last battery is that of the reading received last, though its order time is 90 days before."""
+    rows = {
+        "topic": ["DUCU0000017"] * 2,
+        "battery_mv": [3_600, 3_500],
+        "body": [None, '{"flags":["clock_back"]}'],
+        "order_at_ms": [FROM_MS + HOUR_MS, FROM_MS - 90 * 24 * HOUR_MS],
+        "received_at_ms": [FROM_MS + HOUR_MS, FROM_MS + 2 * HOUR_MS],
+    }
+    fold = DigestFold(FROM_MS)
+    fold.take(pa.RecordBatch.from_pydict(rows))
+    [line] = lines(fold).values()
+    assert (line["device_at_ms"], line["battery_mv"]) == (FROM_MS + 2 * HOUR_MS, 3_500)
