@@ -96,6 +96,7 @@ class Aboard:
                 await asyncio.sleep(0)
         else:
             await eventually(lambda: self.judged() or running.done())
+            await watching.taken_up()
         running.cancel()
         await asyncio.wait([running])
         await committer.close()
