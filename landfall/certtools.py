@@ -13,6 +13,7 @@ from rich.console import Console
 
 from streams.errors import Misuse
 from streams.link.certificates import Made, describe, make_authority, make_node
+from streams.privatefiles import read_private
 
 AUTHORITY = "authority"
 AUTHORITY_DAYS, NODE_DAYS = 3_650, 365
@@ -43,7 +44,7 @@ def node(
 ) -> None:
     """Make a certificate and a key for each node: NODE.pem and NODE.key, signed by the authority in the folder."""
     try:
-        signer = Made((folder / f"{AUTHORITY}.pem").read_bytes(), (folder / f"{AUTHORITY}.key").read_bytes())
+        signer = Made((folder / f"{AUTHORITY}.pem").read_bytes(), read_private(folder / f"{AUTHORITY}.key"))
     except OSError as problem:
         raise Misuse(f"{problem.filename} can not be read: {problem.strerror}", hint="`landfall certs authority` makes one") from problem
     if AUTHORITY in names:

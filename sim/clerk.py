@@ -14,6 +14,7 @@ from sim.arrays import NEVER_MS
 from sim.paperwork import Paper
 from sim.settings import ApiDoor
 from streams.errors import Misuse, RetryLater
+from streams.link.tls import trusting
 
 ENTRIES_MAX = 500
 """Entries in one request."""
@@ -32,9 +33,10 @@ class Clerk:
     """
 
     def __init__(self, papers: Sequence[Paper], door: ApiDoor, accepted: int, report: Callable[[str], None] = log.warning) -> None:
-        """`report` hears, once, that headquarters takes no entries."""
+        """`report` hears, once, that headquarters takes no entries. Raises Misuse when the door's `tls_ca` does not load."""
         self._papers = papers
         self._door = door
+        self._verify = True if door.tls_ca is None else trusting(door.tls_ca)
         self._report = report
         self._token = ""
         self.accepted = accepted
@@ -46,7 +48,8 @@ class Clerk:
     def run(self, now_ms: Callable[[], int], stop: threading.Event) -> None:
         """Write every paper when it is ready, until all are or `stop` is set. Raises Misuse when a paper or the login is wrong."""
         told = False
-        with httpx.Client(base_url=self._door.url.rstrip("/"), timeout=TIMEOUT_S, trust_env=False) as client:
+        url = self._door.url.rstrip("/")
+        with httpx.Client(base_url=url, timeout=TIMEOUT_S, trust_env=False, verify=self._verify) as client:
             while self.accepted < len(self._papers) and not stop.is_set():
                 batch = self._ready(now_ms())
                 if not batch:

@@ -69,11 +69,13 @@ class IntakeDoor(SettingsTable):
 
 
 class ApiDoor(SettingsTable):
-    """Headquarters' API and the booking clerk's login; `url` without the trailing `/api`."""
+    """Headquarters' API and the booking clerk's login; `url` without the trailing `/api`. `tls_ca`: a PEM file of who signed the API's
+    certificate; None: a public authority did."""
 
     url: Annotated[str, Field(pattern=r"^https?://[^/\s]+(/[^/\s]+)*/?$", examples=["http://127.0.0.1:8780"])]
     username: str = "clerk"
     password: SecretStr
+    tls_ca: GivenPath | None = None
 
 
 class MetricsDoor(SettingsTable):

@@ -41,7 +41,8 @@ def keep_private(path: Path) -> None:
 
 
 def check_private(path: Path) -> None:
-    """Raises Misuse for a file that others than its owner may read or write, else OSError where there is none."""
+    """Raises Misuse (`file_open`) for a file that others than its owner may read or write, else OSError where there is none."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        raise Misuse(f"{path} can be read by others (mode {mode:04o})", hint=f"chmod 600 {path}, and replace what is in it")
+        what = f"{path} can be read by others (mode {mode:04o})"
+        raise Misuse(what, hint=f"chmod 600 {path}, and replace what is in it", code="file_open")

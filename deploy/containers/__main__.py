@@ -115,7 +115,7 @@ def map_lacks() -> str:
 
 def told_readers(compose: Compose) -> Readers:
     """As the fan-out knows them."""
-    told = tomllib.loads(compose.inside("fanout", "cat", "/fleet/settings/fanout.toml"))
+    told = tomllib.loads(compose.inside("fanout", "cat", "/fleet/settings/fanout/fanout.toml"))
     return Readers(told["kafka"]["brokers"], {one["username"]: one["password"] for one in told["readers"]})
 
 

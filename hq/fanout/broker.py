@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from streams.listening import address, bound
 from streams.logs.kafka.client import answers
 from streams.logs.kafka.settings import KafkaAccess, Mechanism
 from streams.metrics import Metrics
+from streams.privatefiles import read_private, write_private
 
 STOPPED_WITHIN_S = 30.0
 POLL_S = 0.2
@@ -199,7 +200,7 @@ def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
         lines[f"listener.name.{name.lower()}.sasl.enabled.mechanisms"] = ",".join(mechanisms)
         lines |= {f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config": login for mechanism in mechanisms}
     for name, tls in over_tls.items():
-        shown = _write(settings.folder / f"{name.lower()}.pem", _read(tls.key) + _read(tls.certificate))
+        shown = _write(settings.folder / f"{name.lower()}.pem", _read(tls.key, read_private) + _read(tls.certificate))
         lines |= {
             f"listener.name.{name.lower()}.ssl.keystore.type": "PEM",
             f"listener.name.{name.lower()}.ssl.keystore.location": str(shown),
@@ -210,14 +211,13 @@ def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
 def _write(path: Path, text: str) -> Path:
     """A file that only its owner reads."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(text)
+    write_private(path, text.encode())
     return path
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> str:
     try:
-        return path.read_text()
+        return read(path).decode()
     except OSError as problem:
         raise Misuse(f"{path} can not be read: {problem.strerror}", hint="mend the door's table tls") from problem
 

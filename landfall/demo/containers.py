@@ -13,7 +13,18 @@ import tomli_w
 
 from intake.routes import SUBSCRIPTIONS
 from landfall.demo.accounts import add_accounts
-from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, SHIP_NODES, Fleet, Story, Table, told_through_hq, write_settings
+from landfall.demo.fleet import (
+    GATEWAY_USER,
+    HQ,
+    QUAYS,
+    SHIP_NODES,
+    Fleet,
+    Story,
+    Table,
+    settings_tables,
+    told_through_hq,
+    write_credentials,
+)
 from landfall.demo.secrets import SECRETS, Secrets
 from sim.companies import DUCKWORKS, KANTO, MERLION, SOUTHERN
 from streams.privatefiles import write_private
@@ -31,15 +42,21 @@ PASSWORD_ROUNDS, SALT_BYTES = 101, 12
 
 
 def write_containers(folder: Path, story: Story) -> None:
-    """All settings, secrets and accounts lie below `folder`, as the containers see it. Written again they change nothing."""
+    """All settings, secrets and accounts lie below `folder`, as the containers see it. Written again they change nothing.
+
+    Each process's settings lie in a folder of their own, the only one that its container mounts.
+    """
     fleet = Fleet(folder, story, hosts={name: name for name in PROCESSES}, listen="0.0.0.0", brokers={SHIP_WITH_BROKER: MOSQUITTO})
-    write_settings(fleet)
-    add_accounts(fleet)
     kept = Secrets(folder / SECRETS)
-    for name, table in (("kafka", kafka_settings(fleet, kept)), ("fanout", fanout_settings(fleet, kept))):
-        write_private(fleet.settings_folder / f"{name}.toml", tomli_w.dumps(table).encode())
+    tables = settings_tables(fleet, kept) | {"kafka": kafka_settings(fleet, kept), "fanout": fanout_settings(fleet, kept)}
+    write_credentials(fleet, kept)
     write_mosquitto(fleet, kept)
     kept.keep()
+    add_accounts(fleet)
+    for name, table in tables.items():
+        file = fleet.settings_folder / name / f"{name}.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_private(file, tomli_w.dumps(table).encode())
 
 
 def kafka_settings(fleet: Fleet, kept: Secrets) -> Table:
@@ -78,10 +95,10 @@ def write_mosquitto(fleet: Fleet, kept: Secrets) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     logins = {GATEWAY_USER: kept.of(f"gateways of {SHIP_WITH_BROKER}"), SHIP_WITH_BROKER: kept.of(f"{SHIP_WITH_BROKER} at its broker")}
     lines = "".join(f"{name}:{mosquitto_password(password, name)}\n" for name, password in logins.items())
-    (folder / "passwords").write_text(lines)
+    write_private(folder / "passwords", lines.encode())
     users = ((GATEWAY_USER, "write"), (SHIP_WITH_BROKER, "read"))
     rights = ("\n".join((f"user {name}", *(f"topic {may} {one}" for one in SUBSCRIPTIONS))) for name, may in users)
-    (folder / "rights").write_text("\n\n".join(rights) + "\n")
+    write_private(folder / "rights", ("\n\n".join(rights) + "\n").encode())
 
 
 def mosquitto_password(password: str, name: str) -> str:

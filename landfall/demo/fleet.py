@@ -142,12 +142,21 @@ class Fleet:
 
 
 def write_settings(fleet: Fleet) -> dict[str, Path]:
-    """Write the secrets and a TOML file for every process and for `landfall sim replay`; returns their name → file.
-
-    Writing again changes nothing but what was changed.
-    """
+    """Write the secrets, and for every process and `landfall sim replay` a TOML file, returned by name. Again: nothing else changes."""
     kept = Secrets(fleet.folder / SECRETS)
-    tables = {
+    tables = settings_tables(fleet, kept)
+    write_credentials(fleet, kept)
+    kept.keep()
+    fleet.settings_folder.mkdir(parents=True, exist_ok=True)
+    files = {name: fleet.settings_folder / f"{name}.toml" for name in tables}
+    for name, file in files.items():
+        write_private(file, tomli_w.dumps(tables[name]).encode())
+    return files
+
+
+def settings_tables(fleet: Fleet, kept: Secrets) -> dict[str, Table]:
+    """The settings of every process and of `landfall sim replay`, by name. Each node has its key afterwards."""
+    return {
         **{node: ship_settings(fleet, kept, node) for node in SHIP_NODES},
         **{node: port_settings(fleet, kept, node) for node in (HQ, *QUAYS)},
         "analytics": analytics_settings(fleet, kept),
@@ -157,14 +166,6 @@ def write_settings(fleet: Fleet) -> dict[str, Path]:
         SIM: sim_settings(fleet, kept),
         REPLAY: replay_settings(fleet, kept),
     }
-    write_credentials(fleet, kept)
-    kept.keep()
-    fleet.settings_folder.mkdir(parents=True, exist_ok=True)
-    files = {}
-    for name, table in tables.items():
-        files[name] = fleet.settings_folder / f"{name}.toml"
-        write_private(files[name], tomli_w.dumps(table).encode())
-    return files
 
 
 def write_credentials(fleet: Fleet, kept: Secrets) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from streams.credentials import TOKEN_BYTES
 from streams.errors import Corrupt
-from streams.privatefiles import write_private
+from streams.privatefiles import read_private, write_private
 
 SECRETS = "secrets.json"
 """Their file, in the demo's folder."""
@@ -21,12 +21,13 @@ class Secrets:
     """Tokens and passwords of one demo, made once and kept in a file only its owner reads."""
 
     def __init__(self, path: Path, *, fresh: bool = False) -> None:
-        """`fresh`: what lies at `path` is not read. Raises Corrupt when it is read and holds no secrets: empty, or no JSON of them."""
+        """`fresh`: what lies at `path` is not read. Raises Corrupt when it is read and holds no secrets: empty, or no JSON of them; Misuse
+        when others than its owner may read it."""
         self._path = path
         self._known: dict[str, str] = {}
         if not fresh and path.exists():
             try:
-                self._known = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+                self._known = msgspec.json.decode(read_private(path), type=dict[str, str])
             except msgspec.DecodeError as problem:
                 raise Corrupt(f"{path} holds no secrets: {problem}", hint="begin anew with --fresh") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from landfall.demo.secrets import Secrets
 from landfall.processes import PROCESSES, found
 from sim.settings import SimSettings
 from streams.proof.keys import SigningKey, key_text
+from streams.sqlitefiles import user_name
 from tests.fanout.kafka import until
 from tests.node.forked import ROOT
 
@@ -54,17 +56,47 @@ def test_each_container_finds_settings_that_its_process_takes(fleet: Path) -> No
         address = re.search(r"ipv4_address: ([\d.]+)", told)
         assert address
         assert name == "settings" or f'- "{name}:{address[1]}"' in COMPOSE
-        command = re.search(r"landfall, (\w+).*, --config, /fleet/settings/(\w+)\.toml\]", told)
+        command = re.search(r"landfall, (\w+).*, --config, /fleet/settings/(\w+/\w+)\.toml\]", told)
         if command is None:
             assert name in ("settings", "mosquitto")
             continue
         word, file = command.groups()
-        assert file == name
+        assert file == f"{name}/{name}"
         kind = SimSettings if word == "sim" else found(PROCESSES[word].settings)
         load(kind, fleet / "settings" / f"{file}.toml", {})
         words = health_checks()[name]
         assert words[0] == "deploy/healthy"
-        assert re.search(rf"^\w*port = {words[1]}$", (fleet / "settings" / f"{name}.toml").read_text(), re.MULTILINE), name
+        assert re.search(rf"^\w*port = {words[1]}$", (fleet / "settings" / f"{file}.toml").read_text(), re.MULTILINE), name
+
+
+def mounts(service: str) -> dict[str, str]:
+    """The volumes of a service: volume → its folder in the container, and `:ro` where it may only read there."""
+    return dict(re.findall(r'"([\w-]+):(/fleet[\w/]*(?::ro)?)"', SERVICES[service]))
+
+
+def test_each_container_has_its_own_settings_alone_and_can_not_change_them() -> None:
+    """The service that writes the settings has all; the fleet's secrets stay with it, and the accounts are the API's alone."""
+    own = {name: {f"settings-{name}": f"/fleet/settings/{name}"} for name in CONTAINERS}
+    assert mounts("settings").items() >= {volume: place for one in own.values() for volume, place in one.items()}.items()
+    secret = {"house", "accounts", *(volume for one in own.values() for volume in one)}
+    for name in CONTAINERS:
+        (place,) = own[name].values()
+        accounts = {"accounts": "/fleet/api"} if name == "api" else {}
+        assert {volume: at for volume, at in mounts(name).items() if volume in secret} == {f"settings-{name}": f"{place}:ro", **accounts}
+        assert name == "hq" or mounts(name).get("hq", ":ro").endswith(":ro"), "headquarters' log has one writer"
+
+
+def test_no_container_runs_as_root() -> None:
+    """All run as the image's user, who owns each folder that a volume is mounted at: the volume becomes that user's."""
+    image = (ROOT / "Dockerfile").read_text()
+    assert re.findall(r"^USER (.+)$", image, re.MULTILINE) == ["landfall"]
+    assert "useradd --uid 10001 --create-home landfall" in image
+    assert not re.search(r"^\s*(user|privileged|cap_add):", COMPOSE, re.MULTILINE)
+    each = re.search(r"for name in (.+); \\\n", image)
+    assert each
+    of_each = {f"{above}/{name}" for name in each[1].split() for above in ("/fleet", "/fleet/settings")}
+    made = {"/fleet", *of_each, *re.findall(r"/fleet/\w+", image)}
+    assert {place.removesuffix(":ro") for name in SERVICES for place in mounts(name).values()} <= made
 
 
 def test_each_node_knows_every_others_key_and_has_its_own(fleet: Path) -> None:
@@ -74,7 +106,7 @@ def test_each_node_knows_every_others_key_and_has_its_own(fleet: Path) -> None:
         assert f'- "{node}:/fleet/{node}"' in SERVICES["settings"], "its key is made in its own volume"
         keys[node] = key_text(SigningKey.from_pem((fleet / node / "key").read_bytes()).public)
     for node in keys:
-        known = tomllib.loads((fleet / "settings" / f"{node}.toml").read_text())["node"]["known"]
+        known = tomllib.loads((fleet / "settings" / node / f"{node}.toml").read_text())["node"]["known"]
         assert {one["node"]: one["keys"] for one in known} == {one["node"]: [keys[one["node"]]] for one in known}
         assert known
 
@@ -87,7 +119,7 @@ def test_writing_again_changes_nothing(fleet: Path) -> None:
 
 def test_no_setting_points_to_this_machine(fleet: Path) -> None:
     """Inside a container 127.0.0.1 is the container: only what it says to itself may go there."""
-    for path in (fleet / "settings").glob("*.toml"):
+    for path in (fleet / "settings").glob("*/*.toml"):
         assert not re.findall(r".*127\.0\.0\.1.*", path.read_text()), path.name
 
 
@@ -97,7 +129,8 @@ def mosquitto_port(fleet: Path) -> Iterator[int]:
     (port,) = free_ports(1)
     settings = (ROOT / "deploy" / "mosquitto" / "mosquitto.conf").read_text()
     (fleet / "mosquitto").mkdir(exist_ok=True)
-    (fleet / "mosquitto.conf").write_text(settings.replace("/fleet/", f"{fleet}/").replace("listener 1883", f"listener {port} 127.0.0.1"))
+    own = settings.replace("/fleet/", f"{fleet}/").replace("listener 1883", f"listener {port} 127.0.0.1")
+    (fleet / "mosquitto.conf").write_text(f"{own}user {user_name(os.geteuid())}\n")
     broker = subprocess.Popen(["mosquitto", "-c", str(fleet / "mosquitto.conf")], env={"PATH": "/usr/sbin:/usr/bin:/bin"})
     until(lambda: listens(port), "mosquitto")
     yield port

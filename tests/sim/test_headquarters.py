@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic import SecretStr
 
 from sim.clerk import Clerk
@@ -16,11 +17,13 @@ from sim.settings import BEGINS_AT_MS, ApiDoor, MetricsDoor
 from sim.world import build_world
 from streams.clock import StillClock
 from streams.codec import BlockCodec
+from streams.errors import Misuse
 from streams.logs.files import FileLogReader
 from streams.words import Position
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.intake.stand import OPEN, eventually, stand
+from tests.intake.test_endpoint import self_signed
 from tests.sim.test_run import TIMES, running
 from tests.sim.test_run import settings_for as settings_of_sim
 
@@ -40,6 +43,31 @@ def test_headquarters_takes_every_paper(tmp_path: Path) -> None:
         wanted = [(paper.type, paper.id, json.dumps(paper.value, sort_keys=True)) for paper in papers]
         assert set(told) <= set(wanted)
         assert {(kind, name): value for kind, name, value in told} == {(kind, name): value for kind, name, value in wanted}
+
+
+def test_an_api_that_a_private_authority_signed_is_believed_by_its_file_alone(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    paper = paperwork(build_world(1, 60, BEGINS_AT_MS))[0]
+    stop = threading.Event()
+    reported: list[str] = []
+
+    def end(said: str) -> None:
+        reported.append(said)
+        stop.set()
+
+    with running_node(tmp_path) as node:
+        settings = settings_for(tmp_path / "log", tmp_path, node)
+        with api_of(settings.model_copy(update={"tls_certificate": certificate, "tls_key": key})) as client:
+            door = ApiDoor(url=str(client.base_url), username="cleo", password=SecretStr(PASSWORD), tls_ca=certificate)
+            unbelieving = Clerk([paper], door.model_copy(update={"tls_ca": None}), 0, end)
+            unbelieving.run(lambda: paper.due_at_ms, stop)
+            assert unbelieving.accepted == 0
+            assert "CERTIFICATE_VERIFY_FAILED" in reported[0]
+            clerk = Clerk([paper], door, 0)
+            clerk.run(lambda: paper.due_at_ms, threading.Event())
+        assert clerk.accepted == len(bodies(tmp_path / "log", "registry")) == 1
+    with pytest.raises(Misuse, match="missing"):
+        Clerk([paper], door.model_copy(update={"tls_ca": tmp_path / "missing.pem"}), 0)
 
 
 async def test_the_simulator_tells_how_it_fares(tmp_path: Path) -> None:

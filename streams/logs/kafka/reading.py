@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +18,7 @@ from streams.logs.kafka.settings import KafkaLogSettings
 from streams.logs.reading import IndexedReader, Moved, Parts
 from streams.logs.topics import Asked
 from streams.logs.viewing import PassedOver
+from streams.privatefiles import read_private, write_private
 
 
 class KafkaLogReader(IndexedReader):
@@ -66,7 +66,7 @@ class KafkaLogReader(IndexedReader):
 def found_settings(folder: Path) -> KafkaLogSettings:
     """How the log whose index is in `folder` is reached. Raises FileNotFoundError, Misuse."""
     try:
-        return TypeAdapter(KafkaLogSettings).validate_json((folder / WHERE).read_bytes())
+        return TypeAdapter(KafkaLogSettings).validate_json(read_private(folder / WHERE))
     except ValueError as problem:
         raise Misuse(f"{folder / WHERE} does not read: {problem}", hint="start the node again: it writes it anew") from problem
 
@@ -79,9 +79,4 @@ def leave_settings(folder: Path, settings: KafkaLogSettings) -> None:
 
     told = settings.model_copy(update={})
     fields = {name: revealed(getattr(told, name)) for name in KafkaLogSettings.model_fields}
-    beside = folder / f"{WHERE}.new"
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(TypeAdapter(dict[str, object]).dump_json(fields))
-    beside.replace(folder / WHERE)
+    write_private(folder / WHERE, TypeAdapter(dict[str, object]).dump_json(fields))
