@@ -153,26 +153,6 @@ class Report:
         }
 
 
-class _Told(msgspec.Struct):
-    """What `Report.to_json` gives, beside head and content."""
-
-    digest: str
-    revision: int
-    state: State
-    written_at_ms: int
-    written_by: str
-    approved_by: str | None
-    approved_at_ms: int | None
-    sendings: tuple[Sending, ...]
-    receipts: tuple[Receipt, ...] = ()
-
-
-def report_of(told: Mapping[str, Any]) -> Report:
-    """The report that `Report.to_json` gave `told` of, but for its `news`. Raises ValueError for anything else."""
-    rest = msgspec.structs.asdict(msgspec.convert(told, _Told))
-    return Report(head=msgspec.convert(told, Head), content=msgspec.convert(told, Content), news="", **rest)
-
-
 class _Record(msgspec.Struct):
     """The body of a record of `reports`; `content` and `news` of a draft or an edit, `sending` of a sending, `receipt` of what a recipient
     acknowledged: that changes the report's state no more, it is sent."""

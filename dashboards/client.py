@@ -45,13 +45,15 @@ class ComingBack(Trouble):
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who has logged in. `token` is the only thing that gives rights; role and customer only choose which pages are shown."""
+    """Who has logged in, at a browser of the address `browser`. `token` is the only thing that gives rights; role and customer only choose
+    which pages are shown."""
 
     token: str
     role: str
     name: str
     customer: str | None = None
     ship: str | None = None
+    browser: str | None = None
 
     @property
     def is_customer(self) -> bool:
@@ -102,7 +104,7 @@ class ApiClient:
         token: SecretStr | None = None,
         authority: Path | None = None,
     ) -> None:
-        """`token`: by which logins may name the browser's address. `authority`: a PEM file of who signed the API's certificate; None: a
+        """`token`: by which the browser's address may be named. `authority`: a PEM file of who signed the API's certificate; None: a
         public one did. `metrics` counts the answers by status (`api_2xx` …, `api_away`) and observes `api_call`.
 
         Raises Misuse when the file does not load.
@@ -119,7 +121,7 @@ class ApiClient:
         `get`."""
         headers = browser_headers(self._token, browser)
         answer = self._asked("POST", "/token", data={"username": username, "password": password}, headers=headers)
-        return Viewer(answer["access_token"], answer["role"], answer["name"], answer.get("customer"), answer.get("ship"))
+        return Viewer(answer["access_token"], answer["role"], answer["name"], answer.get("customer"), answer.get("ship"), browser)
 
     def log_out(self, viewer: Viewer) -> None:
         """End the viewer's session at the API. Raises as `get`."""
@@ -132,11 +134,18 @@ class ApiClient:
     def get(self, viewer: Viewer, path: str, **parameters: Any) -> Answer:
         """The answer to one question. Raises LoggedOut, NotThere, ComingBack, or Trouble for any other refusal."""
         wanted = {name: value for name, value in parameters.items() if value is not None}
-        return self._asked("GET", path, headers=_bearer(viewer), params=wanted)
+        return self._asked("GET", path, headers=self._headers(viewer), params=wanted)
 
     def post(self, viewer: Viewer, path: str, body: Mapping[str, Any] | None = None) -> Answer:
         """The answer to something the viewer does. Raises as `get`."""
-        return self._asked("POST", path, headers=_bearer(viewer), json=dict(body or {}))
+        return self._asked("POST", path, headers=self._headers(viewer), json=dict(body or {}))
+
+    def file(self, viewer: Viewer, path: str, **parameters: str) -> bytes:
+        """A file for the viewer to keep; the API notes who took it. Raises as `get`."""
+        answer = self._answer("GET", path, headers=self._headers(viewer), params=parameters)
+        if not answer.is_success:
+            _understood(answer)
+        return answer.content
 
     def all_items(self, viewer: Viewer, path: str, **parameters: Any) -> Answer:
         """The first page's answer with the `items` and `names` of all pages, at most PAGES_MAX of PAGE_ROWS; `complete`: whether that was
@@ -154,7 +163,16 @@ class ApiClient:
         """Closes the connections."""
         self._http.close()
 
+    def _headers(self, viewer: Viewer) -> dict[str, str]:
+        return {"Authorization": f"Bearer {viewer.token}", **browser_headers(self._token, viewer.browser)}
+
     def _asked(self, method: str, path: str, **how: Any) -> Answer:
+        told = _understood(self._answer(method, path, **how))
+        if "clock" in told:
+            self.clock_heard = ClockHeard(told["clock"], wall_ms())
+        return told
+
+    def _answer(self, method: str, path: str, **how: Any) -> httpx.Response:
         began_s, outcome = time.perf_counter(), "api_away"
         try:
             answer = self._http.request(method, path, **how)
@@ -166,10 +184,7 @@ class ApiClient:
         finally:
             self._metrics.count(outcome)
             self._metrics.observe("api_call", (time.perf_counter() - began_s) * 1000)
-        told = _understood(answer)
-        if "clock" in told:
-            self.clock_heard = ClockHeard(told["clock"], wall_ms())
-        return told
+        return answer
 
 
 def wall_ms() -> int:
@@ -180,10 +195,6 @@ def wall_ms() -> int:
 def address(*parts: str) -> str:
     """A path of the API of these parts, each written so that it stays one part."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
-
-
-def _bearer(viewer: Viewer) -> dict[str, str]:
-    return {"Authorization": f"Bearer {viewer.token}"}
 
 
 def _understood(answer: httpx.Response) -> Answer:

@@ -76,6 +76,7 @@ def options(settings: DashboardSettings) -> dict[str, Any]:
         "server.fileWatcherType": "none",
         "browser.gatherUsageStats": False,
         "client.toolbarMode": "minimal",
+        "client.disableDataExport": True,  # a table that a browser saves by itself would be noted by nobody
         "client.showErrorDetails": "none",
         "global.developmentMode": False,
         "runner.magicEnabled": False,

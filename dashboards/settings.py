@@ -12,7 +12,7 @@ class DashboardSettings(TellingSettings, WithCertificate):
     """Settings of `landfall dashboards`.
 
     `api_url`: headquarters' API, asked with each viewer's own token. `api_token`: the API's `pages_token`, by which the pages tell it from
-    which browser's address a login comes; without it all logins come from theirs, and are slowed together. `api_ca`: a PEM file of who
+    which browser's address a request comes; without it all logins come from theirs, and are slowed together. `api_ca`: a PEM file of who
     signed the API's certificate, where no public authority did. `tls_certificate`, `tls_key`: PEM files; with them the pages are at
     https:// alone, and show what was in these files when they started. `trusted_proxies`: addresses or networks of proxies before them,
     whose `X-Forwarded-For` is believed. `refresh_s`: how often a live page asks again, in seconds of the wall's clock. `api_timeout_s`:

@@ -1,4 +1,4 @@
-"""Where a login on the pages comes from: they name the browser's address to the API, by a token that the two of them share."""
+"""Where a request of the pages comes from: they name the browser's address to the API, by a token that the two of them share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from pydantic import SecretStr
 
 PAGES_TOKEN, BROWSER = "Landfall-Pages-Token", "Landfall-Browser-Address"
-"""The headers of such a login."""
+"""The headers of such a request."""
 
 
 def browser_headers(token: SecretStr | None, address: str | None) -> dict[str, str]:

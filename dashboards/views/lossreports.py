@@ -3,21 +3,20 @@ went; and the company's own hand."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
 from cargo.lossform import DRIFTING, LINES
-from cargo.losspdf import report_pdf
-from cargo.lossreport import RECIPIENTS, report_of
+from cargo.lossreport import RECIPIENTS
 from dashboards import markup, tables, words
 from dashboards.client import address
 from dashboards.views import session
 
 Answer = Mapping[str, Any]
+FILES = (("Text", "txt", "text/plain"), ("PDF", "pdf", "application/pdf"), ("JSON", "json", "application/json"))
+"""Each file of a report: the button's label, the ending, the media type."""
 
 
 def show(incident_id: str) -> None:
@@ -64,9 +63,10 @@ def _report(report: Answer, now_at_ms: int) -> None:
     st.html(f'{head}<p class="lf-note">{markup.escape(_history(report, now_at_ms))}</p>')
     name = f"loss-report-{report['incident_id'][:8]}-{report['number']}"
     with st.container(horizontal=True, gap="small"):
-        for ending, kind, made in _files(report):
-            label, icon = ending.upper() if ending != "txt" else "Text", ":material/download:"
-            st.download_button(label, made, f"{name}.{ending}", kind, key=f"{ending}-{key}", icon=icon, on_click="ignore")
+        for label, ending, kind in FILES:
+            made = session.file(address("reports", report["report_id"], "file"), **{"as": ending})
+            file, icon = f"{name}.{ending}", ":material/download:"
+            st.download_button(label, made, file, kind, key=f"{ending}-{key}", icon=icon, on_click="ignore")
     with st.expander("As text to transcribe", icon=":material/description:", key=f"text-{key}"):
         st.code(report["text"], language=None, wrap_lines=True)
     if report["sendings"]:
@@ -133,13 +133,3 @@ def _history(report: Answer, now_at_ms: int) -> str:
 
 def _is_sighting(report: Answer) -> bool:
     return bool(report["lines"].get("type", {}).get("value") == DRIFTING)
-
-
-def _files(report: Answer) -> tuple[tuple[str, str, Callable[[], bytes]], ...]:
-    """Ending, media type, and what makes the file when somebody asks for it."""
-    bare = {name: value for name, value in report.items() if name != "text"}
-    return (
-        ("txt", "text/plain", partial(str.encode, report["text"])),
-        ("pdf", "application/pdf", lambda: report_pdf(report_of(report))),
-        ("json", "application/json", lambda: json.dumps(bare, ensure_ascii=False, indent=1).encode()),
-    )

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from dashboards import layers, markup, tables, words
+from dashboards.client import address
 from dashboards.views import parts, session
 
 Answer = Mapping[str, Any]
@@ -69,9 +70,8 @@ def _notices() -> None:
             st.html(markup.table(tables.NOTICED, tables.notice_rows(notice), ""))
             file = f"notice-{notice['notice_id'][:8]}.txt"
             key = f"save-{notice['notice_id']}"
-            st.download_button(
-                "Save the notice", notice["text"], file, "text/plain", key=key, icon=":material/download:", on_click="ignore"
-            )
+            made = session.file(address("notices", notice["notice_id"], "file"))
+            st.download_button("Save the notice", made, file, "text/plain", key=key, icon=":material/download:", on_click="ignore")
 
 
 COLUMNS = (

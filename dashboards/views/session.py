@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -97,6 +98,11 @@ def do(path: str, **body: Any) -> None:
         client().post(logged_in(), path, body)
     except Trouble as problem:
         st.toast(f"{problem} {problem.hint}", icon=":material/error:")
+
+
+def file(path: str, **parameters: str) -> Callable[[], bytes]:
+    """What fetches a file for the viewer once the viewer asks for it: in another thread, which knows of no session."""
+    return partial(client().file, logged_in(), path, **parameters)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from hq.api.logins import Logins
 from hq.api.registrar import Registrar
 from hq.api.reports import ReportDesk
 from hq.api.settings import ApiSettings
+from hq.browsers import browser_address
 from hq.serving.database import ServingReader
 from hq.serving.freshness import Freshness, freshness
 from streams.clock import FleetClock
@@ -78,10 +79,11 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question from someone who has logged in."""
+    """A question from someone who has logged in, sent from `address`."""
 
     viewer: Viewer
     services: Services
+    address: str
 
     def need(self, right: Right) -> None:
         """Raises ApiError 403, the same whatever is asked about, when the viewer's role lacks `right`."""
@@ -89,8 +91,8 @@ class Ask:
             raise not_for_you(right.value)
 
     def audit(self, act: str, **more: Any) -> None:
-        """Note in the `audit` stream what the viewer did."""
-        self.services.audit.note(act, self.viewer.username, **more)
+        """Note in the `audit` stream what the viewer did, and from which address."""
+        self.services.audit.note(act, self.viewer.username, address=self.address, **more)
 
     @contextmanager
     def look(self) -> Iterator[Look]:
@@ -130,6 +132,12 @@ def token_of(request: Request) -> str:
     return token.strip() if kind.lower() == "bearer" else ""
 
 
+def address_of(request: Request, services: Services) -> str:
+    """Where the request comes from: the browser's address where the pages name one, else the sender's; empty where neither is known."""
+    sender = request.client.host if request.client else ""
+    return browser_address(request.headers, services.settings.pages_token) or sender
+
+
 def ask(request: Request, _: Annotated[str | None, Depends(_BEARER)], services: Annotated[Services, Depends(services_of)]) -> Ask:
     """Who asks, as the gate knows them. Raises ApiError 422 for a question with a NUL, which nothing has in its name and not every store
     takes.
@@ -138,7 +146,8 @@ def ask(request: Request, _: Annotated[str | None, Depends(_BEARER)], services: 
     assert isinstance(account, Account), "the gate lets nobody in without an account"
     if "\0" in request.scope["path"] or "%00" in request.url.query:
         raise ApiError(422, "The request does not read.", "Take the NUL character out of the address.")
-    return Ask(Viewer(account.username, account.role, account.name, account.customer, account.ship), services)
+    viewer = Viewer(account.username, account.role, account.name, account.customer, account.ship)
+    return Ask(viewer, services, address_of(request, services))
 
 
 Asking = Annotated[Ask, Depends(ask)]

@@ -19,7 +19,7 @@ class ApiSettings(TellingSettings, WithCertificate):
     `log`, `door`, `token`: headquarters' log (the folder `log` of its node's), its node's URL (`http://host:port`) and the token of a
     credential there, through which the registry and acknowledgements are written. `clock`: "wall", or the URL of a clock that serves the
     fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be), with `control_token`, the simulator's.
-    `pages_token`: who shows it in a login may say from which address that comes: the pages' own `api_token`.
+    `pages_token`: who shows it in a request may say from which address that comes: the pages' own `api_token`.
     `tls_certificate`, `tls_key`: PEM files; with them it speaks TLS alone. `trusted_proxies`: addresses or networks of proxies before it,
     whose `X-Forwarded-For` is believed.
     `session_idle_s`: a login that is not used for so long ends (wall's clock). `track_points_max`: of a ship's tail on the map.

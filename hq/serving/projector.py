@@ -65,6 +65,7 @@ class TellingProjector:
 @contextmanager
 def _projecting(settings: ProjectorSettings, running: Running) -> Iterator[TellingProjector]:
     with closing(ServingDatabase(settings.database_url)) as database, closing(opened_log(settings.log)) as reader:
-        projector = Projector(reader, database, running.clock, running.metrics, routes(settings.places), settings.step_records_max)
+        known = routes(settings.places, reader.own)
+        projector = Projector(reader, database, running.clock, running.metrics, known, settings.step_records_max)
         report_unplaced(reader, settings.places, running.teller)
         yield TellingProjector(projector, running, settings.metrics_every_s)

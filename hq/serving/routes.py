@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 
@@ -15,14 +15,15 @@ from hq.serving.projections.registry import project_registry
 from hq.serving.projections.shape import Projection
 from hq.serving.projections.states import project_hours, project_metrics, project_states, project_waiting
 from streams.derived import WAITING, parent_of
+from streams.records import Batch
 
 Routes = tuple[tuple[str, Projection], ...]
 
 
-def routes(places: Mapping[str, str]) -> Routes:
+def routes(places: Mapping[str, str], own: Callable[[Batch], Batch]) -> Routes:
     """Stream pattern and projection, in order: what people wait for comes before what fills up behind.
 
-    `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are.
+    `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are. `own`: the log's (`LogReader.own`).
     """
     return (
         ("alerts", project_alerts),
@@ -30,7 +31,7 @@ def routes(places: Mapping[str, str]) -> Routes:
         ("states", project_states),
         ("events", project_events),
         (WAITING, project_waiting),
-        ("answers", project_answers),
+        ("answers", partial(project_answers, own=own)),
         ("digests", project_digests),
         ("metrics", project_metrics),
         ("ships", project_readings),

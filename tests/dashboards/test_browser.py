@@ -7,9 +7,12 @@ needs none enters at the page it is about.
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +20,9 @@ from numpy.typing import NDArray
 from playwright.sync_api import Locator, Page, expect
 
 from dashboards import theme
+from streams.codec import BlockCodec
+from streams.logs.files import FileLogReader
+from streams.words import Position
 from tests.dashboards.lossreport import report
 from tests.dashboards.stage import Stage, pages_of, staged, until
 from tests.dashboards.tab import LAND, Tab, Windows, browser
@@ -109,7 +115,7 @@ def test_operations_finds_a_box_from_the_map_and_shares_its_page(stage: Stage, u
 
 
 def test_a_loss_report_is_written_down_as_sent_and_saved(stage: Stage, url: str, tab: Tab, tmp_path: Path) -> None:
-    """The desk writes down a sending, shows the text, saves the PDF, and drafts the FINAL."""
+    """The desk writes down a sending, shows the text, saves the PDF, which headquarters' audit notes, and drafts the FINAL."""
     report(stage)
     tab.enter(url, "mira", "/alerts")
     page = tab.page
@@ -126,11 +132,18 @@ def test_a_loss_report_is_written_down_as_sent_and_saved(stage: Stage, url: str,
     with page.expect_download() as saved:
         loss.get_by_role("button", name="PDF").click()
     assert saved.value.path().read_bytes().startswith(b"%PDF-")
+    until(lambda: [(one["by"], one["kind"]) for one in audited(stage) if one["act"] == "export"] == [("mira", "pdf")], "its record")
     page.set_viewport_size({"width": 1100, "height": 2600})
     tab.picture("desk-report", tmp_path)
     loss.get_by_role("button", name="Draft the FINAL here").click()
     expect(loss.get_by_text("Loss report 2, FINAL")).to_be_visible()
     expect(loss.get_by_text(re.compile("written by Mira Okafor"))).to_be_visible()
+
+
+def audited(stage: Stage) -> list[dict[str, Any]]:
+    """What headquarters' audit has noted."""
+    with closing(FileLogReader(stage.voyage.hq_dir / "log", BlockCodec())) as reader:
+        return [json.loads(body) for batch in reader.read("audit", Position()) for body in batch.records.column("body").to_pylist()]
 
 
 @pytest.mark.long

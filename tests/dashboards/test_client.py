@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from dashboards import headline
 from dashboards.client import PAGES_MAX, ApiClient, ComingBack, LoggedOut, NotThere, Trouble, Viewer, address
 from dashboards.run import options
 from dashboards.settings import DashboardSettings
 from dashboards.views.session import latest_now_ms
+from hq.browsers import BROWSER
 
 MIRA = Viewer("token-of-mira", "operations", "Mira")
 
@@ -93,6 +95,7 @@ def test_logging_in() -> None:
     told = {"access_token": "t", "role": "customer", "name": "Ducks", "customer": "duckworks", "ship": None}
     viewer = client(httpx.Response(200, json=told)).log_in("ducks", "secret")
     assert viewer == Viewer("t", "customer", "Ducks", "duckworks")
+    assert client(httpx.Response(200, json=told)).log_in("ducks", "secret", "203.0.113.7").browser == "203.0.113.7"
     assert viewer.is_customer
     assert (viewer.sees_fleet, viewer.moves_clock, viewer.acknowledges) == (False, False, False)
     assert (MIRA.sees_fleet, MIRA.moves_clock, MIRA.acknowledges) == (True, True, True)
@@ -101,7 +104,28 @@ def test_logging_in() -> None:
 def test_nothing_is_asked_or_reported_outside() -> None:
     """Streamlit's options: no usage statistics, our own static files, the port that was asked for."""
     told = options(DashboardSettings(port=8502))
+    assert told["client.disableDataExport"], "a file that no audit record names"
     assert (told["browser.gatherUsageStats"], told["server.enableStaticServing"], told["server.port"]) == (False, True, 8502)
+
+
+def test_a_file_is_fetched_and_the_browser_named() -> None:
+    """With each question, and only by the token that the pages share with the API."""
+    asked: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, content=b"%PDF-") if "file" in request.url.path else httpx.Response(403, json={"error": "No."})
+
+    viewer = Viewer("t", "operations", "Mira", browser="203.0.113.7")
+    for token in (SecretStr("shared"), None):
+        api = ApiClient("http://api", 1.0, httpx.MockTransport(handle), token=token)
+        assert api.file(viewer, "/reports/i-1/file", **{"as": "pdf"}) == b"%PDF-"
+        with pytest.raises(Trouble):
+            api.file(viewer, "/reports")
+        with pytest.raises(Trouble):
+            api.post(viewer, "/logout")
+    assert [one.headers.get(BROWSER) for one in asked] == ["203.0.113.7"] * 3 + [None] * 3
+    assert dict(asked[0].url.params) == {"as": "pdf"}
 
 
 def test_the_clock_is_remembered_and_told_with_since_when_it_is_not_known() -> None:

@@ -12,16 +12,23 @@ import msgspec
 import pytest
 
 from cargo.asking import Allowance, Found, answered, read_ask
+from hq.opening import judged_reader
+from hq.serving.database import ServingDatabase
+from hq.serving.projecting import Projector
+from hq.serving.routes import routes
 from streams.block import Block
 from streams.codec import BlockCodec
 from streams.link.door import AdmitDoor
 from streams.log import Append
 from streams.logs.files import FileLog, FileLogReader
+from streams.metrics import Metrics
 from streams.picking import CARRIER, blocks_of, pack, unpack
+from streams.policy import Peer
+from streams.proof.entitled import keep_peers
 from streams.records import Batch, Record, read_body, to_batch
 from streams.words import Position
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows
-from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, ship
+from tests.hq_serving.fleet import DUCKS, NOW_MS, OTHER_SHIP, PLACES, SHIP, Fleet, ship
 from tests.hq_serving.test_registry import running_node
 from tests.streams.logkit import open_log
 
@@ -148,6 +155,21 @@ def test_a_question_that_is_none_is_not_asked_and_operations_alone_ask(desk: Des
         answers.append(desk.client.post("/api/asks", json=wish(), headers=headers))
         assert [one.status_code for one in answers] == [403] * 3
     assert desk.get()["items"] == before
+
+
+def test_a_ship_s_answer_brings_no_event_that_is_not_hers_to_write(fleet: Fleet, tmp_path: Path) -> None:
+    """They are judged as they are in `events`: a ship musters herself, and no other."""
+    vessel, events = (
+        fleet.logs["ship-one"],
+        [Record(f"{imo}.log", body={"event": "X_MUSTER", "event_at_ms": NOW_MS}) for imo in (SHIP, OTHER_SHIP)],
+    )
+    vessel.append([Append("events", to_batch(events))])
+    [batch] = vessel.read("events", Position())
+    fleet.append("ship-one", CARRIER, [Record("ask/1", body=pack(CODEC, batch))])
+    keep_peers(fleet.root, {"ship-one": Peer("ship-one", "ship", SHIP)})
+    with closing(judged_reader(fleet.hq_dir)) as reader, closing(ServingDatabase(sqlite_url(tmp_path))) as database:
+        project(Projector(reader, database, fleet.clock, Metrics("projector"), routes(PLACES, reader.own)))
+    assert [SHIP in row for row in table_rows(sqlite_url(tmp_path))["event"]] == [True]
 
 
 def test_another_node_s_answer_neither_replaces_a_ship_s_nor_brings_her_readings(desk: Desk, vessel: FileLog, tmp_path: Path) -> None:

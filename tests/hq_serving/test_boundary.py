@@ -23,6 +23,7 @@ from sqlalchemy import Engine, event
 from starlette.routing import Route
 
 from cargo.identifiers import make_container, make_imo
+from cargo.outcome import digest
 from hq.api.cursors import write_cursor
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, unserved_api
 from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, booking, fill, loaded
@@ -81,6 +82,8 @@ PROBES: dict[tuple[str, str], Probe] = {
     ),
     ("GET", "/api/sightings"): Probe(),
     ("GET", "/api/notices"): Probe(),
+    ("GET", "/api/reports/{report_id}/file"): Probe(("", "?as=pdf", "?as=odd"), foreign=("i-1-1",), unknown="i-none"),
+    ("GET", "/api/notices/{notice_id}/file"): Probe(foreign=(digest("notice", "i-1", "machines"),), unknown="none"),
     ("GET", "/api/asks"): Probe(("", "?limit=1", "?cursor=rubbish")),
     ("GET", "/api/asks/{ask_id}"): Probe(foreign=("q1",), unknown="q2"),
     ("POST", "/api/asks"): Probe(json={"ship": SHIP, "container": FOREIGN[0], "since_at_ms": 0, "until_at_ms": NOW_MS}),

@@ -13,7 +13,7 @@ RECORDS = ["alerts", "containers", CUSTOMER]
 
 
 def test_heads_are_not_projected() -> None:
-    assert sorted(stream for stream, _ in projected(routes({}), STREAMS)) == RECORDS
+    assert sorted(stream for stream, _ in projected(routes({}, lambda batch: batch), STREAMS)) == RECORDS
 
 
 def test_heads_are_not_fanned_out() -> None:

@@ -1,24 +1,32 @@
-"""Loss reports as ships wrote them, and what the company does with them, for staff; and the notice to each owner, for its owner."""
+"""Loss reports as ships wrote them, and what the company does with them, for staff; and the notice to each owner, for its owner.
+
+Who saves one of them as a file is noted in the stream `audit`.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
+from starlette.responses import Response
 
-from cargo.lossreport import To
+from cargo.lossnotice import Notice, notice_text
+from cargo.lossreport import Report, To
 from cargo.lossreporting import Change
 from cargo.losstext import report_text
 from cargo.registry import AT_MS_MAX
 from cargo.sighting import is_sighting
 from hq.api.access import Right
 from hq.api.errors import ApiError, not_found
-from hq.api.services import Asking, framed_clock
+from hq.api.services import Ask, Asking, framed_clock
 
 router = APIRouter()
+FileKind = Literal["txt", "pdf", "json"]
+MEDIA: dict[FileKind, str] = {"txt": "text/plain", "pdf": "application/pdf", "json": "application/json"}
 
 
 @router.get("/incidents/{incident_id}/reports")
@@ -85,10 +93,46 @@ def sightings(ask: Asking) -> dict[str, Any]:
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "items": items}
 
 
+@router.get("/reports/{report_id}/file")
+def report_file(ask: Asking, report_id: str, kind: Annotated[FileKind, Query(alias="as")] = "txt") -> Response:
+    """A loss report, or a report of containers seen adrift, as a file to keep."""
+    ask.need(Right.SEE_REPORTS)
+    found = next((one for one in ask.services.reports.reports() if one.id == report_id), None)
+    if found is None:
+        raise not_found("report")
+    return _saved(ask, _written(found, kind), kind, report=report_id)
+
+
 @router.get("/notices")
 def notices(ask: Asking) -> dict[str, Any]:
     """What owners are told of their containers in loss reports, from when the carrier's policy says: a customer its own, staff all."""
+    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "items": [one.to_json() for one in _notices(ask)]}
+
+
+@router.get("/notices/{notice_id}/file")
+def notice_file(ask: Asking, notice_id: str) -> Response:
+    """A notice to an owner as a file to keep."""
+    found = next((one for one in _notices(ask) if one.notice_id == notice_id), None)
+    if found is None:
+        raise not_found("notice")
+    return _saved(ask, notice_text(found).encode(), "txt", notice=notice_id)
+
+
+def _notices(ask: Ask) -> list[Notice]:
     ask.need(Right.SEE_NOTICES)
     made = ask.services.reports.notices()
-    mine = made if ask.viewer.is_staff else [one for one in made if one.customer == ask.viewer.customer]
-    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "items": [one.to_json() for one in mine]}
+    return made if ask.viewer.is_staff else [one for one in made if one.customer == ask.viewer.customer]
+
+
+def _written(report: Report, kind: FileKind) -> bytes:
+    if kind == "pdf":
+        from cargo.losspdf import report_pdf  # with its fonts it is much to load, and few ever need it
+
+        return report_pdf(report)
+    return (report_text(report) if kind == "txt" else json.dumps(report.to_json(), ensure_ascii=False, indent=1)).encode()
+
+
+def _saved(ask: Ask, file: bytes, kind: FileKind, **what: str) -> Response:
+    """The file, which goes out once it is noted who takes it."""
+    ask.audit("export", kind=kind, **what)
+    return Response(file, media_type=MEDIA[kind], headers={"Content-Disposition": "attachment"})

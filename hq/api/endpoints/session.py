@@ -14,8 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from hq.api.access import Right
 from hq.api.errors import ApiError
-from hq.api.services import Asking, Serving, framed_clock, token_of, wall_ms
-from hq.browsers import browser_address
+from hq.api.services import Asking, Serving, address_of, framed_clock, token_of, wall_ms
 
 router = APIRouter()
 CONTROL_TIMEOUT_S = 10.0
@@ -50,8 +49,7 @@ async def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services
     """Begin a session: its bearer token for a username and password. It ends by `POST /api/logout`, with the account or its password, and
     unused for 8 h. An unknown username and a wrong password get one answer, after the same time. After 5 failures for an account from one
     address the next logins there are slowed (429)."""
-    sender = request.client.host if request.client else ""
-    address = browser_address(request.headers, services.settings.pages_token) or sender
+    address = address_of(request, services)
     try:
         account, argon2_hash = await services.logins.check(address, form.username, form.password)
     except ApiError as refused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection
 
@@ -18,10 +18,11 @@ _OF: Mapping[str, Projection] = {"containers": project_readings, "events": proje
 _CODEC = BlockCodec()
 
 
-def project_answers(connection: Connection, batch: Batch) -> None:
+def project_answers(connection: Connection, batch: Batch, own: Callable[[Batch], Batch]) -> None:
     """`answers`: the rows of each record, under their own coordinates: when they come by themselves, they are there.
 
-    Of what a ship says beside them there are no rows. What does not read, or another wrote than brings it, is set aside.
+    Of what a ship says beside them there are no rows. What does not read, or another wrote than brings it, is set aside; rows that their
+    writer may not write (`own`) are left out.
     """
     for row in record_rows(batch):
         try:
@@ -35,4 +36,4 @@ def project_answers(connection: Connection, batch: Batch) -> None:
             reject(connection, row, str(problem))
             continue
         if picked.stream in _OF:
-            _OF[picked.stream](connection, picked)
+            _OF[picked.stream](connection, own(picked))
