@@ -18,18 +18,15 @@ SHORT = {
     "log": ("1000", "24"),
     "stored": ("1000", "24"),
     "reading": ("1000", "24"),
-    "asking": ("500", "96"),
-    "digests": ("500", "6"),
     "topics": ("2000000", "200000"),
-    "kafka": ("1000", "24"),
     "standby": ("1",),
-    "proof": ("1000", "24"),
     "mqtt": ("100000",),
     "endless": ("endpoint", "5"),
     "brokered": ("3",),
     "losses": ("--kills", "1", "--cuts", "0"),
     "link": ("2000", "60"),
     "pacing": ("4",),
+    "failover": ("10",),
     "duel": (
         *("link", "10", "15", "1", "loopback", "240000", "20000", "meeting", "10000", "cycle", "10000"),
         *("landfall", "nats", "mosquitto"),  # MirrorMaker wants its jars fetched first
@@ -39,10 +36,8 @@ SHORT = {
     "drift": ("500", "24"),
     "watchtable": ("40", "2"),
     "watchday": ("500", "6"),
-    "watchfleet": ("demo", "1", "60"),
     "lossashore": ("1",),
     "voyage": (),
-    "firstrun": (),
 }
 """Bench → the arguments of its short size."""
 

@@ -233,8 +233,10 @@ def measured(way: str, folder: Path, packets: Sequence[bytes]) -> dict[str, obje
 
 
 def percentiles(waited: Sequence[float]) -> dict[str, float]:
-    """Of how many milliseconds each waited."""
+    """Of how many milliseconds each waited; nothing where none was answered."""
     ordered = sorted(waited)
+    if not ordered:
+        return {}
     picked = {"p50": ordered[len(ordered) // 2], "p99": ordered[len(ordered) * 99 // 100], "max": ordered[-1]}
     return {f"{name}_ms": round(value, 1) for name, value in picked.items()}
 

@@ -185,15 +185,17 @@ class Believing:
         return [_Rows(part.column(OFFSET)[0].as_py(), entries(part)) for part in parts if not isinstance(part, Unread)]
 
     def _signed(self, key: Key, doubted: Sequence[Doubted]) -> list[Signed]:
-        """What was signed of the rows that are doubted, by first offset; found from the newest statement on."""
+        """What was signed of the rows that are doubted, by first offset; found from the newest statement on. What lies beyond the end of a
+        believed statement is in no older one, and is not looked for there."""
         wanted, found = RangeSet((one.block.first, one.block.end) for one in doubted), set[Signed]()
         trust, lacking = self._trust(key[1].node), wanted
         for statement in newest_statements(self._copy, *key):
+            if trust.problem(statement) is not None:
+                continue
             pieces = [piece for piece in statement.pieces() if wanted.within(piece[0], piece[1])]
-            if pieces and trust.problem(statement) is None:
-                found.update(pieces)
-                if not (lacking := lacking.without((first, end) for first, end, _ in pieces)):
-                    break
+            found.update(pieces)
+            if not (lacking := lacking.within(0, statement.end).without((first, end) for first, end, _ in pieces)):
+                break
         return sorted(found)
 
 

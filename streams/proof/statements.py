@@ -28,7 +28,7 @@ from streams.records import BODY, OFFSET, Record, body_text, to_batch
 from streams.words import Origin
 
 _TITLE = "landfall head 1"
-STATEMENTS_A_READ = 256
+STATEMENTS_FIRST_READ, STATEMENTS_A_READ = 4, 256
 """Statements read at once, the newest first: what has just come is covered by what has just been signed."""
 Text = Annotated[str, Meta(max_length=100)]
 Natural = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -203,12 +203,13 @@ def statements_in(rows: pa.RecordBatch, stream: str, origin: Origin) -> Iterator
 
 
 def newest_statements(copy: Copy, stream: str, origin: Origin) -> Iterator[Statement]:
-    """Those that this copy holds and that read, the newest first."""
-    ledger = copy.log.ledger(stream + HEADS).get(origin)
+    """Those that this copy holds and that read, the newest first. Few are read at first: mostly the last ones are all that is asked for."""
+    ledger, at_once = copy.log.ledger(stream + HEADS).get(origin), STATEMENTS_FIRST_READ
     for first, end in reversed(list(ledger.held)) if ledger else ():
-        for high in range(end, first, -STATEMENTS_A_READ):
-            said = list(statements_at(copy, stream, origin, max(first, high - STATEMENTS_A_READ), high))
-            yield from (one for _, one in reversed(said) if isinstance(one, Statement))
+        while first < end:
+            low = max(first, end - at_once)
+            yield from (one for _, one in reversed(list(statements_at(copy, stream, origin, low, end))) if isinstance(one, Statement))
+            end, at_once = low, min(2 * at_once, STATEMENTS_A_READ)
 
 
 def last_statement(log: LogReader, stream: str, origin: Origin) -> Statement | None:

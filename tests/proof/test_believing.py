@@ -15,6 +15,7 @@ from streams.logs.files import FileLog
 from streams.proof.believing import Belief, Believing, Doubted, Refused
 from streams.proof.reading import Copy, Unread
 from streams.records import OFFSET
+from streams.words import Origin
 from tests.proof.kit import CODEC, STRANGER, SigningNode, all_blocks, forged, trust
 from tests.streams.badsector import BadSector
 from tests.streams.logkit import open_log, rows
@@ -121,3 +122,27 @@ def test_what_the_disk_does_not_give_keeps_nothing_else_from_being_believed(
     assert (unread.first, unread.end) == (0, 1)
     with pytest.raises(Unreadable):
         list(Copy(port, CODEC).rows("events.heads", origin, 0, 1))
+
+
+def test_what_has_just_come_asks_for_few_statements_of_a_long_log(
+    port: FileLog, ship: SigningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its own statement is yet to come: what lies beyond the end of one statement is in no older one."""
+    asked, rows_of = list[int](), Copy.rows
+
+    def counted(copy: Copy, stream: str, origin: Origin, first: int, end: int) -> Iterator[pa.RecordBatch | Unread]:
+        asked.append(end - first)
+        return rows_of(copy, stream, origin, first, end)
+
+    for _ in range(40):
+        ship.append(rows(1), "events")
+    events, heads = (all_blocks(ship.log, stream, ship.log.origin) for stream in ("events", "events.heads"))
+    port.admit([*events[:-1], *heads[:-1]])
+    believing = Believing(Copy(port, CODEC), lambda node: trust())
+    monkeypatch.setattr(Copy, "rows", counted)
+    doubted = believing.looked_at(events[-1])
+    assert isinstance(doubted, Doubted)
+    assert believing.judge([doubted]) == [Belief.OPEN]
+    port.admit([heads[-1]])
+    assert believing.judge([doubted]) == [Belief.PROVEN]
+    assert sum(asked) <= 8

@@ -1,0 +1,37 @@
+"""Goal: a bench that backs a row of the goals' table (docs/performance.md) runs to its end, in a tiny size: its figures mean nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 600.0
+"""For a busy machine: each takes seconds of processor time."""
+TINY = {
+    "log": (("100", "24"), "of_bound"),
+    "reading": (("100", "24"), "codec_alone"),
+    "codec": (("100", "24"), "entropy"),
+    "stored": (("20", "24"), "live_on_disk"),
+    "topics": (("20000", "2000", "pace", "few", "many"), "rate"),
+    "standby": (("1",), "taken_over_s"),
+    "failover": (("1",), "first record after the kill"),
+    "link": (("100", "60"), "lag_p99_over_two_fdatasync_p99"),
+    "endless": (("endpoint", "2", "nobody"), "nobody"),
+    "losses": (("--kills", "1", "--cuts", "0", "--readings", "100", "landfall"), "acknowledged and lost"),
+    "drift": (("50", "2"), "bound_cpu_s"),
+}
+"""Bench → the arguments of its tiny size, and a figure that it prints."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", TINY)
+def test_a_bench_runs_to_its_end(name: str) -> None:
+    size, figure = TINY[name]
+    words = [sys.executable, "-m", f"bench.{name}", *size]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert done.returncode == 0, done.stderr[-2_000:]
+    assert figure in done.stdout
