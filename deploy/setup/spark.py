@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 from deploy.setup import jars
 from hq.java import JARS_LOCK, java_home, locked_jars
+from hq.sparkhome import spark_home
 from streams.errors import LandfallError
 
 SCALA = "2.13"
@@ -35,9 +36,11 @@ def main() -> int:
 
 
 def make_ready() -> None:
-    """After this every locked jar is in its place and whole, and there is a Java to run it."""
+    """After this every locked jar is in its place and whole, and there is a Java to run it, and the folder that Spark is started from: who
+    runs Spark may have no right to make it."""
     print(f"Java: {java_home()}", flush=True)
     jars.make_ready(locked_jars(), WHAT)
+    spark_home()
 
 
 def write_lock() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from deploy.setup import jars, spark
 from hq import java
 from hq.java import locked_jars
 from hq.spark import end_put_off
@@ -45,6 +46,13 @@ def test_it_has_sparks_programs_its_jars_and_deltas_and_no_second_pyspark(cache:
         *(jar.path for jar in locked_jars()),
     }
     assert spark_home() == home
+
+
+def test_set_up_makes_it_for_users_who_may_not(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "make_ready", lambda *_: None)
+    spark.make_ready()
+    made = {one.name for one in cache.iterdir()}
+    assert spark_home().name in made
 
 
 def test_other_jars_have_another_home(cache: Path) -> None:
