@@ -41,6 +41,7 @@ SHORT = {
     "watchday": ("500", "6"),
     "watchfleet": ("demo", "1", "60"),
     "lossashore": ("1",),
+    "strangers": ("200", "5"),
     "voyage": (),
     "firstrun": (),
 }
