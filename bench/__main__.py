@@ -37,6 +37,7 @@ SHORT = {
     "watchtable": ("40", "2"),
     "watchday": ("500", "6"),
     "lossashore": ("1",),
+    "strangers": ("200", "5"),
     "voyage": (),
 }
 """Bench → the arguments of its short size."""

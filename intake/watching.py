@@ -286,8 +286,7 @@ class Watching:
         yield [batch for batch in own if batch.origin not in newer]
         for origin in newer:
             readings = [batch for batch in own if batch.origin == origin]
-            began_at_ms = min(batch.records.column(RECEIVED_AT)[0].as_py() for batch in readings)
-            self._state = turned_back(self._state, began_at_ms)
+            self._state = turned_back(self._state, min(batch.records.column(RECEIVED_AT)[0].as_py() for batch in readings))
             self._state.memory.generations[origin.node] = origin.generation
             yield readings
 
