@@ -87,7 +87,7 @@ def certificates(folder: Path) -> TlsFiles:
     broker = make_node(authority, "kafka", ["127.0.0.1"], now, days=1)
     files = {"harbour.pem": authority.certificate, "other.pem": other.certificate, "kafka.pem": broker.certificate, "kafka.key": broker.key}
     for name, content in files.items():
-        (folder / name).write_bytes(content)
+        write_private(folder / name, content)
     return TlsFiles(folder / "harbour.pem", folder / "kafka.pem", folder / "kafka.key")
 
 

@@ -69,7 +69,8 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Headquarters]
         yield Headquarters(folder, client, door)
 
 
-NAMED = {"number": DUCKS[0], "reference": "BK-1", "incident_id": "i-1", "locode": "SGSIN", "ship": SHIP}
+_IDS = {"incident_id": "i-1", "report_id": "i-1-1", "notice_id": "none"}
+NAMED = {"number": DUCKS[0], "reference": "BK-1", "locode": "SGSIN", "ship": SHIP, **_IDS}
 
 
 @pytest.mark.parametrize("username", ["mira", "donald"])

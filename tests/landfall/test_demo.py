@@ -39,6 +39,7 @@ from streams.codec import BlockCodec
 from streams.credentials import Credentials
 from streams.errors import Misuse
 from streams.logs.files import FileLogReader
+from streams.privatefiles import write_private
 from streams.words import Origin
 from tests.landfall.commands import called, files_of_at_most, process_here
 from tests.landfall.house import ENVIRONMENT, POLL_S, ROOT, is_free, said, until
@@ -334,7 +335,7 @@ def test_broken_secrets_hinder_a_plain_start_and_not_a_fresh_one(tmp_path: Path,
     """A plain start says in a sentence what to do; a fresh one makes new ones, as it deletes these."""
     fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
     prepare(fleet.folder, fresh=True)
-    (fleet.folder / "secrets.json").write_bytes(left)
+    write_private(fleet.folder / "secrets.json", left)
     (hindrance,) = hindrances(fleet, fresh=False)
     assert f"{fleet.folder / 'secrets.json'} holds no secrets" in hindrance
     assert "--fresh" in hindrance
