@@ -83,8 +83,8 @@ def _entry(kind: str, id_: str, value: Mapping[str, Any], now_ms: int) -> Record
 def _state(kind: str, topic: str, ship: str, now_ms: int, **signals: float) -> Record:
     place = {"kind": "ship", "id": ship}
     where = {name: signals.get(name) for name in ("latitude_deg", "longitude_deg")}
-    told = {name: {"value": value, "at_ms": now_ms} for name, value in signals.items()}
-    return Record(topic, device_at_ms=now_ms, body={"kind": kind, "at_ms": now_ms, "place": place, **where, "signals": told})
+    newest = {name: {"value": value, "at_ms": now_ms} for name, value in signals.items()}
+    return Record(topic, device_at_ms=now_ms, body={"kind": kind, "at_ms": now_ms, "place": place, **where, "signals": newest})
 
 
 @contextmanager
@@ -133,12 +133,12 @@ def api(folder: Path, door: str, database_url: str) -> Iterator[tuple[str, str]]
     accounts, port = Accounts(folder / "accounts.db"), free_port()
     accounts.add(Account(USER, "operations", "Operations"), PASSWORD)
     token = accounts.open_session(USER, accounts.login(USER)[1], time.time_ns() // 1_000_000)
-    told = {"accounts": str(folder / "accounts.db"), "log": str(folder / "hq" / "log"), "door": door, "token": TOKEN, "port": port}
+    table = {"accounts": str(folder / "accounts.db"), "log": str(folder / "hq" / "log"), "door": door, "token": TOKEN, "port": port}
     settings = folder / "api.toml"
-    write_private(settings, tomli_w.dumps({**told, "database_url": database_url}).encode())
-    with (folder / "api.txt").open("wb") as told_to:
+    write_private(settings, tomli_w.dumps({**table, "database_url": database_url}).encode())
+    with (folder / "api.txt").open("wb") as output:
         command = [sys.executable, "-m", "landfall", "api", "--config", str(settings)]
-        process = subprocess.Popen(command, stdout=told_to, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     url = f"http://127.0.0.1:{port}"
     try:
         until("the API answers", lambda: process.poll() is not None or _answers(url), READY_S_MAX)
@@ -247,9 +247,9 @@ def measured(folder: Path, boxes: int, seconds: int) -> dict[str, Any]:
             here.send("enough")
             if not here.poll(STRANGERS_S_MAX):
                 raise TimeoutError("the strangers do not end")
-            told = here.recv()
+            answers = here.recv()
             attack.join()
-    return {"alone_ms": alone, "beside_strangers_ms": beside, "of_the_bound": round(beside["p99"] / BOUND_MS, 3), "strangers": told}
+    return {"alone_ms": alone, "beside_strangers_ms": beside, "of_the_bound": round(beside["p99"] / BOUND_MS, 3), "strangers": answers}
 
 
 def main() -> None:

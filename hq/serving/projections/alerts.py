@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 import msgspec
 from sqlalchemy import Connection, select
@@ -38,11 +38,9 @@ def project_alerts(connection: Connection, batch: Batch) -> None:
     _put_alerts(connection, judged_losses(connection, alert_rows(changes)))
 
 
-def judge_losses_again(connection: Connection, ships: Collection[str], boxes: Collection[str]) -> None:
+def judge_losses_again(connection: Connection, ships: Set[str], boxes: Set[str]) -> None:
     """The losses that these ships claim, or of these boxes, stand as the registry's tables say now."""
-    table = models.Alert.__table__
-    known = [dict(row) for row in connection.execute(select(table).where(losses_of(ships, boxes))).mappings()]
-    _put_alerts(connection, judged_losses(connection, known))
+    _put_alerts(connection, judged_losses(connection, losses_of(connection, ships, boxes)))
 
 
 def _put_alerts(connection: Connection, rows: Sequence[Fields]) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, or_, select
+from sqlalchemy import Connection, or_, select
 
 from cargo.bookings import Registry
 from cargo.entitled import LOSS_RULES, LOSS_STATES
 from cargo.registry import Entry, parse_value
 from hq.serving import models
 from hq.serving.rows import Fields
-
-_A = models.Alert
 
 
 def judged_losses(connection: Connection, alerts: Iterable[Fields]) -> list[Fields]:
@@ -26,11 +24,15 @@ def judged_losses(connection: Connection, alerts: Iterable[Fields]) -> list[Fiel
     return [{**alert, "unconfirmed": _is_loss(alert) and not _is_confirmed(registry, alert)} for alert in alerts]
 
 
-def losses_of(ships: Collection[str], boxes: Collection[str]) -> ColumnElement[bool]:
-    """Which rows of `alert` may stand otherwise after other load lists of these ships, or other custody records of these boxes."""
-    with_them = select(_A.incident_id).where(_A.topic.in_(sorted(boxes)))
-    about = or_(_A.ship.in_(sorted(ships)), _A.topic.in_(sorted(boxes)), _A.incident_id.in_(with_them))
-    return about & or_(_A.rule.in_(sorted(LOSS_RULES)), _A.status.in_(sorted(LOSS_STATES)))
+def losses_of(connection: Connection, ships: Set[str], boxes: Set[str]) -> list[Fields]:
+    """The rows of `alert` that may stand otherwise after other load lists of these ships, or other custody records of these boxes.
+
+    Losses are few, and the boxes may be a whole fleet's: more than one query takes.
+    """
+    table = models.Alert.__table__
+    asked = select(table).where(or_(table.c.rule.in_(sorted(LOSS_RULES)), table.c.status.in_(sorted(LOSS_STATES))))
+    losses = (dict(row) for row in connection.execute(asked).mappings())
+    return [alert for alert in losses if alert["ship"] in ships or not boxes.isdisjoint(_boxes(alert))]
 
 
 def _is_loss(alert: Mapping[str, Any]) -> bool:
