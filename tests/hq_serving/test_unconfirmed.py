@@ -102,6 +102,12 @@ def test_it_is_judged_again_when_a_list_or_custody_comes(
         assert judged(fleet, url) == [True] * 3
 
 
+def test_an_incident_that_names_no_boxes_ends_nothing(fleet: Fleet, tmp_path: Path) -> None:
+    """Nothing confirms it either."""
+    fleet.alert("ship-two", f"{OTHER_SHIP}.log", f"{OTHER_SHIP}-3", ship=OTHER_SHIP, incident_id="bare", incident={"bays": [1]})
+    assert judged(fleet, sqlite_url(tmp_path)) == [True] * 5
+
+
 def judged(fleet: Fleet, url: str) -> list[bool]:
     """Whether alerts and incidents are unconfirmed in the store, once it has all that the log has."""
     project(make_projector(fleet.hq_dir, url))

@@ -41,7 +41,7 @@ def _is_loss(alert: Mapping[str, Any]) -> bool:
 
 def _boxes(alert: Mapping[str, Any]) -> Sequence[str]:
     """The box that the alert is about; of an incident's own alert all of its boxes."""
-    return alert["incident"]["containers"] if alert["incident"] else [alert["topic"]]
+    return alert["incident"].get("containers", []) if alert["incident"] else [alert["topic"]]
 
 
 def _is_confirmed(registry: Registry, alert: Mapping[str, Any]) -> bool:
