@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Collection
+
+import msgspec
 
 from streams.log import Append, LogReader
 from streams.records import BODY, OFFSET, Record, to_batch
@@ -32,6 +33,11 @@ def floor_append(process: str, reason: str, outcome: str, at_ms: int | None) -> 
     """A record of that topic: what is missing from the work of `process`, or that this is over (`outcome`); `at_ms`: UTC ms."""
     body = {"reason": reason, "outcome": outcome, "at_ms": at_ms}
     return Append(EXCEPTIONS, to_batch([Record(floor_topic(process), device_at_ms=at_ms, body=body)]))
+
+
+class _Report(msgspec.Struct):
+    reason: str
+    outcome: str
 
 
 class FloorTrouble:
@@ -84,11 +90,14 @@ class FloorTrouble:
         if place == self._seen:
             return
         self._seen = place
-        body = json.loads(newest.records.column(BODY)[0].as_py())
-        if body["outcome"] in (ACCEPTED, OVER):
+        try:
+            report = msgspec.json.decode(newest.records.column(BODY)[0].as_py() or "", type=_Report)
+        except (msgspec.MsgspecError, RecursionError):
+            return  # whoever may write into `exceptions` wrote it: it is no report
+        if report.outcome in (ACCEPTED, OVER):
             self._end()
-        elif self._since_s is None or self._troubles[TROUBLE] != body["reason"]:
-            self.begin(body["reason"])
+        elif self._since_s is None or self._troubles[TROUBLE] != report.reason:
+            self.begin(report.reason)
 
     def _end(self) -> None:
         self._since_s = None

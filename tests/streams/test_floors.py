@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from streams.clock import StillClock
 from streams.consumers import Consumer
-from streams.floors import ACCEPTED, DEGRADED_S, LOOK_EVERY_S, OVER, TROUBLE, FloorTrouble, floor_append
+from streams.floors import ACCEPTED, DEGRADED_S, EXCEPTIONS, LOOK_EVERY_S, OVER, TROUBLE, FloorTrouble, floor_append, floor_topic
 from streams.log import Append
 from streams.records import Record, to_batch
 from streams.words import Position
@@ -72,4 +74,16 @@ def test_a_consumer_below_the_floor_reports_it_and_a_new_one_only_begins_there(t
     clock.advance(LOOK_EVERY_S)
     trouble.look()
     assert list(troubles) == [TROUBLE], "other records of the stream change nothing"
+    log.close()
+
+
+@pytest.mark.parametrize("body", [None, {"outcome": "went on"}, {"reason": 5, "outcome": "went on"}])
+def test_a_record_that_is_no_report_ends_nothing(tmp_path: Path, body: dict[str, object] | None) -> None:
+    clock, log, troubles = StillClock(), open_log(tmp_path), dict[str, str]()
+    trouble = FloorTrouble(log, "node", troubles, clock.monotonic_s)
+    log.append([floor_append("node", REASON, "went on", clock.now_ms())])
+    trouble.look()
+    log.append([Append(EXCEPTIONS, to_batch([Record(floor_topic("node"), body=body)]))])
+    clock.advance(LOOK_EVERY_S)
+    assert (trouble.look(), troubles) == (None, {TROUBLE: REASON})
     log.close()
