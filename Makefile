@@ -9,8 +9,9 @@ export PYTHONDONTWRITEBYTECODE =
 # Names, versions and hashes only, for every platform: no address of where they came from.
 LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-header --no-annotate
 
+# A worker that crashes ends the run, and its test is named: pytest-xdist waits for ever after it has started another in its place.
 # With COVERAGE=1 every process of the tests counts the lines of the product that it reaches: tests/support/lines.py.
-PYTEST := $(if $(COVERAGE),PYTHONPATH=$(CURDIR)/tests/support/measured:$(CURDIR) )$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(if $(COVERAGE),PYTHONPATH=$(CURDIR)/tests/support/measured:$(CURDIR) )$(BIN)/pytest --numprocesses 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 # Tests that start no process: they fail first, and soon.
 UNIT := $(addprefix tests/,budget cargo proof retention stick support sync test_tidy.py)
 
