@@ -63,18 +63,25 @@ async def deaf_client(one: Stand, hello: bytes) -> AsyncIterator[None]:
         yield
 
 
+def is_let_go(one: Stand, clock: StillClock, after_s: float) -> bool:
+    """Whether no connection is left. While the one there is counts as not reading, `after_s` pass: the system may find room for a few more
+    answers some time after it had none, and the count begins anew.
+    """
+    if any(connection._deaf_since_s is not None for connection in one.endpoint._connections):
+        clock.advance(after_s)
+    return not one.endpoint._connections
+
+
 async def test_who_does_not_read_is_let_go_after_its_keep_alive(tmp_path: Path) -> None:
     hello, clock = packet(0x10, b"\0\4MQTT\4\2\0\2\0\4deaf"), StillClock(AT)
     async with stand(tmp_path, SHORT, clock=clock) as one, deaf_client(one, hello):
-        clock.advance(2 * KEEP_ALIVE_PATIENCE + 0.1)
-        await eventually(lambda: not one.endpoint._connections)
+        await eventually(lambda: is_let_go(one, clock, 2 * KEEP_ALIVE_PATIENCE + 0.1))
 
 
 async def test_who_does_not_read_and_has_no_keep_alive_is_let_go_too(tmp_path: Path) -> None:
     hello, clock = packet(0x10, b"\0\4MQTT\4\2\0\0\0\4deaf"), StillClock(AT)
     async with stand(tmp_path, SHORT, clock=clock) as one, deaf_client(one, hello):
-        clock.advance(intake.connection.DEAF_S_MAX + 0.1)
-        await eventually(lambda: not one.endpoint._connections)
+        await eventually(lambda: is_let_go(one, clock, intake.connection.DEAF_S_MAX + 0.1))
 
 
 async def test_the_silent_are_let_go(tmp_path: Path) -> None:
