@@ -35,7 +35,9 @@ _LOST: frozenset[Becoming] = frozenset({"LOST", "PROBABLY_LOST"})
 
 
 class OwnBox(msgspec.Struct, frozen=True):
-    """One of the owner's boxes: its booking and cargo, what became of it, between when (UTC ms), and where the ship was (degrees)."""
+    """One of the owner's boxes: its booking and cargo, what became of it, between when (UTC ms), and where the ship was (degrees).
+    `unconfirmed`: it is reported as lost from a ship that has it by no load list and no custody record.
+    """
 
     container: str
     booking: str
@@ -45,6 +47,7 @@ class OwnBox(msgspec.Struct, frozen=True):
     lost_until_ms: int | None = None
     latitude_deg: float | None = None
     longitude_deg: float | None = None
+    unconfirmed: bool = False
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -81,6 +84,8 @@ def notice_text(notice: Notice) -> str:
     lines = [f"Notice to {notice.customer}: ship {notice.ship_name or ''} (IMO {notice.ship})".replace("  ", " "), ""]
     for box in notice.boxes:
         lines.append(f"{box.container}, booking {box.booking}, {box.cargo}: {_WORDS[box.became]}.")
+        if box.unconfirmed:
+            lines.append("     Not confirmed: no load list or custody record has the container on this ship.")
         if box.became in _LOST and box.lost_at_ms is not None and box.lost_until_ms is not None:
             lines.append(f"     Between {time_text(box.lost_at_ms)} and {time_text(box.lost_until_ms)} (UTC).")
         if box.latitude_deg is not None and box.longitude_deg is not None:
@@ -92,7 +97,7 @@ def notice_text(notice: Notice) -> str:
 def _of_report(report: Report, registry: Registry) -> Iterator[Notice]:
     owned: dict[str, list[OwnBox]] = {}
     for box, became in _boxes(report):
-        for customer, own in _owners(box, became, registry):
+        for customer, own in _owners(report.head.ship, box, became, registry):
             owned.setdefault(customer, []).append(own)
     ship = registry.get(Ship, report.head.ship)
     for customer, boxes in owned.items():
@@ -107,9 +112,10 @@ def _boxes(report: Report) -> Iterator[tuple[Box, Becoming]]:
     yield from ((box, "HEARD_AGAIN") for box in report.content.found)
 
 
-def _owners(box: Box, became: Becoming, registry: Registry) -> Iterator[tuple[str, OwnBox]]:
+def _owners(ship: str, box: Box, became: Becoming, registry: Registry) -> Iterator[tuple[str, OwnBox]]:
+    unconfirmed = became in _LOST and not registry.carries(ship, box.container, box.at_ms)
     for booking in registry.bookings_of(box.container, box.at_ms):
         place = (box.latitude_deg, box.longitude_deg) if became in _LOST else (None, None)
         until = box.lost_until_ms if became in _LOST else None
         since = box.lost_at_ms if became in _LOST else None
-        yield booking.shipper, OwnBox(box.container, booking.reference, booking.cargo, became, since, until, *place)
+        yield booking.shipper, OwnBox(box.container, booking.reference, booking.cargo, became, since, until, *place, unconfirmed)

@@ -295,7 +295,7 @@ def notice_rows(notice: Row) -> list[Texts]:
     return [
         {
             "container": box["container"],
-            "became": words.became(box["became"]),
+            "became": words.became(box["became"]) + (", not confirmed" if box["unconfirmed"] else ""),
             "booking": box["booking"],
             "cargo": box["cargo"],
             "between": words.NOTHING

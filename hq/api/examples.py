@@ -280,6 +280,7 @@ _NOTICE: Fields = {
             "lost_until_ms": _AT - 90_000,
             "latitude_deg": -33.9,
             "longitude_deg": 151.3,
+            "unconfirmed": False,
         }
     ],
     "text": "Notice to duckworks: …",

@@ -17,7 +17,20 @@ from cargo.episodes import Limits
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container, is_size_type
 from cargo.outcome import Made
-from cargo.registry import OWNERS, Booking, Entry, LoadList, Policy, RegistryValue, Ship, SizeType, entry_body, parse_entry, parse_value
+from cargo.registry import (
+    OWNERS,
+    Booking,
+    Custody,
+    Entry,
+    LoadList,
+    Policy,
+    RegistryValue,
+    Ship,
+    SizeType,
+    entry_body,
+    parse_entry,
+    parse_value,
+)
 from streams.clock import Clock
 from streams.definitionforms import read_fields
 from streams.definitions import TYPE, Definitions, stream_of
@@ -177,12 +190,12 @@ class Registrar:
             entry = self._standing.get(f"ship/{imo}")
         return entry.value if entry is not None and isinstance(entry.value, Ship) else None
 
-    def papers_of(self, numbers: Collection[str], aboard: str = "") -> Registry:
-        """The bookings of these containers, every ship, the carrier's policy, and the load lists of the ship `aboard` (IMO number), as the
-        registry stands now. Raises RetryLater when the log can not be read."""
+    def papers_of(self, numbers: Collection[str], ships: Collection[str]) -> Registry:
+        """The bookings and custody of these containers, every ship, the carrier's policy, and the load lists of `ships` (IMO numbers), as
+        the registry stands now. Raises RetryLater when the log can not be read."""
         with self._lock:
             self._catch_up()
-            return Registry(entry for entry in self._standing.values() if _concerns(entry, numbers, aboard))
+            return Registry(entry for entry in self._standing.values() if _concerns(entry, numbers, ships))
 
     def acknowledge(self, made: Made, by: str) -> str:
         """The acknowledgement of an alert, appended to `alerts`; who did it. Raises RetryLater when the node is away."""
@@ -219,10 +232,12 @@ class Registrar:
         return True
 
 
-def _concerns(entry: Entry, numbers: Collection[str], aboard: str) -> bool:
+def _concerns(entry: Entry, numbers: Collection[str], ships: Collection[str]) -> bool:
     value = entry.value
     if isinstance(value, LoadList):
-        return value.ship == aboard
+        return value.ship in ships
+    if isinstance(value, Custody):
+        return entry.id in numbers
     return isinstance(value, Ship | Policy) or (isinstance(value, Booking) and any(box.container in numbers for box in value.containers))
 
 

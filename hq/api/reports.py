@@ -84,7 +84,7 @@ class ReportDesk:
 
     def _facts(self, bare: Facts) -> Facts:
         numbers = {*bare.span["containers"], *bare.span["at_risk"], *bare.found()}
-        return full_facts(self.reader, bare, self.registrar.papers_of(numbers, bare.ship), self._muster(bare.ship, bare.now_at_ms))
+        return full_facts(self.reader, bare, self.registrar.papers_of(numbers, {bare.ship}), self._muster(bare.ship, bare.now_at_ms))
 
     def _muster(self, ship: str, now_at_ms: int) -> Mapping[str, Any] | None:
         """The ship's last muster that came here, if it is not old."""
@@ -110,7 +110,7 @@ class ReportDesk:
         """The notice to each owner concerned, as the carrier's policy lets owners know. Raises as `reports`."""
         reports = self.reports()
         numbers = {box.container for one in reports for box in (*one.content.lost, *one.content.at_risk, *one.content.found)}
-        papers = self.registrar.papers_of(numbers)
+        papers = self.registrar.papers_of(numbers, {one.head.ship for one in reports})
         return notices(reports, papers, papers.owners_told_from)
 
 

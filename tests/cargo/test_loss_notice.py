@@ -16,7 +16,7 @@ from cargo.identifiers import make_container
 from cargo.lossform import Filled
 from cargo.lossnotice import Notice, notice_text, notices
 from cargo.lossreport import Box, Content, Head, Report, State
-from cargo.registry import BookedContainer, Booking, Entry, Ship, ToldFrom
+from cargo.registry import BookedContainer, Booking, Custody, Entry, Ship, ToldFrom
 from tests.cargo.sea import SHIP, START_MS
 
 LOST_AT_MS = START_MS + 3_600_000
@@ -151,3 +151,15 @@ def test_the_last_report_an_owner_may_know_counts() -> None:
     assert became("sent") == ["PROBABLY_LOST", "PROBABLY_LOST"]
     assert became("drafted") == ["PROBABLY_LOST", "HEARD_AGAIN"]
     assert "aboard: its tracker was heard again" in notice_text(notices(both, registry, "drafted")[0])
+
+
+def test_a_loss_from_a_ship_that_has_the_box_by_no_paper_is_not_confirmed() -> None:
+    """The first box is on the ship by its custody record, the second on a quay; a box that was heard again is no claim at all."""
+    told, registry = content()
+    custody = (("ship/" + SHIP, NUMBERS[0]), ("quay/SGSIN", NUMBERS[1]))
+    papers = Registry([*registry.entries(), *(Entry("custody", box, 1, START_MS, "quay", Custody(at, START_MS)) for at, box in custody)])
+    [notice] = notices([report(told)], papers, "drafted")
+    assert [box.unconfirmed for box in notice.boxes] == [False, True]
+    assert notice_text(notice).count("Not confirmed") == 1
+    [again] = notices([report(Content({}, (), (), told.lost))], papers, "drafted")
+    assert [box.unconfirmed for box in again.boxes] == [False, False]

@@ -50,6 +50,8 @@ def test_an_owner_has_its_own_notices_when_the_policy_says(filled: tuple[Fleet, 
     with api_of(settings_for(fleet.hq_dir, folder)) as client:
         own = asked(client, "donald", "notices")
         assert boxes(own) == ({} if ducks is None else {"ducks": ducks})
+        unconfirmed = {box["container"]: box["unconfirmed"] for notice in own for box in notice["boxes"]}
+        assert unconfirmed == {box: box != DUCKS[3] for notice in ducks or () for box in notice}
         assert [number for number in FOREIGN if number in str(own)] == []
         assert "machines" not in str(own)
         assert set(boxes(asked(client, "mira", "notices"))) == (set() if ducks is None else {"ducks", "machines"})
