@@ -78,11 +78,11 @@ def test_what_nothing_is_written_to_and_read_from_for_a_while_goes_on_afterwards
         with refusing(bridge):
             let_go(sensors, bridge)
             more(sensors, engine.tail)
-            assert bridge.lives()
+            assert bridge.lives(), bridge.tail()
         wait(lambda: sensors._clients[0].is_connected(), bridge.tail)
         more(sensors, bridge.tail)
         check_both_have_all(nodes, sensors)
-        assert bridge.lives()
+        assert bridge.lives(), bridge.tail()
 
 
 def test_a_node_whose_folder_is_deleted_under_it_acknowledges_nothing_from_then_on(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_node_whose_folder_is_deleted_under_it_acknowledges_nothing_from_then_
         gone = bridge.folder.rename(tmp_path / "gone")  # at one instant
         shutil.rmtree(gone)
         let_go(sensors, bridge)
-        assert bridge.lives()
+        assert bridge.lives(), bridge.tail()
         assert sensors.acknowledged <= set(engine.held())
         bridge.kill()
         bridge.start()
@@ -116,7 +116,7 @@ def test_a_disk_without_power(tmp_path: Path, alone: bool) -> None:
             let_go(sensors, bridge)
             if not alone:
                 more(sensors, engine.tail)
-            assert bridge.lives()
+            assert bridge.lives(), bridge.tail()
             bridge.kill()
             disk.back()
             for node in nodes if alone else [bridge]:

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -56,9 +55,9 @@ ALARMED = "analytics.alerts:2"
 LIKE_ANOTHER = {"analytics.metrics", "analytics.hours_stream", "analytics.state", "analytics.vacuumed"}
 """What comes right behind another commit of its kind: an append, the settling of hours, the joining of files."""
 SAMPLE = tuple(passage for passage in PASSAGES if passage.partition(":")[0] not in LIKE_ANOTHER)
-RESTING_MS = 600_000
-"""Micro-batches begin at multiples of this, the first at once: so long, at most, Spark rests between the end of one and the next."""
-TRIES, POLL_S = 3, 0.0005
+RESTING_MS = 86_400_000
+"""Micro-batches begin at multiples of this, the first at once: after that Spark rests until midnight (UTC)."""
+POLL_S = 0.0005
 DRIVER = [sys.executable, "-m", "tests.hq_spark.driver"]
 START_S = 900
 BEARS_UNTIL_MS = {2: NOON_MS + 2 * HOUR_MS, 3: NOON_MS + 5 * HOUR_MS, 5: NOON_MS + 8 * HOUR_MS}
@@ -172,7 +171,7 @@ def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Pat
                 assert one.process.wait(START_S) == -signal.SIGKILL, f"{passage} was not reached"
             happen(len(passages))
             write_settings(settings, node.url, (), RESTING_MS)
-            kill_between_micro_batches(next(in_turn), settings, tmp_path / "checkpoint")
+            kill_between_micro_batches(next(in_turn), tmp_path / "checkpoint")
             happen(len(passages) + 1)
             write_settings(settings, node.url)
             kept = live_on(next(in_turn), node, str(tmp_path / "tables"))
@@ -188,27 +187,22 @@ def test_killed_between_any_two_commits_nothing_is_lost_or_doubled(tmp_path: Pat
         assert alerts == [(BOXES[3], "impossible_speed")], "an alert of the whole fleet's rules is missing, or raised twice"
 
 
-def kill_between_micro_batches(first: Driver, settings: Path, checkpoint: Path) -> None:
-    """SIGKILL where Spark has ended a micro-batch and not begun the next: no point of ours lies there. Where it was quicker, once more."""
-    for one in chain([first], (Driver(settings, None) for _ in range(TRIES - 1))):
-        try:
-            before, deadline_s = last_done(checkpoint), time.monotonic() + START_S
-            one.begin()
-            while last_done(checkpoint) == before:
-                assert one.process.poll() is None, "it ended by itself"
-                assert time.monotonic() < deadline_s, "no micro-batch is done"
-                time.sleep(POLL_S)
-        finally:
-            one.end()
-        done = last_done(checkpoint)
-        assert done is not None
-        if not (checkpoint / "offsets" / str(done + 1)).exists():
-            version, *words = (checkpoint / "commits" / str(done)).read_text().splitlines()
-            assert version.startswith("v"), "the end of the micro-batch is not told whole"
-            assert json.loads("".join(words)), "the end of the micro-batch is not told whole"
-            assert (checkpoint / "offsets" / str(done)).exists()
-            return
-    pytest.fail(f"in {TRIES} lives Spark had begun the next micro-batch before the kill")
+def kill_between_micro_batches(one: Driver, checkpoint: Path) -> None:
+    """SIGKILL where Spark has ended a micro-batch and rests: no point of ours lies there."""
+    before, deadline_s = last_done(checkpoint), time.monotonic() + START_S
+    one.begin()
+    while last_done(checkpoint) == before:
+        assert one.process.poll() is None, "it ended by itself"
+        assert time.monotonic() < deadline_s, "no micro-batch is done"
+        time.sleep(POLL_S)
+    one.end()
+    done = last_done(checkpoint)
+    assert done is not None
+    assert not (checkpoint / "offsets" / str(done + 1)).exists(), "the next micro-batch has begun"
+    version, *words = (checkpoint / "commits" / str(done)).read_text().splitlines()
+    assert version.startswith("v"), "the end of the micro-batch is not whole"
+    assert json.loads("".join(words)), "the end of the micro-batch is not whole"
+    assert (checkpoint / "offsets" / str(done)).exists()
 
 
 def live_on(last: Driver, node: Node, tables: str) -> dict[Coordinates, StoredRecord]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import socket
+import termios
 import threading
+from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -25,6 +29,8 @@ from tests.intake.test_broker import fed
 
 FLOOD = FLOOD_MESSAGES + 44
 FOR_EVER_S = 3_600.0
+MESSAGE_BYTES = len(payload()) + len(TOPIC) + 7
+"""Of one PUBLISH with its header, at most."""
 
 
 class Gateway:
@@ -88,6 +94,14 @@ def publish_one_by_one(port: int, count: int) -> None:
 
 def waits(here: Stand, messages: int) -> bool:
     return here.pipeline._waiting.messages == messages
+
+
+def unread_bytes(subscriber: Subscriber) -> int:
+    """How much of what the broker wrote is here and was not read yet."""
+    connected, unread = subscriber.socket(), array("i", [0])
+    assert isinstance(connected, socket.socket)
+    fcntl.ioctl(connected, termios.FIONREAD, unread)
+    return unread[0]
 
 
 async def offered(here: Stand, gateway: Gateway, messages: list[Publish]) -> None:
@@ -172,10 +186,12 @@ async def test_who_stands_beside_a_flood_waits_for_no_more_of_it(tmp_path: Path,
 async def test_what_a_broker_writes_one_by_one_is_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It rests after it has read: here until all that is published is with the broker."""
     reads, rests, read, loop = list[int](), list[Callable[[], None]](), Subscriber.read, asyncio.get_running_loop()
+    own = set[Subscriber]()
     call_later = loop.call_later
 
     def counting(subscriber: Subscriber) -> list[Publish]:
         brought = read(subscriber)
+        own.add(subscriber)
         reads.append(len(brought))
         return brought
 
@@ -193,6 +209,7 @@ async def test_what_a_broker_writes_one_by_one_is_read_together(tmp_path: Path, 
             await eventually(lambda: bool(rests))
             await asyncio.to_thread(publish_one_by_one, broker.port, 30)
             assert not any(reads), "it rests"
+            await eventually(lambda: sum(map(unread_bytes, own)) >= 16 * MESSAGE_BYTES)
             rests.pop()()
             await eventually(lambda: len(stored(log, "containers")) == 30)
     first = next(count for count in reads if count)

@@ -6,6 +6,7 @@ hundreds that the tests start. How a process starts from nothing is shown by `te
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import runpy
@@ -96,6 +97,7 @@ def _become(module: str, words: tuple[str, ...], environment: dict[str, str], sa
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.dup2(file, number)
         os.close(file)
+    faulthandler.enable()
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(ROOT)

@@ -104,8 +104,9 @@ class NodeProcess:
         return list(self.read.read(stream, limit=100_000))
 
     def tail(self) -> str:
-        """The end of its log, for a test that fails."""
-        return self._words.read_text()[-3_000:]
+        """The end of its log, and how it ended if it did, for a test that fails."""
+        ended = None if self._process is None else self._process.poll()
+        return self._words.read_text()[-3_000:] + ("" if ended is None else f"\nended with {ended}")
 
 
 def wait(true: Callable[[], bool], told: Callable[[], str] = str, deadline_s: float = DEADLINE_S) -> None:
