@@ -180,7 +180,7 @@ def export(
     """Write a stream's records to a file, all that this copy holds up to the first hole, with every column as it is stored.
 
     Ends with 1 when records were left out, behind a hole, damaged, or of a version that this one does not read; it says which. Without
-    --past-holes nothing is written when any is damaged.
+    --past-holes nothing is written when any is damaged. In CSV, a text that is a formula to a spreadsheet has an apostrophe before it.
     """
     span = span_ms(since, until)
     with opened(folder, whole=not past_holes) as log:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import io
 import json
 import math
 import os
@@ -129,6 +130,26 @@ def test_a_signal_of_several_types_goes_into_one_column(log: FileLog, tmp_path: 
     assert [table.column(name).to_pylist() for name in ("seal", "count", "wide")] == [["5", "A5"], [1.0, 1.5], [str(large), "0.5"]]
     code, out_, _ = run(capsys, "log", "tail", "events", "-f", tmp_path)
     assert (code, "seal=A5" in out_) == (0, True)
+
+
+def test_a_spreadsheet_computes_nothing_of_a_csv(log: FileLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a tracker sent as text, and as a name of a signal; numbers stay numbers, in a column of texts too."""
+    evil = ["=HYPERLINK(1)", "+1+1", "-2+3|x", "@SUM(1)", "\tx", "\rx", "-"]
+    plain: list[Value] = ["x=1", "", "-18.5", "+4.9E-3", "'=x", "5-4", -7, 3.5]
+    for value in [*evil, *plain]:
+        log.append([Append("events", to_batch([Record(NUMBER, signals={"seal": value, "=now": -1.5})]))])
+    for name in ("history", "cat"):
+        about = NUMBER if name == "history" else "events"
+        assert run(capsys, "log", name, about, "-f", tmp_path, "--format", "csv", "-o", tmp_path / "out.csv")[0] == 0
+        table = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_bytes().decode(), newline=""))
+        rows = [row for row in table if row["stream"] == "events"]
+        assert [row["seal"] for row in rows] == [f"'{one}" for one in evil] + [str(one) for one in plain]
+        assert {row["'=now"] for row in rows} == {"-1.5"}
+    for suffix in ("json", "parquet"):
+        assert run(capsys, "log", "export", "events", "-f", tmp_path, "-o", tmp_path / f"out.{suffix}")[0] == 0
+    assert parquet.read_table(tmp_path / "out.parquet").column("seal").to_pylist() == [*evil, *map(str, plain)]
+    lines = (tmp_path / "out.json").read_text().split("\n")[:-1]
+    assert [(row["seal"], row["=now"]) for row in map(json.loads, lines)] == [(one, -1.5) for one in [*evil, *plain]]
 
 
 def test_json_is_json_whatever_the_number(log: FileLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
