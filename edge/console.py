@@ -17,6 +17,7 @@ from intake.musters import Musters
 from intake.serving import Intake
 from streams.node.guard import Need
 from streams.node.node import Node
+from streams.textfiles import json_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,8 @@ class Console:
         return web.json_response(told)
 
     async def _link(self, request: web.Request) -> web.Response:
-        wish = await request.json()
-        if not isinstance(wish, dict) or not isinstance(wish.get("link"), str):
+        wish = json_of(await request.read(), dict[str, Any])
+        if not isinstance(wish.get("link"), str):
             raise ValueError('the body is {"link": "auto|none|satellite|lan|<LOCODE>"}')
         self._links.choose(wish["link"])
         return web.json_response({"wish": self._links.wish})

@@ -25,6 +25,7 @@ from landfall.lognumbers import read_at_ms, utc
 from landfall.screen import say
 from landfall.writingout import whole_file
 from streams.errors import Misuse
+from streams.textfiles import ENCODING
 
 SAME_CALL_MS = 3 * 86_400_000
 """A plan of the last call's port that sails within so long of it corrects that call; any other begins the next."""
@@ -222,7 +223,7 @@ def _tracked(boxes: Iterable[Stowed], trackers: str) -> Iterator[Stowed]:
 
 def _numbers(file: Path) -> set[str]:
     try:
-        lines = {line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()}
+        lines = {line.strip() for line in file.read_text(ENCODING).splitlines() if line.strip()}
     except (OSError, UnicodeDecodeError):
         raise Misuse(f"--trackers {file}: no such word, and no text file", hint="give all, none, reefers, or a file of numbers") from None
     if wrong := sorted(line for line in lines if not is_container(line)):

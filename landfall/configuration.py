@@ -31,6 +31,7 @@ from streams.crash import CRASH_VARIABLE
 from streams.errors import Misuse
 from streams.privatefiles import check_private
 from streams.tables import MISFIT, UNFIT, Place, SettingsTable
+from streams.textfiles import ENCODING
 
 SYNTAX_PROBLEMS_MAX = 20
 _MAKES_SECRET = "python3 -c 'import secrets; print(secrets.token_hex(32))'"
@@ -76,7 +77,7 @@ class _Reading(Generic[Settings]):
         if self.path is None:
             return
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
+            lines = self.path.read_text(ENCODING).splitlines()
         except (OSError, UnicodeDecodeError) as problem:
             why = problem.strerror if isinstance(problem, OSError) else "it is not TOML, which is UTF-8 text"
             self.problems.append(f"{self.path} can not be read: {why}; give the right path with --config")

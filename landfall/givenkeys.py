@@ -11,6 +11,7 @@ import typer
 from streams.errors import Misuse
 from streams.proof.keys import key_from_text
 from streams.proof.trust import GIVEN, Trust
+from streams.textfiles import ENCODING
 
 FILE_BYTES_MAX = 1 << 20
 SHOWN_CHARS = 80
@@ -70,7 +71,7 @@ def _lines(key: str) -> list[str]:
         if not path.is_file():
             return [key]
         with path.open("rb") as file:
-            return file.read(FILE_BYTES_MAX).decode().splitlines()
+            return file.read(FILE_BYTES_MAX).decode(ENCODING).splitlines()
     except UnicodeDecodeError:
         raise Misuse(f"{key} is no text: no file of public keys", hint="name the file that `landfall proof key` was written to") from None
     except (OSError, ValueError):

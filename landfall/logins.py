@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from streams.errors import Misuse
+from streams.textfiles import ENCODING
 
 User = Annotated[str, typer.Option("--user", help="Your user name at this node. Your name and rank are written down.")]
 PasswordFile = Annotated[
@@ -25,13 +26,13 @@ def read_password(file: Path | None, *, twice: bool = False) -> str:
     """
     if file is not None:
         try:
-            password = file.read_text(encoding="utf-8").partition("\n")[0]
+            password = file.read_text(ENCODING).partition("\n")[0]
         except (OSError, UnicodeDecodeError) as problem:
             raise Misuse(f"{file} can not be read: {problem}", hint="name a file with the password in its first line") from problem
     elif sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=twice)
     else:
-        password = sys.stdin.readline()
+        password = sys.stdin.readline().removeprefix("\ufeff")
     if not (password := password.rstrip("\r\n")):
         raise Misuse("there is no password", hint="type it, or give it by --password-file or on standard input")
     return password

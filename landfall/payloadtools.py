@@ -16,6 +16,7 @@ from intake.decoding import decoded
 from landfall.screen import say
 from streams.clock import WallClock
 from streams.errors import Misuse
+from streams.textfiles import without_mark
 
 DEVICES_SINCE_MS = 1_420_070_400_000
 """2015-01-01, UTC ms: a time from then on that another unit gives is what a writer meant."""
@@ -41,7 +42,7 @@ def check(
 
     A warning is about what is taken whole, and flagged: a device time that intake does not believe, or none."""
     try:
-        lines = [line for line in file.read_bytes().splitlines() if line.strip()]
+        lines = [line for line in without_mark(file.read_bytes()).splitlines() if line.strip()]
     except OSError as problem:
         raise Misuse(f"{file} can not be read: {problem.strerror}", hint="give the right path") from None
     bad, believed = 0, believed_times(WallClock())

@@ -18,6 +18,7 @@ from landfall.lognumbers import read_at_ms, utc
 from landfall.screen import say
 from landfall.writingout import whole_file
 from streams.errors import Misuse
+from streams.textfiles import ENCODING
 
 HOUR_MS = 3_600_000
 FORECAST_CHARS_MAX = 4_000_000
@@ -111,7 +112,7 @@ def _from_file(file: Path, wind: str, current: str) -> Forecast:
     if wind or current:
         raise Misuse("--wind and --current are for a drift without a forecast", hint="leave them out, or the forecast")
     try:
-        with file.open(encoding="utf-8") as opened:
+        with file.open(encoding=ENCODING) as opened:
             text = opened.read(FORECAST_CHARS_MAX + 1)
         if len(text) > FORECAST_CHARS_MAX:
             told = f"{file} has more than {FORECAST_CHARS_MAX:,} characters"

@@ -41,6 +41,7 @@ from streams.stick.planning import position_file, read_position_file, wanted
 from streams.stick.sealing import OpeningKey, opening_key_from_text, opening_key_text
 from streams.stick.taking import Lost, Taken, Taking
 from streams.stick.writing import Written, write
+from streams.textfiles import ENCODING
 from streams.words import Origin, Position
 
 OPENING_KEY_NAME = "opening-key"
@@ -156,7 +157,7 @@ class _Door:
 def node_settings(config: Path) -> NodeSettings:
     """The node's part of a ship's, a port's or a customer's settings. Raises Misuse as `landfall ship`, `port` and `customer` do."""
     try:
-        told: Any = tomllib.loads(config.read_text(encoding="utf-8"))
+        told: Any = tomllib.loads(config.read_text(ENCODING))
     except (OSError, ValueError):
         told = {}  # which is said better by who reads it whole
     node = told.get("node")

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 from sim.clock import StoryClock
 from streams.errors import Misuse
 from streams.link.answers import protect_answers
+from streams.textfiles import without_mark
 
 T = TypeVar("T")
 _CLOCK = web.AppKey("clock", StoryClock)
@@ -50,7 +51,7 @@ async def _control(request: web.Request) -> web.Response:
     if (refusal := _refusal(request)) is not None:
         return refusal
     try:
-        control = Control.model_validate_json(await request.read())
+        control = Control.model_validate_json(without_mark(await request.read()))
         if control.action == "start":
             clock.start()
         elif control.action == "pause":

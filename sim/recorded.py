@@ -14,6 +14,7 @@ import orjson
 
 from cargo.identifiers import make_container
 from streams.errors import Misuse
+from streams.textfiles import ENCODING
 
 COLUMNS = ("device", "Date", "Time_UTC", "Latitude", "Longitude", "Accuracy", "Temperature", "Humidity", "GForce", "Tilt", "Door", "Light")
 """What the file must have: docs/simulator.md."""
@@ -57,7 +58,7 @@ def read_recorded(path: Path) -> list[Recorded]:
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Each row, and the number of the line on which it ends."""
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode(ENCODING)
     except OSError as problem:
         raise Misuse(f"{path} can not be read: {problem.strerror}", hint="give the path of the recorded readings") from problem
     except UnicodeDecodeError as problem:

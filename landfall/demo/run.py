@@ -36,6 +36,7 @@ from sim.progress import load_progress
 from sim.settings import SimSettings
 from streams.errors import LandfallError, Misuse, RetryLater
 from streams.metrics import Metrics
+from streams.textfiles import ENCODING
 
 WATCH_EVERY_S = 0.5
 CONTROL_TIMEOUT_S = 10.0
@@ -181,7 +182,7 @@ def story_told(folder: Path, speed: float, *, fresh: bool, seed: int | None = No
 
 def _story_of(folder: Path) -> Story:
     with suppress(OSError, ValueError, KeyError, TypeError):
-        table = tomllib.loads((Fleet(folder).settings_folder / f"{SIM}.toml").read_text())
+        table = tomllib.loads((Fleet(folder).settings_folder / f"{SIM}.toml").read_text(ENCODING))
         return Story(int(table["seed"]), int(table["boxes"]))
     return Story()
 

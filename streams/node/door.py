@@ -45,6 +45,7 @@ from streams.retention.known import HOMES
 from streams.retention.starts import starts_of
 from streams.session.summaries import checked_ranges, checked_reason
 from streams.session.terms import Key
+from streams.textfiles import json_of
 from streams.words import Origin, Position, check_stream, check_topic
 
 ROWS = 10_000
@@ -220,7 +221,7 @@ class Door:
         return one.settled() if one else RangeSet()
 
     async def _lose(self, request: web.Request) -> web.Response:
-        wanted = msgspec.json.decode(await _body(request), type=_Lose)
+        wanted = json_of(await _body(request), _Lose)
         key = check_stream(request.match_info["stream"]), Origin.parse(wanted.origin)
         node, asked = self._node, checked_ranges([(wanted.first, wanted.end)])
         said = self._said(key)
@@ -288,7 +289,7 @@ class Door:
         raise RetryLater(f"'{me.node}' is given nothing of {stream}, which goes to {', '.join(definition.replicate)}", hint="ask these")
 
     async def _follow(self, request: web.Request) -> web.Response:
-        wanted = msgspec.json.decode(await _body(request), type=WireFollow)
+        wanted = json_of(await _body(request), WireFollow)
         standing = Standing.from_json({"position": wanted.position, "skipped": wanted.skipped})
         stream = self._to_be_here(check_stream(request.match_info["stream"]))
         ask = Ask(stream, standing, min(wanted.limit, ROWS_MAX))

@@ -13,6 +13,7 @@ from streams.ledger import GONE_REASONS, GoneReason, Ledger
 from streams.log import LogReader
 from streams.ranges import Range, RangeSet, told_ranges
 from streams.session.terms import Key, Terms
+from streams.textfiles import json_of
 from streams.words import Origin, check_stream
 
 Settled = Mapping[Key, RangeSet]
@@ -48,7 +49,7 @@ def read_position_file(data: bytes, receiver: str) -> Settled:
     """What `receiver` needs no more, by its own word. Raises Misuse when the file is none, or another node's."""
     hint = "`landfall sync position` writes it, at the receiver"
     try:
-        told = msgspec.json.decode(data, type=PositionFile)
+        told = json_of(data, PositionFile)
         if told.landfall != _TITLE:
             raise ValueError(f"it is a {told.landfall!r}")
         settled = {

@@ -392,8 +392,8 @@ def test_all_but_the_page_is_behind_a_login_and_what_is_refused_says_why(bridge:
 
 
 def refused(url: str, shown: str = "", body: dict[str, Any] | None = None) -> tuple[int, str]:
-    """The status and the sentence with which the node refuses."""
-    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, {"Authorization": shown})
+    """The status and the sentence with which the node refuses; a byte order mark before the body is read over."""
+    request = urllib.request.Request(url, f"\ufeff{json.dumps(body)}".encode() if body else None, {"Authorization": shown})
     with pytest.raises(urllib.error.HTTPError) as told:
         urllib.request.urlopen(request)
     with told.value as answer:

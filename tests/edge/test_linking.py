@@ -104,10 +104,10 @@ async def until(node: Node, stream: str, count: int, process: ShipProcess) -> No
 
 
 def choose(process: ShipProcess, wish: str) -> None:
-    """As `landfall ship link` does."""
-    headers = {"Authorization": f"Bearer {process.token}"}
+    """As `landfall ship link` does, but for the byte order mark of a body that was saved as a file."""
+    headers, body = {"Authorization": f"Bearer {process.token}"}, f'\ufeff{{"link": "{wish}"}}'
     httpx.post(
-        f"{process.url}/ship/link", json={"link": wish}, headers=headers, trust_env=False, timeout=ANSWERS_WITHIN_S
+        f"{process.url}/ship/link", content=body.encode(), headers=headers, trust_env=False, timeout=ANSWERS_WITHIN_S
     ).raise_for_status()
 
 

@@ -318,6 +318,12 @@ def test_the_clock_takes_no_speed_without_end(filled: httpx.Client) -> None:
         assert answer.status_code == 422, answer.text
 
 
+def test_a_body_with_a_byte_order_mark_is_read(filled: httpx.Client) -> None:
+    """Goal: what a Windows editor saved may be sent as it is: 409 says that the clock of this API is nobody's to move."""
+    headers = {**log_in(filled, "mira"), "Content-Type": "application/json"}
+    assert filled.post("/api/clock", content='\ufeff{"action": "pause"}'.encode(), headers=headers).status_code == 409
+
+
 ODD_BODIES = (
     "",
     "not json",

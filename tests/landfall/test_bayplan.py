@@ -150,7 +150,7 @@ def test_who_carries_a_tracker_is_said_beside_the_plan(
 ) -> None:
     plan = tmp_path / "plan.edi"
     plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
-    (tmp_path / "list.txt").write_text(f"{NUMBERS[1]}\n\n{NUMBERS[3]}\n")
+    (tmp_path / "list.txt").write_text(f"{NUMBERS[1]}\n\n{NUMBERS[3]}\n", "utf-8-sig")
     said = ("--trackers", tmp_path / trackers if trackers.endswith(".txt") else trackers) if trackers else ()
     done = called("bayplan", "import", plan, *said, *at)
     assert done.returncode == 0, done.stderr

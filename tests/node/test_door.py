@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import re
 import tracemalloc
@@ -27,6 +28,8 @@ from streams.records import Record, to_batch
 from streams.webheaders import DATA_HEADERS
 from streams.words import Coordinates, Origin, Position
 from tests.node.fleet import SINCE_AT_MS, readings, settings, started, until
+
+FOLLOW = b'{"position": {}, "skipped": {}, "limit": 1, "wait_ms": 0}'
 
 
 async def test_append_is_durable_and_a_retry_is_no_second_copy(tmp_path: Path) -> None:
@@ -90,6 +93,8 @@ async def test_refusals(tmp_path: Path) -> None:
         (f"/history/MSKU1234565?until_at_ms={-(10**30)}", "door-of-hq", None, 400, "until_at_ms"),
         (f"/history/MSKU1234565?since_at_ms={(1 << 63) - 1}", "door-of-hq", None, 200, ""),
         ("/append", "door-of-hq", b"rubbish", 400, ""),
+        ("/follow/containers", "door-of-hq", FOLLOW, 200, ""),
+        ("/follow/containers", "door-of-hq", codecs.BOM_UTF8 + FOLLOW, 200, ""),
         ("/sync", "door-of-hq", None, 403, "not known"),
     ):
         answer = await asyncio.to_thread(ask, path.replace(" ", "%20"), token, body)

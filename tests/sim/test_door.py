@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -50,6 +51,7 @@ async def test_it_takes_orders(door: Door) -> None:
     assert told["speed_set"] == 250
     told = await (await door.post("/control", json={"action": "resume"})).json()
     assert told["state"] in ("running", "waiting")
+    assert (await door.post("/control", data=codecs.BOM_UTF8 + b'{"action": "pause"}')).status == 200
 
 
 async def test_only_who_shows_its_token_moves_it_and_no_web_page(door: Door) -> None:

@@ -1,0 +1,23 @@
+"""Text that other programs saved: UTF-8, with or without a byte order mark, which spreadsheets and Windows' editors write in front."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+Data = TypeVar("Data", bytes, bytearray)
+ENCODING = "utf-8-sig"
+"""The encoding to read a person's file with: a byte order mark is left out."""
+
+
+def without_mark(data: Data) -> Data:
+    """`data` without the byte order mark at its start."""
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def json_of(data: Data, kind: type[T]) -> T:
+    """The JSON that a person's program sent or saved, as a `kind`. Raises msgspec.MsgspecError for what is none."""
+    return msgspec.json.decode(without_mark(data), type=kind)
