@@ -94,7 +94,8 @@ STREAMS = (Column("stream", "Stream"), Column("records", "Records", right=True),
 
 
 def names_of(fleet: Row, *answers: Row) -> dict[str, str]:
-    """Ships' names by IMO number and ports' by UN/LOCODE: of those in `fleet`, which has both, and those that the answers say."""
+    """Ships' names by IMO number, ports' by UN/LOCODE, customers' by `customer/<id>`: of the ships and ports in `fleet`, and of those that
+    the answers name."""
     ships = {ship["imo"]: ship["name"] or f"IMO {ship['imo']}" for ship in fleet["ships"]}
     names = ships | {port["locode"]: port["name"] for port in fleet["ports"]}
     for answer in answers:

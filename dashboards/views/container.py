@@ -145,8 +145,8 @@ def _signal_rows(box: Answer, now_at_ms: int) -> list[dict[str, str]]:
 def _facts(told: Answer, names: Mapping[str, str]) -> dict[str, str]:
     facts: dict[str, str] = {}
     if booking := told["booking"]:
-        consignee = booking["consignee"] or words.NOTHING
-        facts |= {"Booking": booking["reference"], "Cargo": booking["cargo"], "Consignee": names.get(consignee, consignee)}
+        consignee = names.get(f"customer/{booking['consignee']}") or booking["consignee"] or words.NOTHING
+        facts |= {"Booking": booking["reference"], "Cargo": booking["cargo"], "Consignee": consignee}
         if booking["un_number"]:
             facts["Dangerous goods"] = f"UN {booking['un_number']}"
         for span in booking["containers"]:

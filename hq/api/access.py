@@ -217,12 +217,17 @@ class Sight:
         ends = [_of(own.c.value[end].as_string()) for end in ("from", "to")]
         return rows.where(or_(p.id.in_(self._own_places("quay")), *(p.id.in_(end) for end in ends)))
 
-    def names(self, ids: Collection[str]) -> Rows:
-        """`id, name` of ships, ports and customers among `ids`, which must come from rows the viewer was given."""
-        tables = (m.Ship, m.Port, m.Customer)
-        parts = [_of(one.id, one.value["name"].as_string().label("name")).where(one.id.in_(ids)) for one in tables]
-        named = union_all(*parts).subquery()
-        return _of(named.c.id, named.c.name)
+    def names(self, places: Collection[str], customers: Collection[str]) -> Rows:
+        """`key, name` of ships and ports among `places`, whose key is their id, and of `customers`, whose key is `customer/<id>`: a
+        customer's id may be a port's code. All ids must come from rows the viewer was given.
+        """
+        asked = ((m.Ship, "", places), (m.Port, "", places), (m.Customer, "customer/", customers))
+        named = [
+            _of((literal(kind) + t.id).label("key"), t.value["name"].as_string().label("name")).where(t.id.in_(ids))
+            for t, kind, ids in asked
+        ]
+        every = union_all(*named).subquery()
+        return _of(every.c.key, every.c.name)
 
     def load_lists(self) -> Rows:
         """`id, ship, port, call, departs_at_ms, value` of load lists, for those who may see ports."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -67,10 +67,10 @@ class Look:
         """The rows of a selection made from `sight`."""
         return [dict(row) for row in self.connection.execute(selection).mappings()]
 
-    def names(self, *ids: str | None) -> dict[str, str]:
-        """What ships, ports and consignees are called, by IMO number, UN/LOCODE and id: those of an answer's rows."""
-        wanted = {one for one in ids if one}
-        return {row["id"]: row["name"] for row in self.rows(self.sight.names(wanted))} if wanted else {}
+    def names(self, *places: str | None, consignees: Iterable[str | None] = ()) -> dict[str, str]:
+        """What the ships, ports and consignees of an answer's rows are called, by IMO number, UN/LOCODE and `customer/<id>`."""
+        wanted, customers = ({one for one in ids if one} for ids in (places, consignees))
+        return {row["key"]: row["name"] for row in self.rows(self.sight.names(wanted, customers))} if wanted or customers else {}
 
     def framed(self, *, from_log: bool = False, **body: Any) -> dict[str, Any]:
         """An answer's body with the clock, and the fleet time it is true for: of the log, or of Spark's results."""

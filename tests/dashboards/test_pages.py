@@ -55,6 +55,14 @@ def test_a_container_is_found_opened_and_shared(stage: Stage) -> None:
     assert number in other.text()
 
 
+def test_a_booked_containers_consignee_is_called_by_its_name(stage: Stage) -> None:
+    bookings = stage.asked("ducks", "bookings?limit=500")
+    found = next(one for one in bookings["items"] if not one["containers"][0]["ended"])
+    visit = visiting("mira", "containers")
+    visit.fill("Container number", found["containers"][0]["container"])
+    assert bookings["names"][f"customer/{found['consignee']}"] in visit.text()
+
+
 def test_a_misread_number_gets_help(stage: Stage) -> None:
     """A wrong check digit is explained, and the box it was meant to be is one click away."""
     number = stage.voyage.world.boxes.numbers[0]

@@ -178,6 +178,9 @@ def fill(fleet: Fleet, *, foreign: bool = True, crowded: bool = False) -> None:
         ("booking", "BK-2", booking("BK-2", "ducks", [(number, NOW_MS - 48 * HOUR_MS, NOW_MS - 2 * HOUR_MS) for number in DUCKS[4:]])),
         ("custody", DUCKS[3], {"at": f"ship/{SHIP}", "since_at_ms": NOW_MS - 2 * HOUR_MS}),
     )
+    if foreign:
+        names = (("SGSIN", "Lion City Traders"), ("JPTYO", "Edo Traders"), (SHIP, "Big Blue Traders"))
+        fleet.register(*(("customer", one, customer(name, (1, 2, 3))) for one, name in names))
     aboard = _aboard(fleet, crowded)
     ended = fleet.readings("singapore", DUCKS[4:], at_ms=NOW_MS - 6 * HOUR_MS)
     fleet.share("ducks", "ship-one", aboard)

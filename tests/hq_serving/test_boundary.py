@@ -274,13 +274,31 @@ def test_a_bookings_consignee_is_named_to_its_shipper_and_no_other_customer_is(w
     """The consignee of the ducks' own booking is a customer of its own: its name comes where that booking is told, and nowhere else."""
     client = worlds[foreign]
     headers = log_in(client, "donald")
-    names = {"JPTYO": "Tokyo", "GBLON": "London", "toys": "Playthings"}
+    names = {"JPTYO": "Tokyo", "GBLON": "London", "customer/toys": "Playthings"}
     assert client.get("/api/bookings/BK-1", headers=headers).json()["names"] == names
     assert client.get("/api/bookings", headers=headers).json()["names"] == names
     assert client.get(f"/api/containers/{DUCKS[0]}", headers=headers).json()["names"] == names | {SHIP: "Big Blue One"}
     elsewhere = ("bookings/BK-2", "containers", f"containers/{DUCKS[4]}", f"containers/{DUCKS[0]}/timeline", "map", "fleet")
     assert [path for path in elsewhere if "Playthings" in client.get(f"/api/{path}", headers=headers).text] == []
     assert "Playthings" not in client.get("/api/bookings", headers=log_in(client, "otto")).text
+
+
+@pytest.mark.parametrize("who", ["donald", "mira"])
+def test_a_customer_whose_id_is_a_ships_or_a_ports_is_not_taken_for_it(worlds: dict[bool, httpx.Client], who: str) -> None:
+    """Neither by staff nor by another customer, who would learn its name."""
+    client = worlds[True]
+    paths = (
+        "bookings",
+        "bookings/BK-1",
+        "containers",
+        f"containers/{DUCKS[0]}",
+        f"containers/{DUCKS[4]}",
+        f"containers/{DUCKS[0]}/timeline",
+    )
+    answers = {path: client.get(f"/api/{path}", headers=log_in(client, who)).json()["names"] for path in paths}
+    assert [name for names in answers.values() for name in names.values() if "Traders" in name] == []
+    assert {SHIP: "Big Blue One", "SGSIN": "Singapore"}.items() <= answers["containers"].items()
+    assert answers["bookings/BK-1"] == {"JPTYO": "Tokyo", "GBLON": "London", "customer/toys": "Playthings"}
 
 
 def test_no_answer_tells_where_a_record_lies_in_the_log(worlds: dict[bool, httpx.Client]) -> None:

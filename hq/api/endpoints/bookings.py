@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -9,7 +10,7 @@ from sqlalchemy import select
 
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beyond, read_cursor, write_cursor
 from hq.api.errors import not_found
-from hq.api.services import Asking
+from hq.api.services import Asking, Look
 from hq.api.wording import booking_told
 
 router = APIRouter()
@@ -28,7 +29,7 @@ def bookings(
             asked = asked.where(own.c.id.startswith(q, autoescape=True))
         rows = look.rows(asked)
         more = write_cursor((rows[limit - 1]["id"],)) if len(rows) > limit else None
-        names = look.names(*(row["value"].get(end) for row in rows[:limit] for end in ("from", "to", "consignee")))
+        names = _names(look, rows[:limit])
         return look.framed(from_log=True, items=[booking_told(row, look.now_at_ms) for row in rows[:limit]], next=more, names=names)
 
 
@@ -40,5 +41,9 @@ def booking(ask: Asking, reference: str) -> dict[str, Any]:
         rows = look.rows(select(own).where(own.c.id == reference))
         if not rows:
             raise not_found("booking")
-        names = look.names(*(rows[0]["value"].get(end) for end in ("from", "to", "consignee")))
-        return look.framed(from_log=True, booking=booking_told(rows[0], look.now_at_ms), names=names)
+        return look.framed(from_log=True, booking=booking_told(rows[0], look.now_at_ms), names=_names(look, rows))
+
+
+def _names(look: Look, bookings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    ends = (row["value"].get(end) for row in bookings for end in ("from", "to"))
+    return look.names(*ends, consignees=[row["value"].get("consignee") for row in bookings])

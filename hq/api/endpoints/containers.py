@@ -61,12 +61,13 @@ def container(ask: Asking, number: str) -> dict[str, Any]:
         booking = booking_told(booked[0], look.now_at_ms) if booked else None
         if booking:
             booking["containers"] = [box for box in booking["containers"] if box["container"] == row["number"]]
+        ends, consignees = ((booking["from"], booking["to"]), [booking["consignee"]]) if booking else ((), [])
         return look.framed(
             container=container_told(row, look.now_at_ms),
             booking=booking,
             custody=custody[0]["value"] if custody else None,
             alerts=[alert_told(alert) for alert in look.rows(of.where(alerts.c.state.not_in(CLOSED_STATES)))],
-            names=look.names(row["place_id"], *((booking["from"], booking["to"], booking["consignee"]) if booking else ())),
+            names=look.names(row["place_id"], *ends, consignees=consignees),
         )
 
 
