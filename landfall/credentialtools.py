@@ -16,6 +16,7 @@ from streams.access import CREW, VERBS, Allowed, Verb, check_principal
 from streams.credentials import GATEWAY, CredentialFile
 from streams.errors import Misuse
 from streams.passwords import hash_password
+from streams.words import composed
 
 credential_app = typer.Typer(
     help="Who may do what at a node's door. A change holds within 5 s; no node has to start again.", no_args_is_help=True
@@ -56,7 +57,7 @@ def add(
     if crew:
         if allowed:
             raise Misuse("the crew may do what the console does", hint="leave out --produce and the others, or --crew")
-        file.give_password(who, CREW, crew, hash_password(read_password(password_file, twice=True)))
+        file.give_password(who, CREW, composed(crew), hash_password(read_password(password_file, twice=True)))
         say(f"{who} may log in at the console, as {crew}")
         return
     if who.startswith(GATEWAY):

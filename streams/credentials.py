@@ -20,7 +20,7 @@ from msgspec import structs
 
 from streams.access import VERBS, Allowed, Principal, Verb, check_principal
 from streams.errors import Corrupt, Misuse, RetryLater
-from streams.passwords import PasswordChecks
+from streams.passwords import PasswordChecks, password_bytes
 from streams.privatefiles import read_private, write_private
 
 logger = logging.getLogger("landfall.node")
@@ -322,11 +322,12 @@ class Credentials:
     async def of_person(self, address: str, name: str, password: str) -> Principal | None:
         """The person of this name, where the password is right; asked from `address`. Raises `streams.passwords.Crowded`."""
         person = self._people.get(name)
-        digest = hmac.digest(self._key, password.encode(), hashlib.sha256)
+        given = password_bytes(password)
+        digest = hmac.digest(self._key, given, hashlib.sha256)
         if person is not None and hmac.compare_digest(self._right.get(name, b""), digest):
             return person.known()
         expected = (person and person.password_argon2) or _NOBODYS_HASH
-        right = await self._checks.right(address, name if person else "", expected, password.encode())
+        right = await self._checks.right(address, name if person else "", expected, given)
         if not right or person is None or self._people.get(name) != person:
             return None
         self._right[name] = digest

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import argon2
 
 from streams.errors import Misuse
+from streams.words import composed
 
 WAITING_MAX = 8
 """Passwords of one login that wait to be checked for one address."""
@@ -58,8 +59,16 @@ def verifies(argon2_hash: str, password: bytes) -> bool:
         return False
 
 
+def password_bytes(password: str) -> bytes:
+    """Return what is checked of a password as it was typed: the same however a keyboard writes its accents. Of one that is longer than
+    PASSWORD_CHARS_MAX, no more than shows that it is wrong.
+    """
+    return composed(password)[: PASSWORD_CHARS_MAX + 1].encode(errors="replace")
+
+
 def hash_password(password: str) -> str:
     """What a file keeps of a password: its argon2id hash. Raises Misuse for one that is too short, too long, or easily guessed."""
+    password = composed(password)
     if len(password) < PASSWORD_CHARS_MIN:
         sentence = f"a password has at least {PASSWORD_CHARS_MIN} characters, and this one {len(password)}"
         raise Misuse(sentence, hint="take a longer one", code="password_short")

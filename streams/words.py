@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 NODE_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 STREAM_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(?:[./][A-Za-z0-9][A-Za-z0-9-]{0,62}){0,3}")
 GENERATION_PATTERN = re.compile(r"[0-9a-f]{1,16}")
 TOPIC_CHARS_MAX = 200
+MARKS_MAX = 30
+"""As in Unicode's Stream-Safe Text Format (UAX #15)."""
 OFFSETS_MAX = (1 << 63) - 1
 """Offsets are below this, at whatever origin."""
 
@@ -110,6 +114,21 @@ class Position(Mapping[Origin, int]):
     def from_json(cls, offsets: Mapping[str, int]) -> Position:
         """The Position `to_json` wrote. Raises ValueError for what is no Position."""
         return cls({Origin.parse(origin): offset for origin, offset in offsets.items()})
+
+
+def composed(text: str) -> str:
+    """Return `text` with each accented letter as one character (Unicode NFC), as most keyboards write it. A text with more than
+    MARKS_MAX accents in a row, which no language has, stays as it is: composing takes time by the square of their number.
+    """
+    runs = groupby(text, key=lambda character: unicodedata.combining(character) > 0)
+    if text.isascii() or any(is_mark and len(list(run)) > MARKS_MAX for is_mark, run in runs):
+        return text
+    return unicodedata.normalize("NFC", text)
+
+
+def folded(text: str) -> str:
+    """Return what a search compares of `text`: composed, without blanks around it, small and capital letters of every alphabet alike."""
+    return composed(composed(text.strip()).casefold())
 
 
 def check_stream(name: str) -> str:

@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -18,6 +18,7 @@ from cargo.identifiers import is_imo
 from streams.errors import Misuse
 from streams.passwords import hash_password
 from streams.privatefiles import keep_private
+from streams.words import composed
 
 Role = Literal["operations", "clerk", "customer", "crew"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -93,6 +94,7 @@ class Accounts:
 
     def add(self, account: Account, password: str) -> None:
         """Add the account, or replace the one of the same username, whose sessions end. Raises Misuse as `hash_password`."""
+        account = replace(account, username=composed(account.username), name=composed(account.name))
         row = (account.username, hash_password(password), account.role, account.name, account.customer, account.ship)
         with closing(self._connect()) as connection, _one_write(connection):
             before = _role(connection, account.username)
@@ -107,6 +109,7 @@ class Accounts:
 
     def remove(self, username: str) -> bool:
         """Remove the account; whether there was one. Its sessions end."""
+        username = composed(username)
         with closing(self._connect()) as connection, _one_write(connection):
             if (before := _role(connection, username)) is None:
                 return False
@@ -167,7 +170,7 @@ class Accounts:
     def _find(self, username: str) -> tuple[Account, str] | None:
         with closing(self._connect()) as connection:
             query = "SELECT username, role, name, customer, ship, password_hash FROM account WHERE username = ?"
-            row = connection.execute(query, (username,)).fetchone()
+            row = connection.execute(query, (composed(username),)).fetchone()
         return (Account(*row[:5]), row[5]) if row else None
 
     def _connect(self) -> sqlite3.Connection:

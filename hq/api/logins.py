@@ -11,7 +11,8 @@ from starlette.concurrency import run_in_threadpool
 
 from hq.api.accounts import Account, Accounts
 from hq.api.errors import ApiError
-from streams.passwords import PASSWORD_CHARS_MAX, Crowded, PasswordChecks
+from streams.passwords import Crowded, PasswordChecks, password_bytes
+from streams.words import composed
 
 WAITING_MAX, WAITING_OF_ADDRESS_MAX = 256, 16
 """Maximum number of logins whose passwords wait to be checked: of all, and of one address."""
@@ -52,14 +53,14 @@ class Logins:
 
         Raises ApiError: 401 for a wrong one; 429 for a pair that is slowed, and when too many logins wait.
         """
-        network = _network(address)
+        network, username = _network(address), composed(username)
         self._check_pace(username, network)
         account, argon2_hash = await run_in_threadpool(self._accounts.login, username)
         if self.waiting >= WAITING_MAX or self._waiting[network] >= WAITING_OF_ADDRESS_MAX:
             raise _too_many()
         self._waiting[network] += 1
         try:
-            right = await self._checks.right(network, username, argon2_hash, password[:PASSWORD_CHARS_MAX].encode(errors="replace"))
+            right = await self._checks.right(network, username, argon2_hash, password_bytes(password))
         except Crowded:
             raise _too_many() from None
         finally:

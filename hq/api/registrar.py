@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from cargo.errors import Unreadable
 from cargo.identifiers import is_container, is_size_type
 from cargo.outcome import Made
 from cargo.registry import (
+    NESTING_MAX,
     OWNERS,
     Booking,
     Custody,
@@ -38,7 +39,7 @@ from streams.errors import LandfallError, RetryLater
 from streams.link.door import AppendDoor
 from streams.log import Append, LogReader
 from streams.records import Record, to_batch
-from streams.words import Position, check_stream, check_topic
+from streams.words import Position, check_stream, check_topic, composed
 
 STREAM = "registry"
 STREAMS = TYPE
@@ -109,6 +110,7 @@ class Registrar:
         (nothing is written); RetryLater when the node is away, the log lacks part of its registry or others write all the time: the same
         again is safe.
         """
+        wanted = [replace(one, id=composed(one.id), value=_composed(one.value)) for one in wanted]
         values = _checked(wanted)
         with self._lock:
             for _ in range(ATTEMPTS_MAX):
@@ -243,6 +245,18 @@ def _concerns(entry: Entry, numbers: Collection[str], ships: Collection[str]) ->
 
 def _record(entry: Entry) -> Record:
     return Record(entry.topic, device_at_ms=entry.at_ms, body=entry_body(entry))
+
+
+def _composed(value: Any, nesting_left: int = NESTING_MAX) -> Any:
+    """`value` with all its texts composed; what nests deeper than values may stays as it is, and is refused."""
+    match value:
+        case str():
+            return composed(value)
+        case list() if nesting_left:
+            return [_composed(one, nesting_left - 1) for one in value]
+        case dict() if nesting_left:
+            return {key: _composed(one, nesting_left - 1) for key, one in value.items()}
+    return value
 
 
 def _checked(wanted: Sequence[Wanted]) -> list[RegistryValue]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,20 @@ def test_logging_in(client: httpx.Client) -> None:
     assert client.get("/api/map").status_code == 401
     good = client.post("/api/token", data={"username": "donald", "password": PASSWORD}).json()
     assert (good["role"], good["customer"], good["token_type"]) == ("customer", "ducks", "bearer")
+
+
+def test_who_types_accents_beside_their_letters_logs_in(tmp_path: Path) -> None:
+    """As on a Mac; wrong passwords for either writing of a name count together."""
+    with closing(Fleet(tmp_path)) as fleet:
+        project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+        settings = settings_for(fleet.hq_dir, tmp_path)
+        Accounts(settings.accounts).add(Account("zoë", "clerk", "Zoë"), "le café crème")
+        with api_of(settings) as client:
+            for name in ("zoë", "zoe\u0308"):
+                answer = client.post("/api/token", data={"username": name, "password": "le cafe\u0301 cre\u0300me"})
+                assert (answer.status_code, answer.json()["name"]) == (200, "Zoë")
+            told = [client.post("/api/token", data={"username": name, "password": "wrong"}) for name in ("zoë", "zoe\u0308") * 3]
+    assert [answer.status_code for answer in told] == [401] * 5 + [429]
 
 
 def test_a_session_ends_by_logging_out_and_with_its_password_or_account(tmp_path: Path) -> None:

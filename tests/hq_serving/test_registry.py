@@ -107,6 +107,16 @@ def test_entries_are_durable_versioned_and_written_once(hq: Headquarters) -> Non
     assert len(hq.bodies("registry")) == 3
 
 
+def test_an_accent_beside_its_letter_is_written_as_part_of_it(hq: Headquarters) -> None:
+    """In ids and in every text of a value: the same entry, typed on another keyboard, is no second one."""
+    for reference, name in (("BK-e\u0301", "Ne\u0301e"), ("BK-é", "Née")):
+        answer = hq.write(("customer", "ducks", customer(name, (1, 2, 3))), ("booking", reference, booking(reference, "ducks", [], name)))
+        assert [one["id"] for one in answer.json()["entries"]] == ["ducks", "BK-é"]
+    assert answer.json()["written"] == 0
+    values = {one["id"]: one["value"] for one in hq.bodies("registry")}
+    assert (values["ducks"]["name"], values["BK-é"]["reference"], values["BK-é"]["consignee"]) == ("Née", "BK-é", "Née")
+
+
 def test_what_somebody_else_changed_meanwhile_is_not_written_over(hq: Headquarters) -> None:
     """Who says which version an entry was made from is refused when another stands; nothing of that request is written. The same value
     again is no change, so a repeated request is as safe as it was.

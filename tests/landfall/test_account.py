@@ -57,6 +57,22 @@ def test_accounts_are_added_shown_changed_and_removed(
     assert (code, "there is no account 'mira'" in complaint) == (2, True)
 
 
+def test_an_account_is_one_however_its_name_is_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With accents in their letters or beside them: it is not added twice, logs in either way, and is removed."""
+    file, typed_name, name = tmp_path / "accounts.db", "zoe\u0308", "zoë"
+    typed(monkeypatch, "le cafe\u0301 cre\u0300me\n")
+    assert run(capsys, "account", "add", typed_name, "--role", "clerk", "--name", "Zoe\u0308 Ne\u0301e", "-f", file)[0] == 0
+    accounts = Accounts(file)
+    assert accounts.all() == [Account(name, "clerk", "Zoë Née")]
+    typed(monkeypatch, f"{PASSWORD}\n")
+    assert run(capsys, "account", "add", name, "--role", "clerk", "-f", file)[0] == 2
+    assert [logged_in(accounts, one, "le café crème") for one in (name, typed_name)] == accounts.all() * 2
+    assert run(capsys, "account", "remove", typed_name, "-f", file)[0] == 0
+    assert accounts.all() == []
+
+
 @pytest.mark.parametrize(
     ("words", "password", "told"),
     [

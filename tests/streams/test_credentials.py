@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.credentials import PASSWORD, allow_crew
-from streams.access import VERBS, Principal, may
+from streams.access import CREW, VERBS, Principal, may
 from streams.credentials import CredentialFile, Credentials, operator_token
 from streams.errors import Corrupt, Misuse, RetryLater
 from streams.passwords import hash_password
@@ -79,6 +79,17 @@ async def test_a_person_is_known_by_the_password_of_now(tmp_path: Path) -> None:
     assert again is not None
     assert (again.name, again.title) == (anna.name, anna.title)
     assert not credentials.holds(anna), "her password is another now"
+    credentials.close()
+
+
+async def test_a_password_is_taken_with_its_accents_beside_their_letters(tmp_path: Path) -> None:
+    """As a Mac may send what it was typed."""
+    file, credentials = CredentialFile(tmp_path), Credentials(tmp_path)
+    file.give_password("user:zoe", CREW, "Zoë Née, mate", hash_password("le café crème"))
+    credentials.look()
+    for _ in range(2):
+        assert await credentials.of_person("10.0.0.7", "zoe", "le cafe\u0301 cre\u0300me")
+    assert await credentials.of_person("10.0.0.7", "zoe", "le cafe creme") is None
     credentials.close()
 
 
