@@ -23,6 +23,7 @@ from sqlalchemy.types import TypeEngine
 
 from hq.api.accounts import Role
 from hq.serving import models as m
+from streams.words import folded
 
 Rows = Select[*tuple[Any, ...]]
 Which = Callable[[Any], ColumnElement[bool]]
@@ -106,11 +107,11 @@ class Sight:
         """As `containers`, those that bookings of this reference had, have or will have, with `found_booking, found_from_at_ms,
         found_until_at_ms`: of several spans of a box the last begun, else the next.
 
-        Letters may be small or large, and outer blanks are none. A customer's own bookings alone count; a crew is told of none.
+        Letters may be small or capital, and outer blanks are none. A customer's own bookings alone count; a crew is told of none.
         """
         b = m.BookingContainer
         mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else _whether(self.is_staff)
-        span = _one_span(and_(func.lower(func.trim(b.booking)) == func.lower(reference.strip()), mine), self.now_at_ms)
+        span = _one_span(and_(b.folded == folded(reference), mine), self.now_at_ms)
         found = _of(span).cte("found")
         own = self._containers(lambda number: number.in_(_of(found.c.container))).subquery()
         told = (found.c[name].label(f"found_{name}") for name in ("booking", "from_at_ms", "until_at_ms"))
@@ -171,10 +172,10 @@ class Sight:
         return _of(table).where(mine)
 
     def bookings(self) -> Rows:
-        """`id, version, at_ms, customer, value` of bookings."""
+        """`id, folded, version, at_ms, customer, value` of bookings."""
         b = m.Booking
         mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else _whether(self.is_staff)
-        return _of(b.id, b.version, b.at_ms, b.customer, b.value).where(mine)
+        return _of(b.id, b.folded, b.version, b.at_ms, b.customer, b.value).where(mine)
 
     def customers(self) -> Rows:
         """`id, value` of customers: all, or the viewer's own."""

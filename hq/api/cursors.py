@@ -1,4 +1,4 @@
-"""Where the next page begins: the key of the last row seen, written so that it can stand in an address."""
+"""Which rows of a list are asked for: those after the last row seen, whose key can stand in an address, or those that begin with a text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, tuple_
+from sqlalchemy import ColumnElement, and_, tuple_
 
 from hq.api.errors import ApiError
 
@@ -44,6 +44,11 @@ def beyond(columns: Sequence[Any], key: Key | None, *, descending: bool = False)
         return []
     row = tuple_(*columns)
     return [row < tuple_(*key)] if descending else [row > tuple_(*key)]
+
+
+def beginning(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
+    """The condition that a text begins with `text`, to the letter. In the order of bytes such texts stand together: an index finds them."""
+    return and_(column >= text, column < text + "\U0010ffff")
 
 
 def _comparable(part: str | int) -> bool:

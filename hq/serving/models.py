@@ -2,14 +2,15 @@
 
 Keys are the log's own (coordinates, ids), never numbers of the database, so that a database built again is the same to the last row.
 Times are UTC ms. `generation` and `offset` say which record of its origin a row of the kind "latest wins" was made
-from. A `body` that is text is the log's own canonical JSON.
+from. A `body` that is text is the log's own canonical JSON. Text is ordered by its bytes in every database, as Python orders it.
+`folded` is what a search by a booking's reference compares (`streams.words.folded`).
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, Boolean, Float, Index, LargeBinary, String, text
+from sqlalchemy import JSON, BigInteger, Boolean, Float, Index, LargeBinary, String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -19,7 +20,7 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         int: BigInteger,
         float: Float(53),
-        str: String,
+        str: String().with_variant(String(collation="C"), "postgresql"),
         bool: Boolean,
         bytes: LargeBinary,
         dict[str, Any]: JSON(none_as_null=True),
@@ -218,6 +219,8 @@ class Booking(Registered, Base):
 
     __tablename__ = "booking"
     customer: Mapped[str] = mapped_column(index=True)
+    folded: Mapped[str]
+    __table_args__ = (Index("booking_folded", "folded"),)
 
 
 class BookingContainer(Base):
@@ -229,10 +232,11 @@ class BookingContainer(Base):
     from_at_ms: Mapped[int] = mapped_column(primary_key=True)
     until_at_ms: Mapped[int | None]
     customer: Mapped[str]
+    folded: Mapped[str]
     __table_args__ = (
         Index("booking_container_of_booking", "booking"),
         Index("booking_container_of_customer", "customer", "container"),
-        Index("booking_container_of_reference", text("lower(trim(booking))"), "customer", "container"),
+        Index("booking_container_of_reference", "folded", "customer", "container"),
     )
 
 

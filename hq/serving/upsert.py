@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, String, Table, bindparam, tuple_, update
+from sqlalchemy import Connection, Table, bindparam, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from hq.serving.models import Base
@@ -40,8 +40,7 @@ def add_first(connection: Connection, model: type[Base], rows: Sequence[Row], un
     if rivals:
         table = table_of(model)
         given = {column.name: bindparam(f"given_{column.name}", type_=column.type) for column in table.columns}
-        by_bytes = "C" if connection.dialect.name == "postgresql" else "BINARY"
-        ordered = [[_ordered(one[name], by_bytes) for name in order] for one in (given, table.c)]
+        ordered = [[one[name] for name in order] for one in (given, table.c)]
         same = [table.c[name] == given[name] for name in unique]
         replace = update(table).where(*same, tuple_(*ordered[0]) < tuple_(*ordered[1])).values(given)
         connection.execute(replace, [{f"given_{name}": value for name, value in row.items()} for row in rivals])
@@ -87,11 +86,6 @@ def _key(model: type[Base]) -> list[str]:
 def _others(insert: sqlite.Insert | postgresql.Insert, model: type[Base]) -> dict[str, Any]:
     key = set(_key(model))
     return {column.name: insert.excluded[column.name] for column in table_of(model).columns if column.name not in key}
-
-
-def _ordered(column: ColumnElement[Any], collation: str) -> ColumnElement[Any]:
-    """`column` as it is ordered: text as in Python, whatever the database's language."""
-    return column.collate(collation) if isinstance(column.type, String) else column
 
 
 def _insert(connection: Connection, model: type[Base]) -> sqlite.Insert | postgresql.Insert:

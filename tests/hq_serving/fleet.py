@@ -35,9 +35,10 @@ class Fleet:
 
     root: Path
     clock: StillClock = field(default_factory=lambda: StillClock(NOW_MS))
+    nodes: tuple[str, ...] = ("ship-one", "ship-two", "singapore")
 
     def __post_init__(self) -> None:
-        self.logs = {node: self._open(node) for node in ("hq", "ship-one", "ship-two", "singapore")}
+        self.logs = {node: self._open(node) for node in ("hq", *self.nodes)}
 
     @property
     def hq_dir(self) -> Path:

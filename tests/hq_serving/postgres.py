@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
+
 from tests.support.leaks import SHARED
 
 READY_S_MAX = 90
@@ -43,6 +46,14 @@ def running_postgres() -> Iterator[str]:
             process.wait(READY_S_MAX)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def english_database(address: str, name: str) -> str:
+    """The address of a new database, which orders texts as English dictionaries do: small letters beside capitals, and by signs last."""
+    server = create_engine(address.format("postgres"), isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with server.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'"))
+    return address.format(name)
 
 
 def _wait(binaries: Path, folder: Path) -> None:

@@ -20,19 +20,24 @@ from hq.serving import database
 from hq.serving.database import ServingDatabase, ServingReader, open_engine
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, booking, fill
+from tests.hq_serving.postgres import english_database
 
 TWICE, LATER, AGAIN = (make_container("DUCU", serial) for serial in (300, 301, 302))
 """Boxes of the ducks' company: in two of its bookings one after the other; in one that has not begun; twice in one, which goes on a third
 time."""
+ODD = ("BB-1", "Bb-2", "bb-3", "BB4")
+"""What sensors call themselves, as it came."""
 DAY_MS = 24 * HOUR_MS
 AGAIN_SPANS = ((-9, -8), (-7, -6), (2, None))
 INDEX = "booking_container_of_reference"
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """The filled fleet, and boxes that were booked more than once or will be."""
     folder = tmp_path_factory.mktemp("booked")
+    sqlite = request.param == "sqlite"
+    url = sqlite_url(folder) if sqlite else english_database(request.getfixturevalue("postgres"), "booked")
     fleet = Fleet(folder)
     fill(fleet)
     spans = [(AGAIN, NOW_MS + since * DAY_MS, until and NOW_MS + until * DAY_MS) for since, until in AGAIN_SPANS]
@@ -43,10 +48,13 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         ("booking", "BK-R", booking("BK-R", "ducks", spans)),
         ("booking", "BK-W", booking("BK-W", "ducks", [(AGAIN, NOW_MS + since * DAY_MS, None) for since in (9, 8)])),
         ("booking", " bk-é_%", booking(" bk-é_%", "ducks", [(TWICE, NOW_MS - 60 * HOUR_MS, NOW_MS - 59 * HOUR_MS)])),
+        ("booking", "ΝΑΎΛΟΣ-Straße", booking("ΝΑΎΛΟΣ-Straße", "ducks", [(TWICE, NOW_MS - 70 * HOUR_MS, NOW_MS - 69 * HOUR_MS)])),
     )
     fleet.state("container", TWICE, ("ship", SHIP), return_c=6.0)
-    project(make_projector(fleet.hq_dir, sqlite_url(folder)))
-    with api_of(settings_for(fleet.hq_dir, folder)) as one:
+    for number in ODD:
+        fleet.state("container", number, ("ship", SHIP))
+    project(make_projector(fleet.hq_dir, url))
+    with api_of(settings_for(fleet.hq_dir, folder, database_url=url)) as one:
         yield one
     fleet.close()
 
@@ -130,13 +138,40 @@ def test_a_reference_is_found_however_it_is_written(client: httpx.Client, userna
 
 
 def test_a_reference_is_found_whole_and_by_no_pattern(client: httpx.Client) -> None:
-    """Nothing but letters' size and outer blanks is passed over; blanks alone ask for no booking."""
+    """Nothing but the case of letters and outer blanks is passed over; blanks alone ask for no booking."""
     assert [one["found_by"]["booking"] for one in found(client, "mira", "BK-é_%")] == [" bk-é_%"]
     for other in ("BK", "BK-", "BK-_", "BK-%", "B K-A", "BK-A'"):
         assert found(client, "mira", other) == [], other
     every = client.get("/api/containers", headers=log_in(client, "mira")).json()["items"]
     assert found(client, "mira", "  ") == every
     assert all("found_by" not in one for one in every)
+
+
+@pytest.mark.parametrize("written", ["ναύλοσ-STRASSE", "ΝΑΥ\u0301ΛΟΣ-straße ", "ναύλος-Straße"])
+def test_letters_of_every_alphabet_are_found_in_either_case(client: httpx.Client, written: str) -> None:
+    """By the whole reference, and by how it begins; also as a keyboard writes it that types an accent beside its letter."""
+    reference = "ΝΑΎΛΟΣ-Straße"
+    assert [one["found_by"]["booking"] for one in found(client, "mira", written)] == [reference]
+    for begins in (written, written.strip()[:8]):
+        told = client.get("/api/bookings", params={"q": begins}, headers=log_in(client, "donald")).json()["items"]
+        assert [one["reference"] for one in told] == [reference], begins
+
+
+@pytest.mark.parametrize(
+    ("path", "q", "known"),
+    [
+        *(("bookings", q, ["BK-A", "BK-B", "BK-F", "BK-R", "BK-W", " bk-é_%", "BK-1", "BK-2", "BK-9"]) for q in ("bk-", "BK-")),
+        *(("bookings", q, []) for q in ("bk_", "b%", "BKA")),
+        *(("containers", q, list(ODD)) for q in ("bb", "BB", "bB")),
+        *(("containers", q, ["BB-1"]) for q in ("bb-1", "Bb-1")),
+        *(("containers", q, ["BB4"]) for q in ("bb4", "b b-4")),
+        *(("containers", q, []) for q in ("bb_", "b%", "b\U0010ffff")),
+    ],
+)
+def test_a_list_is_searched_by_how_its_keys_begin_in_either_case(client: httpx.Client, path: str, q: str, known: list[str]) -> None:
+    answer = client.get(f"/api/{path}", params={"q": q, "limit": 500}, headers=log_in(client, "mira"))
+    key = "number" if path == "containers" else "reference"
+    assert [one[key] for one in answer.raise_for_status().json()["items"]] == sorted(known)
 
 
 def test_a_booking_is_searched_together_with_number_place_and_page(client: httpx.Client) -> None:
@@ -178,7 +213,7 @@ def test_a_bookings_boxes_are_looked_up_and_not_picked_from_all(stores: tuple[st
     """In both stores, for both; a customer's by its own name too, so that a foreign booking's spans are not even read."""
     sqlite, postgresql = stores
     told = plan(sqlite, viewer)
-    assert f"USING INDEX {INDEX} (<expr>=?{' AND customer=?' if viewer.customer else ''})" in told, told
+    assert f"USING INDEX {INDEX} (folded=?{' AND customer=?' if viewer.customer else ''})" in told, told
     assert not re.findall("SCAN (?:booking_container|container_state|custody|customer_container)", told), told
     told = plan(postgresql, viewer)
     assert INDEX in told, told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -10,8 +11,10 @@ from sqlalchemy import create_engine, func, select, text
 
 from hq.serving import models as m
 from hq.serving.database import DatabaseGone, ServingReader
+from streams.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
-from tests.hq_serving.fleet import DUCKS, NOW_MS, Fleet, fill
+from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, Fleet, booking, fill
+from tests.hq_serving.postgres import english_database
 
 PATHS = (
     "fleet",
@@ -25,6 +28,9 @@ PATHS = (
     "alerts?state=open&limit=1",
     "incidents",
     "bookings",
+    "bookings?limit=3",
+    "bookings?q=bk-",
+    "containers?q=ducu",
     "ports/SGSIN",
     "story",
 )
@@ -41,10 +47,12 @@ def answers(client: httpx.Client, username: str) -> list[httpx.Response]:
     return told
 
 
-def test_postgresql_and_sqlite_hold_and_answer_the_same(postgres: str, fleet: Fleet, tmp_path: Path) -> None:
-    """Row by row, and answer by answer for each role."""
+@pytest.mark.parametrize("english", [False, True])
+def test_postgresql_and_sqlite_hold_and_answer_the_same(postgres: str, fleet: Fleet, tmp_path: Path, english: bool) -> None:
+    """Row by row, and answer by answer for each role, whatever order of texts is the database's own."""
     fill(fleet)
-    urls = (sqlite_url(tmp_path), postgres.format("same"))
+    fleet.register(*(("booking", one, booking(one, "ducks", [])) for one in ("bk-3", "BK-Ä", "BK-Z", "BK.1", "BK1", "ÄB")))
+    urls = (sqlite_url(tmp_path), english_database(postgres, "same_english") if english else postgres.format("same"))
     for url in urls:
         project(make_projector(fleet.hq_dir, url))
     assert table_rows(urls[1]) == table_rows(urls[0])
@@ -54,6 +62,31 @@ def test_postgresql_and_sqlite_hold_and_answer_the_same(postgres: str, fleet: Fl
         for username in ("mira", "donald", "crew"):
             for ours, theirs in zip(answers(one, username), answers(other, username), strict=True):
                 assert (theirs.status_code, theirs.json()) == (ours.status_code, ours.json()), ours.url
+
+
+def test_pages_neither_skip_nor_repeat_in_a_database_with_an_order_of_its_own(postgres: str, tmp_path: Path) -> None:
+    """Of events of one time, of origins that a dictionary orders otherwise than their bytes: `bridge2@1` is before `bridge@1`."""
+    nodes = ("bridge", "bridge2", "bridge-2")
+    url = english_database(postgres, "pages")
+    with closing(Fleet(tmp_path, nodes=nodes)) as fleet:
+        fleet.state("container", DUCKS[0], ("ship", SHIP))
+        for node in nodes:
+            fleet.append(node, "events", [loading(node, number) for number in range(3)])
+        project(make_projector(fleet.hq_dir, url))
+        with api_of(settings_for(fleet.hq_dir, tmp_path, database_url=url)) as client:
+            seen = list[str]()
+            more: str | None = ""
+            while more is not None:
+                page = client.get(f"/api/containers/{DUCKS[0]}/timeline?limit=2{more}", headers=log_in(client, "mira")).json()
+                seen += [one["body"]["event_id"] for one in page["items"]]
+                more = f"&cursor={page['next']}" if page["next"] else None
+    assert seen == [f"{node}-{number}" for node in ("bridge-2", "bridge2", "bridge") for number in range(3)]
+
+
+def loading(node: str, number: int) -> Record:
+    """An event now, of `node`, which calls it by this number."""
+    body = {"event_id": f"{node}-{number}", "event": "LOAD", "classifier": "ACT", "event_at_ms": NOW_MS, "node": node}
+    return Record(DUCKS[0], device_at_ms=NOW_MS, body=body)
 
 
 @pytest.mark.parametrize("how", ["DROP DATABASE {} WITH (FORCE)", "DROP SCHEMA public CASCADE", "DROP TABLE reading"])

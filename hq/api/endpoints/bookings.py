@@ -8,10 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from sqlalchemy import select
 
-from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beyond, read_cursor, write_cursor
+from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beginning, beyond, read_cursor, write_cursor
 from hq.api.errors import not_found
 from hq.api.services import Asking, Look
 from hq.api.wording import booking_told
+from streams.words import composed, folded
 
 router = APIRouter()
 
@@ -20,13 +21,13 @@ router = APIRouter()
 def bookings(
     ask: Asking, q: str = "", cursor: str | None = None, limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT_DEFAULT
 ) -> dict[str, Any]:
-    """The viewer's bookings by reference; `q`: how the reference begins."""
+    """The viewer's bookings by reference; `q`: how the reference begins, in small letters or capitals."""
     key = read_cursor(cursor, [str])
     with ask.look() as look:
         own = look.sight.bookings().subquery()
         asked = select(own).where(*beyond([own.c.id], key)).order_by(own.c.id).limit(limit + 1)
         if q:
-            asked = asked.where(own.c.id.startswith(q, autoescape=True))
+            asked = asked.where(beginning(own.c.folded, folded(q)))
         rows = look.rows(asked)
         more = write_cursor((rows[limit - 1]["id"],)) if len(rows) > limit else None
         names = _names(look, rows[:limit])
@@ -38,7 +39,7 @@ def booking(ask: Asking, reference: str) -> dict[str, Any]:
     """One booking of the viewer's."""
     with ask.look() as look:
         own = look.sight.bookings().subquery()
-        rows = look.rows(select(own).where(own.c.id == reference))
+        rows = look.rows(select(own).where(own.c.id == composed(reference)))
         if not rows:
             raise not_found("booking")
         return look.framed(from_log=True, booking=booking_told(rows[0], look.now_at_ms), names=_names(look, rows))

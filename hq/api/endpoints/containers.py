@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 
 from cargo.identifiers import check_container, compact_container
 from cargo.registry import AT_MS_MAX
 from hq.api.access import Rows
-from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beyond, read_cursor, write_cursor
+from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beginning, beyond, read_cursor, write_cursor
 from hq.api.errors import ApiError, unknown_container
 from hq.api.services import Asking, Look, framed_clock
 from hq.api.wording import CLOSED_STATES, Fields, alert_told, booking_told, container_told, record_told
@@ -37,8 +37,8 @@ def containers(
         own = (look.sight.booked(booking) if booking.strip() else look.sight.containers()).subquery()
         asked = select(own).where(*beyond([own.c.number], key)).order_by(own.c.number).limit(limit + 1)
         if begins := compact_container(q):
-            written, compacted = (own.c.number.startswith(one, autoescape=True) for one in (q.strip(), begins))
-            asked = asked.where(or_(written, compacted))
+            number, written = func.upper(own.c.number), q.strip().encode().upper().decode()  # A to Z alone, as in both databases
+            asked = asked.where(or_(beginning(number, written), beginning(number, begins)))
         if place:
             kind, _, identity = place.partition("/")
             asked = asked.where(own.c.place_kind == kind, own.c.place_id == identity)

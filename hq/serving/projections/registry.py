@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 
 from cargo.errors import Unreadable
-from cargo.registry import Booking, Custody, Entry, LoadList, RegistryValue, parse_entry
+from cargo.registry import Booking, Custody, Entry, LoadList, parse_entry
 from hq.serving import models
 from hq.serving.projections.alerts import judge_losses_again
 from hq.serving.projections.customers import review, standing_spans
@@ -16,6 +16,7 @@ from hq.serving.projections.shape import made_from, reject
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add, put_latest
 from streams.records import Batch
+from streams.words import folded
 
 _TABLES: dict[str, type[models.Base]] = {
     "customer": models.Customer,
@@ -41,7 +42,7 @@ def project_registry(connection: Connection, batch: Batch, places: Mapping[str, 
             continue
         if entry.type not in _TABLES:
             continue  # how streams are managed is each node's business, and in no page's way
-        rows.setdefault(entry.type, []).append({**_common(entry), **_columns(entry.value), **made_from(row)})
+        rows.setdefault(entry.type, []).append({**_common(entry), **_columns(entry), **made_from(row)})
     for kind, entries in rows.items():
         put_latest(connection, _TABLES[kind], entries)
     _put_spans(connection, sorted({row["id"] for row in rows.get("booking", [])}), places)
@@ -54,11 +55,11 @@ def _common(entry: Entry) -> Fields:
     return {"id": entry.id, "version": entry.version, "at_ms": entry.at_ms, "by": entry.by, "value": msgspec.to_builtins(entry.value)}
 
 
-def _columns(value: RegistryValue) -> Fields:
+def _columns(entry: Entry) -> Fields:
     """What a type's own table has beside the common columns."""
-    match value:
+    match value := entry.value:
         case Booking():
-            return {"customer": value.shipper}
+            return {"customer": value.shipper, "folded": folded(entry.id)}
         case LoadList():
             return {"ship": value.ship, "port": value.port, "call": value.call, "departs_at_ms": value.departs_at_ms}
         case Custody():
@@ -91,6 +92,7 @@ def _spans(booking: str, value: Booking) -> list[Fields]:
             "from_at_ms": box.from_at_ms,
             "until_at_ms": box.until_at_ms,
             "customer": value.shipper,
+            "folded": folded(booking),
         }
         for box in value.containers
     ]
