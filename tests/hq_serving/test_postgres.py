@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import create_engine, func, select, text
 
 from hq.serving import models as m
-from hq.serving.database import DatabaseGone, ServingReader
+from hq.serving.database import DatabaseGone, ServingDatabase, ServingReader
 from streams.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
 from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, Fleet, booking, fill
@@ -81,6 +81,17 @@ def test_pages_neither_skip_nor_repeat_in_a_database_with_an_order_of_its_own(po
                 seen += [one["body"]["event_id"] for one in page["items"]]
                 more = f"&cursor={page['next']}" if page["next"] else None
     assert seen == [f"{node}-{number}" for node in ("bridge-2", "bridge2", "bridge") for number in range(3)]
+
+
+def test_no_text_is_left_to_the_databases_own_order(postgres: str) -> None:
+    """Of any table, whichever migration added it."""
+    store = ServingDatabase(url := english_database(postgres, "columns"))
+    store.prepare()
+    store.close()
+    texts = "SELECT table_name FROM information_schema.columns WHERE table_schema = 'public' AND data_type IN ('text', 'character varying')"
+    with closing(ServingReader(url)) as reader, reader.snapshot() as connection:
+        assert connection.execute(text(f"{texts} AND collation_name = 'C'")).scalars().all()
+        assert connection.execute(text(f"{texts} AND collation_name IS DISTINCT FROM 'C'")).scalars().all() == ["alembic_version"]
 
 
 def loading(node: str, number: int) -> Record:
