@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +19,7 @@ from streams.clock import Clock, FleetClock
 from streams.errors import RetryLater
 from streams.link.door import AppendDoor
 from streams.metrics import Metrics
+from streams.stopping import Stop
 from streams.tables import ClockAddress, DoorUrl, Host, Problem, SettingsTable, WithCertificate, between
 
 RETRY_S_FIRST, RETRY_S_MAX = 0.5, 5.0
@@ -61,7 +61,7 @@ class Running:
     clock: FleetClock
     metrics: Metrics
     teller: Teller
-    stop: threading.Event = field(default_factory=threading.Event)
+    stop: Stop = field(default_factory=Stop)
 
     @property
     def troubles(self) -> dict[str, str]:
@@ -109,7 +109,7 @@ def running(metrics: Metrics, settings: TellingSettings, standing: Standing = di
             log.info("ended")
 
 
-def stop_when_asked(stop: threading.Event) -> None:
+def stop_when_asked(stop: Stop) -> None:
     """From now on SIGTERM and SIGINT set `stop`, and what is under way is finished first."""
     for wanted in (signal.SIGTERM, signal.SIGINT):
         signal.signal(wanted, lambda *_: stop.set())

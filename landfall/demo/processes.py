@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from streams.errors import RetryLater
+from streams.stopping import Stop
 
 HEALTHY_WITHIN_S = 300.0
 STOPPED_WITHIN_S = 60.0
@@ -49,7 +49,7 @@ class Supervisor:
 
     logs: Path
     tell: Callable[[str, str], None]
-    stopping: threading.Event = field(default_factory=threading.Event)
+    stopping: Stop = field(default_factory=Stop)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import signal
 import sys
-import threading
 import time
 import tomllib
 import urllib.request
@@ -36,6 +35,7 @@ from sim.progress import load_progress
 from sim.settings import SimSettings
 from streams.errors import LandfallError, Misuse, RetryLater
 from streams.metrics import Metrics
+from streams.stopping import Stop
 from streams.textfiles import ENCODING
 
 WATCH_EVERY_S = 0.5
@@ -50,7 +50,7 @@ _OURS_TEXT = "This folder holds the data of a Landfall demo; `landfall demo --fr
 class Demo:
     """One demo under way: made, started, watched over, stopped. Use it as a context manager, so that nothing is left running."""
 
-    def __init__(self, fleet: Fleet, console: Console, stopping: threading.Event) -> None:
+    def __init__(self, fleet: Fleet, console: Console, stopping: Stop) -> None:
         """`stopping`: once set, starting is given up and `watch` ends."""
         self.fleet = fleet
         self._console = console
@@ -270,9 +270,9 @@ def welcome(console: Console, fleet: Fleet, took_s: float) -> None:
 
 
 @contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """An event that SIGINT, SIGTERM and a terminal that is closed set, instead of what they do otherwise."""
-    stop = threading.Event()
+def stopping() -> Iterator[Stop]:
+    """What SIGINT, SIGTERM and a terminal that is closed set, instead of what they do otherwise."""
+    stop = Stop()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield stop

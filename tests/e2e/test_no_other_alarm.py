@@ -42,7 +42,7 @@ def test_each_alert_has_its_cause_and_each_cause_its_alert(played: Played) -> No
     assert ids.keys() == wanted
     assert all(len(each) == 1 for each in ids.values()), "one thing was alarmed of twice"
     assert quiet["late"] == Counter(box for _, box in missing)
-    assert quiet["silent"].items() <= quiet["late"].items()
+    assert quiet["silent"].keys() <= quiet["late"].keys(), "how often depends on when its last readings come ashore"
     assert states["else"] == {"raised", "updated"}, "an alarm was taken back"
     assert states["blow"] - {"updated"} == {"raised", "cleared"}, "a box that is lost is one alert: that of its blow is over"
     assert states["silence"] <= {"raised", "cleared"}
