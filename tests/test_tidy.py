@@ -47,7 +47,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "cryptography": ("deploy/setup/jars.py", "streams/link/certificates.py", "streams/proof/keys.py", "streams/stick/sealing.py"),
     "delta": ("hq",),
     "deltalake": ("hq",),
-    "duckdb": ("hq",),
     "faker": ("sim",),
     "fastapi": ("hq",),
     "font_source_sans_pro": ("cargo/losspdf.py",),

@@ -23,6 +23,17 @@ TINY = {
     "endless": (("endpoint", "2", "nobody"), "nobody"),
     "losses": (("--kills", "1", "--cuts", "0", "--readings", "100", "landfall"), "acknowledged and lost"),
     "drift": (("50", "2"), "bound_cpu_s"),
+    "pacing": (("1",), "share"),
+    "mqtt": (("2000",), "cpu_us"),
+    "brokered": (("1",), "fdatasync"),
+    "sim": (("50",), "published_per_s"),
+    "duel": (("loopback", "4000", "400", "landfall"), "readings_s"),
+    "spark": (("50", "24"), "readings_s"),
+    "voyage": (("200",), "port_to_port"),
+    "watchtable": (("2", "1"), "|"),
+    "watchday": (("100", "3"), "readings_s"),
+    "lossashore": (("1",), "headquarters"),
+    "strangers": (("100", "2"), "p99"),
 }
 """Bench → the arguments of its tiny size, and a figure that it prints."""
 

@@ -14,7 +14,6 @@ from deltalake import write_deltalake
 from sqlalchemy import func, select
 
 from hq.api.settings import ApiSettings
-from hq.history import read_history
 from hq.serving import database
 from hq.serving import models as m
 from hq.serving.address import file_address, serving_url
@@ -27,6 +26,7 @@ from landfall.demo.fleet import Fleet as Demo
 from landfall.demo.fleet import write_settings
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for
 from tests.hq_serving.fleet import DUCKS, Fleet, fill
+from tests.hq_spark.history import read_history
 
 ODD = ("boxes #3", "boxes?mode=memory", "boxes%41", "100%", "a&b;c=d+e", "user:word@host", "Kähne %2F", "'\"`")
 

@@ -16,13 +16,13 @@ from hq.analytics.checkpoint import last_done, standings_after
 from hq.analytics.job import CALLED_BY, check_belonging, is_trouble
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.steps import Stopping
-from hq.history import read_history
 from hq.tables import HISTORY, HISTORY_WRITER
 from streams.errors import Misuse, RetryLater
 from streams.log import Append, Appended
 from streams.patience import Standing
 from streams.words import Origin, Position
 from tests.hq_spark.fleet import BOXES, NOON_MS, TOKEN, Place, reading, rows
+from tests.hq_spark.history import read_history
 
 
 class ForgetfulDoor:

@@ -9,13 +9,13 @@ from typing import Any
 
 from hq.analytics.disclosure import KIND, KINDS
 from hq.analytics.job import STREAMS
-from hq.history import read_history
 from hq.tables import HISTORY
 from streams.derived import parent_of
 from streams.log import LogReader
 from streams.records import BODY, DEVICE, DEVICE_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, StoredRecord
 from streams.words import Coordinates, Origin, Position
 from tests.hq_spark.fleet import HOUR_MS, PLACES, rows
+from tests.hq_spark.history import read_history
 
 Spans = Mapping[str, Iterable[tuple[str, int, int]]]
 """Customer → the spans (container, from, until) it ever had a right to, UTC ms."""
