@@ -14,6 +14,7 @@ from dashboards.views import session
 Answer = Mapping[str, Any]
 ALERTS_SHOWN = 40
 LISTED_MAX = 200
+TABLE_PX_MAX = 560
 
 
 def heading(title: str, note: str) -> None:
@@ -34,18 +35,34 @@ def container_list(items: Sequence[Answer], told: Answer, names: Mapping[str, st
         st.html(markup.paragraph("No container.", muted=True))
         return
     columns = {heading: [row[name] for row in rows] for name, heading in tables.CONTAINERS.items()}
-    chosen = st.dataframe(
+    chosen = choosable(columns, [row["number"] for row in rows], key)
+    if chosen is not None:
+        session.open_container(chosen)
+
+
+def choosable(columns: Mapping[str, Sequence[Any]], ids: Sequence[str], key: str) -> str | None:
+    """A table of which a row can be chosen: the id of the row that the viewer chose just now, of `ids`, one a row; else None.
+
+    What was chosen is looked up in the rows that the viewer saw: by then others may be there, and the browser tells the row's number alone.
+    So rows with other ids are another table, and its choice is read by who drew it.
+    """
+    shown, chosen = f"{key}-{hash(tuple(ids)):x}", f"{key}-chosen"
+
+    def choose() -> None:
+        picked = st.session_state[shown]["selection"]["rows"]
+        st.session_state[chosen] = ids[picked[0]] if picked else None
+
+    st.dataframe(
         columns,
-        key=key,
+        key=shown,
         hide_index=True,
         width="stretch",
-        height=min(560, 38 + 35 * len(rows)),
-        on_select="rerun",
+        height=min(TABLE_PX_MAX, 38 + 35 * len(ids)),
+        on_select=choose,
         selection_mode="single-row",
     )
-    picked = chosen["selection"]["rows"]
-    if picked and picked[0] < len(rows):
-        session.open_container(rows[picked[0]]["number"])
+    picked: str | None = st.session_state.pop(chosen, None)
+    return picked
 
 
 def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str) -> None:

@@ -95,7 +95,7 @@ class Windows:
     """Debian's Chromium for pages at `url`: every tab is its own session; every other request is refused and noted."""
 
     def __init__(self, chromium: Browser, url: str) -> None:
-        self._chromium, self._url = chromium, url
+        self._chromium, self.url = chromium, url
         self._tabs: list[Tab] = []
 
     def tab(self) -> Tab:
@@ -103,7 +103,7 @@ class Windows:
         context = self._chromium.new_context(viewport={"width": 1100, "height": 800}, device_scale_factor=1)
         context.set_default_timeout(WAIT_MS_MAX)
         expect.set_options(timeout=WAIT_MS_MAX)
-        self._tabs.append(_watched(context, self._url))
+        self._tabs.append(_watched(context, self.url))
         return self._tabs[-1]
 
     def close(self) -> None:
