@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from streams.block import Block, Codec
 from streams.derived import KEPT
-from streams.errors import Corrupt
+from streams.errors import Corrupt, Unreadable
 from streams.log import UnknownWriter
 from streams.policy import Peer
 from streams.records import BODY, OFFSET, TOPIC, Batch, read_body
@@ -78,13 +78,15 @@ class KnownPeers:
 
     def peer(self, node: str) -> Peer | None:
         """The one of this name; None when the file has none, or there is no file: the folder is no node's. Raises Corrupt for a file that
-        can not be understood, OSError for one that can not be read."""
+        can not be understood, Unreadable for one that can not be read now."""
         try:
             changed_at = self._file.stat().st_mtime_ns
+            if changed_at != self._read[0]:
+                self._read = changed_at, _read_peers(self._file)
         except FileNotFoundError:
             return None
-        if changed_at != self._read[0]:
-            self._read = changed_at, _read_peers(self._file)
+        except OSError as problem:
+            raise Unreadable(f"{self._file} can not be read: {problem.strerror}", hint="look at the disk, and whose file it is") from problem
         return self._read[1].get(node)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from streams.block import Block
-from streams.errors import Corrupt
+from streams.errors import Corrupt, RetryLater
 from streams.policy import Peer
 from streams.proof.entitled import PEERS, Entitled, KnownPeers, keep_peers
 from streams.records import Batch, Record, to_batch
@@ -103,3 +103,14 @@ def test_processes_beside_a_node_know_whom_it_knows_and_ever_knew(tmp_path: Path
             known.peer("tokyo")
     keep_peers(tmp_path, {"tokyo": tokyo})
     assert (known.peer("tokyo"), known.peer("sydney")) == (tokyo, None)
+
+
+def test_while_the_disk_does_not_give_who_the_peers_are_it_is_asked_again(tmp_path: Path) -> None:
+    """Too many open files ended a ship's watch, and the node with it."""
+    known, tokyo = KnownPeers(tmp_path), Peer("tokyo", "port", "JPTYO")
+    (tmp_path / PEERS).mkdir()
+    with pytest.raises(RetryLater):
+        known.peer("tokyo")
+    (tmp_path / PEERS).rmdir()
+    keep_peers(tmp_path, {"tokyo": tokyo})
+    assert known.peer("tokyo") == tokyo
