@@ -86,7 +86,7 @@ class KnownPeers:
         except FileNotFoundError:
             return None
         except OSError as problem:
-            raise Unreadable(f"{self._file} can not be read: {problem.strerror}", hint="look at the disk, and whose file it is") from problem
+            raise Unreadable(f"{self._file} can not be read: {problem.strerror}", hint="look at the disk, and whose it is") from problem
         return self._read[1].get(node)
 
 
