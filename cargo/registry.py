@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -50,11 +51,15 @@ class Customer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BookedContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One box of a booking, and the time the customer may see it: from stuffing to stripping (UTC ms, the end not included; None: open)."""
+    """One box of a booking, and the time the customer may see it: from stuffing to stripping (UTC ms, the end not included; None: open).
+
+    `shared`: other customers may have the box at the same time, where their spans are shared too.
+    """
 
     container: str
     from_at_ms: AtMs
     until_at_ms: AtMs | None = None
+    shared: bool | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         _need_container(self.container)
@@ -64,10 +69,21 @@ class BookedContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether the instant lies in the span."""
         return self.from_at_ms <= at_ms and (self.until_at_ms is None or at_ms < self.until_at_ms)
 
+    def overlaps(self, later: BookedContainer) -> bool:
+        """Whether both cover an instant; `later` begins no earlier than this span."""
+        return self.covers(later.from_at_ms) and later.covers(later.from_at_ms)
+
+    def joined(self, later: BookedContainer) -> BookedContainer:
+        """One span in place of both, shared only where both are; `later` begins no earlier than this span."""
+        ends_at_ms = None if None in (self.until_at_ms, later.until_at_ms) else max(self.until_at_ms or 0, later.until_at_ms or 0)
+        shared = self.shared if self.shared == later.shared else msgspec.UNSET
+        return BookedContainer(self.container, self.from_at_ms, ends_at_ms, shared)
+
 
 class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A customer's order: its reference, parties, cargo, places, set temperature (°C) and boxes with their spans, and what it asks of the
-    watch over them (`limits`)."""
+    watch over them (`limits`). Spans of one box that overlap are one span, and no two begin at the same time.
+    """
 
     reference: str
     shipper: str
@@ -84,6 +100,8 @@ class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _need(bool(self.reference and self.shipper), "a booking has a reference and a shipper")
         _need_locode(self.from_place)
         _need_locode(self.to_place)
+        if len({box.container for box in self.containers}) < len(self.containers):
+            msgspec.structs.force_setattr(self, "containers", _joined(self.containers))
 
 
 class SizeType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -349,6 +367,18 @@ def need_plain(value: Any, nesting_left: int = NESTING_MAX) -> None:
         _need(nesting_left > 0, f"a value nests no deeper than {NESTING_MAX}")
         for one in [*value.keys(), *value.values()] if kind is dict else value:
             need_plain(one, nesting_left - 1)
+
+
+def _joined(containers: Collection[BookedContainer]) -> tuple[BookedContainer, ...]:
+    """The spans with those joined that overlap or begin at the same time; boxes stay in the order in which they are first named."""
+    spans: dict[str, list[BookedContainer]] = {box.container: [] for box in containers}
+    for box in sorted(containers, key=lambda box: box.from_at_ms):
+        known = spans[box.container]
+        if known and (known[-1].overlaps(box) or known[-1].from_at_ms == box.from_at_ms):
+            known[-1] = known[-1].joined(box)
+        else:
+            known.append(box)
+    return tuple(box for known in spans.values() for box in known)
 
 
 def _need_container(number: str) -> None:

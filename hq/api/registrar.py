@@ -6,7 +6,7 @@ The node tells each ship what concerns her.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from cargo.episodes import Limits
 from cargo.errors import Unreadable
 from cargo.identifiers import is_container, is_size_type
 from cargo.outcome import Made
+from cargo.overlaps import EndedSpan, resolve_overlaps
 from cargo.registry import (
     NESTING_MAX,
     OWNERS,
@@ -74,6 +75,16 @@ class Written:
     written: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a request: of its `entries`, in its order; of other bookings of which it ended open spans (`others`); and which spans,
+    of its own bookings too, end where another customer's begins."""
+
+    entries: tuple[Written, ...]
+    others: tuple[Written, ...] = ()
+    ended: tuple[EndedSpan, ...] = ()
+
+
 class Unacceptable(ValueError):
     """Some entries are not right; nothing was written. `problems`: `{"entry": index, "type", "id", "problem"}` of every one."""
 
@@ -102,13 +113,14 @@ class Registrar:
     _standing: dict[str, Entry] = field(default_factory=dict)
     _position: Position = field(default_factory=Position)
 
-    def write(self, wanted: Sequence[Wanted], by: str) -> list[Written]:
+    def write(self, wanted: Sequence[Wanted], by: str) -> Receipt:
         """All of `wanted` stands in the registry, durable, when it returns; an entry whose value stands already gets no new version.
-        Where one comes several times, the last counts.
+        Where one comes several times, the last counts. An open span of a booking ends where another customer's span of the same box begins,
+        in bookings of `wanted` and in those that stand, which get a new version.
 
-        Raises Unacceptable when any entry is not right, Overtaken when any is based on another version than stands and would change it
-        (nothing is written); RetryLater when the node is away, the log lacks part of its registry or others write all the time: the same
-        again is safe.
+        Raises Unacceptable when any entry is not right, or two customers would have one box at one time; Overtaken when any is based on
+        another version than stands and would change it (nothing is written); RetryLater when the node is away, the log lacks part of its
+        registry or others write all the time: the same again is safe.
         """
         wanted = [replace(one, id=composed(one.id), value=_composed(one.value)) for one in wanted]
         values = _checked(wanted)
@@ -116,14 +128,44 @@ class Registrar:
             for _ in range(ATTEMPTS_MAX):
                 self._catch_up()
                 self._check_shippers(wanted, values)
-                self._check_versions(wanted, values)
-                entries = self._versions(wanted, values, by)
+                latest, ended = self._without_overlaps(wanted, values)
+                self._check_versions(wanted, latest)
+                entries = self._versions(latest, by)
                 if not entries or self._appended(list(entries.values())):
-                    return [Written(one.type, one.id, self._standing[one.topic].version, one.topic in entries) for one in wanted]
+                    own = {one.topic: self._written(one.topic, entries) for one in wanted}
+                    others = tuple(self._written(topic, entries) for topic in latest if topic not in own)
+                    return Receipt(tuple(own[one.topic] for one in wanted), others, tuple(ended))
         raise RetryLater(
             f"of {ATTEMPTS_MAX} attempts to write the registry each was overtaken",
             hint="the same again is safe; if it stays so, `landfall log gaps registry` says what the log lacks, which comes with a sync",
         )
+
+    def _written(self, topic: str, entries: Mapping[str, Entry]) -> Written:
+        stands = self._standing[topic]
+        return Written(stands.type, stands.id, stands.version, topic in entries)
+
+    def _without_overlaps(
+        self, wanted: Sequence[Wanted], values: Sequence[RegistryValue]
+    ) -> tuple[dict[str, RegistryValue], list[EndedSpan]]:
+        """What is to stand by topic, and the spans that end for it: bookings that end first, so that no reader of a part sees two customers
+        with one box; then the others of `wanted`, of entries that come several times the last.
+
+        Raises Unacceptable for boxes that two customers would have at one time.
+        """
+        latest = {one.topic: value for one, value in zip(wanted, values, strict=True)}
+        changed = {value.reference: value for value in latest.values() if isinstance(value, Booking)}
+        if not changed:
+            return latest, []
+        numbers = {box.container for value in changed.values() for box in value.containers}
+        standing = {entry.id: entry.value for entry in self._standing.values() if isinstance(entry.value, Booking)}
+        touched = {id_: value for id_, value in standing.items() if any(box.container in numbers for box in value.containers)}
+        cut, ended, overlaps = resolve_overlaps({**touched, **changed}, changed.keys())
+        if overlaps:
+            index = {one.topic: at for at, one in enumerate(wanted)}
+            found = [(index[f"booking/{one.booking}"], one) for one in overlaps]
+            raise Unacceptable([_problem(at, wanted[at], f"{one.container}: {one.problem}") for at, one in found])
+        resolved: dict[str, RegistryValue] = {f"booking/{id_}": value for id_, value in sorted(cut.items())}
+        return {**resolved, **latest, **resolved}, ended
 
     def _check_shippers(self, wanted: Sequence[Wanted], values: Sequence[RegistryValue]) -> None:
         """Raises Unacceptable for bookings whose shipper is no customer of the registry or of `wanted`: nobody could see their boxes."""
@@ -136,27 +178,27 @@ class Registrar:
         if problems:
             raise Unacceptable(problems)
 
-    def _check_versions(self, wanted: Sequence[Wanted], values: Sequence[RegistryValue]) -> None:
+    def _check_versions(self, wanted: Sequence[Wanted], latest: Mapping[str, RegistryValue]) -> None:
         """Raises Overtaken for what somebody else changed since: written over it, that change would be lost."""
         problems = []
-        for index, (one, value) in enumerate(zip(wanted, values, strict=True)):
+        for index, one in enumerate(wanted):
             known = self._standing.get(one.topic)
-            if one.based_on in (None, known.version if known else 0) or (known and known.value == value):
+            if one.based_on in (None, known.version if known else 0) or (known and known.value == latest[one.topic]):
                 continue
             stands = f"version {known.version} stands, by {known.by}" if known else "none stands"
             problems.append(_problem(index, one, f"{one.id} is based on version {one.based_on}, but {stands}"))
         if problems:
             raise Overtaken(problems)
 
-    def _versions(self, wanted: Sequence[Wanted], values: Sequence[RegistryValue], by: str) -> dict[str, Entry]:
-        """The new versions by topic: of entries that come several times the last, where it is not what stands."""
+    def _versions(self, latest: Mapping[str, RegistryValue], by: str) -> dict[str, Entry]:
+        """The new versions by topic, of what does not stand already."""
         now_ms = self.clock.now_ms()
-        last = {one.topic: (one, value) for one, value in zip(wanted, values, strict=True)}
         entries = {}
-        for topic, (one, value) in last.items():
+        for topic, value in latest.items():
             known = self._standing.get(topic)
             if known is None or known.value != value:
-                entries[topic] = Entry(one.type, one.id, known.version + 1 if known else 1, now_ms, by, value)
+                kind, _, id_ = topic.partition("/")
+                entries[topic] = Entry(kind, id_, known.version + 1 if known else 1, now_ms, by, value)
         return entries
 
     def streams(self) -> Definitions:

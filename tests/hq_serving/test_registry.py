@@ -19,7 +19,7 @@ from bench.credentials import allow_all
 from cargo.lossform import Filled
 from cargo.lossreport import Box, Content, Head, drafted
 from hq.api.accounts import Account, Accounts
-from hq.api.registrar import ATTEMPTS_MAX, Registrar, Wanted, Written
+from hq.api.registrar import ATTEMPTS_MAX, Receipt, Registrar, Wanted, Written
 from hq.api.registrar import Overtaken as Overruled
 from hq.serving.projecting import Projector
 from streams.clock import StillClock
@@ -160,17 +160,19 @@ def test_two_registrars_beside_each_other_give_a_version_once(hq: Headquarters) 
     def entry(based_on: int | None = None) -> Wanted:
         return Wanted("customer", "ducks", customer(next(names), (1, 2, 3)), based_on)
 
-    def other() -> list[Written]:
+    def other() -> Receipt:
         return Registrar(reader, AppendDoor(hq.door, "door"), clock).write([entry()], "Otto")
 
-    assert Registrar(reader, Overtaken(hq.door, other), clock).write([entry()], "Cleo") == [Written("customer", "ducks", 2, True)]
+    assert Registrar(reader, Overtaken(hq.door, other), clock).write([entry()], "Cleo").entries == (Written("customer", "ducks", 2, True),)
     with pytest.raises(Overruled, match="1 of the entries"):
         Registrar(reader, Overtaken(hq.door, other), clock).write([entry(based_on=2)], "Cleo")
     same = customer("The Same", (1, 2, 3))
     again = Overtaken(
         hq.door, lambda: Registrar(reader, AppendDoor(hq.door, "door"), clock).write([Wanted("customer", "ducks", same)], "Otto")
     )
-    assert Registrar(reader, again, clock).write([Wanted("customer", "ducks", same, 3)], "Cleo") == [Written("customer", "ducks", 4, False)]
+    assert Registrar(reader, again, clock).write([Wanted("customer", "ducks", same, 3)], "Cleo").entries == (
+        Written("customer", "ducks", 4, False),
+    )
     with pytest.raises(RetryLater, match="overtaken"):
         Registrar(reader, Overtaken(hq.door, other, times=1_000), clock).write([entry()], "Cleo")
     reader.close()

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from cargo.registry import Entry, ToldFrom, parse_entry
+from cargo.overlaps import resolve_overlaps
+from cargo.registry import Booking, Entry, ToldFrom, parse_entry
 from hq.analytics.bookings import OPEN_MS, Rights
 from hq.analytics.customers import covered, customers_appends, newly_covered
 from hq.analytics.disclosure import disclosed
@@ -71,6 +73,25 @@ def test_a_record_given_once_is_not_given_again_when_a_right_ends_and_comes_back
     assert offsets(newly_covered(seen, rights, added, 5), DUCKS) == []
     missed = wide([reading(A, NOON_MS + at, return_c=1.0) for at in range(6)], batch=3)
     assert offsets(newly_covered(missed, rights, added, 5), DUCKS) == [3, 4, 5]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_rights_follow_the_registry_where_one_box_is_booked_twice(swapped: bool) -> None:
+    """A box twice in a booking is one right; of two customers' bookings each has what the registrar left it, and a shared one both."""
+    twice = [(A, NOON_MS, NOON_MS + 3), (A, NOON_MS, None)]
+    first, second = (
+        entry(booking("D", 1, DUCKS, *(twice[::-1] if swapped else twice))),
+        entry(booking("B", 1, BEARS, (A, NOON_MS + 6, None))),
+    )
+    assert isinstance(first.value, Booking)
+    assert isinstance(second.value, Booking)
+    rows = wide([reading(A, NOON_MS + at, return_c=1.0) for at in range(9)])
+    rights = Rights()
+    rights.learn([first], 0)
+    assert offsets(covered(rows, rights.current()), DUCKS) == list(range(9))
+    cut, _, _ = resolve_overlaps({"D": first.value, "B": second.value}, ["B"])
+    rights.learn([second, msgspec.structs.replace(first, version=2, value=cut["D"])], 1)
+    assert [offsets(covered(rows, rights.current()), who) for who in (DUCKS, BEARS)] == [list(range(6)), [6, 7, 8]]
 
 
 def test_an_old_version_that_comes_late_changes_nothing() -> None:

@@ -62,29 +62,33 @@ class NewEntries(BaseModel):
 
 @router.post("/registry")
 def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
-    """Write entries, all or none; durable when answered. The same again changes nothing. Every problem is told together (422);
+    """Write entries, all or none; durable when answered. The same again changes nothing. All problems are listed together (422);
     an entry that is `based_on` another version than stands is refused (409), for it would undo what somebody else wrote.
+
+    `ended`: open spans of bookings that now end where another customer's span of the same box begins, each with its booking's version.
     """
     ask.need(Right.WRITE_REGISTRY)
     wanted = [Wanted(entry.type, entry.id, entry.value, entry.based_on) for entry in new.entries]
     try:
-        written = ask.services.registrar.write(wanted, ask.viewer.name)
+        receipt = ask.services.registrar.write(wanted, ask.viewer.name)
     except Overtaken as refused:
         hint = "Look at what stands now, and change that."
         raise ApiError(409, "Nothing was written: somebody else changed it meanwhile.", hint, problems=refused.problems) from None
     except Unacceptable as refused:
         raise ApiError(422, "Nothing was written: some entries are not right.", "Mend what is listed.", problems=refused.problems) from None
-    count = sum(one.written for one in written)
-    if count:
-        names = [f"{one.type}/{one.id} v{one.version}" for one in written if one.written]
-        ask.audit("registry", entries=names[:AUDITED_MAX], written=count)
-    entries = [asdict(one) for one in written]
+    count = sum(one.written for one in receipt.entries)
+    changed = [one for one in (*receipt.others, *receipt.entries) if one.written]
+    if changed:
+        names = [f"{one.type}/{one.id} v{one.version}" for one in changed]
+        ask.audit("registry", entries=names[:AUDITED_MAX], written=len(changed))
+    versions = {one.id: one.version for one in (*receipt.others, *receipt.entries) if one.type == "booking"}
     return {
         **framed_clock(ask.services.clock),
         "as_of_at_ms": None,
         "written": count,
-        "unchanged": len(written) - count,
-        "entries": entries,
+        "unchanged": len(receipt.entries) - count,
+        "entries": [asdict(one) for one in receipt.entries],
+        "ended": [{**asdict(one), "version": versions[one.booking]} for one in receipt.ended],
     }
 
 
