@@ -1,10 +1,12 @@
-"""Numbers and codes of the trade: ISO 6346 containers, IMO ships and UN/LOCODE places, checked and explained."""
+"""Numbers and codes of the trade: ISO 6346 containers, IMO ships, UN/LOCODE places, MMSI, UN numbers and countries, checked and
+explained."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from operator import mul
+from typing import Literal
 
 from stdnum import imo
 
@@ -15,6 +17,23 @@ _IDENTITY = re.compile(r"[A-Z0-9-]{1,24}")
 _SIZE_TYPE = re.compile(r"[1-9A-Z][0-9A-Z]{3}")
 _LOCODE = re.compile(r"[A-Z]{2}[A-Z2-9]{3}")
 _IMO = re.compile(r"[0-9]{7}")
+_UN_NUMBER = re.compile(r"[0-3][0-9]{3}")
+UN_NUMBER_MIN = 4
+"""The least number of the UN's list of dangerous goods; 1 to 3 were never given."""
+_MMSI = re.compile(r"[2-7][0-9]{8}")
+"""A ship station: the first three digits, 201 to 775, are of its country (ITU-R M.585)."""
+_COUNTRIES = (
+    "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD CF CG CH "
+    "CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN "
+    "GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN KP KR KW KY KZ LA LB LC LI "
+    "LK LR LS LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW MX MY MZ NA NC NE NF NG NI NL NO NP NR NU NZ OM "
+    "PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD "
+    "TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW"
+)
+"""Codes of ISO 3166-1 alpha-2."""
+IDENTITY_CHARS_MAX = 24
+_NO_IDENTITY = re.compile("[^A-Z0-9-]")
+NumberKind = Literal["iso", "ilu", "owner", "unreadable"]
 CANDIDATES_MAX = 20
 _VALUES = {character: value for value, character in enumerate("0123456789A BCDEFGHIJK LMNOPQRSTU VWXYZ")}
 _WEIGHTS = tuple(1 << place for place in range(10))
@@ -62,6 +81,22 @@ def stored_number(text: str) -> str:
     number = compact_container(text)
     known = looks_like_container(number) or is_ilu(number) or _SHIPPERS.fullmatch(number) is not None
     return number if known else text
+
+
+def number_kind(number: str) -> NumberKind:
+    """What a box's identity is: a valid number of ISO 6346, an ILU code, a shipper-owned box's without check digit, or none of these."""
+    if is_container(number):
+        return "iso"
+    if is_ilu(number):
+        return "ilu"
+    return "owner" if _SHIPPERS.fullmatch(number) else "unreadable"
+
+
+def listed_identity(text: str) -> str:
+    """What a box is known by that a list calls `text`: as `stored_number`, in capitals, without what no identity may have; empty where
+    nothing is left."""
+    number = stored_number(text.strip().upper())
+    return _NO_IDENTITY.sub("", number)[:IDENTITY_CHARS_MAX]
 
 
 def identity_problem(number: str) -> str:
@@ -129,9 +164,29 @@ def is_size_type(code: str) -> bool:
     return _SIZE_TYPE.fullmatch(code) is not None
 
 
+def is_mmsi(number: str) -> bool:
+    """Whether `number` is nine digits of a ship's MMSI."""
+    return _MMSI.fullmatch(number) is not None
+
+
+def is_un_number(number: str) -> bool:
+    """Whether `number` is the four digits of a UN number of dangerous goods; whether it has been given to any is not looked up."""
+    return _UN_NUMBER.fullmatch(number) is not None and int(number) >= UN_NUMBER_MIN
+
+
+def is_country(code: str) -> bool:
+    """Whether `code` is a country of ISO 3166-1: `SG`."""
+    return code in _COUNTRIES.split()
+
+
 def is_locode(code: str) -> bool:
     """Whether `code` has the form of a UN/LOCODE (`SGSIN`); whether the place exists is not looked up."""
     return _LOCODE.fullmatch(code) is not None
+
+
+def is_port_code(code: str) -> bool:
+    """Whether `code` is a UN/LOCODE by form and country, or one of no country (`XZ`); whether the place exists is not looked up."""
+    return is_locode(code) and (is_country(code[:2]) or code.startswith("XZ"))
 
 
 def _check_digit(stem: str) -> str:

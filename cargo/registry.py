@@ -28,6 +28,8 @@ _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _KEY = re.compile("ed25519:[A-Za-z0-9_-]{43}")
 """A public key as `landfall proof key` tells it."""
 
+NO_NUMBER = "NO-NUMBER"
+"""How the identity of a box on a load list begins that has no number."""
 OWNERS = "owners"
 """The id of the one policy there is."""
 ToldFrom = Literal["drafted", "approved", "sent"]

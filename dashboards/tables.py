@@ -66,6 +66,7 @@ DUE_IN = (
     Column("sailed", "Sailed", right=True),
     Column("boxes", "Boxes for here", right=True),
 )
+UNKNOWN = {"container": "valid number", "slot": "slot", "size_type": "type", "pol": "port of loading", "pod": "port of discharge"}
 LINKS = (
     Column("node", "Node"),
     Column("peer", "Peer"),
@@ -269,6 +270,12 @@ def due_in_rows(due_in: Iterable[Row], names: Names, now_at_ms: int) -> list[Tex
         }
         for due in due_in
     ]
+
+
+def unknown_on_list(unknown: Mapping[str, int]) -> str:
+    """What a call's load list does not say, or an empty text."""
+    told = [f"{what} of {words.counted(unknown[name], 'box', 'boxes')}" for name, what in UNKNOWN.items() if unknown.get(name)]
+    return f"Unknown on the load list: {', '.join(told)}." if told else ""
 
 
 def sending_rows(report: Row, now_at_ms: int) -> list[Texts]:

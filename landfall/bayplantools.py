@@ -36,6 +36,8 @@ bayplan_app = typer.Typer(
 )
 File = Annotated[Path, typer.Argument(help="A BAPLIE file, as the ship or the terminal has it.")]
 _SIDES = ("port", "centre", "starboard")
+_OF_FILE = frozenset({"container", "slot", "size_type"})
+"""Fields of which the file's own notes say what is wrong, at which segment."""
 TOLD_MAX = 20
 """Maximum number of problems, and of notes, that are shown of a file."""
 
@@ -67,7 +69,7 @@ def import_(
     empty: Annotated[bool, typer.Option("--empty", help="She sails without a box: what was aboard is discharged.")] = False,
 ) -> None:
     """Make a bay plan the load list of a ship's call, at headquarters, as a clerk; all of it or nothing. The same again changes nothing."""
-    read = _read(file).plan
+    read, port = _read(file).plan, port.strip().upper()
     if not read.boxes and not empty:
         raise Misuse(
             f"no box is in {file}: all that were aboard would count as discharged", hint="give another file, or --empty if it is so"
@@ -85,7 +87,10 @@ def import_(
         before = [box["container"] for box in _standing(client, plan.ship, max(earlier))["load_list"]["aboard"]] if earlier else None
         value = plan.load_list(number, plan.departs_at_ms, before)
         entries = [{"type": "load_list", "id": value.id, "value": msgspec.to_builtins(value)}]
-        entry = answer_of(client, "POST", "/api/registry", json={"entries": entries})["entries"][0]
+        answer = answer_of(client, "POST", "/api/registry", json={"entries": entries})
+    for line in _first(list(_of_registry(answer["notes"]))):
+        say(f"note: {line}", err=True)
+    entry = answer["entries"][0]
     for line in summary(plan):
         say(line)
     discharged = "what is discharged is not known" if before is None else f"{len(value.discharge):,} discharged"
@@ -178,7 +183,14 @@ def _read(file: Path) -> Read:
     return read
 
 
-def _first(found: Sequence[Problem]) -> Iterator[str]:
+def _of_registry(notes: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """What headquarters' registry does not know that the file gives, each once, with the number of its lines."""
+    counts = Counter(one["note"] for one in notes if one["given"] and one["field"] not in _OF_FILE)
+    for note, count in counts.items():
+        yield note if count == 1 else f"{note} ({count:,} lines)"
+
+
+def _first(found: Sequence[Problem | str]) -> Iterator[str]:
     yield from map(str, found[:TOLD_MAX])
     if len(found) > TOLD_MAX:
         yield f"{len(found) - TOLD_MAX:,} more, {len(found):,} in all"

@@ -8,8 +8,8 @@ from typing import Any
 
 from cargo.baplie.plan import Problem
 from cargo.baplie.segments import Segment
-from cargo.identifiers import check_container, identity_problem, is_locode
-from cargo.registry import Dangerous, Stowed
+from cargo.identifiers import check_container, identity_problem, is_locode, listed_identity
+from cargo.registry import NO_NUMBER, Dangerous, Stowed
 from cargo.signals import SIGNALS
 from cargo.slots import Slot
 
@@ -21,9 +21,6 @@ TARE_KG_MIN = 1_000
 """What the lightest container weighs empty, kg, less some [A]."""
 WARM_C = 30.0
 """A set temperature above this is none that a reefer is booked for [A]: 36 is 2 °C in Fahrenheit."""
-NO_NUMBER = "NO-NUMBER"
-IDENTITY_CHARS_MAX = 24
-_NO_IDENTITY = re.compile("[^A-Z0-9-]")
 _WEIGHTS = ("VGM", "AET", "WT", "G")
 """What a measurement of weight is called, best first: verified gross mass, gross weight by the equipment, by the plan, gross."""
 _KG = {"KGM": 1.0, "KG": 1.0, "TNE": 1_000.0, "LBR": 0.453_592_37}
@@ -97,7 +94,7 @@ def _container(location: Location, box: Segment, slot: str) -> str:
     check = check_container(text)
     if check.valid:
         return check.number
-    number = _NO_IDENTITY.sub("", check.number)[:IDENTITY_CHARS_MAX]
+    number = listed_identity(text)
     if not number:
         told = "the container has no number" if not text else f"{text!r} is no number"
         number = f"{NO_NUMBER}-{slot or box.number}"

@@ -65,6 +65,8 @@ def _port(told: Answer, names: Mapping[str, str]) -> None:
         )
         for due in told["due_in"]:
             _numbers(f"Aboard {names.get(due['ship'], due['ship'])} for here", due["boxes"])
+        for due in told["unknown_pod"]:
+            _numbers(f"Aboard {names.get(due['ship'], due['ship'])}, port of discharge unknown", due["boxes"])
         parts.heading("On the quay", f"by their own sensors · {parts.as_of(told)}")
         _numbers("On the quay now", told["on_quay"])
     with right:
@@ -108,6 +110,8 @@ def _call(call: Answer, names: Mapping[str, str], now_at_ms: int) -> None:
     body = markup.paragraph(tables.call_when(call, now_at_ms), muted=True) + markup.table(columns, rows, "")
     if muster := call["muster"]:
         body += markup.paragraph(_muster(muster, now_at_ms))
+    if unknown := tables.unknown_on_list(call["unknown"]):
+        body += markup.paragraph(unknown)
     tone = "warning" if call["left_behind"]["count"] or call["new_aboard"]["count"] else "accent"
     st.html(markup.card(f"{ship}, call {call['call']}", body, tone))
     with st.expander("Numbers of these boxes"):

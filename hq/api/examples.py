@@ -152,6 +152,7 @@ _CALL: Fields = {
     "sailed_at_ms": None,
     **dict.fromkeys(("to_load", "to_discharge", "loaded", "discharged", "left_behind", "new_aboard"), _NAMED),
     "muster": _MUSTER,
+    "unknown": {},
 }
 _ASK: Fields = {
     "ask_id": "3f0c9a1b2d4e",
@@ -343,6 +344,7 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         **_FRAME,
         "port": _PORT,
         "due_in": [{"ship": _IMO, "from": "JPTYO", "sailed_at_ms": _AT, "boxes": _NAMED}],
+        "unknown_pod": [],
         "on_quay": _NAMED,
         "calls": [_CALL],
     },
@@ -353,6 +355,7 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "name": "Big Blue One",
         "calls": [{"call": 2, "port": "SGSIN", "departs_at_ms": _AT, "boxes": 1}],
         "load_list": _LOAD_LIST,
+        "unknown": [{"line": 7, "container": "MSKU123456", "number_kind": "owner", "unknown": ["pod"]}],
     },
     ("get", "/api/story"): {**_FRAME, "items": [{"chapter": "A", "title": "Tokyo", "text": "…", "look": "map", "at_ms": _AT}]},
     ("get", "/api/status"): {

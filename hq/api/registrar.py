@@ -7,62 +7,34 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import msgspec
 
 from cargo.bookings import Registry
-from cargo.episodes import Limits
+from cargo.entrychecks import faults_of
 from cargo.errors import Unreadable
-from cargo.identifiers import is_container, is_size_type
+from cargo.loadlines import Note
 from cargo.outcome import Made
 from cargo.overlaps import EndedSpan, resolve_overlaps
-from cargo.registry import (
-    NESTING_MAX,
-    OWNERS,
-    Booking,
-    Custody,
-    Entry,
-    LoadList,
-    Policy,
-    RegistryValue,
-    Ship,
-    SizeType,
-    entry_body,
-    parse_entry,
-    parse_value,
-)
+from cargo.portcodes import PortCodes
+from cargo.registry import Booking, Custody, Entry, LoadList, Policy, Port, RegistryValue, Ship, entry_body, parse_entry
+from hq.api.givenentries import STREAMS, Unacceptable, Wanted, problem_of, read_given
 from streams.clock import Clock
 from streams.definitionforms import read_fields
-from streams.definitions import TYPE, Definitions, stream_of
+from streams.definitions import Definitions
 from streams.errors import LandfallError, RetryLater
 from streams.link.door import AppendDoor
 from streams.log import Append, LogReader
 from streams.records import Record, to_batch
-from streams.words import Position, check_stream, check_topic, composed
+from streams.words import Position
 
 STREAM = "registry"
-STREAMS = TYPE
 ENTRIES_AT_ONCE_MAX = 5_000
+PORT = "port"
 PRODUCER = "registrar"
 ATTEMPTS_MAX = 20
 """How often what was overtaken by another registrar is looked at anew before the caller is asked to come again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """An entry as it is given: type, id and value (a JSON object). `based_on`: the version it was made from, 0 for none; None: any."""
-
-    type: str
-    id: str
-    value: Any
-    based_on: int | None = None
-
-    @property
-    def topic(self) -> str:
-        """The topic of its records."""
-        return f"{self.type}/{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +49,13 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a request: of its `entries`, in its order; of other bookings of which it ended open spans (`others`); and which spans,
-    of its own bookings too, end where another customer's begins."""
+    """What became of a request: of its `entries`, in its order; of other bookings of which it ended open spans (`others`); which spans, of
+    its own bookings too, end where another customer's begins; and what of its entries was left out or is not known, with their numbers."""
 
     entries: tuple[Written, ...]
     others: tuple[Written, ...] = ()
     ended: tuple[EndedSpan, ...] = ()
-
-
-class Unacceptable(ValueError):
-    """Some entries are not right; nothing was written. `problems`: `{"entry": index, "type", "id", "problem"}` of every one."""
-
-    def __init__(self, problems: list[dict[str, Any]]) -> None:
-        super().__init__(f"{len(problems)} of the entries can not be written")
-        self.problems = problems
+    notes: tuple[tuple[int, Note], ...] = ()
 
 
 class Overtaken(Unacceptable):
@@ -122,8 +87,8 @@ class Registrar:
         another version than stands and would change it (nothing is written); RetryLater when the node is away, the log lacks part of its
         registry or others write all the time: the same again is safe.
         """
-        wanted = [replace(one, id=composed(one.id), value=_composed(one.value)) for one in wanted]
-        values = _checked(wanted)
+        given = read_given(wanted, self._port_codes(wanted))
+        wanted, values = given.wanted, given.values
         with self._lock:
             for _ in range(ATTEMPTS_MAX):
                 self._catch_up()
@@ -134,11 +99,19 @@ class Registrar:
                 if not entries or self._appended(list(entries.values())):
                     own = {one.topic: self._written(one.topic, entries) for one in wanted}
                     others = tuple(self._written(topic, entries) for topic in latest if topic not in own)
-                    return Receipt(tuple(own[one.topic] for one in wanted), others, tuple(ended))
+                    return Receipt(tuple(own[one.topic] for one in wanted), others, tuple(ended), given.notes)
         raise RetryLater(
             f"of {ATTEMPTS_MAX} attempts to write the registry each was overtaken",
             hint="the same again is safe; if it stays so, `landfall log gaps registry` says what the log lacks, which comes with a sync",
         )
+
+    def _port_codes(self, wanted: Sequence[Wanted]) -> PortCodes:
+        """The ports of the registry and of `wanted`."""
+        with self._lock:
+            self._catch_up()
+            known = [entry.value for entry in self._standing.values() if isinstance(entry.value, Port)]
+        new = [one.value for one in wanted if one.type == PORT and not faults_of(PORT, one.value)]
+        return PortCodes([*known, *(msgspec.convert(value, Port) for value in new)])
 
     def _written(self, topic: str, entries: Mapping[str, Entry]) -> Written:
         stands = self._standing[topic]
@@ -163,7 +136,7 @@ class Registrar:
         if overlaps:
             index = {one.topic: at for at, one in enumerate(wanted)}
             found = [(index[f"booking/{one.booking}"], one) for one in overlaps]
-            raise Unacceptable([_problem(at, wanted[at], f"{one.container}: {one.problem}") for at, one in found])
+            raise Unacceptable([problem_of(at, wanted[at], f"{one.container}: {one.problem}") for at, one in found])
         resolved: dict[str, RegistryValue] = {f"booking/{id_}": value for id_, value in sorted(cut.items())}
         return {**resolved, **latest, **resolved}, ended
 
@@ -174,7 +147,7 @@ class Registrar:
         for index, (one, value) in enumerate(zip(wanted, values, strict=True)):
             if isinstance(value, Booking) and f"customer/{value.shipper}" not in known:
                 reason = f"its shipper {value.shipper!r} is no customer's id: write that customer first, or in the same request"
-                problems.append(_problem(index, one, reason))
+                problems.append(problem_of(index, one, reason))
         if problems:
             raise Unacceptable(problems)
 
@@ -186,7 +159,7 @@ class Registrar:
             if one.based_on in (None, known.version if known else 0) or (known and known.value == latest[one.topic]):
                 continue
             stands = f"version {known.version} stands, by {known.by}" if known else "none stands"
-            problems.append(_problem(index, one, f"{one.id} is based on version {one.based_on}, but {stands}"))
+            problems.append(problem_of(index, one, f"{one.id} is based on version {one.based_on}, but {stands}"))
         if problems:
             raise Overtaken(problems)
 
@@ -287,67 +260,3 @@ def _concerns(entry: Entry, numbers: Collection[str], ships: Collection[str]) ->
 
 def _record(entry: Entry) -> Record:
     return Record(entry.topic, device_at_ms=entry.at_ms, body=entry_body(entry))
-
-
-def _composed(value: Any, nesting_left: int = NESTING_MAX) -> Any:
-    """`value` with all its texts composed; what nests deeper than values may stays as it is, and is refused."""
-    match value:
-        case str():
-            return composed(value)
-        case list() if nesting_left:
-            return [_composed(one, nesting_left - 1) for one in value]
-        case dict() if nesting_left:
-            return {key: _composed(one, nesting_left - 1) for key, one in value.items()}
-    return value
-
-
-def _checked(wanted: Sequence[Wanted]) -> list[RegistryValue]:
-    """The values, typed. Raises Unacceptable with every problem there is."""
-    problems: list[dict[str, Any]] = []
-    values: list[RegistryValue] = []
-    for index, one in enumerate(wanted):
-        try:
-            if one.type == STREAMS:
-                read_fields(one.id, one.value)
-            value = parse_value(one.type, one.value)
-            _check_id(one, value)
-            _check_limits(value)
-            values.append(value)
-        except ValueError as problem:
-            problems.append(_problem(index, one, str(problem)))
-    if problems:
-        raise Unacceptable(problems)
-    return values
-
-
-def _problem(index: int, one: Wanted, reason: str) -> dict[str, Any]:
-    return {"entry": index, "type": one.type, "id": one.id, "problem": reason}
-
-
-def _check_limits(value: RegistryValue) -> None:
-    """Raises ValueError for limits by which a box would be silent before it is late: the watch could not keep both."""
-    asked = value.limits if isinstance(value, Booking | SizeType) else msgspec.UNSET
-    if asked is msgspec.UNSET or (asked.late_intervals is msgspec.UNSET and asked.silent_intervals is msgspec.UNSET):
-        return
-    kept = Limits().asked(asked)
-    if kept.silent_intervals <= kept.late_intervals:
-        late, silent = kept.late_intervals, kept.silent_intervals
-        told = f"a box is late after {late} intervals and silent after {silent}: silent_intervals is more than late_intervals"
-        raise ValueError(f"{told} (give both; left out they are {Limits().late_intervals} and {Limits().silent_intervals})")
-
-
-def _check_id(one: Wanted, value: RegistryValue) -> None:
-    check_topic(f"{one.type}/{one.id}")
-    own = {"booking": "reference", "load_list": "id", "ship": "imo", "port": "locode"}.get(one.type)
-    if own is not None and getattr(value, own) != one.id:
-        raise ValueError(f"its id is its {own}, {getattr(value, own)!r}, not {one.id!r}")
-    if one.type == "custody" and not is_container(one.id):
-        raise ValueError(f"its id is a container number, not {one.id!r}")
-    if one.type == "size_type" and not is_size_type(one.id):
-        raise ValueError(f"its id is a size and type code of ISO 6346 such as 45R1, not {one.id!r}")
-    if one.type == "policy" and one.id != OWNERS:
-        raise ValueError(f"its id is {OWNERS}, not {one.id!r}")
-    if one.type == "customer":
-        check_stream(stream_of(one.id))
-    if not one.id:
-        raise ValueError("it has no id")

@@ -136,6 +136,8 @@ def test_streams_and_calls() -> None:
     assert [row["stream"] for row in tables.stream_rows(streams, NOW_MS)] == ["containers", "events"]
     due = [{"ship": "9999010", "from": "JPTYO", "sailed_at_ms": NOW_MS - 3_600_000, "boxes": {"count": 1200, "containers": []}}]
     assert tables.due_in_rows(due, NAMES, NOW_MS) == [{"ship": "Ship 9999010", "from": "JPTYO", "sailed": "1 h ago", "boxes": "1,200"}]
+    assert tables.unknown_on_list({"pod": 1, "container": 1200}).endswith(": valid number of 1,200 boxes, port of discharge of 1 box.")
+    assert tables.unknown_on_list({}) == ""
 
 
 def test_customers_alerts_without_free_text() -> None:

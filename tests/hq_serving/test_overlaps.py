@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hq.api.registrar import Receipt, Registrar, Unacceptable, Wanted
+from hq.api.givenentries import Unacceptable, Wanted
+from hq.api.registrar import Receipt, Registrar
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.link.door import AppendDoor

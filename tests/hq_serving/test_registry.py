@@ -19,7 +19,8 @@ from bench.credentials import allow_all
 from cargo.lossform import Filled
 from cargo.lossreport import Box, Content, Head, drafted
 from hq.api.accounts import Account, Accounts
-from hq.api.registrar import ATTEMPTS_MAX, Receipt, Registrar, Wanted, Written
+from hq.api.givenentries import Wanted
+from hq.api.registrar import ATTEMPTS_MAX, Receipt, Registrar, Written
 from hq.api.registrar import Overtaken as Overruled
 from hq.serving.projecting import Projector
 from streams.clock import StillClock

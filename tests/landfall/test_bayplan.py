@@ -65,7 +65,7 @@ def test_a_ship_is_started_and_followed_from_her_bay_plans(at: tuple[str, ...], 
     assert done.returncode == 0, done.stderr
     assert f"load list {IMO}/1 is written, version 1: 2 loaded, what is discharged is not known" in done.stdout
     assert "stood like this already, version 1" in called("bayplan", "import", plan, *at).stdout
-    done = called("bayplan", "import", after, "--ship", IMO, "--port", "SGSIN", "--departs", "2026-05-08T08:00+08:00", *at)
+    done = called("bayplan", "import", after, "--ship", IMO, "--port", "sgsin", "--departs", "2026-05-08T08:00+08:00", *at)
     assert done.returncode == 0, done.stderr
     assert f"load list {IMO}/2 is written, version 1: 1 loaded, 1 discharged" in done.stdout
     first, second = load_lists(tmp_path)
@@ -100,6 +100,19 @@ def test_what_is_wrong_with_boxes_is_told_and_costs_no_box(at: tuple[str, ...], 
     assert done.returncode == 0, done.stderr
     boxes = [(box.container, box.slot, box.size_type) for box in load_lists(tmp_path)[0].aboard]
     assert boxes == [(NUMBERS[1], "", ""), (NUMBERS[2], "0350106", "22G1"), ("MSKU0000000", "0340484", "45G1")]
+
+
+def test_ports_that_the_registry_does_not_know_are_noted_once_each(at: tuple[str, ...], tmp_path: Path) -> None:
+    """Goal: who imports a plan sees which codes may be wrong; the file's own faults are not repeated."""
+    value = {"locode": "JPTYO", "name": "Tokyo", "latitude_deg": 35.6, "longitude_deg": 139.8, "radius_nm": 5.0}
+    with headquarters(at[1], "cleo", Path(at[5])) as client:
+        answer_of(client, "POST", "/api/registry", json={"entries": [{"type": "port", "id": "JPTYO", "value": value}]})
+    plan = tmp_path / "plan.edi"
+    plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
+    done = called("bayplan", "import", plan, *at)
+    assert done.returncode == 0, done.stderr
+    lines = [line.removeprefix("note: ") for line in done.stderr.splitlines() if line.startswith("note: ")]
+    assert lines == ["SGSIN is in no port record", "AUSYD is in no port record (2 lines)", "CNSHA is in no port record"]
 
 
 def test_a_call_sign_names_the_ship_through_the_registry(at: tuple[str, ...], tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastapi import APIRouter
 from sqlalchemy import select
 
 from cargo.identifiers import is_container
+from cargo.loadlines import LISTED
 from hq.api.access import Right
 from hq.api.errors import not_found
 from hq.api.picture import port_drawn
@@ -24,7 +26,10 @@ Fields = dict[str, Any]
 
 @router.get("/ports/{locode}")
 def port(ask: Asking, locode: str) -> Fields:
-    """What `locode` expects and what was heard there: boxes due in by ship, on the quay, each call's list against the sensors."""
+    """What `locode` expects and what was heard there: boxes due in by ship, on the quay, each call's list against the sensors.
+
+    `unknown_pod`: as `due_in`, the boxes at sea whose list says no port of discharge: any of them may be for here.
+    """
     ask.need(Right.SEE_PORTS)
     with ask.look() as look:
         ports = look.sight.ports().subquery()
@@ -38,6 +43,7 @@ def port(ask: Asking, locode: str) -> Fields:
         return look.framed(
             port=port_drawn(known[0]),
             due_in=due_in(lists, locode, look.now_at_ms),
+            unknown_pod=due_in(lists, "", look.now_at_ms),
             on_quay=named(row["number"] for row in look.rows(quay) if is_container(row["number"])),
             calls=[_call(look, row) for row in here[:CALLS_MAX]],
         )
@@ -87,7 +93,14 @@ def _call(look: Look, row: Fields) -> Fields:
         "left_behind": named(left),
         "new_aboard": named(unlisted),
         "muster": _muster(musters[-1]) if musters else None,
+        "unknown": _unknown(value["aboard"]),
     }
+
+
+def _unknown(aboard: Sequence[Fields]) -> dict[str, int]:
+    """How many boxes of a list lack a field; `container`: have a number that is none of ISO 6346."""
+    lacking = [name for box in aboard for name in LISTED if not box[name]]
+    return Counter([*lacking, *("container" for box in aboard if not is_container(box["container"]))])
 
 
 def _events(look: Look, row: Fields) -> list[Fields]:

@@ -9,15 +9,19 @@ import msgspec
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from cargo.loadlines import Note, unknown_lines
 from cargo.registry import COUNT_MAX
 from hq.api.access import Right
 from hq.api.errors import ApiError, not_found
-from hq.api.registrar import ENTRIES_AT_ONCE_MAX, Overtaken, Unacceptable, Wanted
+from hq.api.givenentries import Unacceptable, Wanted
+from hq.api.registrar import ENTRIES_AT_ONCE_MAX, Overtaken, Receipt
 from hq.api.services import Asking, framed_clock
 
 router = APIRouter()
 Name = Annotated[str, Field(pattern=r"^\P{C}*$")]
 """No control characters, no halves of surrogate pairs."""
+NOTES_MAX = 1_000
+"""Maximum number of notes that an answer shows."""
 AUDITED_MAX = 100
 """Entries of one request that its audit record names."""
 _EXAMPLE: dict[str, Any] = {
@@ -66,6 +70,7 @@ def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
     an entry that is `based_on` another version than stands is refused (409), for it would undo what somebody else wrote.
 
     `ended`: open spans of bookings that now end where another customer's span of the same box begins, each with its booking's version.
+    `notes`: what of a load list's lines, and of port codes, was left out or is not known; the first 1,000 of `notes_count`.
     """
     ask.need(Right.WRITE_REGISTRY)
     wanted = [Wanted(entry.type, entry.id, entry.value, entry.based_on) for entry in new.entries]
@@ -89,7 +94,14 @@ def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
         "unchanged": len(receipt.entries) - count,
         "entries": [asdict(one) for one in receipt.entries],
         "ended": [{**asdict(one), "version": versions[one.booking]} for one in receipt.ended],
+        "notes": [_note(receipt, index, note) for index, note in receipt.notes[:NOTES_MAX]],
+        "notes_count": len(receipt.notes),
     }
+
+
+def _note(receipt: Receipt, index: int, note: Note) -> dict[str, Any]:
+    entry = receipt.entries[index]
+    return {"entry": index, "type": entry.type, "id": entry.id, **asdict(note)}
 
 
 @router.get("/registry/streams")
@@ -110,7 +122,8 @@ def streams(ask: Asking) -> dict[str, Any]:
 @router.get("/registry/load_lists/{ship}")
 def load_lists(ask: Asking, ship: str, call: Annotated[int | None, Query(ge=0, le=COUNT_MAX)] = None) -> dict[str, Any]:
     """A ship's calls, and the load list of one of them (the last, unless `call` says which), as the registry has them now: a bay plan
-    written a moment ago is there. `ship`: its IMO number, or a call sign that one ship has.
+    written a moment ago is there. `ship`: its IMO number, or a call sign that one ship has. `unknown`: the lines of its boxes that lack
+    something, or whose number is none of ISO 6346.
     """
     ask.need(Right.SEE_PORTS)
     registrar = ask.services.registrar
@@ -127,4 +140,5 @@ def load_lists(ask: Asking, ship: str, call: Annotated[int | None, Query(ge=0, l
         "name": known.name if known else None,
         "calls": [{"call": one.call, "port": one.port, "departs_at_ms": one.departs_at_ms, "boxes": len(one.aboard)} for one in lists],
         "load_list": msgspec.to_builtins(wanted[-1]) if wanted else None,
+        "unknown": [asdict(one) for one in unknown_lines(wanted[-1])] if wanted else [],
     }
