@@ -15,7 +15,7 @@ from aiohttp import web
 
 from cargo.alerts import Standing
 from cargo.byhand import Word, may_say, read_said
-from cargo.identifiers import compact_container
+from cargo.identifiers import compact_container, number_kind
 from cargo.lossform import LINES
 from cargo.lossreport import Report
 from cargo.losstext import report_text
@@ -48,8 +48,8 @@ PAGE_HEADERS = {
 """Headers of the console's own files, beside those of the node's door. They hold nothing of the ship, so that a browser may keep them."""
 CLOSED_MAX = 50
 """Alerts that ask for nothing any more and are of no incident, shown beside all others."""
-NO_SLOT = "none"
-"""The bay of boxes on no list, in an address."""
+NO_LIST, NO_SLOT = "none", "unknown"
+"""The bays of boxes on no list, and of listed boxes whose slot is not known, in an address."""
 
 
 class Acknowledging(msgspec.Struct, forbid_unknown_fields=True):
@@ -133,7 +133,7 @@ class CrewDoor:
 
     async def _bay(self, request: web.Request) -> web.Response:
         called, bay = await self._crew.musters.last(), request.match_info["bay"]
-        lines = [line for line in called.lines if (line.slot[:3] if line.slot else NO_SLOT) == bay]
+        lines = [line for line in called.lines if bay_of(line) == bay]
         if not lines:
             raise ValueError(f"there is no box in bay {bay!r} on the list in force")
         boxes = [box_told(line, called) for line in lines]
@@ -176,11 +176,11 @@ FORM = [{"name": line.name, "title": line.title, "holds": line.holds, "words": l
 
 
 def bays(lines: Sequence[Roll]) -> list[dict[str, Any]]:
-    """Each bay from the bow on: its boxes by reason, how many carry a tracker, and how many of these are accounted for. Boxes on no list
-    come last, as bay `none`."""
+    """Each bay from the bow on: its boxes by reason, how many carry a tracker, and how many of these are accounted for. Last come
+    the boxes on no list, as bay `none`, and the listed boxes whose slot is not known, as bay `unknown`."""
     found: dict[str, Counter[str]] = {}
     for line in lines:
-        found.setdefault(line.slot[:3] if line.slot else NO_SLOT, Counter())[line.reason] += 1
+        found.setdefault(bay_of(line), Counter())[line.reason] += 1
     return [
         {
             "bay": bay,
@@ -192,12 +192,20 @@ def bays(lines: Sequence[Roll]) -> list[dict[str, Any]]:
     ]
 
 
+def bay_of(line: Roll) -> str:
+    """The bay of a line of the muster, as addresses have it."""
+    if line.slot is None:
+        return NO_LIST
+    return line.slot[:3] or NO_SLOT
+
+
 def box_told(line: Roll, called: Called) -> dict[str, Any]:
     """One box of a bay: where it stands (row, tier and whether on deck None outside every slot), how it is accounted for, when and by whom
     it was heard."""
     slot = Slot.parse(line.slot) if line.slot else None
     return {
         "container": line.container,
+        "number_kind": number_kind(line.container),
         "slot": line.slot,
         "row": slot and slot.row,
         "tier": slot and slot.tier,

@@ -16,6 +16,9 @@ const STATES = {
 };
 const RECIPIENTS = { SHIPS_IN_VICINITY: "Ships in the vicinity", COASTAL_STATE: "Nearest coastal State", FLAG_STATE: "Flag State", COMPANY: "Company", OTHER: "Other" };
 const BASES = { MEASURED: "measured", RECKONED: "reckoned", PAPER: "paper", GIVEN: "given", UNKNOWN: "not known" };
+const BAYS = { none: "no list", unknown: "no slot" };
+const BAY_TITLES = { none: "Heard aboard, on no list", unknown: "On the list, slot unknown" };
+const NUMBERS = { ilu: "ILU code of a swap body or trailer", owner: "shipper-owned, without check digit", unreadable: "not a valid container number" };
 const LINKS = { auto: "by her position", none: "none", satellite: "satellite" };
 
 const containers = (number) => `${count(number)} container${number === 1 ? "" : "s"}`;
@@ -44,7 +47,7 @@ export function musterPage(board) {
 
 function bayButton(one) {
   const worst = WORST.find((reason) => one.reasons[reason]) || Object.keys(one.reasons)[0];
-  const name = one.bay === "none" ? "no list" : one.bay;
+  const name = BAYS[one.bay] || one.bay;
   const title = `Bay ${name}: ${count(one.accounted)} of ${count(one.instrumented)} accounted for; ${Object.entries(one.reasons).map(([reason, number]) => `${number} ${REASONS[reason]}`).join(", ")}`;
   const grave = one.reasons.gone || one.reasons.missing;
   return h("button", { key: `bay-${one.bay}`, class: grave ? "wrongbay" : "", "aria-pressed": String(seen.bay === one.bay), "aria-label": title, title, onclick: () => show({ bay: one.bay, box: null, bring: `#bay-${one.bay}`, bayBoxes: seen.bay === one.bay ? seen.bayBoxes : null }) },
@@ -77,22 +80,24 @@ export function bayPanel(told) {
   });
   const loose = told.boxes.filter((box) => !box.slot);
   return h("section", { class: "panel", id: `bay-${told.bay}` },
-    h("h2", {}, told.bay === "none" ? "Heard aboard, on no list" : `Bay ${told.bay}`), h("p", { class: "small muted" }, "seen from aft: port left, starboard right · as of ", when(told.at_ms)),
+    h("h2", {}, BAY_TITLES[told.bay] || `Bay ${told.bay}`), h("p", { class: "small muted" }, "seen from aft: port left, starboard right · as of ", when(told.at_ms)),
     placed.length ? h("div", { class: "hold" }, h("table", { class: "bay" }, h("thead", {}, h("tr", {}, h("th", {}, "tier"), rows.map((row) => h("th", { scope: "col" }, String(row).padStart(2, "0"))))), h("tbody", {}, lines))) : null,
     loose.length ? h("div", { class: "bays" }, loose.map(cell)) : null);
 }
 
+const slotOf = (box) => box.slot || (box.slot === "" ? "unknown" : "on no list");
+
 function cell(box) {
-  const name = `${box.container}, ${box.slot ? `slot ${box.slot}` : "on no list"}: ${REASONS[box.reason]}`;
-  return h("button", { key: `box-${box.container}`, class: `cell ${box.reason}`, "aria-pressed": String(seen.box === box.container), "aria-label": name, title: name, onclick: () => show({ box: box.container, bring: "#box" }) }, shape(box.reason), h("span", { class: "tail mono" }, box.container.slice(4)));
+  const name = `${box.container}, ${box.slot === null ? "on no list" : `slot ${slotOf(box)}`}: ${REASONS[box.reason]}`;
+  return h("button", { key: `box-${box.container}`, class: `cell ${box.reason}`, "aria-pressed": String(seen.box === box.container), "aria-label": name, title: name, onclick: () => show({ box: box.container, bring: "#box" }) }, shape(box.reason), h("span", { class: "tail mono" }, box.container.slice(-7)));
 }
 
 function boxPanel(told) {
   const box = told.boxes.find((one) => one.container === seen.box);
   if (!box) return h("section", { class: "panel" }, h("h2", {}, "A box"), h("p", { class: "muted" }, "Choose a box: when and by which gateway it was heard, and what you can say of it."));
   return h("section", { class: "panel", id: "box", "aria-label": `Box ${box.container}` },
-    h("h2", { class: "mono" }, box.container), h("p", { class: box.reason }, shape(box.reason), ` ${REASONS[box.reason]}`),
-    h("dl", {}, h("dt", {}, "Slot"), h("dd", { class: "mono" }, box.slot || "on no list"), h("dt", {}, "Last heard"), h("dd", {}, when(box.last_heard_at_ms)), h("dt", {}, "By gateway"), h("dd", {}, box.gateway || "none yet"), h("dt", {}, "The watch says"), h("dd", {}, STATES[box.state] || "never heard of")),
+    h("h2", { class: "mono" }, box.container), NUMBERS[box.number_kind] ? h("p", { class: "late" }, `Number: ${NUMBERS[box.number_kind]}.`) : null, h("p", { class: box.reason }, shape(box.reason), ` ${REASONS[box.reason]}`),
+    h("dl", {}, h("dt", {}, "Slot"), h("dd", { class: "mono" }, slotOf(box)), h("dt", {}, "Last heard"), h("dd", {}, when(box.last_heard_at_ms)), h("dt", {}, "By gateway"), h("dd", {}, box.gateway || "none yet"), h("dt", {}, "The watch says"), h("dd", {}, STATES[box.state] || "never heard of")),
     box.may_say.length ? sayForm(box) : h("p", { class: "small muted" }, "Neither silent nor lost: there is nothing to say of it."));
 }
 
