@@ -17,6 +17,7 @@ import httpx
 from bench.ports import free_ports
 from landfall.demo.fleet import Doors, Fleet, Story
 from landfall.demo.run import run_demo
+from landfall.demo.secrets import CONTROL, SECRETS, Secrets
 from streams.codec import BlockCodec
 from streams.logs.files import FileLogReader
 
@@ -70,7 +71,8 @@ class Underway:
 
     def control(self, **action: Any) -> None:
         """Pause, resume, speed, jump."""
-        self._http.post(self.fleet.control_url, json=action).raise_for_status()
+        shown = {"Authorization": f"Bearer {Secrets(self.fleet.folder / SECRETS).of(CONTROL)}"}
+        self._http.post(self.fleet.control_url, json=action, headers=shown).raise_for_status()
 
     def log(self, node: str) -> FileLogReader:
         """A node's log, read from this process; close it."""

@@ -47,8 +47,8 @@ HEAVY = (
     "tests/hq_spark/test_kills",
 )
 """The fleet's voyage, browsers, Spark's lives: each wants both cores for minutes. One worker has them all: no two are at work at once."""
-APART = "tests/sync/test_simulation"
-"""Its tests are shared out one by one: many short ones, which want nothing that another has (`make long`)."""
+APART = ("tests/sync/test_simulation", "tests/bench/test_tiny")
+"""Their tests are shared out one by one: they want nothing that another has (`make long`)."""
 HELD_FREE, FILES_MIN = 256, 4_096
 MEMORY = Path("/dev/shm")
 MEMORY_FREE_MIN = 12_000_000_000

@@ -29,10 +29,9 @@ TINY = {
     "sim": (("50",), "published_per_s"),
     "duel": (("loopback", "4000", "400", "landfall"), "readings_s"),
     "spark": (("50", "24"), "readings_s"),
-    "voyage": (("200",), "port_to_port"),
     "watchtable": (("2", "1"), "|"),
-    "watchday": (("100", "3"), "readings_s"),
-    "lossashore": (("1",), "headquarters"),
+    "watchday": (("500", "6"), "readings_s"),
+    "lossashore": (("1",), "told_wrongly"),
     "strangers": (("100", "2"), "p99"),
 }
 """Bench → the arguments of its tiny size, and a figure that it prints."""

@@ -42,7 +42,7 @@ def test_each_alert_has_its_cause_and_each_cause_its_alert(played: Played) -> No
     assert ids.keys() == wanted
     assert all(len(each) == 1 for each in ids.values()), "one thing was alarmed of twice"
     assert quiet["late"] == Counter(box for _, box in missing)
-    assert quiet["silent"].keys() <= quiet["late"].keys(), "how often depends on when its last readings come ashore"
+    assert still_silent(played) <= quiet["late"].keys(), "before its readings come ashore a box may be silent there for a while"
     assert states["else"] == {"raised", "updated"}, "an alarm was taken back"
     assert states["blow"] - {"updated"} == {"raised", "cleared"}, "a box that is lost is one alert: that of its blow is over"
     assert states["silence"] <= {"raised", "cleared"}
@@ -56,6 +56,16 @@ def test_each_missing_box_has_its_cause_and_none_is_found(played: Played) -> Non
             told[body["event"]].add((body["ship"], row.record.topic))
     assert told["X_MISSING"] == unheard(played)
     assert told["X_FOUND"] == set()
+
+
+def still_silent(played: Played) -> set[str]:
+    """The boxes that headquarters still calls silent at the end."""
+    states: dict[str, tuple[str, str]] = {}
+    for row in played.voyage.rows("hq", "alerts"):
+        body = row.record.body or {}
+        if body["rule"] == "silent":
+            states[body["alert_id"]] = row.record.topic, body["state"]
+    return {box for box, state in states.values() if state == "raised"}
 
 
 def unheard(played: Played) -> set[tuple[str, str]]:
