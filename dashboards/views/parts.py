@@ -1,4 +1,4 @@
-"""Pieces that several pages share: the names of ships and ports, a list of containers to open, a list of alerts to take note of."""
+"""Pieces that several pages share: the names of ships and ports, a list of alerts to take note of."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from dashboards.views import session
 
 Answer = Mapping[str, Any]
 ALERTS_SHOWN = 40
-LISTED_MAX = 200
-TABLE_PX_MAX = 560
 
 
 def heading(title: str, note: str) -> None:
@@ -25,44 +23,6 @@ def heading(title: str, note: str) -> None:
 def as_of(answer: Answer) -> str:
     """What time an answer is true for, in words."""
     return words.as_of(answer["as_of_at_ms"], answer["clock"]["now_at_ms"])
-
-
-def container_list(items: Sequence[Answer], told: Answer, names: Mapping[str, str], key: str) -> None:
-    """Containers in a table; choosing one opens its page. `told`: an answer of `/api/map`, for losses and alerts."""
-    lost = {box["container"]: box for box in told["lost"]}
-    rows = tables.container_rows(items, lost, tables.alarmed_of(told["alerts"]), names)
-    if not rows:
-        st.html(markup.paragraph("No container.", muted=True))
-        return
-    columns = {heading: [row[name] for row in rows] for name, heading in tables.CONTAINERS.items()}
-    chosen = choosable(columns, [row["number"] for row in rows], key)
-    if chosen is not None:
-        session.open_container(chosen)
-
-
-def choosable(columns: Mapping[str, Sequence[Any]], ids: Sequence[str], key: str) -> str | None:
-    """A table of which a row can be chosen: the id of the row that the viewer chose just now, of `ids`, one a row; else None.
-
-    What was chosen is looked up in the rows that the viewer saw: by then others may be there, and the browser tells the row's number alone.
-    So rows with other ids are another table, and its choice is read by who drew it.
-    """
-    shown, chosen = f"{key}-{hash(tuple(ids)):x}", f"{key}-chosen"
-
-    def choose() -> None:
-        picked = st.session_state[shown]["selection"]["rows"]
-        st.session_state[chosen] = ids[picked[0]] if picked else None
-
-    st.dataframe(
-        columns,
-        key=shown,
-        hide_index=True,
-        width="stretch",
-        height=min(TABLE_PX_MAX, 38 + 35 * len(ids)),
-        on_select=choose,
-        selection_mode="single-row",
-    )
-    picked: str | None = st.session_state.pop(chosen, None)
-    return picked
 
 
 def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str) -> None:

@@ -10,6 +10,7 @@ import streamlit as st
 from dashboards import layers, markup, tables, words
 from dashboards.client import address
 from dashboards.views import parts, session
+from dashboards.views.containerlist import container_list
 
 Answer = Mapping[str, Any]
 ALL_BOOKINGS = "All bookings"
@@ -53,11 +54,10 @@ def _bookings() -> None:
         told = session.ask("/map")
         parts.heading("Bookings", f"{words.counted(len(bookings), 'booking')} · {parts.as_of(boxes)}")
         st.html(markup.table(COLUMNS, booking_rows(bookings, boxes["items"], tables.names_of(told, papers)), "No booking yet."))
-        parts.heading("Containers", "choose one to open it")
+        parts.heading("Containers", "all of yours, or those of one booking")
         references = [booking["reference"] for booking in bookings]
         chosen = st.selectbox("Booking", [ALL_BOOKINGS, *references], key="portal-booking", label_visibility="collapsed")
-        shown = boxes if chosen == ALL_BOOKINGS else session.ask_all("/containers", booking=chosen)
-        parts.container_list(shown["items"], told, tables.names_of(told, shown), "portal-boxes")
+        container_list(told, "portal-boxes", booking=None if chosen == ALL_BOOKINGS else chosen)
 
 
 def _notices() -> None:
