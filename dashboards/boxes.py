@@ -9,18 +9,13 @@ from dashboards import digests, tables, words
 from dashboards.grids import GridColumn
 from dashboards.tables import Names, Row
 
-
-def _celsius(value: float) -> str:
-    return words.measured(value, "°C")
-
-
 CONTAINERS = {
     "number": GridColumn("Container"),
     "age_ms": GridColumn("Last heard", words.ago),
     "where": GridColumn("Where"),
-    "control_c": GridColumn("Temperature", _celsius),
+    "control_c": GridColumn("Temperature", words.celsius),
     "air": GridColumn("Air"),
-    "setpoint_c": GridColumn("Setpoint", _celsius),
+    "setpoint_c": GridColumn("Setpoint", words.celsius),
     "booking": GridColumn("Booking"),
     "open_alerts": GridColumn("Open alerts", words.number, tone=lambda count: "alert" if count else "muted"),
     "digest_of": GridColumn("Heard by digest of"),

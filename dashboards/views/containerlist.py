@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
-from pandas.io.formats.style import Styler
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboards import boxes, markup, tables
-from dashboards.grids import GridColumn, grid
 from dashboards.views import parts, session
 
 Answer = Mapping[str, Any]
 LISTED_MAX = 200
-TABLE_PX_MAX = 560
 ORDERS = {"number": "by number", "heard_oldest": "heard longest ago first", "heard_newest": "heard last first", "place": "by place"}
 
 
@@ -40,7 +37,7 @@ def container_list(told: Answer, key: str, **wanted: str | None) -> None:
         return
     columns = boxes.columns_of(items)
     rows = boxes.container_rows(items, {box["container"]: box for box in told["lost"]}, tables.names_of(told, found))
-    chosen = choosable(grid(columns, rows), columns.values(), [row["number"] for row in rows], key)
+    chosen = parts.choosable(columns, rows, [row["number"] for row in rows], key)
     if chosen is not None:
         session.open_container(chosen)
 
@@ -66,31 +63,3 @@ def _turn(bar: DeltaGenerator, cursors: list[str | None], following: str | None,
     if len(cursors) > 1 or following:
         bar.button("Previous", key=f"{key}-previous", icon=":material/chevron_left:", disabled=len(cursors) == 1, on_click=back)
         bar.button("Next", key=f"{key}-next", icon=":material/chevron_right:", disabled=following is None, on_click=on)
-
-
-def choosable(table: Styler, columns: Iterable[GridColumn], ids: Sequence[str], key: str) -> str | None:
-    """A table of which a row can be chosen: the id of the row that the viewer chose just now, of `ids`, one a row; else None.
-
-    What was chosen is looked up in the rows that the viewer saw: by then others may be there, and the browser tells the row's number alone.
-    So rows with other ids are another table, and its choice is read by who drew it.
-    """
-    shown, chosen = f"{key}-{hash(tuple(ids)):x}", f"{key}-chosen"
-
-    def choose() -> None:
-        picked = st.session_state[shown]["selection"]["rows"]
-        st.session_state[chosen] = ids[picked[0]] if picked else None
-
-    typed = {column.heading: st.column_config.NumberColumn() if column.words else st.column_config.TextColumn() for column in columns}
-    st.dataframe(
-        table,
-        key=shown,
-        hide_index=True,
-        width="stretch",
-        height=min(TABLE_PX_MAX, 38 + 35 * len(ids)),
-        column_config=typed,
-        on_select=choose,
-        selection_mode="single-row",
-        placeholder="",
-    )
-    picked: str | None = st.session_state.pop(chosen, None)
-    return picked

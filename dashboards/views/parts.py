@@ -1,4 +1,4 @@
-"""Pieces that several pages share: the names of ships and ports, a list of alerts to take note of."""
+"""Pieces that several pages share: headings, tables of which a row can be chosen, a list of alerts to take note of."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import streamlit as st
 
 from dashboards import markup, tables, theme, words
 from dashboards.client import address
+from dashboards.grids import GridColumn, grid
 from dashboards.views import session
 
 Answer = Mapping[str, Any]
 ALERTS_SHOWN = 40
+TABLE_PX_MAX = 560
 
 
 def heading(title: str, note: str) -> None:
@@ -23,6 +25,30 @@ def heading(title: str, note: str) -> None:
 def as_of(answer: Answer) -> str:
     """What time an answer is true for, in words."""
     return words.as_of(answer["as_of_at_ms"], answer["clock"]["now_at_ms"])
+
+
+def typed_table(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]], **how: Any) -> None:
+    """A table of `rows`, as high as they are or as a screen, whose headers sort it by value. `how`: for `st.dataframe`."""
+    typed = {one.heading: st.column_config.NumberColumn() if one.words else st.column_config.TextColumn() for one in columns.values()}
+    height = min(TABLE_PX_MAX, 38 + 35 * len(rows))
+    st.dataframe(grid(columns, rows), hide_index=True, width="stretch", height=height, column_config=typed, placeholder="", **how)
+
+
+def choosable(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]], ids: Sequence[str], key: str) -> str | None:
+    """A table of which a row can be chosen: the id of the row that the viewer chose just now, of `ids`, one a row; else None.
+
+    What was chosen is looked up in the rows that the viewer saw: by then others may be there, and the browser tells the row's number alone.
+    So rows with other ids are another table, and its choice is read by who drew it.
+    """
+    shown, chosen = f"{key}-{hash(tuple(ids)):x}", f"{key}-chosen"
+
+    def choose() -> None:
+        picked = st.session_state[shown]["selection"]["rows"]
+        st.session_state[chosen] = ids[picked[0]] if picked else None
+
+    typed_table(columns, rows, key=shown, on_select=choose, selection_mode="single-row")
+    picked: str | None = st.session_state.pop(chosen, None)
+    return picked
 
 
 def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str) -> None:

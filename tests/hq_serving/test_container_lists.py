@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from cargo.identifiers import make_container
+from hq.api.containerlists import FILE_ROWS_AT_ONCE
+from streams.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
-from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, SHIP, Fleet, booking, fill
+from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, SHIP, Fleet, booking, fill, ship
 from tests.hq_serving.postgres import english_database
 from tests.hq_serving.test_digests import digest
 
@@ -170,3 +174,20 @@ def test_the_files_cells_are_typed_and_no_formulas(client: httpx.Client) -> None
     by_digest = rows[DUCKS[0]]
     assert (by_digest["digest_of"], by_digest["return_c"]) == ("ship-one", "3")
     assert all(one.keys() == other.keys() for one, other in pairwise(rows.values()))
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_a_file_of_more_rows_than_are_read_at_once_is_whole(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
+    """With one line of names, and each place's name."""
+    url = sqlite_url(tmp_path) if store == "sqlite" else request.getfixturevalue("postgres").format("long_list")
+    numbers = sorted(make_container("LNGU", serial) for serial in range(2 * FILE_ROWS_AT_ONCE + 1))
+    with closing(Fleet(tmp_path)) as fleet:
+        fleet.register(("ship", SHIP, ship(SHIP, "Big Blue One")))
+        aboard = {"kind": "container", "place": {"kind": "ship", "id": SHIP}, "signals": {}}
+        states = [Record(number, device_at_ms=NOW_MS, body={**aboard, "at_ms": NOW_MS - ago}) for ago, number in enumerate(numbers)]
+        fleet.append("hq", "states", states)
+        project(make_projector(fleet.hq_dir, url))
+        with api_of(settings_for(fleet.hq_dir, tmp_path, database_url=url)) as client:
+            rows = file(client, sort="heard_oldest")
+    assert [row["number"] for row in rows] == numbers[::-1]
+    assert {row["place_name"] for row in rows} == {"Big Blue One"}
