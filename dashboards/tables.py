@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dashboards import digests, markup, theme, words
+from dashboards import markup, theme, words
 from dashboards.markup import Column
 
 Row = Mapping[str, Any]
@@ -14,15 +14,6 @@ Texts = dict[str, str]
 STALE_WALL_MS = 60_000
 """A process that has said nothing for so long by the wall's clock is looked at first."""
 
-CONTAINERS = {
-    "number": "Container",
-    "where": "Where",
-    "heard": "Last heard",
-    "control": "Temperature",
-    "setpoint": "Setpoint",
-    "booking": "Booking",
-    "alert": "Alerts",
-}
 LOST = (
     Column("number", "Container", mono=True),
     Column("slot", "Slot"),
@@ -140,44 +131,6 @@ def call_when(call: Row, now_at_ms: int) -> str:
     if overdue:
         return f"no word of this call has come; by the list she sailed {words.age(departs, now_at_ms)}"
     return f"expected: the list is here before the ship; she sails again in {words.span(departs - now_at_ms)} by the list"
-
-
-def container_rows(items: Iterable[Row], lost: Mapping[str, Row], alarmed: Mapping[str, int], names: Names) -> list[Texts]:
-    """Rows of CONTAINERS. `lost`: boxes overboard by number; `alarmed`: open alerts by number."""
-    rows = []
-    for item in items:
-        air, value = control_air(item)
-        rows.append(
-            {
-                "number": item["number"],
-                "where": where(item, lost, names),
-                "heard": digests.heard(item),
-                "control": f"{words.measured(value, '°C')} {air}" if value is not None else words.NOTHING,
-                "setpoint": words.measured(signal(item, "setpoint_c"), "°C"),
-                "booking": booking_cell(item),
-                "alert": words.counted(alarmed[item["number"]], "open alert") if item["number"] in alarmed else "",
-            }
-        )
-    return rows
-
-
-def booking_cell(item: Row) -> str:
-    """The booking a container is in; where it was found by another, first that one, and how it stands."""
-    found, booking = item.get("found_by"), item["booking"]
-    if found is None or found["booking"] == booking:
-        return booking or words.NOTHING
-    stands = "ended" if found["ended"] else "now" if found["begun"] else "not begun"
-    other = f" · {booking} {'ended' if item['ended'] else 'now'}" if booking else ""
-    return f"{found['booking']} {stands}{other}"
-
-
-def alarmed_of(alerts: Iterable[Row]) -> dict[str, int]:
-    """How many open alerts each topic has."""
-    found: dict[str, int] = {}
-    for alert in alerts:
-        if alert["open"]:
-            found[alert["topic"]] = found.get(alert["topic"], 0) + 1
-    return found
 
 
 def lost_rows(alerts: Iterable[Row], boxes: Mapping[str, Row], now_at_ms: int) -> list[Texts]:

@@ -178,6 +178,11 @@ def measured(value: Any, unit: str, places: int = 1) -> str:
     return f"{value:,.{places}f} {unit}".rstrip().replace("-", "−")
 
 
+def celsius(value: float) -> str:
+    """A temperature: `−18.2 °C`."""
+    return measured(value, "°C")
+
+
 def latitude(degrees: float) -> str:
     """`33°52.1′S`."""
     return _angle(degrees, 2, "NS")

@@ -22,12 +22,10 @@ from cargo.signals import SIGNALS
 from streams.errors import Misuse
 from streams.log import READ_RECORDS_MAX
 from streams.logs.backup import log_around
+from streams.spreadsheets import without_formulas
 
 EXACT_MAX = 1 << 53
 """Up to here, and down to as much less than nothing, every whole number is a 64-bit float."""
-_FORMULA = r"\A[=+\-@\t\r]"
-"""A text that begins so is a formula to a spreadsheet."""
-_NUMBER = r"\A[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
 _UNITS = {"_at_ms": "ms since 1970-01-01 UTC", "_ms": "ms", "_bytes": "B"}
 
 
@@ -187,29 +185,16 @@ class _Screen(io.RawIOBase):
 def _write_table(tables: Iterator[pa.Table], schema: pa.Schema, format_: Format, output: Path | None) -> None:
     sink = pa.PythonFile(_Screen(), mode="w") if output is None else pa.OSFile(os.fsencode(output), "wb")
     as_csv = format_ is Format.CSV
-    with sink, csv.CSVWriter(sink, _no_formulas(schema.empty_table()).schema) if as_csv else _parquet(sink, schema) as writer:
+    with sink, csv.CSVWriter(sink, without_formulas(schema.empty_table()).schema) if as_csv else _parquet(sink, schema) as writer:
         for table in tables:
             missing = {field.name: pa.nulls(table.num_rows, field.type) for field in schema if field.name not in table.schema.names}
             whole = pa.table({**{name: table.column(name) for name in table.schema.names}, **missing}).select(schema.names).cast(schema)
-            for part in (_no_formulas(whole) if as_csv else whole).to_batches(max_chunksize=READ_RECORDS_MAX):
+            for part in (without_formulas(whole) if as_csv else whole).to_batches(max_chunksize=READ_RECORDS_MAX):
                 writer.write_batch(part)
 
 
 def _parquet(sink: pa.NativeFile, schema: pa.Schema) -> parquet.ParquetWriter:
     return parquet.ParquetWriter(sink, schema, compression="zstd")
-
-
-def _no_formulas(table: pa.Table) -> pa.Table:
-    """The table with an apostrophe before each text, and each column's name, that a spreadsheet would take for a formula. A number is none,
-    in a column of texts too.
-    """
-    columns = [_as_text(column) if pa.types.is_string(column.type) else column for column in table.columns]
-    return pa.table(columns, _as_text(pa.array(table.schema.names, pa.string())).to_pylist())
-
-
-def _as_text(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    formula = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _NUMBER))
-    return pc.if_else(formula, pc.binary_join_element_wise("'", texts, ""), texts)
 
 
 def _schema_of(tables: Iterator[pa.Table]) -> pa.Schema:

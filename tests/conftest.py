@@ -43,6 +43,7 @@ ON_KAFKA = ("streams/test_admissions", "kafka", "fanout/", "streams/test_log_con
 HEAVY = (
     "tests/e2e/",
     "tests/dashboards/test_browser",
+    "tests/edge/test_bays",
     "tests/edge/test_console",
     "tests/hq_spark/test_kills",
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboards import markup, tables, words
+from dashboards import markup
 from dashboards.client import Answer, NotThere, address
 from dashboards.views import container, parts, session
+from dashboards.views.containerlist import container_list
 
 CANDIDATES_ASKED = 20
 LIST_REFRESH_FACTOR = 3
@@ -82,10 +81,4 @@ def _place(column: DeltaGenerator) -> str | None:
 
 def _listed(wanted: str, booking: str, place: str | None) -> None:
     with session.telling_trouble():
-        told = session.ask("/map")
-        found = session.ask("/containers", q=wanted or None, booking=booking or None, place=place, limit=parts.LISTED_MAX)
-        items: Sequence[Answer] = found["items"]
-        count = words.counted(len(items), "container")
-        first = f"The first {count} by number" if found["next"] else count
-        st.html(markup.paragraph(f"{first} · {parts.as_of(found)} · choose one to open it", muted=True))
-        parts.container_list(items, told, tables.names_of(told, found), "containers-found")
+        container_list(session.ask("/map"), "containers-found", q=wanted, booking=booking, place=place)

@@ -1,4 +1,4 @@
-"""Pieces that several pages share: the names of ships and ports, a list of containers to open, a list of alerts to take note of."""
+"""Pieces that several pages share: headings, tables of which a row can be chosen, a list of alerts to take note of."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import streamlit as st
 
 from dashboards import markup, tables, theme, words
 from dashboards.client import address
+from dashboards.grids import GridColumn, grid
 from dashboards.views import session
 
 Answer = Mapping[str, Any]
 ALERTS_SHOWN = 40
-LISTED_MAX = 200
 TABLE_PX_MAX = 560
 
 
@@ -27,20 +27,14 @@ def as_of(answer: Answer) -> str:
     return words.as_of(answer["as_of_at_ms"], answer["clock"]["now_at_ms"])
 
 
-def container_list(items: Sequence[Answer], told: Answer, names: Mapping[str, str], key: str) -> None:
-    """Containers in a table; choosing one opens its page. `told`: an answer of `/api/map`, for losses and alerts."""
-    lost = {box["container"]: box for box in told["lost"]}
-    rows = tables.container_rows(items, lost, tables.alarmed_of(told["alerts"]), names)
-    if not rows:
-        st.html(markup.paragraph("No container.", muted=True))
-        return
-    columns = {heading: [row[name] for row in rows] for name, heading in tables.CONTAINERS.items()}
-    chosen = choosable(columns, [row["number"] for row in rows], key)
-    if chosen is not None:
-        session.open_container(chosen)
+def typed_table(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]], **how: Any) -> None:
+    """A table of `rows`, as high as they are or as a screen, whose headers sort it by value. `how`: for `st.dataframe`."""
+    typed = {one.heading: st.column_config.NumberColumn() if one.words else st.column_config.TextColumn() for one in columns.values()}
+    height = min(TABLE_PX_MAX, 38 + 35 * len(rows))
+    st.dataframe(grid(columns, rows), hide_index=True, width="stretch", height=height, column_config=typed, placeholder="", **how)
 
 
-def choosable(columns: Mapping[str, Sequence[Any]], ids: Sequence[str], key: str) -> str | None:
+def choosable(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]], ids: Sequence[str], key: str) -> str | None:
     """A table of which a row can be chosen: the id of the row that the viewer chose just now, of `ids`, one a row; else None.
 
     What was chosen is looked up in the rows that the viewer saw: by then others may be there, and the browser tells the row's number alone.
@@ -52,15 +46,7 @@ def choosable(columns: Mapping[str, Sequence[Any]], ids: Sequence[str], key: str
         picked = st.session_state[shown]["selection"]["rows"]
         st.session_state[chosen] = ids[picked[0]] if picked else None
 
-    st.dataframe(
-        columns,
-        key=shown,
-        hide_index=True,
-        width="stretch",
-        height=min(TABLE_PX_MAX, 38 + 35 * len(ids)),
-        on_select=choose,
-        selection_mode="single-row",
-    )
+    typed_table(columns, rows, key=shown, on_select=choose, selection_mode="single-row")
     picked: str | None = st.session_state.pop(chosen, None)
     return picked
 

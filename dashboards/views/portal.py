@@ -9,7 +9,9 @@ import streamlit as st
 
 from dashboards import layers, markup, tables, words
 from dashboards.client import address
+from dashboards.grids import GridColumn
 from dashboards.views import parts, session
+from dashboards.views.containerlist import container_list
 
 Answer = Mapping[str, Any]
 ALL_BOOKINGS = "All bookings"
@@ -52,12 +54,14 @@ def _bookings() -> None:
         boxes = session.ask_all("/containers")
         told = session.ask("/map")
         parts.heading("Bookings", f"{words.counted(len(bookings), 'booking')} · {parts.as_of(boxes)}")
-        st.html(markup.table(COLUMNS, booking_rows(bookings, boxes["items"], tables.names_of(told, papers)), "No booking yet."))
-        parts.heading("Containers", "choose one to open it")
+        if bookings:
+            parts.typed_table(BOOKINGS, booking_rows(bookings, boxes["items"], tables.names_of(told, papers)), key="portal-bookings")
+        else:
+            st.html(markup.paragraph("No booking yet.", muted=True))
+        parts.heading("Containers", "all of yours, or those of one booking")
         references = [booking["reference"] for booking in bookings]
         chosen = st.selectbox("Booking", [ALL_BOOKINGS, *references], key="portal-booking", label_visibility="collapsed")
-        shown = boxes if chosen == ALL_BOOKINGS else session.ask_all("/containers", booking=chosen)
-        parts.container_list(shown["items"], told, tables.names_of(told, shown), "portal-boxes")
+        container_list(told, "portal-boxes", booking=None if chosen == ALL_BOOKINGS else chosen)
 
 
 def _notices() -> None:
@@ -74,19 +78,19 @@ def _notices() -> None:
             st.download_button("Save the notice", made, file, "text/plain", key=key, icon=":material/download:", on_click="ignore")
 
 
-COLUMNS = (
-    markup.Column("reference", "Booking", mono=True),
-    markup.Column("cargo", "Cargo"),
-    markup.Column("way", "From and to"),
-    markup.Column("setpoint", "Setpoint", right=True),
-    markup.Column("boxes", "Boxes", right=True),
-    markup.Column("ended", "Delivered", right=True),
-    markup.Column("heard", "Newest word", right=True),
-)
+BOOKINGS = {
+    "reference": GridColumn("Booking"),
+    "cargo": GridColumn("Cargo"),
+    "way": GridColumn("From and to"),
+    "setpoint_c": GridColumn("Setpoint", words.celsius),
+    "boxes": GridColumn("Boxes", words.number),
+    "ended": GridColumn("Delivered", words.number),
+    "age_ms": GridColumn("Newest word", words.ago),
+}
 
 
-def booking_rows(bookings: Sequence[Answer], boxes: Sequence[Answer], names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Rows of COLUMNS."""
+def booking_rows(bookings: Sequence[Answer], boxes: Sequence[Answer], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Rows of BOOKINGS."""
     rows = []
     for booking in bookings:
         ages = [box["age_ms"] for box in boxes if box["booking"] == booking["reference"] and box["age_ms"] is not None]
@@ -95,10 +99,10 @@ def booking_rows(bookings: Sequence[Answer], boxes: Sequence[Answer], names: Map
                 "reference": booking["reference"],
                 "cargo": booking["cargo"],
                 "way": f"{names.get(booking['from'], booking['from'])} → {names.get(booking['to'], booking['to'])}",
-                "setpoint": words.measured(booking["setpoint_c"], "°C"),
-                "boxes": words.number(len(booking["containers"])),
-                "ended": words.number(sum(box["ended"] for box in booking["containers"])),
-                "heard": words.ago(min(ages, default=None)),
+                "setpoint_c": booking["setpoint_c"],
+                "boxes": len(booking["containers"]),
+                "ended": sum(box["ended"] for box in booking["containers"]),
+                "age_ms": min(ages, default=None),
             }
         )
     return rows

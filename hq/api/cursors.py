@@ -16,8 +16,10 @@ LIMIT_DEFAULT = 50
 LIMIT_MAX = 500
 
 Key = tuple[str | int, ...]
-_INTS = range(-(1 << 63), 1 << 63)
-"""What a column of 64 bits holds."""
+INT_MIN, INT_MAX = -(1 << 63), (1 << 63) - 1
+"""The least and the greatest number that a column of 64 bits holds."""
+TEXT_MAX = "\U0010ffff"
+"""A text that no ordinary text comes after, in the order of bytes."""
 
 
 def write_cursor(key: Key) -> str:
@@ -32,9 +34,9 @@ def read_cursor(cursor: str | None, kinds: Sequence[type]) -> Key | None:
     try:
         key = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, ValueError) as problem:
-        raise _no_cursor() from problem
+        raise no_cursor() from problem
     if not isinstance(key, list) or [type(part) for part in key] != list(kinds) or not all(map(_comparable, key)):
-        raise _no_cursor()
+        raise no_cursor()
     return tuple(key)
 
 
@@ -48,13 +50,14 @@ def beyond(columns: Sequence[Any], key: Key | None, *, descending: bool = False)
 
 def beginning(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
     """The condition that a text begins with `text`, to the letter. In the order of bytes such texts stand together: an index finds them."""
-    return and_(column >= text, column < text + "\U0010ffff")
+    return and_(column >= text, column < text + TEXT_MAX)
+
+
+def no_cursor() -> ApiError:
+    """What is said to a cursor that is none, or none of this list."""
+    return ApiError(400, "This is no cursor of ours.", "Take the `next` of the page before, or leave it out to begin anew.")
 
 
 def _comparable(part: str | int) -> bool:
     """Whether a column can be compared with it in every store."""
-    return part in _INTS if isinstance(part, int) else "\0" not in part
-
-
-def _no_cursor() -> ApiError:
-    return ApiError(400, "This is no cursor of ours.", "Take the `next` of the page before, or leave it out to begin anew.")
+    return INT_MIN <= part <= INT_MAX if isinstance(part, int) else "\0" not in part

@@ -90,6 +90,7 @@ _CONTAINER: Fields = {
         "readings": 6,
         "signals": {"return_min_c": 3.9, "return_mean_c": 4.1, "return_max_c": 4.4, "silence_max_s": 3_600},
     },
+    "open_alerts": 1,
 }
 _BOOKING: Fields = {
     "reference": "BK-2041",
@@ -302,7 +303,13 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "alerts": [_ALERT],
         "bounds": {"south": -33.9, "west": 103.8, "north": 1.26, "east": 153.2},
     },
-    ("get", "/api/containers"): {**_FRAME, "items": [_CONTAINER], "next": "WyJNU0tVMTIzNDU2NSJd", "names": _NAMES},
+    ("get", "/api/containers"): {
+        **_FRAME,
+        "items": [_CONTAINER],
+        "next": "WyJudW1iZXIiLCJNU0tVMTIzNDU2NSJd",
+        "count": 1_993,
+        "names": _NAMES,
+    },
     ("get", "/api/containers/{number}"): {
         **_FRAME,
         "container": _CONTAINER,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.security import OAuth2PasswordBearer
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
@@ -66,6 +66,15 @@ class Look:
     def rows(self, selection: Rows) -> list[dict[str, Any]]:
         """The rows of a selection made from `sight`."""
         return [dict(row) for row in self.connection.execute(selection).mappings()]
+
+    def batches(self, selection: Rows, rows_max: int) -> Iterator[list[dict[str, Any]]]:
+        """The rows of a selection made from `sight`, at most `rows_max` in memory at once; others may be asked for meanwhile."""
+        found = self.connection.execute(selection, execution_options={"yield_per": rows_max})
+        yield from ([dict(row) for row in part] for part in found.mappings().partitions())
+
+    def count(self, selection: Rows) -> int:
+        """How many rows a selection made from `sight` has."""
+        return int(self.connection.execute(select(func.count()).select_from(selection.subquery())).scalar_one())
 
     def names(self, *places: str | None, consignees: Iterable[str | None] = ()) -> dict[str, str]:
         """What the ships, ports and consignees of an answer's rows are called, by IMO number, UN/LOCODE and `customer/<id>`."""

@@ -87,6 +87,7 @@ def container(number: str = "BBLU1000088", **more: Any) -> Row:
         "ended": False,
         "signals": {},
         "digest": None,
+        "open_alerts": 0,
     }
     return {**known, **more}
 

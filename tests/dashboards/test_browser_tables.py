@@ -1,4 +1,4 @@
-"""Goal: who chooses a row of a table gets what that row showed, whatever has come since it was drawn."""
+"""Goal: a long table is read on, sorted by value and saved; who chooses a row gets what that row showed, whatever has come since."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 from playwright.sync_api import expect
 
 from cargo.identifiers import make_container
+from dashboards.views import containerlist
 from tests.dashboards.stage import STARTED_S_MAX, Stage, pages_at, staged, until
 from tests.dashboards.tab import Windows, browser
 
-ROW_PX = 35
+ROW_PX, LAST_HEARD_PX = 35, 220
 FIRST, CHOSEN = make_container("AAAU", 1), 3
 """A box whose number sorts before all others; the row that is chosen, from 0."""
 SELDOM_S = 60.0
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be lon
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(tmp_path_factory.mktemp("pages")) as one:
+    with staged(tmp_path_factory.mktemp("pages"), boxes=containerlist.LISTED_MAX + 40) as one:
         yield one
 
 
@@ -60,6 +61,31 @@ def book(stage: Stage, number: str) -> None:
 
 def listed(stage: Stage) -> list[str]:
     return [one["number"] for one in stage.asked("mira", "containers?limit=200")["items"]]
+
+
+def test_a_long_list_is_read_on_and_saved_whole(stage: Stage, windows: Windows, tmp_path: Path) -> None:
+    """The second page goes on where the first ends; a header sorts it by value and the row that then stands first is the one that opens;
+    the file has every row.
+    """
+    rest = stage.asked("mira", f"containers?limit=200&cursor={stage.asked('mira', 'containers?limit=200')['next']}")["items"]
+    count = containerlist.LISTED_MAX + len(rest)
+    tab = windows.tab()
+    tab.enter(windows.url, "mira", "/containers")
+    page = tab.page
+    expect(page.get_by_text(f"1 to 200 of {count} containers")).to_be_visible()
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_text(f"201 to {count} of {count} containers")).to_be_visible()
+    expect(page.get_by_test_id("glide-cell-1-0")).to_have_text(rest[0]["number"])
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Save all as CSV").click()
+    assert len(saving.value.path().read_text().splitlines()) == 1 + count
+    newest = min((box for box in rest if box["age_ms"] is not None), key=lambda box: box["age_ms"])["number"]
+    table = page.get_by_test_id("stDataFrame").first
+    table.click(position={"x": LAST_HEARD_PX, "y": ROW_PX / 2})
+    expect(page.get_by_test_id("glide-cell-1-0")).to_have_text(newest)
+    tab.picture("sorted", tmp_path)
+    table.click(position={"x": 12, "y": ROW_PX * 1.5})
+    page.wait_for_url(f"**/containers?container={newest}")
 
 
 def test_the_row_that_is_chosen_opens_though_another_was_booked_that_sorts_before(stage: Stage, windows: Windows, tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dashboards import digests, tables, words
-from tests.dashboards.rows import HOUR_MS, NOW_MS, container, digest, fleet
+from dashboards import digests, words
+from tests.dashboards.rows import HOUR_MS, NOW_MS, container, digest
 
 
 def test_the_age_is_that_of_the_digest_and_says_so() -> None:
-    names = tables.names_of(fleet())
     both = [container(), container(age_ms=40 * HOUR_MS, digest=digest())]
-    assert [row["heard"] for row in tables.container_rows(both, {}, {}, names)] == ["1 h ago", "1 h 10 min ago, by ship-9999010's digest"]
+    assert [digests.heard(one) for one in both] == ["1 h ago", "1 h 10 min ago, by ship-9999010's digest"]
 
 
 def test_which_window_it_is_of_and_what_waits() -> None:

@@ -91,6 +91,21 @@ def test_a_booking_is_searched_by_its_owner_and_by_nobody_else(stage: Stage) -> 
     assert not [number for number in own if other.was_given(number)]
 
 
+def test_a_list_is_ordered_by_the_api_and_its_columns_are_numbers(stage: Stage) -> None:
+    """By number first; then by when its boxes were heard, which the table has as numbers, as it has temperatures and alerts."""
+    visit = visiting("mira", "containers")
+    for label, sort in ((None, "number"), ("heard longest ago first", "heard_oldest"), ("by place", "place")):
+        if label:
+            visit.choose("Order", label)
+        [shown] = visit.app.dataframe
+        told = stage.asked("mira", f"containers?limit=200&sort={sort}")["items"]
+        assert list(shown.value["Container"]) == [box["number"] for box in told]
+        assert {str(shown.value[name].dtype) for name in ("Last heard", "Temperature", "Setpoint", "Open alerts")} == {"float64"}
+        assert list(shown.value["Open alerts"]) == [box["open_alerts"] for box in told]
+    assert shown.value["Open alerts"].sum() >= len(stage.fallen())
+    assert shown.value["Setpoint"].isna().any(), "a dry box has no setpoint, and not 0 °C"
+
+
 def test_an_incident_shows_its_evidence_and_is_acknowledged(stage: Stage) -> None:
     """One incident with every lost box, its slot and why; taking note of it goes to headquarters' log and comes back with the name."""
     visit = visiting("mira", "alerts")
@@ -184,7 +199,8 @@ def test_a_customer_sees_its_boxes_and_no_other(stage: Stage) -> None:
     visit = visiting("ducks")
     assert visit.pages() == {"Your cargo", "Containers"}
     assert "Bookings" in visit.text()
-    assert len(visit.app.dataframe) == 1
+    bookings, boxes = visit.app.dataframe
+    assert bookings.value["Boxes"].sum() == len(boxes.value) == len(own)
     assert all(visit.was_given(number) for number in own)
     visit.open("containers")
     nobody = make_container("MSKU", 999_990)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dashboards import markup, tables, words
 from tests.dashboards.rows import HOUR_MS, NOW_MS, age, alert, container, fleet, lost, position, signals
 
@@ -31,36 +29,6 @@ def test_how_a_call_stands() -> None:
     assert told(HOUR_MS, -5 * HOUR_MS) == f"{arrived}sails {words.stamp(NOW_MS + HOUR_MS)} UTC by the list"
     assert told(-HOUR_MS, -5 * HOUR_MS) == f"{arrived}by the list she sailed 1 h ago, no word of it has come"
     assert told(-HOUR_MS, -5 * HOUR_MS, -HOUR_MS).endswith(f"sailed {words.stamp(NOW_MS - HOUR_MS)} UTC")
-
-
-def test_a_container_row() -> None:
-    (row,) = tables.container_rows([container(signals=signals(setpoint_c=5.0, supply_c=-0.25))], {}, {"BBLU1000088": 2}, NAMES)
-    assert row == {
-        "number": "BBLU1000088",
-        "where": "Aboard Ship 9999010",
-        "heard": "1 h ago",
-        "control": "−0.2 °C supply",
-        "setpoint": "5.0 °C",
-        "booking": "BB1",
-        "alert": "2 open alerts",
-    }
-
-
-def test_a_container_found_by_a_booking_says_how_that_stands() -> None:
-    """By which it was found, and by which it goes now; not twice where that is the same. A customer's last may have ended as well."""
-
-    def cell(found: str, stands: str = "now", **more: Any) -> str:
-        by = {"booking": found, "from_at_ms": 1, "until_at_ms": None, "begun": stands != "not begun", "ended": stands == "ended"}
-        (row,) = tables.container_rows([container(found_by=by, **more)], {}, {}, NAMES)
-        return row["booking"]
-
-    assert cell("BB1") == "BB1"
-    assert cell("BB0", "ended") == "BB0 ended · BB1 now"
-    assert cell("BB2", "not begun") == "BB2 not begun · BB1 now"
-    assert cell("BB2") == "BB2 now · BB1 now"
-    assert cell("BB0", "ended", booking=None) == "BB0 ended"
-    assert cell("BB2", "not begun", ended=True) == "BB2 not begun · BB1 ended"
-    assert cell("BB1", "ended", ended=True) == "BB1"
 
 
 def test_overboard_is_said_before_anything() -> None:

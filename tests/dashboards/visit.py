@@ -89,6 +89,12 @@ class Visit:
         field.input(value)
         self.look()
 
+    def choose(self, label: str, option: str) -> None:
+        """Choose an option of a list, as it is written."""
+        [field] = [one for one in self.app.selectbox if one.label == label]
+        field.select(option)
+        self.look()
+
     def button(self, label: str) -> Button:
         """The only button whose whole label fits this pattern."""
         [button] = [one for one in self.app.button if re.fullmatch(label, one.label)]

@@ -45,7 +45,7 @@ class Probe:
     no_login: bool = False
 
 
-CURSORS = (write_cursor((FOREIGN[0],)), write_cursor((NOW_MS + 1, "~")), write_cursor((NOW_MS, "a-foreign")), write_cursor((0, "", "", 0)))
+CURSORS = [write_cursor(key) for key in (("number", FOREIGN[0]), (NOW_MS + 1, "~"), (NOW_MS, "a-foreign"), (0, "", "", 0))]
 PROBES: dict[tuple[str, str], Probe] = {
     ("POST", "/api/token"): Probe(foreign=("otto",), unknown="nobody", data={"username": "<>", "password": "wrong wrong"}, no_login=True),
     ("POST", "/api/logout"): Probe(no_login=True),
@@ -56,11 +56,13 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("GET", "/api/containers"): Probe(
         (
             *("", "?limit=1", "?q=DUC", "?q=<>", "?q=M", "?place=<>", f"?cursor={CURSORS[0]}", "?cursor=rubbish", "?limit=0"),
+            *("?count=true", "?sort=place", "?sort=heard_oldest&limit=1&count=true", "?sort=odd"),
             *("?booking=<>", "?booking=bk-1", "?booking=BK-2", "?booking=BK-S"),
         ),
         (*FOREIGN, "BK-9", f"ship/{OTHER_SHIP}", "quay/AUSYD"),
         UNKNOWN,
     ),
+    ("GET", "/api/containers.csv"): Probe(("", "?sort=odd", "?q=<>", "?place=<>", "?booking=<>"), (FOREIGN[0], "BK-9"), UNKNOWN),
     ("GET", "/api/containers/{number}"): Probe(foreign=FOREIGN, unknown=UNKNOWN),
     ("GET", "/api/containers/{number}/timeline"): Probe(
         ("", "?limit=1", "?limit=2", f"?since_at_ms={NOW_MS - 1}", "?cursor=rubbish", f"?cursor={CURSORS[3]}"), FOREIGN, UNKNOWN
@@ -196,7 +198,8 @@ def test_an_ended_booking_shows_the_newest_reading_within_its_span(ended: dict[b
 def told(answer: httpx.Response) -> tuple[int, Any, dict[str, str]]:
     """All that an answer says: status, body, headers, less the wall's time."""
     headers = {name: value for name, value in answer.headers.items() if name not in ("date", "content-length")}
-    return answer.status_code, without_wall(answer.json()), headers
+    body = answer.text if headers["content-type"].startswith("text/csv") else without_wall(answer.json())
+    return answer.status_code, body, headers
 
 
 def without_wall(body: Any) -> Any:

@@ -82,3 +82,19 @@ def test_a_file_is_given_and_noted(client: httpx.Client, folder: Path) -> None:
     of_report = {"act": "export", "by": "mira", "report": "i-1-1", "notice": None, "address": BROWSER}
     assert noted[:3] == [{**of_report, "kind": kind} for kind in ("txt", "pdf", "json")]
     assert noted[3] == {**of_report, "by": "donald", "report": None, "notice": notice["notice_id"], "kind": "txt"}
+
+
+def test_a_list_of_containers_as_a_file_is_noted_with_what_was_asked_for(client: httpx.Client, folder: Path) -> None:
+    """With the number of rows that went out; a list that was refused is none."""
+    before = len(bodies(folder, "audit"))
+    answers = [saved(client, "donald", f"containers.csv{asked}") for asked in ("?q=DUC&sort=heard_newest", "?booking=none", "?sort=odd")]
+    assert [answer.status_code for answer in answers] == [200, 200, 422]
+    assert answers[0].headers["content-disposition"] == "attachment"
+    assert [len(answer.text.splitlines()) for answer in answers[:2]] == [2, 1]
+    until(lambda: len(bodies(folder, "audit")) == before + 2, "the records")
+    noted = [{name: one.get(name) for name in ("act", "by", "kind", "containers", "q", "booking")} for one in bodies(folder, "audit")]
+    known = {"act": "export", "by": "donald", "kind": "csv"}
+    assert noted[before:] == [
+        {**known, "containers": 1, "q": "DUC", "booking": None},
+        {**known, "containers": 0, "q": None, "booking": "none"},
+    ]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from tempfile import SpooledTemporaryFile
+from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Query
-from sqlalchemy import func, or_, select
+from sqlalchemy import select
+from starlette.responses import StreamingResponse
 
 from cargo.identifiers import check_container, compact_container
 from cargo.registry import AT_MS_MAX
 from hq.api.access import Rows
-from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beginning, beyond, read_cursor, write_cursor
+from hq.api.containerlists import Listed, containers_told, write_containers
+from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beyond, read_cursor, write_cursor
 from hq.api.errors import ApiError, unknown_container
 from hq.api.services import Asking, Look, framed_clock
-from hq.api.wording import CLOSED_STATES, Fields, alert_told, booking_told, container_told, record_told
+from hq.api.wording import CLOSED_STATES, Fields, alert_told, booking_told, record_told
 from streams.errors import LandfallError
 from streams.proof.until import Until
 from streams.words import Origin
@@ -22,30 +26,35 @@ from streams.words import Origin
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 AtMs = Annotated[int | None, Query(ge=0, le=AT_MS_MAX)]
+FILE_MEMORY_BYTES_MAX, FILE_PART_BYTES = 4 << 20, 1 << 16
+"""A larger file is put on the disk until it is sent; it is sent in parts."""
 _KEY = ("order_at_ms", "stream", "origin", "offset")
 
 
 @router.get("/containers")
-def containers(
-    ask: Asking, q: str = "", booking: str = "", place: str = "", cursor: str | None = None, limit: Limit = LIMIT_DEFAULT
-) -> dict[str, Any]:
-    """The viewer's containers by number. `q`: how a number begins; `booking`: the reference of one that had, has or will have them, with
-    its span in `found_by`; `place`: `ship/<imo>` or `quay/<locode>`.
+def containers(ask: Asking, listed: Listed, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT, count: bool = False) -> dict[str, Any]:
+    """The viewer's containers, by `sort`. `q`: how a number begins; `booking`: the reference of one that had, has or will have them, with
+    its span in `found_by`; `place`: `ship/<imo>` or `quay/<locode>`. With `count`, how many there are on all pages.
     """
-    key = read_cursor(cursor, [str])
+    key = listed.key(cursor)
     with ask.look() as look:
-        own = (look.sight.booked(booking) if booking.strip() else look.sight.containers()).subquery()
-        asked = select(own).where(*beyond([own.c.number], key)).order_by(own.c.number).limit(limit + 1)
-        if begins := compact_container(q):
-            number, written = func.upper(own.c.number), q.strip().encode().upper().decode()  # A to Z alone, as in both databases
-            asked = asked.where(or_(beginning(number, written), beginning(number, begins)))
-        if place:
-            kind, _, identity = place.partition("/")
-            asked = asked.where(own.c.place_kind == kind, own.c.place_id == identity)
-        rows = look.rows(asked)
-        told = [container_told(row, look.now_at_ms) for row in rows[:limit]]
-        more = write_cursor((rows[limit - 1]["number"],)) if len(rows) > limit else None
-        return look.framed(items=told, next=more, names=look.names(*(row["place_id"] for row in rows[:limit])))
+        rows = look.rows(listed.rows(look, key).limit(limit + 1))
+        told = containers_told(look, rows[:limit])
+        more = listed.cursor(rows[limit - 1]) if len(rows) > limit else None
+        counted = look.count(listed.rows(look).order_by(None)) if count else None
+        return look.framed(items=told, next=more, count=counted, names=look.names(*(row["place_id"] for row in rows[:limit])))
+
+
+@router.get("/containers.csv")
+def containers_file(ask: Asking, listed: Listed) -> StreamingResponse:
+    """All pages of the list as one CSV file; text cells that a spreadsheet would take for formulas begin with an apostrophe."""
+    with ExitStack() as failed:
+        file = failed.enter_context(SpooledTemporaryFile(max_size=FILE_MEMORY_BYTES_MAX))
+        with ask.look() as look:
+            rows = write_containers(look, listed, file)
+        ask.audit("export", kind="csv", containers=rows, **listed.filters)
+        failed.pop_all()
+    return StreamingResponse(_sent(file), media_type="text/csv", headers={"Content-Disposition": "attachment"})
 
 
 @router.get("/containers/{number}")
@@ -63,7 +72,7 @@ def container(ask: Asking, number: str) -> dict[str, Any]:
             booking["containers"] = [box for box in booking["containers"] if box["container"] == row["number"]]
         ends, consignees = ((booking["from"], booking["to"]), [booking["consignee"]]) if booking else ((), [])
         return look.framed(
-            container=container_told(row, look.now_at_ms),
+            container=containers_told(look, [row])[0],
             booking=booking,
             custody=custody[0]["value"] if custody else None,
             alerts=[alert_told(alert) for alert in look.rows(of.where(alerts.c.state.not_in(CLOSED_STATES)))],
@@ -127,6 +136,13 @@ def check(ask: Asking, number: str) -> dict[str, Any]:
     found = check_container(number[:40])
     told = {"number": found.number, "valid": found.valid, "problem": found.problem, "candidates": list(found.candidates)}
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, **told}
+
+
+def _sent(file: IO[bytes]) -> Iterator[bytes]:
+    file.seek(0)
+    with file:
+        while part := file.read(FILE_PART_BYTES):
+            yield part
 
 
 def _own(look: Look, number: str) -> dict[str, Any]:

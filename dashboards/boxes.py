@@ -1,0 +1,72 @@
+"""From the API's containers to the rows of their table. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dashboards import digests, tables, words
+from dashboards.grids import GridColumn
+from dashboards.tables import Names, Row
+
+CONTAINERS = {
+    "number": GridColumn("Container"),
+    "age_ms": GridColumn("Last heard", words.ago),
+    "where": GridColumn("Where"),
+    "control_c": GridColumn("Temperature", words.celsius),
+    "air": GridColumn("Air"),
+    "setpoint_c": GridColumn("Setpoint", words.celsius),
+    "booking": GridColumn("Booking"),
+    "open_alerts": GridColumn("Open alerts", words.number, tone=lambda count: "alert" if count else "muted"),
+    "digest_of": GridColumn("Heard by digest of"),
+}
+"""Columns of containers; the last is only there where a box has a digest that is newer than its readings."""
+
+
+def columns_of(items: Iterable[Row]) -> dict[str, GridColumn]:
+    """Those of CONTAINERS that have something to show for these containers."""
+    without = set() if any(digests.of(item) for item in items) else {"digest_of"}
+    return {name: column for name, column in CONTAINERS.items() if name not in without}
+
+
+def container_rows(items: Iterable[Row], lost: Mapping[str, Row], names: Names) -> list[dict[str, Any]]:
+    """Rows of CONTAINERS. `lost`: boxes overboard by number."""
+    rows = []
+    for item in items:
+        air, value = tables.control_air(item)
+        digest = digests.of(item)
+        rows.append(
+            {
+                "number": item["number"],
+                "where": tables.where(item, lost, names),
+                "age_ms": (digest or item)["age_ms"],
+                "control_c": _number(value),
+                "air": "" if value is None else air,
+                "setpoint_c": _number(tables.signal(item, "setpoint_c")),
+                "booking": booking_cell(item),
+                "open_alerts": item["open_alerts"],
+                "digest_of": digest["node"] if digest else "",
+            }
+        )
+    return rows
+
+
+def booking_cell(item: Row) -> str:
+    """The booking a container is in; where it was found by another, first that one, and how it stands."""
+    found, booking = item.get("found_by"), item["booking"]
+    if found is None or found["booking"] == booking:
+        return booking or ""
+    stands = "ended" if found["ended"] else "now" if found["begun"] else "not begun"
+    other = f" · {booking} {'ended' if item['ended'] else 'now'}" if booking else ""
+    return f"{found['booking']} {stands}{other}"
+
+
+def shown(items: int, before: int, count: int) -> str:
+    """Which containers a page of a list shows, of how many: `201 to 400 of 1,993 containers`."""
+    if items in (0, count):
+        return words.counted(count, "container")
+    return f"{words.number(before + 1)} to {words.number(before + items)} of {words.counted(count, 'container')}"
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) else None
