@@ -30,7 +30,6 @@ TINY = {
     "duel": (("loopback", "4000", "400", "landfall"), "readings_s"),
     "spark": (("50", "24"), "readings_s"),
     "watchtable": (("2", "1"), "|"),
-    "watchday": (("500", "6"), "readings_s"),
     "lossashore": (("1",), "told_wrongly"),
     "strangers": (("100", "2"), "p99"),
 }
