@@ -37,7 +37,7 @@ def server() -> Iterator[Postgres]:
 
 
 @contextmanager
-def projecting(fleet: Fleet, url: str) -> Iterator[Running]:
+def projecting(fleet: Fleet, url: str) -> Iterator[tuple[Running, Work]]:
     """A projector works in a thread of its own until the block ends."""
     at_work = under_way()
     work = TellingProjector(make_projector(fleet.hq_dir, url), at_work, 1e9)
@@ -45,27 +45,27 @@ def projecting(fleet: Fleet, url: str) -> Iterator[Running]:
     thread.start()
     try:
         until(lambda: work.ready, "all that the log holds")
-        yield at_work
+        yield at_work, work
         assert thread.is_alive(), "the projector ended"
     finally:
         at_work.stop.set()
         thread.join()
 
 
-def waits(at_work: Running, codes: set[str]) -> bool:
-    """Whether it waits for one of these reasons, as /healthz says."""
-    well, said = health_of(at_work, True, {})
+def waits(at_work: Running, work: Work, codes: set[str]) -> bool:
+    """Whether it waits for one of these reasons, as /healthz says, and is well as yet."""
+    well, said = health_of(at_work, work.ready, {})
     return well and said.get("waiting", {}).get("code") in codes
 
 
 def check_waited(fleet: Fleet, url: str, fault: AbstractContextManager[None], codes: set[str]) -> None:
     """The projector waits for the fault's end, and has the record that came meanwhile; then it waits for nothing."""
     fill(fleet)
-    with projecting(fleet, url) as at_work:
+    with projecting(fleet, url) as (at_work, work):
         before = len(table_rows(url)["reading"])
         with fault:
             fleet.readings("ship-one", DUCKS[:1], count=1, at_ms=NOW_MS)
-            until(lambda: waits(at_work, codes), f"{codes}, not {at_work.waiting}")
+            until(lambda: waits(at_work, work, codes), f"{codes}, not {at_work.waiting}")
         until(lambda: at_work.waiting.problem is None, "the database")
         until(lambda: len(table_rows(url)["reading"]) == before + 1, "the record that came meanwhile")
 
