@@ -167,10 +167,11 @@ def health_of(under_way: Running, ready: bool, standing: Mapping[str, Any]) -> t
 def keep_working(work: Work, under_way: Running, poll_s: float) -> None:
     """Start and step until `under_way.stop` is set.
 
-    After RetryLater the work is started anew, after a pause: RETRY_S_FIRST for a new reason, which is reported, doubling up to RETRY_S_MAX
-    for the same one. A reason counts as new after all went well for RETRY_S_MAX. Meanwhile `under_way.waiting` names it.
+    After RetryLater the work is started anew, after a pause: RETRY_S_FIRST for another code, doubling up to RETRY_S_MAX for the same one.
+    A reason is reported once, until it changes, or all went well for RETRY_S_MAX; then pauses are short again too. Meanwhile
+    `under_way.waiting` names it.
     """
-    started, told, pause_s, troubled_at_s = False, "", RETRY_S_FIRST, float("-inf")
+    started, told, code, pause_s, troubled_at_s = False, "", "", RETRY_S_FIRST, float("-inf")
     while not under_way.stop.is_set():
         try:
             if not started:
@@ -180,15 +181,15 @@ def keep_working(work: Work, under_way: Running, poll_s: float) -> None:
             wait_s = 0.0 if work.step() else poll_s
             under_way.waiting.problem = None
             if told and under_way.clock.monotonic_s() - troubled_at_s > RETRY_S_MAX:
-                told = ""
+                told, code = "", ""
         except RetryLater as problem:
             under_way.metrics.count("retries")
             troubled_at_s = under_way.clock.monotonic_s()
             under_way.waiting.note(problem, troubled_at_s)
             if str(problem) != told:
-                told, pause_s = str(problem), RETRY_S_FIRST
+                told = str(problem)
                 under_way.teller.report(told, outcome="tried again")
                 log.warning("%s", told)
-            started, wait_s = False, pause_s
-            pause_s = min(2 * pause_s, RETRY_S_MAX)
+            started, wait_s = False, RETRY_S_FIRST if problem.code != code else pause_s
+            code, pause_s = problem.code, min(2 * wait_s, RETRY_S_MAX)
         under_way.stop.wait(wait_s)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cargo.identifiers import is_imo
-from hq.serving.faults import faults_named
+from hq.serving.faults import BUSY, fault_of, faults_named
 from streams.errors import Misuse
 from streams.passwords import hash_password
 from streams.privatefiles import keep_private
@@ -30,6 +30,7 @@ SESSIONS_MAX = 1_000
 """Sessions of one account at a time: of more, those used longest ago end."""
 USED_EVERY_MS = 60_000
 """The last use of a session is written at most so often."""
+ACCOUNTS = "the file of accounts"
 BUSY_S = 10.0
 """Maximum time to wait while another process writes the file, seconds."""
 _SCHEMA = """
@@ -86,6 +87,7 @@ class Accounts:
     processes."""
 
     def __init__(self, path: Path) -> None:
+        """Makes the file where there is none. Raises Misuse when it can not be one, DatabaseAway while another program locks it."""
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,6 +95,8 @@ class Accounts:
             with closing(self._opened()) as connection:
                 connection.executescript(_SCHEMA)
         except (OSError, sqlite3.DatabaseError) as problem:
+            if (fault := fault_of(problem, ACCOUNTS)) and fault.code == BUSY.code:
+                raise fault from problem
             raise Misuse(f"{path} can not hold the accounts: {problem}", hint="name a file that this process may write") from None
 
     def add(self, account: Account, password: str) -> None:
@@ -179,7 +183,7 @@ class Accounts:
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         """A connection that the block uses. Raises DatabaseAway while the file is locked, full or read-only."""
-        with faults_named(sqlite3.Error, database="the file of accounts"), closing(self._opened()) as connection:
+        with faults_named(sqlite3.Error, database=ACCOUNTS), closing(self._opened()) as connection:
             yield connection
 
     def _opened(self) -> sqlite3.Connection:

@@ -15,6 +15,8 @@ from streams.words import Origin, Position
 
 CANCELLED_MAX = 3
 """How often a batch is tried as it is."""
+HALVED = "database_halved"
+"""The code of the last of these tries: what follows is another batch, and is not waited for as long."""
 
 
 @dataclass(slots=True)
@@ -52,23 +54,25 @@ class Portions:
         except DBAPIError as problem:
             if not isinstance(fault_of(problem), DatabaseCancelled):
                 raise
-            self._note_cancelled(stream, polled)
-            said = f"{SERVING} cancelled a batch of {polled.rows} of {stream}"
-            raise DatabaseCancelled(said, hint=CANCELLED.hint, code=CANCELLED.code) from problem
+            code = HALVED if self._halves(stream, polled) else CANCELLED.code
+            raise DatabaseCancelled(f"{SERVING} cancelled a batch of {stream}", hint=CANCELLED.hint, code=code) from problem
 
     def note_committed(self, stream: str, position: Position) -> None:
         """All of `stream` below `position` is committed."""
         if stream in self._of and position.reaches(self._of[stream].until):
             del self._of[stream]
 
-    def _note_cancelled(self, stream: str, polled: Polled) -> None:
+    def _halves(self, stream: str, polled: Polled) -> bool:
+        """Count one more; whether fewer records are tried from now on."""
         portion = self._of.setdefault(stream, _Portion(polled.rows, polled.position))
         first = _first(polled)
         if polled.rows == 1 and first != portion.first:
             portion.times = 0
         portion.first, portion.times = first, portion.times + 1
-        if portion.times == CANCELLED_MAX and polled.rows > 1:
-            portion.size, portion.first, portion.times = polled.rows // 2, None, 0
+        if portion.times < CANCELLED_MAX or polled.rows == 1:
+            return False
+        portion.size, portion.first, portion.times = polled.rows // 2, None, 0
+        return True
 
 
 def _first(polled: Polled) -> tuple[Origin, int] | None:

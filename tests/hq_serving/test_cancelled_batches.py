@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 from hq.serving import models as m
 from hq.serving.database import ServingReader
 from hq.serving.faults import DatabaseAway, DatabaseCancelled
-from hq.serving.portions import CANCELLED_MAX
+from hq.serving.portions import CANCELLED_MAX, HALVED
 from hq.serving.projecting import Projector
 from hq.serving.rejects import untold
 from tests.hq_serving.conftest import make_projector
@@ -18,16 +18,18 @@ from tests.hq_serving.faulty import server_of, with_setting, with_trigger
 from tests.hq_serving.fleet import DUCKS, NOW_MS, Fleet
 
 
-def stepped(one: Projector, steps_max: int = 500) -> list[int]:
-    """Steps until nothing is left; how many records each took, 0 for one that was cancelled."""
+def stepped(one: Projector, codes: list[str] | None = None, steps_max: int = 500) -> list[int]:
+    """Steps until nothing is left; how many records each took, 0 for one that was cancelled, with its code among `codes`."""
     taken = list[int]()
     while len(taken) < steps_max:
         try:
             if not (step := one.step()):
                 return taken
             taken.append(step)
-        except DatabaseCancelled:
+        except DatabaseCancelled as problem:
             taken.append(0)
+            if codes is not None:
+                codes.append(problem.code)
     raise AssertionError(f"still not done after {taken}")
 
 
@@ -44,8 +46,10 @@ def test_one_record_that_takes_too_long_is_set_aside_and_all_others_are_there(po
     one.start()
     sleeps = f"IF NEW.topic = '{slow}' THEN PERFORM pg_sleep(60); END IF;"
     with with_trigger(url, "reading", sleeps), with_setting(url, "statement_timeout", "250ms"):
-        taken = stepped(one)
+        codes = list[str]()
+        taken = stepped(one, codes)
         assert taken.count(0) <= CANCELLED_MAX * 4, "of 8, 4, 2 and 1 records"
+        assert codes.count(HALVED) == 3
         assert one.whole
         fleet.readings("ship-one", [DUCKS[1]] * 6, count=1, at_ms=NOW_MS)
         assert stepped(one) == [6], "the next batch is whole again"

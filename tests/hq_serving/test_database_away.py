@@ -112,6 +112,8 @@ def test_accounts_that_another_program_locks(fleet: Fleet, tmp_path: Path, monke
         login = {"username": "mira", "password": "quack"}
         for answer in (client.get("/api/fleet", headers=headers), client.post("/api/token", data=login)):
             assert (answer.status_code, answer.json()["code"], answer.headers["Retry-After"]) == (503, "database_busy", "1")
+        with pytest.raises(DatabaseAway):
+            accounts.Accounts(settings.accounts)
         other.execute("ROLLBACK")
         assert client.get("/api/fleet", headers=headers).status_code == 200
 

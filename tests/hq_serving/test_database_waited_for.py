@@ -162,20 +162,30 @@ def worked(work: Failing) -> tuple[Running, list[float]]:
     return at_work, stop.pauses
 
 
-def test_pauses_double_from_half_a_second_to_half_a_minute_and_begin_again_for_another_reason() -> None:
-    work = Failing()
-    work.problems = [*[RetryLater("locked")] * 8, RetryLater("full"), RetryLater("full"), None, RetryLater("full")]
+def locked(words: str = "locked") -> RetryLater:
+    return RetryLater(words, code="database_busy")
+
+
+def test_pauses_double_from_half_a_second_to_half_a_minute_and_begin_again_for_another_cause() -> None:
+    """Another sentence on the same cause is none."""
+    work, full = Failing(), RetryLater("full", code="database_full")
+    work.problems = [*[locked()] * 6, locked("still locked"), locked(), full, full, None, full]
     assert worked(work)[1] == [0.5, 1, 2, 4, 8, 16, 30, 30, 0.5, 1, 0.25, 2]
 
 
+def test_pauses_are_short_again_after_half_a_minute_without_trouble() -> None:
+    work = Failing()
+    work.problems = [*[locked()] * 3, *[None] * 121, locked()]
+    assert worked(work)[1][-1] == 0.5
+
+
 def test_health_says_what_is_waited_for_and_after_a_minute_that_it_is_not_ready() -> None:
-    reason = RetryLater("locked", code="database_busy")
     for failures, ready in ((1, True), (6, True), (8, False)):
         work = Failing()
-        work.problems = [reason] * failures
+        work.problems = [locked()] * failures
         at_work, pauses = worked(work)
         well, said = health_of(at_work, True, {"more": 1})
         assert (well, said["ready"], said["waiting"]["code"], said["more"]) == (ready, ready, "database_busy", 1)
         assert (sum(pauses) > running.WAIT_S_MAX) is not ready
-    work.problems = [*[reason] * 8, None]
+    work.problems = [*[locked()] * 8, None]
     assert "waiting" not in health_of(worked(work)[0], True, {})[1]
