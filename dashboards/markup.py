@@ -31,6 +31,9 @@ STYLE = f"""<style>
   background: color-mix(in srgb, var(--tone) 14%, transparent); }}
 .lf-banner {{ border: 1px solid var(--tone); background: color-mix(in srgb, var(--tone) 16%, {theme.DEEP}); border-radius: .5rem;
   padding: .65rem 1rem; font-size: .95rem; }}
+[data-testid="stVerticalBlock"]:has(> [data-testid="stElementContainer"] .lf-kept) > :not(:has(.lf-kept, .lf-live)) {{
+  opacity: .45; filter: grayscale(1); }}
+[data-testid="stElementContainer"]:has(> * .lf-kept) {{ order: -1; }}
 .lf-table {{ width: 100%; border-collapse: collapse; font-size: .88rem; }}
 .lf-table th {{ text-align: left; font-weight: 500; color: {theme.MUTED}; font-size: .72rem; letter-spacing: .06em;
   text-transform: uppercase; padding: .35rem .7rem; border-bottom: 1px solid {theme.LINE}; white-space: nowrap; }}
@@ -100,6 +103,16 @@ def banner(text: str, tone: str, note: str = "") -> str:
     """A sentence nobody should overlook."""
     more = f' <span class="lf-muted">{escape(note)}</span>' if note else ""
     return f'<div class="lf-banner" role="status" style="--tone:{theme.TONES[tone]}"><b>{escape(text)}</b>{more}</div>'
+
+
+def kept(text: str, note: str = "") -> str:
+    """A sentence above a part of the page that shows answers of before: all else in that part is greyed, but for what is `live`."""
+    return f'<div class="lf-kept">{banner(text, "warning", note)}</div>'
+
+
+def live(markup: str) -> str:
+    """Markup that stays as it is in a part that is greyed."""
+    return f'<div class="lf-live">{markup}</div>'
 
 
 def card(title: str, body: str, tone: str = "muted", note: str = "") -> str:

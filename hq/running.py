@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -22,7 +22,9 @@ from streams.metrics import Metrics
 from streams.stopping import Stop
 from streams.tables import ClockAddress, DoorUrl, Host, Problem, SettingsTable, WithCertificate, between
 
-RETRY_S_FIRST, RETRY_S_MAX = 0.5, 5.0
+RETRY_S_FIRST, RETRY_S_MAX = 0.5, 30.0
+WAIT_S_MAX = 60.0
+"""A process that has waited longer than this for something it needs is not ready, seconds."""
 log = logging.getLogger(__name__)
 
 
@@ -54,14 +56,33 @@ class WorkSettings(TellingSettings, WithCertificate):
     health_port: int = Field(default=0, ge=0, le=65_535)
 
 
+@dataclass(slots=True)
+class Waiting:
+    """Why the last step of a process failed, None where it did not, and since when every step has, by the monotonic clock."""
+
+    problem: RetryLater | None = None
+    since_s: float = 0.0
+
+    def note(self, problem: RetryLater, now_s: float) -> None:
+        """A step failed so."""
+        if self.problem is None:
+            self.since_s = now_s
+        self.problem = problem
+
+    def is_long(self, now_s: float) -> bool:
+        """Whether every step has failed for more than WAIT_S_MAX."""
+        return self.problem is not None and now_s - self.since_s > WAIT_S_MAX
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process under way. `stop` is set when it is asked to end."""
+    """A process under way. `stop` is set when it is asked to end. `waiting`: what it waits for."""
 
     clock: FleetClock
     metrics: Metrics
     teller: Teller
     stop: Stop = field(default_factory=Stop)
+    waiting: Waiting = field(default_factory=Waiting)
 
     @property
     def troubles(self) -> dict[str, str]:
@@ -124,9 +145,7 @@ def run_work(metrics: Metrics, settings: WorkSettings, poll_s: float, made: Made
     works: list[Work] = []
 
     def health() -> tuple[bool, dict[str, Any]]:
-        ready = bool(works) and works[0].ready
-        told: dict[str, Any] = {"process": metrics.process, "ready": ready, "at_ms": time.time_ns() // 1_000_000, **standing()}
-        return ready and not under_way.troubles, told | ({"troubles": dict(under_way.troubles)} if under_way.troubles else {})
+        return health_of(under_way, bool(works) and works[0].ready, standing())
 
     with running(metrics, settings, standing) as under_way, serve_health(settings.host, settings.health_port, health, settings) as port:
         log.info("health on port %d", port)
@@ -136,13 +155,23 @@ def run_work(metrics: Metrics, settings: WorkSettings, poll_s: float, made: Made
             keep_working(work, under_way, poll_s)
 
 
+def health_of(under_way: Running, ready: bool, standing: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
+    """Whether a process is well, and what /healthz says of it. `ready`: its work's own word, which counts while it does not wait long."""
+    ready = ready and not under_way.waiting.is_long(under_way.clock.monotonic_s())
+    told: dict[str, Any] = {"process": under_way.metrics.process, "ready": ready, "at_ms": time.time_ns() // 1_000_000, **standing}
+    told |= {"waiting": {"code": problem.code, "reason": str(problem)}} if (problem := under_way.waiting.problem) else {}
+    told |= {"troubles": dict(under_way.troubles)} if under_way.troubles else {}
+    return ready and not under_way.troubles, told
+
+
 def keep_working(work: Work, under_way: Running, poll_s: float) -> None:
     """Start and step until `under_way.stop` is set.
 
-    After RetryLater the work is started anew, after a pause that doubles up to RETRY_S_MAX. It is told once, until all has gone well for
-    that long or the reason changes.
+    After RetryLater the work is started anew, after a pause: RETRY_S_FIRST for another code, doubling up to RETRY_S_MAX for the same one.
+    A reason is reported once, until it changes, or all went well for RETRY_S_MAX; then pauses are short again too. Meanwhile
+    `under_way.waiting` names it.
     """
-    started, told, pause_s, troubled_at_s = False, "", RETRY_S_FIRST, float("-inf")
+    started, told, code, pause_s, troubled_at_s = False, "", "", RETRY_S_FIRST, float("-inf")
     while not under_way.stop.is_set():
         try:
             if not started:
@@ -150,14 +179,17 @@ def keep_working(work: Work, under_way: Running, poll_s: float) -> None:
                 started = True
                 log.info("ready to work")
             wait_s = 0.0 if work.step() else poll_s
+            under_way.waiting.problem = None
             if told and under_way.clock.monotonic_s() - troubled_at_s > RETRY_S_MAX:
-                told, pause_s = "", RETRY_S_FIRST
+                told, code = "", ""
         except RetryLater as problem:
             under_way.metrics.count("retries")
+            troubled_at_s = under_way.clock.monotonic_s()
+            under_way.waiting.note(problem, troubled_at_s)
             if str(problem) != told:
                 told = str(problem)
                 under_way.teller.report(told, outcome="tried again")
                 log.warning("%s", told)
-            started, wait_s, troubled_at_s = False, pause_s, under_way.clock.monotonic_s()
-            pause_s = min(2 * pause_s, RETRY_S_MAX)
+            started, wait_s = False, RETRY_S_FIRST if problem.code != code else pause_s
+            code, pause_s = problem.code, min(2 * wait_s, RETRY_S_MAX)
         under_way.stop.wait(wait_s)

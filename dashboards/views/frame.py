@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from dashboards import headline, markup
-from dashboards.client import Trouble, Viewer
+from dashboards.client import Answer, Trouble, Viewer
 from dashboards.views import alerts, containers, fleet_map, login, portal, ports, session, sync
 
 
@@ -72,14 +72,20 @@ def _head(who: Viewer) -> None:
 
 
 def _strip() -> None:
-    who = session.logged_in()
-    try:
-        fleet, status = session.ask("/fleet"), session.ask("/status")
-    except Trouble as problem:
-        st.html(markup.strip([session.clock_tile()]))
-        session.tell(problem)
-        return
+    with session.telling_trouble():
+        try:
+            fleet, status = session.ask("/fleet"), session.ask("/status")
+        except Trouble:
+            st.html(markup.strip([session.clock_tile()]))
+            raise
+        _told(session.logged_in(), fleet, status)
+
+
+def _told(who: Viewer, fleet: Answer, status: Answer) -> None:
     tiles = headline.fleet_tiles(fleet, status) if who.sees_fleet else headline.own_tiles(fleet)
+    if session.is_kept():
+        st.html(markup.live(markup.strip([session.clock_tile()])))
+        tiles = tiles[1:]
     st.html(markup.strip(tiles))
     if starting := headline.starting(status):
         st.html(markup.banner(starting, "accent"))

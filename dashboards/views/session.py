@@ -9,12 +9,14 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import headline, markup
+from dashboards import headline, markup, words
 from dashboards.client import Answer, ApiClient, ComingBack, LoggedOut, Trouble, Viewer, wall_ms
 from dashboards.process import here
 from dashboards.settings import DashboardSettings
 
-_VIEWER, _PARTING, _PAGES = "viewer", "parting_words", "pages"
+_VIEWER, _PARTING, _PAGES, _KEPT, _SHOWN = "viewer", "parting_words", "pages", "kept", "shown"
+KEPT_ROWS_MAX, ANSWER_ROWS = 20_000, 100
+"""Rows that a tab keeps of its last answers, to show while the API has none; each answer counts as ANSWER_ROWS more than its `items`."""
 
 
 def settings() -> DashboardSettings:
@@ -70,12 +72,11 @@ def parting_words() -> str:
 
 
 def ask(path: str, **parameters: Any) -> Answer:
-    """The API's answer to the viewer. A token that no longer holds leads back to the login page; else raises as `ApiClient.get`."""
-    try:
-        return client().get(logged_in(), path, **parameters)
-    except LoggedOut:
-        leave("Your session has ended: please log in again.")
-        st.rerun()
+    """The API's answer to the viewer. A token that no longer holds leads back to the login page; else raises as `ApiClient.get`.
+
+    In `telling_trouble`, while the API or its database is away, the answer that this tab had last.
+    """
+    return _kept(("one", path, *sorted(parameters.items())), lambda: client().get(logged_in(), path, **parameters))
 
 
 def latest_now_ms(*answers: Mapping[str, Any]) -> int:
@@ -85,11 +86,26 @@ def latest_now_ms(*answers: Mapping[str, Any]) -> int:
 
 def ask_all(path: str, **parameters: Any) -> Answer:
     """As `ask`, all pages of a list."""
+    return _kept(("all", path, *sorted(parameters.items())), lambda: client().all_items(logged_in(), path, **parameters))
+
+
+def _kept(question: tuple[Any, ...], asked: Callable[[], Answer]) -> Answer:
+    kept: dict[tuple[Any, ...], Answer] = st.session_state.setdefault(_KEPT, {})
     try:
-        return client().all_items(logged_in(), path, **parameters)
+        answer = asked()
     except LoggedOut:
         leave("Your session has ended: please log in again.")
         st.rerun()
+    except ComingBack as problem:
+        if _SHOWN not in st.session_state or question not in kept:
+            raise
+        st.session_state[_SHOWN].append((kept[question]["clock"]["now_at_ms"], problem))
+        return kept[question]
+    kept.pop(question, None)
+    kept[question] = answer
+    while len(kept) > 1 and sum(ANSWER_ROWS + len(one.get("items", ())) for one in kept.values()) > KEPT_ROWS_MAX:
+        del kept[next(iter(kept))]
+    return answer
 
 
 def do(path: str, **body: Any) -> None:
@@ -107,11 +123,28 @@ def file(path: str, **parameters: str) -> Callable[[], bytes]:
 
 @contextmanager
 def telling_trouble() -> Iterator[None]:
-    """Inside it, a question without an answer becomes a sentence on the page instead of an end of it."""
+    """Inside it, a question without an answer becomes a sentence on the page instead of an end of it. What had an answer before is drawn
+    from that one, greyed, with its time and the reason above it."""
+    outer, shown = st.session_state.get(_SHOWN), list[tuple[int, ComingBack]]()
+    st.session_state[_SHOWN] = shown
     try:
-        yield
-    except Trouble as problem:
-        tell(problem)
+        with st.container():
+            try:
+                yield
+            except Trouble as problem:
+                tell(problem)
+            if shown:
+                at_ms, reason = min(shown, key=lambda one: one[0])
+                st.html(markup.kept(f"{reason} What you see is as of {words.moment(at_ms)}.", reason.hint))
+    finally:
+        st.session_state.pop(_SHOWN, None)
+        if outer is not None:
+            st.session_state[_SHOWN] = outer
+
+
+def is_kept() -> bool:
+    """Whether anything asked so far in this `telling_trouble` is an answer of before."""
+    return bool(st.session_state.get(_SHOWN))
 
 
 def tell(problem: Trouble) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cargo.identifiers import is_imo
+from hq.serving.faults import BUSY, fault_of, faults_named
 from streams.errors import Misuse
 from streams.passwords import hash_password
 from streams.privatefiles import keep_private
@@ -29,6 +30,9 @@ SESSIONS_MAX = 1_000
 """Sessions of one account at a time: of more, those used longest ago end."""
 USED_EVERY_MS = 60_000
 """The last use of a session is written at most so often."""
+ACCOUNTS = "the file of accounts"
+BUSY_S = 10.0
+"""Maximum time to wait while another process writes the file, seconds."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS account (
     username TEXT PRIMARY KEY, password_hash TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL, customer TEXT, ship TEXT) STRICT;
@@ -83,34 +87,37 @@ class Accounts:
     processes."""
 
     def __init__(self, path: Path) -> None:
+        """Makes the file where there is none. Raises Misuse when it can not be one, DatabaseAway while another program locks it."""
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             keep_private(path)
-            with closing(self._connect()) as connection:
+            with closing(self._opened()) as connection:
                 connection.executescript(_SCHEMA)
         except (OSError, sqlite3.DatabaseError) as problem:
+            if (fault := fault_of(problem, ACCOUNTS)) and fault.code == BUSY.code:
+                raise fault from problem
             raise Misuse(f"{path} can not hold the accounts: {problem}", hint="name a file that this process may write") from None
 
     def add(self, account: Account, password: str) -> None:
         """Add the account, or replace the one of the same username, whose sessions end. Raises Misuse as `hash_password`."""
         account = replace(account, username=composed(account.username), name=composed(account.name))
         row = (account.username, hash_password(password), account.role, account.name, account.customer, account.ship)
-        with closing(self._connect()) as connection, _one_write(connection):
+        with self._connected() as connection, _one_write(connection):
             before = _role(connection, account.username)
             connection.execute("INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?, ?, ?)", row)
             _note(connection, account.username, (account.role, account.customer, account.ship, before))
 
     def all(self) -> list[Account]:
         """Every account, by username."""
-        with closing(self._connect()) as connection:
+        with self._connected() as connection:
             rows = connection.execute("SELECT username, role, name, customer, ship FROM account ORDER BY username").fetchall()
         return [Account(*row) for row in rows]
 
     def remove(self, username: str) -> bool:
         """Remove the account; whether there was one. Its sessions end."""
         username = composed(username)
-        with closing(self._connect()) as connection, _one_write(connection):
+        with self._connected() as connection, _one_write(connection):
             if (before := _role(connection, username)) is None:
                 return False
             connection.execute("DELETE FROM account WHERE username = ?", (username,))
@@ -119,12 +126,12 @@ class Accounts:
 
     def changes(self, changes_max: int) -> list[Change]:
         """What was added, changed or removed and is not `told` yet, the oldest first."""
-        with closing(self._connect()) as connection:
+        with self._connected() as connection:
             return [Change(*row) for row in connection.execute("SELECT * FROM change ORDER BY number LIMIT ?", (changes_max,))]
 
     def told(self, number: int) -> None:
         """The changes up to this one need not be kept here any longer."""
-        with closing(self._connect()) as connection:
+        with self._connected() as connection:
             connection.execute("DELETE FROM change WHERE number <= ?", (number,))
 
     def get(self, username: str) -> Account | None:
@@ -144,7 +151,7 @@ class Accounts:
         """
         token = secrets.token_urlsafe(32)
         keep = "SELECT token_sha256 FROM session WHERE username = ? ORDER BY used_at_ms DESC LIMIT ?"
-        with closing(self._connect()) as connection:
+        with self._connected() as connection:
             connection.execute("INSERT INTO session VALUES (?, ?, ?, ?)", (_digest(token), username, argon2_hash, now_ms))
             more = f"DELETE FROM session WHERE username = ? AND token_sha256 NOT IN ({keep})"
             connection.execute(more, (username, username, SESSIONS_MAX))
@@ -156,7 +163,7 @@ class Accounts:
             "SELECT username, role, name, customer, ship, used_at_ms FROM session JOIN account USING (username, password_hash)"
             " WHERE token_sha256 = ? AND used_at_ms > ?"
         )
-        with closing(self._connect()) as connection:
+        with self._connected() as connection:
             row = connection.execute(query, (_digest(token), now_ms - idle_ms)).fetchone()
             if row is not None and now_ms - row[5] >= min(USED_EVERY_MS, idle_ms // 2):
                 connection.execute("UPDATE session SET used_at_ms = ? WHERE token_sha256 = ?", (now_ms, _digest(token)))
@@ -164,18 +171,24 @@ class Accounts:
 
     def close_session(self, token: str) -> None:
         """End the session, if there is one."""
-        with closing(self._connect()) as connection:
+        with self._connected() as connection:
             connection.execute("DELETE FROM session WHERE token_sha256 = ?", (_digest(token),))
 
     def _find(self, username: str) -> tuple[Account, str] | None:
-        with closing(self._connect()) as connection:
+        with self._connected() as connection:
             query = "SELECT username, role, name, customer, ship, password_hash FROM account WHERE username = ?"
             row = connection.execute(query, (composed(username),)).fetchone()
         return (Account(*row[:5]), row[5]) if row else None
 
-    def _connect(self) -> sqlite3.Connection:
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """A connection that the block uses. Raises DatabaseAway while the file is locked, full or read-only."""
+        with faults_named(sqlite3.Error, database=ACCOUNTS), closing(self._opened()) as connection:
+            yield connection
+
+    def _opened(self) -> sqlite3.Connection:
         with ExitStack() as failed:
-            connection = failed.enter_context(closing(sqlite3.connect(self._path, isolation_level=None, timeout=10)))
+            connection = failed.enter_context(closing(sqlite3.connect(self._path, isolation_level=None, timeout=BUSY_S)))
             connection.execute("PRAGMA synchronous=FULL")
             failed.pop_all()
         return connection

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from hq.serving.database import DatabaseGone
+from hq.serving.faults import GONE, DatabaseGone
 from streams.errors import NotAllowed, RetryLater
 
 RETRY_AFTER_S = 1
@@ -30,7 +30,7 @@ class Rebuilding(DatabaseGone):
     """The serving database is being built; it was begun at `since_wall_at_ms` (wall time, UTC ms; None when it is not there yet)."""
 
     def __init__(self, message: str, since_wall_at_ms: int | None = None) -> None:
-        super().__init__(message, hint="it builds itself from the log: ask again in a moment")
+        super().__init__(message, hint="it builds itself from the log: ask again in a moment", code=GONE.code)
         self.since_wall_at_ms = since_wall_at_ms
 
 
@@ -49,9 +49,14 @@ def not_for_you(what: str) -> ApiError:
     return ApiError(403, f"Your account may not {what}.", "Log in with an account that may.")
 
 
-def answer_to(problem: ApiError) -> JSONResponse:
+def answer_to(problem: ApiError | RetryLater) -> JSONResponse:
     """The answer in the one shape."""
-    return JSONResponse(problem.body, problem.status, problem.headers)
+    if isinstance(problem, ApiError):
+        return JSONResponse(problem.body, problem.status, problem.headers)
+    body: dict[str, Any] = {"error": problem.args[0], "hint": problem.hint, "code": problem.code}
+    if isinstance(problem, DatabaseGone):
+        body["rebuilding"] = {"since_wall_at_ms": problem.since_wall_at_ms if isinstance(problem, Rebuilding) else None}
+    return JSONResponse(body, 503, {"Retry-After": str(RETRY_AFTER_S)})
 
 
 def _writable(part: object) -> str:
@@ -63,7 +68,8 @@ def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
     """Every error of `app` gets the one shape; `broke` hears of each nobody thought of: why, and which request."""
 
     @app.exception_handler(ApiError)
-    def _told(_: Request, problem: ApiError) -> JSONResponse:
+    @app.exception_handler(RetryLater)
+    def _told(_: Request, problem: ApiError | RetryLater) -> JSONResponse:
         return answer_to(problem)
 
     @app.exception_handler(RequestValidationError)
@@ -76,13 +82,6 @@ def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
         if problem.status_code == 400:  # FastAPI's word for a body its JSON reader gave up on
             return JSONResponse({"error": "The request does not read.", "hint": "Send JSON that nests less deeply."}, 422)
         return JSONResponse({"error": str(problem.detail), "hint": "See /docs for all there is."}, problem.status_code, problem.headers)
-
-    @app.exception_handler(RetryLater)
-    def _later(_: Request, problem: RetryLater) -> JSONResponse:
-        body: dict[str, Any] = {"error": problem.args[0], "hint": problem.hint}
-        if isinstance(problem, DatabaseGone):
-            body["rebuilding"] = {"since_wall_at_ms": problem.since_wall_at_ms if isinstance(problem, Rebuilding) else None}
-        return JSONResponse(body, 503, {"Retry-After": str(RETRY_AFTER_S)})
 
     @app.exception_handler(Exception)
     def _broken(request: Request, problem: Exception) -> JSONResponse:

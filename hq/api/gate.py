@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hq.api.accounts import Account
 from hq.api.errors import ApiError, answer_to
+from streams.errors import RetryLater
 
 BODY_BYTES_MAX = 64 * 1024
 UPLOADS: Final = {("POST", "/api/registry"): 8 * 1024 * 1024}
@@ -38,7 +39,7 @@ class Gate:
             return
         try:
             body = await self._admitted(scope, receive)
-        except ApiError as problem:
+        except (ApiError, RetryLater) as problem:
             answer = answer_to(problem)
             if _says_body(scope):
                 answer.headers["Connection"] = "close"  # the rest of the body is read by nobody

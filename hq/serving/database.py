@@ -15,26 +15,24 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
 
 from hq.serving.address import serving_url
+from hq.serving.faults import GONE, READ_ONLY, SERVING, faults_named
 from hq.serving.models import Base
-from streams.errors import RetryLater
 from streams.privatefiles import keep_private
 from streams.sqlitefiles import ReadingConnection, connect_to_read
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS_MAX = 10_000
+"""Maximum time to wait for a lock, or for one of READERS_MAX connections."""
 READERS_MAX = 16
 POOL = "pool"
 """Where a connection's record holds the pool that it was opened for."""
-_GONE_STATES = {"42P01", "42703", "3D000", "3F000", "57P01", "57P03", "08006", "08003", "08001"}
-_GONE_WORDS = ("no such table", "unable to open database", "readonly database", "disk i/o error", "no such column")
-
-
-class DatabaseGone(RetryLater):
-    """The serving database is not there, or not whole: it was dropped, and is being built again."""
+_LOCK_TIMEOUT = f"""SELECT set_config('lock_timeout', least({BUSY_MS_MAX}, nullif(setting::int, 0) / 2)::text, false)
+    FROM pg_settings WHERE name = 'statement_timeout'"""
+"""A wait for a lock ends before the statement is cancelled, so that the two have codes of their own."""
 
 
 def open_engine(database_url: str, *, read_only: bool) -> Engine:
@@ -45,14 +43,25 @@ def open_engine(database_url: str, *, read_only: bool) -> Engine:
     url = serving_url(database_url)
     if url.get_backend_name() == "sqlite":
         return _open_sqlite(url, read_only=read_only)
-    return create_engine(
+    engine = create_engine(
         url,
         isolation_level="REPEATABLE READ" if read_only else "READ COMMITTED",
         pool_size=READERS_MAX if read_only else 1,
+        pool_timeout=BUSY_MS_MAX / 1000,
         pool_pre_ping=True,
         json_serializer=_to_json,
         json_deserializer=orjson.loads,
     )
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: Any, _: ConnectionPoolEntry) -> None:
+        with ExitStack() as failed:
+            failed.callback(connection.close)  # the pool does not know it yet
+            connection.execute(_LOCK_TIMEOUT)
+            connection.commit()
+            failed.pop_all()
+
+    return engine
 
 
 def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
@@ -61,7 +70,10 @@ def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
     def connect() -> sqlite3.Connection:
         timeout_s = BUSY_MS_MAX / 1000
         if read_only:
-            return connect_to_read(path, timeout_s)
+            with faults_named(OSError):
+                return connect_to_read(path, timeout_s)
+        if path.parent.exists() and not os.access(path.parent, os.W_OK):
+            raise READ_ONLY.error(SERVING)  # SQLite's code for it is that of any file that can not be opened
         with suppress(OSError):  # SQLite says it in its own words
             keep_private(path)
         return sqlite3.connect(f"{path.as_uri()}?mode=rwc", timeout_s, check_same_thread=False, uri=True)
@@ -73,11 +85,14 @@ def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
         json_deserializer=orjson.loads,
         poolclass=QueuePool,
         pool_size=READERS_MAX if read_only else 1,
+        pool_timeout=BUSY_MS_MAX / 1000,
     )
 
     @event.listens_for(engine, "checkout")
     def _taken(connection: Any, _: ConnectionPoolEntry, __: Any) -> None:
-        if isinstance(connection, ReadingConnection) and connection.is_outdated():
+        with faults_named(OSError):
+            outdated = isinstance(connection, ReadingConnection) and connection.is_outdated()
+        if outdated:
             raise DisconnectionError("the projector has written since this was opened")  # SQLAlchemy opens it again
 
     @event.listens_for(engine, "connect")
@@ -112,41 +127,34 @@ class ServingDatabase:
         self._inode: int | None = None
 
     def prepare(self) -> None:
-        """After it the database exists with all tables of this version. Raises RetryLater when its server can not be reached."""
-        if (path := _sqlite_path(self._url)) is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.exists():
-                for stale in (path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-                    stale.unlink(missing_ok=True)
-        else:
-            _make_postgres_database(self._url)
-        self._engine.dispose()
-        try:
+        """After it the database exists with all tables of this version. Raises DatabaseAway while it can not be reached or written."""
+        with faults_named(SQLAlchemyError, OSError):
+            if (path := _sqlite_path(self._url)) is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if not path.exists():
+                    for stale in (path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+                        stale.unlink(missing_ok=True)
+            else:
+                _make_postgres_database(self._url)
+            self._engine.dispose()
             with self._engine.connect() as connection:
                 if connection.dialect.name == "postgresql":
                     connection.execute(text("CREATE SCHEMA IF NOT EXISTS public"))
                 _drop_what_is_left(connection)
                 migrate(connection)
-        except DBAPIError as problem:
-            _raise_if_gone(problem)
-            raise
-        self._inode = _inode(self._url)
+            self._inode = _inode(self._url)
 
     def check(self) -> None:
         """Raises DatabaseGone when the database's file is no longer the one that was prepared. Costs a look at the folder."""
         if _inode(self._url) != self._inode:
-            raise DatabaseGone("the serving database's file is gone", hint="nothing to do: it is made again")
+            raise GONE.error(SERVING)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """One transaction; commits at the end of the block. Raises DatabaseGone when the database was dropped under it."""
+        """One transaction; commits at the end of the block. Raises DatabaseAway; DatabaseGone when the database was dropped."""
         self.check()
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except DBAPIError as problem:
-            _raise_if_gone(problem)
-            raise
+        with faults_named(SQLAlchemyError), self._engine.begin() as connection:
+            yield connection
 
     def close(self) -> None:
         """Releases the connections."""
@@ -159,24 +167,20 @@ class ServingReader:
     def __init__(self, database_url: str) -> None:
         self._url = serving_url(database_url)
         self._engine = open_engine(database_url, read_only=True)
-        self._inode = _inode(self._url)
+        self._inode = 0
         self._lock = threading.Lock()
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """One read transaction over one state of the database. Raises DatabaseGone when the database, or a part of it, is missing."""
+        """One read transaction over one state of the database. Raises DatabaseAway; DatabaseGone when it, or a part of it, is missing."""
         with self._lock:
             if (inode := _inode(self._url)) != self._inode:
                 self._engine.dispose()
                 self._inode = inode
         if inode == 0:
-            raise DatabaseGone("there is no serving database yet", hint="the projector makes it")
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except DBAPIError as problem:
-            _raise_if_gone(problem)
-            raise
+            raise GONE.error(SERVING)
+        with faults_named(SQLAlchemyError), self._engine.connect() as connection:
+            yield connection
 
     def close(self) -> None:
         """Releases the connections."""
@@ -211,21 +215,14 @@ def _sqlite_path(url: URL) -> Path | None:
 
 
 def _inode(url: URL) -> int:
-    """Which file stands at the database's path: 0 when there is none; always 1 for a database server."""
+    """Which file stands at the database's path: 0 when there is none; always 1 for a database server. Raises DatabaseAway."""
     if (path := _sqlite_path(url)) is None:
         return 1
-    try:
-        return os.stat(path).st_ino
-    except FileNotFoundError:
-        return 0
-
-
-def _raise_if_gone(problem: DBAPIError) -> None:
-    state = getattr(problem.orig, "sqlstate", None)
-    lost = isinstance(problem.orig, sqlite3.OperationalError) and any(word in str(problem.orig).lower() for word in _GONE_WORDS)
-    away = isinstance(problem, OperationalError) and state is None and not isinstance(problem.orig, sqlite3.Error)
-    if state in _GONE_STATES or lost or away or problem.connection_invalidated:
-        raise DatabaseGone("the serving database is gone, or not whole", hint="nothing to do: the projector makes it again") from problem
+    with faults_named(OSError):
+        try:
+            return os.stat(path).st_ino
+        except FileNotFoundError:
+            return 0
 
 
 def _make_postgres_database(url: URL) -> None:
@@ -236,7 +233,5 @@ def _make_postgres_database(url: URL) -> None:
             if known is None:
                 name = server.dialect.identifier_preparer.quote(url.database or "")
                 connection.execute(text(f"CREATE DATABASE {name}"))
-    except OperationalError as problem:
-        raise DatabaseGone("the database server does not answer", hint="start PostgreSQL, or mend database_url") from problem
     finally:
         server.dispose()

@@ -17,7 +17,9 @@ from hq.belowfloor import Unread, unread_of
 from hq.patience import PatientReaders, count_polled
 from hq.serving.database import ServingDatabase
 from hq.serving.models import Projected, Projection, Skipped, StreamAge
+from hq.serving.portions import Portions
 from hq.serving.projections.shape import Projection as Projects
+from hq.serving.projections.shape import set_aside
 from hq.serving.routes import Routes, route
 from hq.serving.upsert import put, table_of
 from streams.clock import Clock
@@ -56,6 +58,7 @@ class Projector:
     unread: list[Unread] = field(default_factory=list)
     """What lay below the log's floor, as last committed; whoever reports it takes it out."""
     _seen: dict[str, Standing] = field(default_factory=dict)
+    _portions: Portions = field(default_factory=Portions)
     _readers: PatientReaders = field(init=False)
     _noted_at_s: float = float("-inf")
     _whole: bool = False
@@ -64,17 +67,16 @@ class Projector:
         self._readers = PatientReaders(self.reader, self.clock)
 
     def start(self) -> None:
-        """The database is there with all its tables, and what it holds is known. Raises RetryLater when its server does not answer."""
+        """The database is there with all its tables, and what it holds is known. Raises DatabaseAway when it can not be had now."""
         self._seen = {}
         self._noted_at_s = float("-inf")
-        self._whole = False
         self.database.prepare()
         commit_point("projector.prepared")
 
     def step(self) -> int:
         """Project what is new, at most `step_records_max` records, in one transaction; returns how many they were.
 
-        Raises DatabaseGone when the database was dropped; `start` makes it again.
+        Raises DatabaseGone when the database was dropped, and DatabaseAway when it can not now: `start` makes it again, or waits for it.
         """
         self._readers.follow()
         ends = {stream: self.reader.position(stream) for stream, _ in route(self.routes, self.reader.streams())}
@@ -95,6 +97,7 @@ class Projector:
         for stream, before, polled in step.polled:
             count_polled(self.metrics, before.skipped, polled)
             self.unread += unread_of(stream, before, polled)
+            self._portions.note_committed(stream, polled.position)
         self._noted_at_s = now_s
         self.metrics.count("records", step.taken)
         if step.taken:
@@ -103,7 +106,7 @@ class Projector:
 
     @property
     def whole(self) -> bool:
-        """Whether the database has had all that the log held when it was begun."""
+        """Whether the database had all that the log held when it was begun, as last committed."""
         return self._whole
 
     @property
@@ -128,15 +131,18 @@ class Projector:
         if step.left == 0:
             step.behind = True
             return standing
-        polled = reader.poll_from_floor(standing, step.left)
+        asked = self._portions.size(stream, step.left)
+        polled = reader.poll_from_floor(standing, asked)
+        project = set_aside if self._portions.refuses(stream, polled) else projection
         received_at_ms = 0
-        for batch in (*polled.late, *polled.batches):
-            projection(step.connection, batch)
-            received_at_ms = max(received_at_ms, batch.records.column(RECEIVED_AT)[-1].as_py())
+        with self._portions.watched(stream, polled):
+            for batch in (*polled.late, *polled.batches):
+                project(step.connection, batch)
+                received_at_ms = max(received_at_ms, batch.records.column(RECEIVED_AT)[-1].as_py())
         step.polled.append((stream, standing, polled))
         step.taken += polled.rows
         step.left -= polled.rows
-        step.behind |= step.left == 0
+        step.behind |= polled.rows == asked
         _save(step.connection, stream, standing, polled.standing)
         _save_age(step.connection, stream, polled.rows, received_at_ms)
         return polled.standing

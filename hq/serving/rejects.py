@@ -24,7 +24,7 @@ def untold(connection: Connection, told: Told, process: str, at_ms: int) -> tupl
         of = (row.stream, row.origin)
         if row.offset < reached.get(of, 0) or len(appends) == FAILURES_AT_ONCE_MAX:
             continue
-        reason = f"{row.stream}:{row.origin}:{row.offset} about {row.topic} does not read: {row.reason}"
+        reason = f"{row.stream}:{row.origin}:{row.offset} about {row.topic} is set aside: {row.reason}"
         appends.append(failure(process, reason, row.body or "", at_ms, (f"{process}/{row.stream}/{row.origin}", row.offset + 1)))
         reached[of] = row.offset + 1
     return appends, reached

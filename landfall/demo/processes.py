@@ -21,6 +21,8 @@ STOPPED_WITHIN_S = 60.0
 """Spark's first micro-batches take longest: on a busy machine one was still under way after 20 s."""
 LEFTOVERS_END_WITHIN_S = 5.0
 RESTARTS_MAX = 5
+FORGOTTEN_S = 900.0
+"""A program that runs this long after it was started again has its restarts forgotten, seconds."""
 LOG_TAIL_LINES = 15
 SEE_LOG = "its whole log is in the demo's logs folder"
 
@@ -53,6 +55,8 @@ class Supervisor:
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)
+    monotonic_s: Callable[[], float] = time.monotonic
+    _died_at_s: dict[str, float] = field(default_factory=dict)
 
     def start(self, program: Program) -> None:
         """Start `program`; returns at once, its output going to `<logs>/<name>.log`."""
@@ -78,13 +82,15 @@ class Supervisor:
         raise RetryLater(f"{program.name} was not healthy within {HEALTHY_WITHIN_S:.0f} s:\n{self.tail(program.name)}", hint=SEE_LOG)
 
     def mend(self) -> None:
-        """Start again what has died. Raises RetryLater when one program died more than RESTARTS_MAX times."""
+        """Start again what has died. Raises RetryLater when one program died more than RESTARTS_MAX times, never FORGOTTEN_S apart."""
         if self.stopping.is_set():
             return
         for name, process in list(self.running.items()):
             if (code := process.poll()) is None:
                 continue
-            self.restarts[name] = self.restarts.get(name, 0) + 1
+            now_s = self.monotonic_s()
+            known = self.restarts.get(name, 0) if now_s - self._died_at_s.get(name, now_s) <= FORGOTTEN_S else 0
+            self.restarts[name], self._died_at_s[name] = known + 1, now_s
             if self.restarts[name] > RESTARTS_MAX:
                 raise RetryLater(f"{name} died {self.restarts[name]} times:\n{self.tail(name)}", hint=SEE_LOG)
             self.tell(f"{name} ended ({_ending(code)})", "started again; it goes on where it was")

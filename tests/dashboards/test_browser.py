@@ -140,6 +140,41 @@ def test_a_loss_report_is_written_down_as_sent_and_saved(stage: Stage, url: str,
     expect(loss.get_by_text(re.compile("written by Mira Okafor"))).to_be_visible()
 
 
+def test_a_page_without_an_answer_keeps_what_it_had_greyed(stage: Stage, url: str, tab: Tab, tmp_path: Path) -> None:
+    """Under a sentence that says of when it is; the fleet's clock stays as it is, and all of it comes back by itself."""
+    tab.enter(url, "mira", "/sync")
+    page = tab.page
+    heading = page.locator(".lf-heading", has_text="On board")
+    expect(heading).to_be_visible()
+    assert greyed(heading) == 0
+    stage.answering.stop()
+    kept = page.locator(".lf-kept")
+    expect(kept).to_have_count(2)
+    expect(kept.last).to_contain_text("What you see is as of")
+    assert greyed(heading) == 1
+    assert greyed(tile(page, "Processes")) == 1
+    assert [greyed(one) for one in (*kept.all(), tile(page, "Fleet clock"))] == [0, 0, 0]
+    above, below = (one.bounding_box() for one in (kept.last, heading))
+    assert above is not None
+    assert below is not None
+    assert above["y"] < below["y"]
+    tab.picture("kept", tmp_path)
+    stage.answering.start()
+    expect(kept).to_have_count(0)
+    assert greyed(heading) == 0
+
+
+def greyed(shown: Locator) -> int:
+    """How many of the elements around it are drawn without colour."""
+    return int(
+        shown.evaluate("""one => {
+        let found = 0;
+        for (let at = one; at; at = at.parentElement) found += getComputedStyle(at).filter.includes("grayscale") ? 1 : 0;
+        return found;
+    }""")
+    )
+
+
 def audited(stage: Stage) -> list[dict[str, Any]]:
     """What headquarters' audit has noted."""
     with closing(FileLogReader(stage.voyage.hq_dir / "log", BlockCodec())) as reader:

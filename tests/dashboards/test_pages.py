@@ -18,6 +18,8 @@ from tests.dashboards.lossreport import report
 from tests.dashboards.stage import TOKEN, Stage, staged, until
 from tests.dashboards.visit import Visit, pages_here, visiting
 
+AS_OF = re.compile(r"as of \d+ May 2026, \d\d:\d\d UTC")
+TICKING = re.compile("real time|stands still")
 STILL = re.compile(r"stand still since \d+ May 2026, \d\d:\d\d UTC \(fleet\), .* by the wall's clock")
 
 pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: stage.py
@@ -233,15 +235,24 @@ def test_every_role_is_told_since_when_spark_stands_still(stage: Stage) -> None:
 
 
 def test_a_store_that_is_rebuilt_is_told_and_comes_back(stage: Stage) -> None:
-    """The serving database deleted under the pages: they say so, and go on when it is there again."""
-    visit = visiting("mira")
-    assert "Readings received" in visit.text()
+    """The serving database deleted under the pages: they keep what they had, say so and of when it is, and go on when it is there again."""
+    pages = [visiting("mira", page) for page in ("", "containers", "alerts", "ports", "sync")] + [visiting("ducks")]
+    before = [(visit.drawn()[-1], len(visit.app.dataframe)) for visit in pages]
+    assert not any(visit.each("lf-kept") for visit in pages)
     stage.projecting.stop()
     for name in (stage.database, *stage.database.parent.glob("serving.db-*")):
         name.unlink()
-    visit.look()
-    assert any("serving database" in banner for banner in visit.each("lf-banner"))
-    assert "Readings received" not in visit.text()
+    new = visiting("mira")
+    assert (new.each("lf-kept"), "Readings received" in new.text()) == ([], False), "nothing was seen before"
+    assert any("serving database" in banner for banner in new.each("lf-banner"))
+    for visit, (piece, tables) in zip(pages, before, strict=True):
+        visit.look()
+        kept = visit.each("lf-kept")
+        assert len(kept) >= 2, "the strip and the page"
+        assert all("serving database" in one and AS_OF.search(one) for one in kept)
+        assert TICKING.search(visit.tile("Fleet clock")), "that is the API's own"
+        assert (len(visit.app.dataframe), piece in visit.drawn()) == (tables, True)
     stage.projecting.start()
-    visit.look_until(lambda: "Readings received" in visit.text(), "the store")
+    for visit in pages:
+        visit.look_until(lambda visit=visit: not visit.each("lf-kept"), "the store")  # type: ignore[misc]
     until(lambda: stage.asked("mira", "map")["places"] != [], "the map's places")

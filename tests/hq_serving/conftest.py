@@ -61,8 +61,8 @@ class OwningProjector(Projector):
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of a PostgreSQL, in which `{}` stands for a database's name: tests keep apart by these."""
-    with running_postgres() as address:
-        yield address
+    with running_postgres() as server:
+        yield server.address
 
 
 def make_projector(log: Path, url: str, step_records_max: int = 20_000) -> Projector:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.ports import free_port
-from hq.serving.database import DatabaseGone
+from hq.serving.faults import DatabaseAway
 from streams.crash import CRASH_VARIABLE
 from tests.hq_serving.conftest import STARTED_S_MAX, api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, until
 from tests.hq_serving.fleet import DUCKS, PLACES, Fleet, fill
@@ -35,7 +35,7 @@ def start(fleet: Fleet, folder: Path, step_records_max: int = 20_000, crash_at: 
 def rows_or_none(url: str) -> dict[str, Any]:
     try:
         return table_rows(url)
-    except DatabaseGone:
+    except DatabaseAway:
         return {}
 
 

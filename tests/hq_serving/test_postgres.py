@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import create_engine, func, select, text
 
 from hq.serving import models as m
-from hq.serving.database import DatabaseGone, ServingDatabase, ServingReader
+from hq.serving.database import ServingDatabase, ServingReader
+from hq.serving.faults import DatabaseAway
 from streams.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
 from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, Fleet, booking, fill
@@ -120,10 +121,10 @@ def test_a_dropped_database_is_made_again_identical(postgres: str, fleet: Fleet,
     with engine.connect() as connection:
         connection.execute(text(how.format(name)))
     engine.dispose()
-    with pytest.raises(DatabaseGone), reader.snapshot() as connection:
+    with pytest.raises(DatabaseAway), reader.snapshot() as connection:
         connection.execute(select(func.count()).select_from(m.Reading)).scalar()
     fleet.readings("ship-one", DUCKS[:1], count=1, at_ms=NOW_MS)
-    with pytest.raises(DatabaseGone):
+    with pytest.raises(DatabaseAway):
         one.step()
     one.start()
     one.step()

@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import func, select
 
 from hq.serving import models as m
-from hq.serving.database import DatabaseGone, ServingReader
+from hq.serving.database import ServingReader
+from hq.serving.faults import DatabaseGone
 from streams.records import Record, StoredRecord, body_text
 from streams.words import Position
 from tests.hq_serving.conftest import make_projector, project, sqlite_url, table_rows

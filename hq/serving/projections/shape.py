@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from hq.serving.bodies import Unreadable, read
 from hq.serving.models import Rejected
-from hq.serving.rows import Fields
+from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add
 from streams.records import Batch
 from streams.words import Origin
@@ -47,3 +47,9 @@ def reject(connection: Connection, row: Fields, reason: str) -> None:
     kept = {name: row[name] for name in ("stream", "origin", "offset", "topic")}
     body = row["body"] and row["body"].replace("\0", "\N{REPLACEMENT CHARACTER}")  # PostgreSQL takes no text with a zero in it
     add(connection, Rejected, [{**kept, "body": body, "reason": reason}])
+
+
+def set_aside(connection: Connection, batch: Batch) -> None:
+    """A projection that sets every record aside: of what the database does not take."""
+    for row in record_rows(batch):
+        reject(connection, row, "the serving database cancelled it each time")
