@@ -160,8 +160,11 @@ def heard_of(kafka: Kafka, who: str) -> dict[str, str]:
     subscriber = kafka.reader("ducks", "ducks.curious", [topic])
     until(lambda: bool(subscriber.refused), f"the refusal of {topic}")
     subscriber.close()
-    producer.produce(topic, b"quack", on_delivery=lambda problem, _: refused.append(problem))
-    producer.flush(60)
+    try:
+        producer.produce(topic, b"quack", on_delivery=lambda problem, _: refused.append(problem))
+        producer.flush(60)
+    except KafkaException as problem:  # the client had heard of the refusal before
+        refused.append(problem.args[0])
     heard = {
         "subscribe": str(subscriber.refused),
         "metadata": str(admin.list_topics(topic, timeout=60).topics[topic].error),
@@ -174,7 +177,7 @@ def heard_of(kafka: Kafka, who: str) -> dict[str, str]:
         "group": said(lambda: admin.describe_consumer_groups([group])[group].result(60)),
         "create": said(lambda: next(iter(admin.create_topics([NewTopic(topic, 1, 1)]).values())).result(60)),
         "delete": said(lambda: next(iter(admin.delete_topics([topic]).values())).result(60)),
-        "produce": str(refused),
+        "produce": str([problem.code() for problem in refused]),
     }
     for one in (consumer, intruder):
         one.close()
