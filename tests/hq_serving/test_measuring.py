@@ -57,7 +57,7 @@ def test_rejected_records_are_told_once(tmp_path: Path, fleet: Fleet) -> None:
         with api_of(settings_for(tmp_path / "node" / "log", tmp_path, door)) as client:
             reasons = [body["reason"] for body in Headquarters(tmp_path / "node", client, door).bodies("exceptions")]
     assert len(reasons) == 2
-    assert "about X does not read" in reasons[0]
+    assert "about X is set aside" in reasons[0]
 
 
 def bodies(folder: Path, stream: str) -> list[dict[str, Any]]:

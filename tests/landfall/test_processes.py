@@ -159,7 +159,7 @@ def test_a_customers_own_node(tmp_path: Path) -> None:
 def test_the_projector(house: House) -> None:
     house.start("projector")
     say(house, "states", "MSKU1234565", {"kind": "container"})
-    fails(house, "projector", "projector", "does not read")
+    fails(house, "projector", "projector", "is set aside")
     tells(house, "projector", "projector")
     ends(house, "projector")
 
