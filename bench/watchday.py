@@ -1,10 +1,10 @@
 """A ship's watch over a day of readings: how many every rule judges per second on one core, how soon its state is rebuilt from the log, and
 what memory her node takes.
 
-`python -m bench.watchday [boxes] [hours]`: the readings lie in the log of a ship's node, as her endpoint left them, hourly from each box;
-then a watch that knows nothing takes her load list and reads that log from its beginning. Then `landfall ship`, whole, starts on that log,
-and its own watch judges all of it; killed, it is started once more, and then without its watch's snapshot. Prints one JSON object; seconds
-of CPU beside those of the wall.
+`python -m bench.watchday [boxes] [hours] [rests_s]`: the readings lie in the log of a ship's node, as its endpoint left them, hourly from
+each box; then a watch that knows nothing takes the load list and reads that log from its beginning. Then `landfall ship`, whole, starts on
+that log, and its own watch judges all of it; killed, it is started once more, and then without its watch's snapshot. Its memory at rest is
+that after `rests_s`. Prints one JSON object; seconds of CPU beside those of the wall.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from bench.credentials import allow_all
 from bench.machine import machine
 from bench.proc import cpu_s, memory_mib, peak_mib
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
@@ -100,11 +101,12 @@ def judged(log: FileLogReader, node: ShipProcess) -> bool:
     return at is not None and Position.from_json(at["body"]["position"]) == log.position("containers")
 
 
-def of_node(folder: Path, name: str = "node") -> dict[str, object]:
+def of_node(folder: Path, rests_s: float, name: str = "node") -> dict[str, object]:
     """The memory of `landfall ship` in `folder`, started as an operator does: when its watch has judged all that lies there and its
     snapshot is written, and the most it ever was; its CPU time; and how long after its start the watch told its first muster, with the CPU
     until then. Then it is killed."""
     node = ShipProcess(folder)
+    allow_all(folder / "ship", node.token)
     command = [sys.executable, "-m", "landfall", "ship", "-c", str(node.config)]
     began_s = time.perf_counter()
     with (folder / "ship.log").open("ab") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
@@ -115,7 +117,7 @@ def of_node(folder: Path, name: str = "node") -> dict[str, object]:
             log = FileLogReader(folder / "ship" / "log", BlockCodec())
             wait(lambda: judged(log, node), node.tail, JUDGED_WITHIN_S)
             log.close()
-            time.sleep(RESTS_S)
+            time.sleep(rests_s)
             return mustered | {
                 f"{name}_mib": memory_mib(process.pid),
                 f"{name}_peak_mib": peak_mib(process.pid),
@@ -129,6 +131,7 @@ def main() -> None:
     """Measure and print."""
     boxes = int(sys.argv[1]) if len(sys.argv) > 1 else 24_000
     hours = int(sys.argv[2]) if len(sys.argv) > 2 else 24
+    rests_s = float(sys.argv[3]) if len(sys.argv) > 3 else RESTS_S
     with tempfile.TemporaryDirectory() as name:
         clock = StillClock(START_AT_MS)
         home = Path(name) / "ship"
@@ -147,9 +150,9 @@ def main() -> None:
         from_snapshot(kept, SETTINGS)
         read_s = time.process_time() - began_s
         del state
-        node = of_node(Path(name)) | of_node(Path(name), "node_again")
+        node = of_node(Path(name), rests_s) | of_node(Path(name), rests_s, "node_again")
         (home / "watch.snapshot").unlink()
-        node |= of_node(Path(name), "node_anew")
+        node |= of_node(Path(name), rests_s, "node_anew")
     figures = {
         "boxes": boxes,
         "hours": hours,

@@ -30,6 +30,7 @@ TINY = {
     "duel": (("loopback", "4000", "400", "landfall"), "readings_s"),
     "spark": (("50", "24"), "readings_s"),
     "watchtable": (("2", "1"), "|"),
+    "watchday": (("100", "3", "1"), "node_anew_mib"),
     "lossashore": (("1",), "told_wrongly"),
     "strangers": (("100", "2"), "p99"),
 }
