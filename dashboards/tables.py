@@ -227,8 +227,8 @@ def due_in_rows(due_in: Iterable[Row], names: Names, now_at_ms: int) -> list[Tex
 
 def unknown_on_list(unknown: Mapping[str, int]) -> str:
     """What a call's load list does not say, or an empty text."""
-    told = [f"{what} of {words.counted(unknown[name], 'box', 'boxes')}" for name, what in UNKNOWN.items() if unknown.get(name)]
-    return f"Unknown on the load list: {', '.join(told)}." if told else ""
+    lacking = [f"{what} of {words.counted(unknown[name], 'box', 'boxes')}" for name, what in UNKNOWN.items() if unknown.get(name)]
+    return f"Unknown on the load list: {', '.join(lacking)}." if lacking else ""
 
 
 def sending_rows(report: Row, now_at_ms: int) -> list[Texts]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -222,6 +223,11 @@ def test_a_customer_sees_its_boxes_and_no_other(stage: Stage) -> None:
         assert not [number for number in foreign[1:] if visit.was_given(number)]
 
 
+def shows_no(visit: Visit, kind: str) -> bool:
+    """Whether the page has nothing of this class."""
+    return not visit.each(kind)
+
+
 def test_every_role_is_told_since_when_spark_stands_still(stage: Stage) -> None:
     """Staff, crew and customers, each with what is old then: a customer's alerts too. When it speaks again the sentence goes."""
     visits = {who: visiting(who, page) for who, page in (("mira", "sync"), ("cleo", "containers"), ("crew", "containers"), ("ducks", ""))}
@@ -231,7 +237,7 @@ def test_every_role_is_told_since_when_spark_stands_still(stage: Stage) -> None:
         assert ("alerts too, is as old" if who == "ducks" else "alerts still come") in still
     with stage.spark_speaking():
         for visit in visits.values():
-            visit.look_until(lambda visit=visit: not visit.each("lf-banner"), "an end of the sentence")  # type: ignore[misc]
+            visit.look_until(partial(shows_no, visit, "lf-banner"), "an end of the sentence")
 
 
 def test_a_store_that_is_rebuilt_is_told_and_comes_back(stage: Stage) -> None:
@@ -254,5 +260,5 @@ def test_a_store_that_is_rebuilt_is_told_and_comes_back(stage: Stage) -> None:
         assert (len(visit.app.dataframe), piece in visit.drawn()) == (tables, True)
     stage.projecting.start()
     for visit in pages:
-        visit.look_until(lambda visit=visit: not visit.each("lf-kept"), "the store")  # type: ignore[misc]
+        visit.look_until(partial(shows_no, visit, "lf-kept"), "the store")
     until(lambda: stage.asked("mira", "map")["places"] != [], "the map's places")
