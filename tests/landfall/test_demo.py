@@ -150,10 +150,11 @@ def test_the_whole_life_of_a_demo(demo: Demo, monkeypatch: pytest.MonkeyPatch) -
     killed_ms = demo.fleet_at_ms()
     farther_ms = max(killed_ms, BEGINS_AT_MS + 600_000)
     until(lambda: demo.fleet_at_ms() > farther_ms, "a simulator that died does not wait to be started", demo.screen)
+    tables = demo.fleet.folder / "tables"
+    until(lambda: any(tables.rglob("*.parquet")), "Spark writes its first rows", demo.screen, STARTED_S_MAX)
     assert demo.end(signal.SIGINT) == 0, demo.screen()
     ended_cleanly(demo, demo.screen())
-    written = [path for path in (demo.fleet.folder / "tables").rglob("*") if path.is_file()]
-    assert any(path.suffix == ".parquet" for path in written)
+    written = [path for path in tables.rglob("*") if path.is_file()]
     assert not [path for path in written if path.stat().st_mode & 0o027], "Spark writes for its group to read alone"
     reached_ms = json.loads((demo.fleet.folder / "sim" / "progress.json").read_text())["fleet_at_ms"]
     origins = demo.origins()
