@@ -6,9 +6,12 @@ import os
 import pwd
 import shutil
 import sqlite3
-from contextlib import closing
+import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+RECOVERY_POLL_S = 0.05
 
 
 class ReadingConnection(sqlite3.Connection):
@@ -40,14 +43,32 @@ def connect_to_read(database: Path, timeout_s: float) -> ReadingConnection:
     """A connection that reads all of `database`, writes nothing and leaves no file; usable from any thread, transactions begun by hand.
 
     A database that is not in use is read as if it never changed, from a copy where it has a write-ahead log: it is to be opened again
-    once it `is_outdated`. Raises OSError, sqlite3.DatabaseError.
+    once it `is_outdated`. A writer that starts after a kill is waited for. Raises OSError, sqlite3.DatabaseError.
     """
     if is_in_use(database):
-        return _connect(database, timeout_s)
+        return _connect_in_use(database, timeout_s)
     seen = _state(database)
     connection = _connect_still(database, timeout_s)
     connection.hold_still(database, seen)
     return connection
+
+
+def _connect_in_use(database: Path, timeout_s: float) -> ReadingConnection:
+    """A connection that can read: a reader that may not write can not bring the shared memory up to date, its writer does so at once."""
+    deadline_s = time.monotonic() + timeout_s
+    connection = _connect(database, timeout_s)
+    with ExitStack() as failed:
+        failed.callback(connection.close)
+        while True:
+            try:
+                connection.execute("PRAGMA schema_version")
+            except sqlite3.OperationalError as problem:
+                if problem.sqlite_errorcode != sqlite3.SQLITE_READONLY_RECOVERY or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(RECOVERY_POLL_S)
+            else:
+                failed.pop_all()
+                return connection
 
 
 def _connect_still(database: Path, timeout_s: float) -> ReadingConnection:

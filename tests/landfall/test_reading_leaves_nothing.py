@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -159,6 +160,42 @@ def test_the_serving_database_is_read_without_a_trace(tmp_path: Path) -> None:
         assert snapshot.exec_driver_sql("SELECT count(*) FROM later").scalar() == 1, "what it writes while it runs"
     database.close()
     reader.close()
+
+
+def test_a_reader_who_may_not_write_waits_for_a_writer_that_starts_after_a_kill() -> None:
+    with TemporaryDirectory() as folder:
+        home = Path(folder)
+        stopped_node(home)
+        log = open_log(home)
+        for path in (home, *home.rglob("*")):
+            if os.geteuid() == 0:
+                os.chown(path, -1, GROUP)
+            path.chmod(0o550 if path.is_dir() else 0o440)
+        shared = home / "log" / f"{INDEX_NAME}-shm"
+        shared.chmod(0o640)
+        subprocess.run([sys.executable, "-c", f"open({str(shared)!r}, 'r+b').write(bytes(136))"], check=True)  # as a kill may leave it
+        shared.chmod(0o440)
+        script = "import sys; from tests.landfall.test_reading_leaves_nothing import read_twice; read_twice(sys.argv[1])"
+        command = [*CALLERS[-1], sys.executable, "-B", "-c", script, str(home / "log" / INDEX_NAME)]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as reader:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == "SQLITE_READONLY_RECOVERY\n"
+            append_rows(log, rows(10))
+            assert reader.stdout.read() == "read"
+        assert reader.returncode == 0
+        log.close()
+
+
+def read_twice(index: str) -> None:
+    """Says why the index can not be read at once; then waits until it can be."""
+    try:
+        connect_to_read(Path(index), 0.0)
+    except sqlite3.OperationalError as problem:
+        print(problem.sqlite_errorname, flush=True)
+    connection = connect_to_read(Path(index), 120.0)
+    connection.execute("SELECT count(*) FROM lines")
+    connection.close()
+    print("read", end="")
 
 
 def test_a_database_that_is_no_database_leaves_no_connection(tmp_path: Path) -> None:
