@@ -13,11 +13,13 @@ import pyarrow.compute as pc
 from cargo.fixes import COORDINATES, without_no_fixes
 from cargo.identity import HEARD_BY
 from cargo.readings import believed
+from cargo.signals import SIGNALS
 
 Value = bool | int | float | str
 TOPIC_CHARS_MAX = 200
 WILL, RETAINED = "will", "retained"
 """Flags in a reading's body: a tracker's last will, which others publish for it; what a broker kept, and nobody knows since when."""
+_NOT_NOW = frozenset({WILL, RETAINED})
 CLOCK_BACK = "clock_back"
 """The flag of a reading whose device's clock fell back (`cargo.event_time.TrackerClock`): it is of when it was received."""
 LOCATION, ENVIRONMENT, SHIP_LOG = ".location", ".environment", ".log"
@@ -75,7 +77,13 @@ def signs_of_life(records: pa.RecordBatch | pa.Table) -> np.ndarray[tuple[int], 
     for name in records.schema.names:
         if name not in HEARD_BY and not said.all() and (column := believed(name, _whole(records.column(name)))) is not None:
             said |= column.is_valid().to_numpy(zero_copy_only=False)
-    return said & ~flagged(records, {WILL, RETAINED})
+    return said & ~flagged(records, _NOT_NOW)
+
+
+def is_sign_of_life(signals: Mapping[str, Value], body: str | None) -> bool:
+    """Return what `signs_of_life` says of one reading, with signals that can be true."""
+    measured = any(name in SIGNALS and name not in HEARD_BY for name in signals)
+    return measured and (body is None or '"flags"' not in body or _NOT_NOW.isdisjoint(_flags(body)))
 
 
 def flagged(records: pa.RecordBatch | pa.Table, flags: Set[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -196,16 +196,21 @@ def _near(one: Sequence[float], other: Sequence[float]) -> bool:
     return all(abs(a - b) < BERTH_DEG for a, b in zip(one, other, strict=True))
 
 
-def spot_of(box: Row, told: Row, lost: Mapping[str, Row]) -> list[float] | None:
-    """Where one container (of `/api/containers/{number}`) is now: where it fell, its ship's or port's place, or its own last position."""
-    if fallen := (lost.get(box["number"]) or {}).get("position"):
-        return [wrapped(fallen["longitude_deg"]), fallen["latitude_deg"]]
+def spot_of(box: Row, told: Row, lost: Mapping[str, Row]) -> dict[str, Any] | None:
+    """Return where one container (of `/api/containers/{number}`) is: where it fell, its ship's or port's place, or its own last position.
+
+    `{"longitude_deg", "latitude_deg", "at_ms"}`; `at_ms`: when it fell, the time of the ship's or its own position, or when the quay last
+    heard it (UTC ms).
+    """
+    heard = {"at_ms": box["at_ms"]}
     places = {("ship", ship["imo"]): ship["position"] for ship in told["ships"]} | {
-        ("quay", port["locode"]): port for port in told["ports"]
+        ("quay", port["locode"]): port | heard for port in told["ports"]
     }
-    at = places.get((box["place"]["kind"], box["place"]["id"])) if box["place"] and not box["ended"] else None
+    at = (lost.get(box["number"]) or {}).get("position")
+    if at is None and box["place"] and not box["ended"]:
+        at = places.get((box["place"]["kind"], box["place"]["id"]))
     at = at or box["position"]
-    return [wrapped(at["longitude_deg"]), at["latitude_deg"]] if at else None
+    return {"longitude_deg": wrapped(at["longitude_deg"]), "latitude_deg": at["latitude_deg"], "at_ms": at["at_ms"]} if at else None
 
 
 def fix_rows(track: Sequence[Sequence[float]]) -> list[Drawn]:

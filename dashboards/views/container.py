@@ -161,11 +161,11 @@ def _where_map(told: Answer, items: Sequence[Answer], fleet: Answer, overboard: 
     box, own = told["container"], history.track(items)
     spot = marks.spot_of(box, fleet, overboard)
     parts.heading("Where it went", f"{words.counted(len(own), 'position')} of its own")
-    drawn = layers.container_layers(own, spot, box["number"] in overboard, words.ago(box["age_ms"]))
-    camera = layers.camera_for([*own, *([spot] if spot else [])], MAP_WIDTH_PX, MAP_HEIGHT_PX)
+    point = [spot["longitude_deg"], spot["latitude_deg"]] if spot else None
+    drawn = layers.container_layers(own, point, box["number"] in overboard, words.ago(box["age_ms"]))
+    camera = layers.camera_for([*own, *([point] if point else [])], MAP_WIDTH_PX, MAP_HEIGHT_PX)
     st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key=f"track-{box['number']}", alt="Map of the container's way")
     if spot:
-        at = {"longitude_deg": spot[0], "latitude_deg": spot[1]}
-        st.html(markup.paragraph(f"{words.position(at)} · {words.age(box['at_ms'], now_at_ms)}", muted=True))
+        st.html(markup.paragraph(f"{words.position(spot)} · {words.age(spot['at_ms'], now_at_ms)}", muted=True))
     else:
         st.html(f'<p style="color:{theme.MUTED}">Its place is not known yet.</p>')

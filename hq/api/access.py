@@ -313,7 +313,7 @@ class Sight:
                 c.signals["longitude_deg"]["value"].as_float().label("longitude_deg"),
             ),
             *(
-                c.last_at_ms.label("at_ms"),
+                c.heard_at_ms.label("at_ms"),
                 c.signals,
                 _whether(True).label("owner_told"),
                 span.c.booking,

@@ -15,7 +15,7 @@ from cargo.identifiers import compact_container
 from hq.api.access import Rows
 from hq.api.cursors import INT_MAX, INT_MIN, TEXT_MAX, Key, beginning, beyond, no_cursor, read_cursor, write_cursor
 from hq.api.services import Look
-from hq.api.wording import CLOSED_STATES, Fields, container_told
+from hq.api.wording import CLOSED_STATES, Fields, container_told, position_at_ms
 from streams.spreadsheets import without_formulas
 
 Sort = Literal["number", "place", "heard_oldest", "heard_newest"]
@@ -25,7 +25,7 @@ _FILE = pa.schema(
     [
         *(pa.field(name, pa.string()) for name in ("number", "place", "place_name")),
         *(pa.field(name, pa.float64()) for name in ("latitude_deg", "longitude_deg")),
-        pa.field("last_heard_utc", pa.timestamp("ms")),
+        *(pa.field(name, pa.timestamp("ms")) for name in ("position_utc", "last_heard_utc")),
         pa.field("digest_of", pa.string()),
         *(pa.field(name, pa.float64()) for name in _AIRS),
         *(pa.field(name, pa.string()) for name in ("booking", "customer")),
@@ -148,6 +148,7 @@ def _file_row(row: Fields, names: Mapping[str, str], now_at_ms: int, open_alerts
         **{name: float(value) if type(value) in (int, float) else None for name, value in airs.items()},
         "place": f"{row['place_kind']}/{row['place_id']}" if row["place_kind"] else None,
         "place_name": names.get(row["place_id"]),
+        "position_utc": position_at_ms(row),
         "last_heard_utc": row["at_ms"] if row["digest"] is None else row["digest_at_ms"],
         "digest_of": row["digest"] and row["digest"]["node"],
         "ended": row["until_at_ms"] is not None and row["until_at_ms"] <= now_at_ms,

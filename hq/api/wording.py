@@ -29,13 +29,12 @@ _OWN_WORDS = {
 def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
     """One container in a list: where it is, how old that is, whose, and its last signals; by which booking it was found, if by one."""
     at_ms, until_at_ms = row["at_ms"], row["until_at_ms"]
-    located = row["latitude_deg"] is not None and row["longitude_deg"] is not None
     found_by = {"found_by": _span_told(row, now_at_ms)} if "found_booking" in row else {}
     return {
         "number": row["number"],
         "number_problem": check_container(row["number"]).problem or None,
         "place": {"kind": row["place_kind"], "id": row["place_id"]} if row["place_kind"] else None,
-        "position": {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]} if located else None,
+        "position": _own_position(row, now_at_ms),
         "at_ms": at_ms,
         "age_ms": None if at_ms is None else now_at_ms - at_ms,
         "owner_told": bool(row["owner_told"]),
@@ -47,6 +46,21 @@ def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
         "digest": digest_told(row["digest"], row["digest_at_ms"], now_at_ms),
         **found_by,
     }
+
+
+def _own_position(row: Mapping[str, Any], now_at_ms: int) -> Fields | None:
+    """The last position of a container by its own sensors, with its own age."""
+    if row["latitude_deg"] is None or row["longitude_deg"] is None:
+        return None
+    at_ms = position_at_ms(row)
+    age_ms = None if at_ms is None else now_at_ms - at_ms
+    return {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"], "at_ms": at_ms, "age_ms": age_ms}
+
+
+def position_at_ms(row: Mapping[str, Any]) -> int | None:
+    """Time of a container's last position by its own sensors (UTC ms)."""
+    at_ms: int | None = (row["signals"] or {}).get("latitude_deg", {}).get("at_ms")
+    return at_ms
 
 
 def digest_told(digest: Mapping[str, Any] | None, at_ms: int | None, now_at_ms: int) -> Fields | None:

@@ -341,13 +341,13 @@ class CustomerRecord(Base):
 
 
 class CustomerContainer(Base):
-    """A container as one customer may know it: the latest of each thing its own records say, and nothing else."""
+    """A container as one customer may know it: the latest of each thing its own records say, and nothing else. `heard_at_ms`: its newest
+    reading; events and alerts are none."""
 
     __tablename__ = "customer_container"
     customer: Mapped[str] = mapped_column(primary_key=True)
     container: Mapped[str] = mapped_column(primary_key=True)
-    first_at_ms: Mapped[int]
-    last_at_ms: Mapped[int]
+    heard_at_ms: Mapped[int | None]
     place_kind: Mapped[str | None]
     place_id: Mapped[str | None]
     place_at_ms: Mapped[int | None]

@@ -9,7 +9,7 @@ from cargo.drift import CLASSES, Fix, LossSegment
 from cargo.forecast import Forecast, Weather
 from cargo.searcharea import Search, search_area
 from dashboards import blocks, layers, marks
-from tests.dashboards.rows import NOW_MS, a_map, alert, container, group, lost, place, port, position, ship
+from tests.dashboards.rows import HOUR_MS, NOW_MS, a_map, alert, container, group, lost, place, port, position, ship
 
 QUAY = place("quay", "SGSIN", group("duckworks", 30), group(None, 12))
 ABOARD = place("ship", "9999010", group("duckworks", 400), group("merlion", 3))
@@ -156,13 +156,18 @@ def test_no_tile_provider_is_asked() -> None:
 
 
 def test_a_container_is_where_its_place_is() -> None:
-    """Overboard before aboard, aboard before its own old fix; a right that has ended shows its own last position, not the ship's."""
+    """Overboard before aboard, aboard before its own old fix; a right that has ended shows its own last position, not the ship's. Its age
+    is that of the position, not of the box's last reading."""
     told = a_map()
     fallen = {"BBLU1000088": lost("BBLU1000088", position())}
-    assert marks.spot_of(container(), told, fallen) == [151.92, -33.44]
-    assert marks.spot_of(container(), told, {}) == [151.9, -33.4]
-    own = {"longitude_deg": 1.0, "latitude_deg": 2.0}
-    assert marks.spot_of(container(ended=True, position=own), told, {}) == [1.0, 2.0]
+    fell = {"longitude_deg": 151.92, "latitude_deg": -33.44, "at_ms": NOW_MS - 2_400_000}
+    aboard = {"longitude_deg": 151.9, "latitude_deg": -33.4, "at_ms": NOW_MS - 90_000}
+    assert marks.spot_of(container(), told, fallen) == fell
+    assert marks.spot_of(container(), told, {}) == aboard
+    own = {"longitude_deg": 1.0, "latitude_deg": 2.0, "at_ms": NOW_MS - 3 * HOUR_MS}
+    assert marks.spot_of(container(ended=True, position=own), told, {}) == own
+    on_quay = marks.spot_of(container(place={"kind": "quay", "id": "SGSIN"}, position=own), told, {})
+    assert on_quay == {"longitude_deg": 103.79, "latitude_deg": 1.264, "at_ms": NOW_MS - HOUR_MS}
     assert marks.spot_of(container(place=None), told, {}) is None
 
 

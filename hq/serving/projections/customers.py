@@ -15,6 +15,7 @@ from sqlalchemy import Connection, delete, func, select
 from cargo.aboard import LOOK_BACK_MS, is_disputed, place_heard
 from cargo.alertbody import AlertBody
 from cargo.fleet import TWO_SHIPS_MS, Report
+from cargo.heard import is_sign_of_life
 from cargo.registry import BookedContainer
 from hq.serving import bodies, models
 from hq.serving.projections.alerts import alert_rows
@@ -89,7 +90,8 @@ def review(connection: Connection, customer: str, before: Spans, after: Spans, p
         known, alert, r = models.CustomerContainer, models.CustomerAlert, models.CustomerRecord
         connection.execute(delete(known).where(known.customer == customer, known.container == container))
         connection.execute(delete(alert).where(alert.customer == customer, alert.topic == container))
-        asked = select(r.topic, r.order_at_ms, r.kind, r.signals, r.source_origin).where(r.customer == customer, r.topic == container)
+        asked = select(r.topic, r.order_at_ms, r.kind, r.signals, r.body, r.source_origin)
+        asked = asked.where(r.customer == customer, r.topic == container)
         rows = [dict(row) for row in connection.execute(asked).mappings()]
         _put_containers(connection, customer, _covered(rows, after), after, places)
         _put_alerts(connection, customer, [container], after)
@@ -112,10 +114,9 @@ def _covered(rows: Iterable[Fields], spans: Spans) -> list[Fields]:
 def _put_containers(connection: Connection, customer: str, rows: list[Fields], spans: Spans, places: Mapping[str, str]) -> None:
     known = _known(connection, customer, sorted({row["topic"] for row in rows}))
     for row in rows:
-        one = known.setdefault(row["topic"], _unknown(customer, row))
-        one["first_at_ms"] = min(one["first_at_ms"], row["order_at_ms"])
-        one["last_at_ms"] = max(one["last_at_ms"], row["order_at_ms"])
-        if row["kind"] == "reading":
+        one = known.setdefault(row["topic"], _unknown(customer, row["topic"]))
+        if row["kind"] == "reading" and is_sign_of_life(row["signals"], row["body"]):
+            one["heard_at_ms"] = max(one["heard_at_ms"] or 0, row["order_at_ms"])
             one["signals"] = _with_signals(one["signals"], row)
             if _place(row["source_origin"], places):
                 one["place_at_ms"] = max(one["place_at_ms"] or 0, row["order_at_ms"])
@@ -129,10 +130,9 @@ def _known(connection: Connection, customer: str, containers: list[str]) -> dict
     return {row["container"]: dict(row) for row in connection.execute(asked).mappings()}
 
 
-def _unknown(customer: str, row: Fields) -> Fields:
-    nowhere = {"place_kind": None, "place_id": None, "place_at_ms": None}
-    times = {"first_at_ms": row["order_at_ms"], "last_at_ms": row["order_at_ms"]}
-    return {"customer": customer, "container": row["topic"], **times, **nowhere, "signals": {}}
+def _unknown(customer: str, container: str) -> Fields:
+    nowhere = {"heard_at_ms": None, "place_kind": None, "place_id": None, "place_at_ms": None}
+    return {"customer": customer, "container": container, **nowhere, "signals": {}}
 
 
 def _with_signals(signals: Fields, row: Fields) -> Fields:
