@@ -111,7 +111,7 @@ def user_name(number: int) -> str:
 
 def _connect(database: Path, timeout_s: float, option: str = "") -> ReadingConnection:
     uri = f"{database.absolute().as_uri()}?mode=ro{option}"  # without `immutable` SQLite makes the files that are missing
-    return sqlite3.connect(uri, timeout_s, uri=True, isolation_level=None, check_same_thread=False, factory=ReadingConnection)
+    return sqlite3.connect(uri, timeout=timeout_s, uri=True, isolation_level=None, check_same_thread=False, factory=ReadingConnection)
 
 
 def _state(database: Path) -> tuple[object, ...]:

@@ -129,11 +129,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The most expensive group comes first, so that the last ones are short and no worker is at work alone for long."""
     groups = {item: together(item.nodeid) for item in items}
-    files = {item.nodeid.partition("::")[0]: group for item, group in groups.items()}
     expected_s = Counter[str]()
-    for file, file_s in times.expected_s().items():
-        if file in files:
-            expected_s[files[file]] += int(file_s)
+    known_s = times.expected_s()
+    for file, group in {(item.nodeid.partition("::")[0], group) for item, group in groups.items()}:
+        expected_s[group] += int(known_s.get(file, 0))  # of what is APART, each test as if it took what all do: they come first
     items.sort(key=lambda item: (item.name == LAST, -expected_s[groups[item]]))
 
 

@@ -76,7 +76,7 @@ def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
             raise READ_ONLY.error(SERVING)  # SQLite's code for it is that of any file that can not be opened
         with suppress(OSError):  # SQLite says it in its own words
             keep_private(path)
-        return sqlite3.connect(f"{path.as_uri()}?mode=rwc", timeout_s, check_same_thread=False, uri=True)
+        return sqlite3.connect(f"{path.as_uri()}?mode=rwc", timeout=timeout_s, check_same_thread=False, uri=True)
 
     engine = create_engine(
         url,

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 DEADLINE_S = 600.0
 """For a busy machine: each takes seconds of processor time."""
 TINY = {
+    "voyage": (("40",), "alert_to_map_s"),
     "log": (("100", "24"), "of_bound"),
     "reading": (("100", "24"), "codec_alone"),
     "codec": (("100", "24"), "entropy"),
