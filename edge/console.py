@@ -17,7 +17,7 @@ from intake.musters import Musters
 from intake.serving import Intake
 from streams.node.guard import Need
 from streams.node.node import Node
-from streams.textfiles import json_of
+from streams.textfiles import typed_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Console:
         return web.json_response(told)
 
     async def _link(self, request: web.Request) -> web.Response:
-        wish = json_of(await request.read(), dict[str, Any])
+        wish = typed_json(await request.read(), dict[str, Any])
         if not isinstance(wish.get("link"), str):
             raise ValueError('the body is {"link": "auto|none|satellite|lan|<LOCODE>"}')
         self._links.choose(wish["link"])

@@ -31,7 +31,7 @@ from streams.log import Append
 from streams.node.guard import OPEN, Need, person_of, principal_of
 from streams.node.node import Node
 from streams.records import Record, to_batch
-from streams.textfiles import json_of
+from streams.textfiles import typed_json
 from streams.webheaders import CACHING, POLICY
 
 PAGES: Mapping[str, tuple[str, str]] = {
@@ -140,11 +140,11 @@ class CrewDoor:
         return web.json_response({"bay": bay, "at_ms": called.at_ms, "now_at_ms": self._node.clock.now_ms(), "boxes": boxes})
 
     async def _acknowledge(self, request: web.Request) -> web.Response:
-        who, wish = person_of(request), json_of(await request.read(), Acknowledging)
+        who, wish = person_of(request), typed_json(await request.read(), Acknowledging)
         return web.json_response(alert_told(await self._crew.alerts.acknowledge(wish.alert, who)))
 
     async def _decide(self, request: web.Request) -> web.Response:
-        who, wish = person_of(request), json_of(await request.read(), Saying)
+        who, wish = person_of(request), typed_json(await request.read(), Saying)
         self._node.originating.check(DECISIONS)
         called = await self._crew.watching.call_roll()
         number = wish.container if wish.container in called.states else compact_container(wish.container)

@@ -14,7 +14,7 @@ from edge.reporting import REPORTS, LossReports
 from streams.errors import Misuse
 from streams.node.guard import Need, person_of
 from streams.node.node import Node
-from streams.textfiles import json_of
+from streams.textfiles import typed_json
 
 
 class Final(msgspec.Struct, tag="final", tag_field="do", forbid_unknown_fields=True):
@@ -37,7 +37,7 @@ class ReportDoor:
         node.guard.route("POST", "/ship/report", self._take, Need("produce", REPORTS))
 
     async def _take(self, request: web.Request) -> web.Response:
-        who, wish = person_of(request), json_of(await request.read(), dict[str, Any])
+        who, wish = person_of(request), typed_json(await request.read(), dict[str, Any])
         if "by" in wish:
             raise Misuse("who does it is who has logged in", hint="leave out by", code="by_given")
         given = wish if wish.get("do") == "final" else {**wish, "by": who}

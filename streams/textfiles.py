@@ -7,8 +7,11 @@ from typing import TypeVar
 
 import msgspec
 
+from streams.words import composed_value
+
 T = TypeVar("T")
 Data = TypeVar("Data", bytes, bytearray)
+TYPED_NESTING_MAX = 32
 ENCODING = "utf-8-sig"
 """The encoding to read a person's file with: a byte order mark is left out."""
 
@@ -21,3 +24,9 @@ def without_mark(data: Data) -> Data:
 def json_of(data: Data, kind: type[T]) -> T:
     """The JSON that a person's program sent or saved, as a `kind`. Raises msgspec.MsgspecError for what is none."""
     return msgspec.json.decode(without_mark(data), type=kind)
+
+
+def typed_json(data: Data, kind: type[T]) -> T:
+    """The JSON that holds what a person typed, as a `kind`: its texts are composed (`streams.words.composed`). Raises msgspec.MsgspecError
+    for what is none."""
+    return msgspec.convert(composed_value(json_of(data, dict[str, object]), TYPED_NESTING_MAX), type=kind)

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 NODE_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 STREAM_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(?:[./][A-Za-z0-9][A-Za-z0-9-]{0,62}){0,3}")
@@ -124,6 +125,18 @@ def composed(text: str) -> str:
     if text.isascii() or any(is_mark and len(list(run)) > MARKS_MAX for is_mark, run in runs):
         return text
     return unicodedata.normalize("NFC", text)
+
+
+def composed_value(value: Any, nesting_left: int) -> Any:
+    """Return `value`, as JSON has it, with all its texts composed. What nests deeper than `nesting_left` stays as it is."""
+    match value:
+        case str():
+            return composed(value)
+        case list() if nesting_left:
+            return [composed_value(one, nesting_left - 1) for one in value]
+        case dict() if nesting_left:
+            return {key: composed_value(one, nesting_left - 1) for key, one in value.items()}
+    return value
 
 
 def folded(text: str) -> str:

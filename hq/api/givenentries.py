@@ -19,7 +19,7 @@ from cargo.portcodes import PortCodes
 from cargo.registry import NESTING_MAX, OWNERS, Booking, RegistryValue, SizeType, parse_value
 from streams.definitionforms import read_fields
 from streams.definitions import TYPE, stream_of
-from streams.words import check_stream, check_topic, composed
+from streams.words import check_stream, check_topic, composed, composed_value
 
 STREAMS = TYPE
 BOOKING, LOAD_LIST = "booking", "load_list"
@@ -67,7 +67,7 @@ def read_given(wanted: Sequence[Wanted], ports: PortCodes) -> Given:
     problems: list[dict[str, Any]] = []
     values: list[RegistryValue] = []
     notes: list[tuple[int, Note]] = []
-    read = [replace(one, id=composed(one.id), value=_composed(one.value)) for one in wanted]
+    read = [replace(one, id=composed(one.id), value=composed_value(one.value, NESTING_MAX)) for one in wanted]
     for index, one in enumerate(read):
         value, noted = _with_ports(one, ports)
         notes += [(index, note) for note in noted]
@@ -115,18 +115,6 @@ def _with_ports(one: Wanted, ports: PortCodes) -> tuple[Any, list[Note]]:
             value[name] = code or given
             notes += [Note("", None, name, shown(given), odd)] if code and odd else []
     return value, notes
-
-
-def _composed(value: Any, nesting_left: int = NESTING_MAX) -> Any:
-    """`value` with all its texts composed; what nests deeper than values may stays as it is, and is refused."""
-    match value:
-        case str():
-            return composed(value)
-        case list() if nesting_left:
-            return [_composed(one, nesting_left - 1) for one in value]
-        case dict() if nesting_left:
-            return {key: _composed(one, nesting_left - 1) for key, one in value.items()}
-    return value
 
 
 def _check_limits(value: RegistryValue) -> None:

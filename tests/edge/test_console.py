@@ -275,7 +275,7 @@ def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge:
     page = tab.page
     page.get_by_role("button", name=re.compile("^Bay 002")).click()
     page.get_by_role("button", name=re.compile(f"^{number(2)}")).click()
-    page.get_by_label("Note").fill("lies on the hatch")
+    page.get_by_label("Note").fill("lies on the hatch, says Rene\u0301")
     page.get_by_role("button", name="Stack collapsed, still aboard").click()
     expect(page.get_by_role("button", name=re.compile(f"^{number(2)}.*: fallen, still aboard$"))).to_be_visible()
     [kept] = [body for row in bridge.process.rows("decisions") if (body := row["body"])["said"] != "reported"]
@@ -283,11 +283,11 @@ def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge:
         "container": number(2),
         "said": "collapsed",
         "by": MASTER,
-        "note": "lies on the hatch",
+        "note": "lies on the hatch, says Ren\u00e9",
     }
     wait(lambda: any(body["state"] == "retracted" for body in bridge.alerts()), bridge.process.tail)
     back = next(body for body in bridge.alerts() if body["state"] == "retracted")
-    assert (back["by"], back["detail"]) == (MASTER, f"seen on board, its stack collapsed, says {MASTER}: lies on the hatch")
+    assert (back["by"], back["detail"]) == (MASTER, f"seen on board, its stack collapsed, says {MASTER}: lies on the hatch, says Ren\u00e9")
     config, mate = ("-c", bridge.process.config), login("mate", bridge.folder)
     told = run(capsys, "ship", "decide", number(1), "gone", *mate, *config)
     assert told[:2] == (0, f"{number(1)}: count taken: gone, says Mate Meyer\n"), told
