@@ -32,8 +32,7 @@ def boxes_per_block(places: Sequence[Mapping[str, Any]]) -> int:
 def stack(place: Mapping[str, Any], per_block: int) -> list[Block]:
     """The blocks of one place, column by column, customer by customer; each customer has at least one. A ship's stand above its mark, a
     quay's below."""
-    owned = [group for group in place["groups"] if not group["ended"]]
-    blocks = [group for group in owned for _ in range(math.ceil(group["boxes"] / per_block))]
+    blocks = [group for group in place["groups"] for _ in range(math.ceil(group["boxes"] / per_block))]
     columns = math.ceil(len(blocks) / ROWS)
     above = place["place"]["kind"] == "ship"
     drawn = []
@@ -63,8 +62,6 @@ def legend(places: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     owners: dict[str, dict[str, Any]] = {}
     for place in places:
         for group in place["groups"]:
-            if group["ended"]:
-                continue
             known = owners.setdefault(
                 group["customer"] or "",
                 {"customer": group["customer"], "name": owner_of(group), "colour": group["colour"], "boxes": 0},

@@ -38,12 +38,9 @@ def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
 def own_tiles(fleet: Answer) -> list[Tile]:
     """What a customer sees of its own boxes, or a crew of those aboard."""
     counts = fleet["counts"]
-    where = f"{words.number(counts['on_ship'])} aboard ships · {words.number(counts['on_quay'])} on quays"
-    where += "".join(f" · {note}" for note in _lost_notes(counts))
-    unheard = counts["boxes"] - counts["on_ship"] - counts["on_quay"] - counts["lost"]
-    where += f" · {words.number(unheard)} not heard yet" if unheard else ""
+    where = [f"{words.number(counts['on_ship'])} aboard ships", f"{words.number(counts['on_quay'])} on quays", *_other_notes(counts)]
     alerts = alerts_tile(counts["open_alerts"], fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])
-    return [clock_tile(fleet), Tile("Containers", words.number(counts["boxes"]), where), alerts, as_of_tile(fleet)]
+    return [clock_tile(fleet), Tile("Containers", words.number(counts["boxes"]), " · ".join(where)), alerts, as_of_tile(fleet)]
 
 
 def clock_tile(answer: Answer) -> Tile:
@@ -65,21 +62,23 @@ def muster_tile(fleet: Answer) -> Tile:
     counts = fleet["counts"]
     if not counts["boxes"]:
         return Tile("Accounted for", words.NOTHING, "no box is known yet")
-    accounted, boxes, lost = counts["on_ship"] + counts["on_quay"], counts["boxes"], counts["lost"]
-    unheard = boxes - accounted - lost
-    notes = _lost_notes(counts)
-    notes += [f"{words.number(unheard)} not heard yet"] if unheard else []
+    accounted, boxes, lost = counts["on_ship"] + counts["on_quay"], counts["boxes"] - counts["delivered"], counts["lost"]
+    notes = _other_notes(counts)
     notes += [f"{words.counted(counts['misread'], 'wrong number')} heard, not counted"] if counts["misread"] else []
     notes = [*(notes or ["every box"]), words.as_of(fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])]
-    tone = "alert" if lost > counts["lost_closed"] or counts["lost_unconfirmed"] else "good" if not unheard and not lost else "plain"
+    worst = lost > counts["lost_closed"] or counts["lost_unconfirmed"]
+    tone = "alert" if worst else "good" if not counts["unreported"] and not lost else "plain"
     return Tile("Accounted for", f"{words.number(accounted)} of {words.number(boxes)}", " · ".join(notes), tone)
 
 
-def _lost_notes(counts: Answer) -> list[str]:
-    """How many boxes are overboard, and how many losses nothing confirms: those boxes count where they were heard."""
+def _other_notes(counts: Answer) -> list[str]:
+    """How many boxes are overboard, how many losses nothing confirms (those boxes count where they were heard), and who is neither aboard
+    nor on a quay."""
     notes = [f"{words.number(counts['lost'])} overboard"] if counts["lost"] else []
     claims = counts["lost_unconfirmed"]
-    return notes + ([f"{words.counted(claims, 'loss', 'losses')} not confirmed"] if claims else [])
+    notes += [f"{words.counted(claims, 'loss', 'losses')} not confirmed"] if claims else []
+    notes += [f"{words.number(counts['delivered'])} delivered"] if counts["delivered"] else []
+    return notes + ([f"{words.number(counts['unreported'])} not heard yet"] if counts["unreported"] else [])
 
 
 def alerts_tile(count: int, at_ms: int | None, now_at_ms: int) -> Tile:

@@ -90,9 +90,7 @@ def block_rows(places: Sequence[Row], ships: Sequence[Row], ports: Sequence[Row]
     drawn = []
     for place in located:
         mark = berths[place["place"]["kind"], place["place"]["id"]]
-        words_of_place = "\n".join(
-            f"{words.number(group['boxes'])} {blocks.owner_of(group)}" for group in place["groups"] if not group["ended"]
-        )
+        words_of_place = "\n".join(f"{words.number(group['boxes'])} {blocks.owner_of(group)}" for group in place["groups"])
         for block in blocks.stack(place, per_block):
             right, down = block.offset_px
             drawn.append(

@@ -57,6 +57,12 @@ DUE_IN = (
     Column("sailed", "Sailed", right=True),
     Column("boxes", "Boxes for here", right=True),
 )
+IN_PORT = (
+    Column("ship", "Ship"),
+    Column("from", "From"),
+    Column("arrived", "Arrived", right=True),
+    Column("boxes", "Still to come off", right=True),
+)
 UNKNOWN = {"container": "valid number", "slot": "slot", "size_type": "type", "pol": "port of loading", "pod": "port of discharge"}
 LINKS = (
     Column("node", "Node"),
@@ -115,7 +121,12 @@ def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
     if loss and not loss["unconfirmed"]:
         return words.status(loss["status"])
     told = words.place(container["place"], names)
-    told = f"{told}, when the booking ended" if container["ended"] else told
+    if container["ended"]:
+        told = f"{told}, when the booking ended"
+    elif container["standing"] == "delivered":
+        told = "Delivered"
+    elif container["place_basis"] == "papers":
+        told = f"{told}, by the papers"
     return f"{told} (loss not confirmed)" if loss else told
 
 
@@ -213,12 +224,13 @@ def evidence_rows(alert: Row) -> list[Texts]:
 
 
 def due_in_rows(due_in: Iterable[Row], names: Names, now_at_ms: int) -> list[Texts]:
-    """Rows of DUE_IN."""
+    """Rows of DUE_IN and IN_PORT."""
     return [
         {
             "ship": names.get(due["ship"], due["ship"]),
             "from": names.get(due["from"], due["from"]),
             "sailed": words.age(due["sailed_at_ms"], now_at_ms),
+            "arrived": words.age(due["arrived_at_ms"], now_at_ms),
             "boxes": words.number(due["boxes"]["count"]),
         }
         for due in due_in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -84,7 +85,11 @@ BOOKINGS = {
     "way": GridColumn("From and to"),
     "setpoint_c": GridColumn("Setpoint", words.celsius),
     "boxes": GridColumn("Boxes", words.number),
-    "ended": GridColumn("Delivered", words.number),
+    "ship": GridColumn("Aboard", words.number),
+    "quay": GridColumn("On quays", words.number),
+    "lost": GridColumn("Lost", words.number, tone=lambda count: "alert" if count else "muted"),
+    "delivered": GridColumn("Delivered", words.number),
+    "unreported": GridColumn("Not heard yet", words.number),
     "age_ms": GridColumn("Newest word", words.ago),
 }
 
@@ -94,6 +99,7 @@ def booking_rows(bookings: Sequence[Answer], boxes: Sequence[Answer], names: Map
     rows = []
     for booking in bookings:
         ages = [box["age_ms"] for box in boxes if box["booking"] == booking["reference"] and box["age_ms"] is not None]
+        standing = Counter(box["standing"] for box in booking["containers"])
         rows.append(
             {
                 "reference": booking["reference"],
@@ -101,7 +107,7 @@ def booking_rows(bookings: Sequence[Answer], boxes: Sequence[Answer], names: Map
                 "way": f"{names.get(booking['from'], booking['from'])} → {names.get(booking['to'], booking['to'])}",
                 "setpoint_c": booking["setpoint_c"],
                 "boxes": len(booking["containers"]),
-                "ended": sum(box["ended"] for box in booking["containers"]),
+                **{name: standing[name] for name in ("ship", "quay", "lost", "delivered", "unreported")},
                 "age_ms": min(ages, default=None),
             }
         )

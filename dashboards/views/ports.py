@@ -15,6 +15,7 @@ Answer = Mapping[str, Any]
 LISTS = (
     ("to_discharge", "To discharge"),
     ("discharged", "Discharged, heard on the quay"),
+    ("lost", "To discharge, lost overboard"),
     ("to_load", "To load"),
     ("loaded", "Loaded, confirmed aboard"),
     ("left_behind", "Left behind"),
@@ -63,8 +64,13 @@ def _port(told: Answer, names: Mapping[str, str]) -> None:
                 tables.DUE_IN, tables.due_in_rows(told["due_in"], names, now), "No ship is on her way here with boxes for this port."
             )
         )
-        for due in told["due_in"]:
+        if told["in_port"]:
+            parts.heading("In port", "by what each ship reported; boxes by the load list of its last port")
+            st.html(markup.table(tables.IN_PORT, tables.due_in_rows(told["in_port"], names, now), ""))
+        for due in (*told["due_in"], *told["in_port"]):
             _numbers(f"Aboard {names.get(due['ship'], due['ship'])} for here", due["boxes"])
+        if told["lost"]["count"]:
+            _numbers("Lost on the way here", told["lost"])
         for due in told["unknown_pod"]:
             _numbers(f"Aboard {names.get(due['ship'], due['ship'])}, port of discharge unknown", due["boxes"])
         parts.heading("On the quay", f"by their own sensors · {parts.as_of(told)}")
@@ -86,6 +92,12 @@ def _tiles(told: Answer) -> list[markup.Tile]:
         markup.Tile("Due in", words.counted(due, "box", "boxes"), words.counted(len(told["due_in"]), "ship")),
         markup.Tile("On the quay", words.counted(told["on_quay"]["count"], "box", "boxes"), parts.as_of(told)),
     ]
+    if told["in_port"]:
+        off = sum(ship["boxes"]["count"] for ship in told["in_port"])
+        ships = words.counted(len(told["in_port"]), "ship")
+        tiles.insert(2, markup.Tile("In port", ships, f"{words.counted(off, 'box', 'boxes')} still to come off"))
+    if told["lost"]["count"]:
+        tiles.append(markup.Tile("Lost on the way", words.counted(told["lost"]["count"], "box", "boxes"), "were for here", "alert"))
     if last:
         left_behind, new = last["left_behind"]["count"], last["new_aboard"]["count"]
         tiles.append(

@@ -1,4 +1,5 @@
-"""Who may see and do what: the one place that decides, and the only one of the API that knows the serving store's tables.
+"""Who may see and do what: the one place that decides, and with `hq.api.containerrows` the only one of the API that knows the serving
+store's tables.
 
 Every question the API asks of the store begins with a selection made here for one viewer at one fleet time, so a row that is not the
 viewer's can be in no answer, no count and no bound. Default deny: a role nobody thought of sees nothing.
@@ -13,21 +14,21 @@ viewer's can be in no answer, no count and no bound. Default deny: a role nobody
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, ColumnElement, Select, String, and_, cast, false, func, literal, null, or_, select, true, union_all
-from sqlalchemy.types import TypeEngine
+from sqlalchemy import JSON, BigInteger, ColumnElement, String, and_, false, func, literal, or_, select, true, union_all
 
+from cargo.heard import SHIP_LOG
+from cargo.lost import GONE_STATES
 from hq.api.accounts import Role
+from hq.api.containerrows import LOST, Rows, Which, fleet_containers, null_of, of, one_span, own_containers, whether
 from hq.serving import models as m
 from streams.words import folded
 
-Rows = Select[*tuple[Any, ...]]
-Which = Callable[[Any], ColumnElement[bool]]
-"""Whether a column's container is meant: so that a few are looked up, and not picked from all."""
+LOST_STATUSES = tuple(sorted(GONE_STATES))
 _STAFF: frozenset[Role] = frozenset({"operations", "clerk"})
 
 
@@ -95,11 +96,12 @@ class Sight:
 
     def containers(self) -> Rows:
         """`number, place_kind, place_id, latitude_deg, longitude_deg, at_ms, signals, owner_told, booking, customer, until_at_ms`,
-        `digest_at_ms, digest`.
+        `digest_at_ms, digest, by_papers, standing`.
 
         One row a container. `signals`: `{name: {"value", "at_ms"}}`; `owner_told`: whether the viewer may know whose it is, so that no
         booking means that there is none; `until_at_ms`: end of the customer's right, when there is one. `digest`, for staff: what a ship
-        told of its readings that wait on board, where the last of them, of `digest_at_ms`, is newer than any that is here.
+        told of its readings that wait on board, where the last of them, of `digest_at_ms`, is newer than any that is here. `standing`:
+        `ship`, `quay`, `lost`, `delivered` (by custody, or as the customer's right has ended) or `unreported`.
         """
         return self._containers(lambda _: true())
 
@@ -110,18 +112,28 @@ class Sight:
         Letters may be small or capital, and outer blanks are none. A customer's own bookings alone count; a crew is told of none.
         """
         b = m.BookingContainer
-        mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else _whether(self.is_staff)
-        span = _one_span(and_(b.folded == folded(reference), mine), self.now_at_ms)
-        found = _of(span).cte("found")
-        own = self._containers(lambda number: number.in_(_of(found.c.container))).subquery()
+        mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else whether(self.is_staff)
+        span = one_span(and_(b.folded == folded(reference), mine), self.now_at_ms)
+        found = of(span).cte("found")
+        own = self._containers(lambda number: number.in_(of(found.c.container))).subquery()
         told = (found.c[name].label(f"found_{name}") for name in ("booking", "from_at_ms", "until_at_ms"))
-        return _of(own, *told).join(found, found.c.container == own.c.number)
+        return of(own, *told).join(found, found.c.container == own.c.number)
+
+    def of_bookings(self, ids: Collection[str]) -> Rows:
+        """`number, booking, standing` of the viewer's containers that these bookings, of `bookings`, name."""
+        b = m.BookingContainer
+        named = of(b.container).where(b.booking.in_(ids))
+        own = self._containers(lambda number: number.in_(named)).subquery()
+        return of(own.c.number, own.c.booking, own.c.standing)
 
     def unlisted(self) -> Rows:
-        """`number, place_kind, place_id` of the viewer's containers that only sensors have named: no booking, no custody."""
+        """`number, place_kind, place_id` of the viewer's containers that only sensors have named (no booking, no custody) and that are not
+        lost."""
         s, own = m.ContainerState, self.containers().subquery()
         listed = select(m.BookingContainer.container).union(select(m.Custody.id))
-        named = _of(s.container.label("number"), s.place_kind, s.place_id).where(s.container.in_(select(own.c.number)))
+        named = of(s.container.label("number"), s.place_kind, s.place_id).where(
+            s.container.in_(select(own.c.number).where(own.c.standing != LOST))
+        )
         return named.where(s.container.not_in(listed))
 
     def readings(self, number: str) -> Rows:
@@ -129,7 +141,7 @@ class Sight:
         if self.viewer.role == "customer":
             return self._own_records(number, "reading")
         r = m.Reading
-        rows = _of(
+        rows = of(
             *(r.order_at_ms, r.stream, r.origin, r.offset, literal("reading").label("kind")),
             *(r.device, r.device_at_ms, r.received_at_ms, r.signals, r.body),
         )
@@ -151,43 +163,43 @@ class Sight:
         """All columns of `alert`, one row an alert. Of a customer's alert, whether it is unconfirmed is what it is for staff."""
         if self.viewer.role == "customer":
             table, known = m.CustomerAlert.__table__, m.Alert
-            rows = _of(table, func.coalesce(known.unconfirmed, false()).label("unconfirmed"))
+            rows = of(table, func.coalesce(known.unconfirmed, false()).label("unconfirmed"))
             rows = rows.select_from(table).outerjoin(known, known.alert_id == table.c.alert_id)
             return rows.where(table.c.customer == self.viewer.customer, table.c.topic.in_(self._own_numbers()))
         table = m.Alert.__table__
         if self.viewer.role == "crew":
-            return _of(table).where(table.c.ship == self.viewer.ship)
-        return _of(table).where(_whether(self.is_staff))
+            return of(table).where(table.c.ship == self.viewer.ship)
+        return of(table).where(whether(self.is_staff))
 
     def changes_of(self, alert_id: str) -> Rows:
         """`topic, body` of an alert's changes, for those who may acknowledge it."""
         mine = self.alerts().subquery()
-        rows = _of(m.AlertChange.topic, m.AlertChange.body).where(m.AlertChange.alert_id == alert_id)
-        return rows.where(_whether(self.viewer.may(Right.ACKNOWLEDGE)), select(mine.c.alert_id).where(mine.c.alert_id == alert_id).exists())
+        rows = of(m.AlertChange.topic, m.AlertChange.body).where(m.AlertChange.alert_id == alert_id)
+        return rows.where(whether(self.viewer.may(Right.ACKNOWLEDGE)), select(mine.c.alert_id).where(mine.c.alert_id == alert_id).exists())
 
     def incidents(self) -> Rows:
         """All columns of `incident`: of the fleet, or of the crew's ship."""
         table = m.Incident.__table__
-        mine = table.c.ship == self.viewer.ship if self.viewer.role == "crew" else _whether(self.is_staff)
-        return _of(table).where(mine)
+        mine = table.c.ship == self.viewer.ship if self.viewer.role == "crew" else whether(self.is_staff)
+        return of(table).where(mine)
 
     def bookings(self) -> Rows:
         """`id, folded, version, at_ms, customer, value` of bookings."""
         b = m.Booking
-        mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else _whether(self.is_staff)
-        return _of(b.id, b.folded, b.version, b.at_ms, b.customer, b.value).where(mine)
+        mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else whether(self.is_staff)
+        return of(b.id, b.folded, b.version, b.at_ms, b.customer, b.value).where(mine)
 
     def customers(self) -> Rows:
         """`id, value` of customers: all, or the viewer's own."""
         c = m.Customer
-        mine = c.id == self.viewer.customer if self.viewer.role == "customer" else _whether(self.is_staff)
-        return _of(c.id, c.value).where(mine)
+        mine = c.id == self.viewer.customer if self.viewer.role == "customer" else whether(self.is_staff)
+        return of(c.id, c.value).where(mine)
 
     def ships(self) -> Rows:
         """`ship, value, at_ms, latitude_deg, longitude_deg, body` of ships; the last four null before Spark has spoken of one."""
         known = select(m.Ship.id.label("ship")).union(select(m.ShipState.ship)).subquery()
         s = m.ShipState
-        rows = _of(known.c.ship, m.Ship.value, s.at_ms, s.latitude_deg, s.longitude_deg, s.body)
+        rows = of(known.c.ship, m.Ship.value, s.at_ms, s.latitude_deg, s.longitude_deg, s.body)
         rows = rows.select_from(known).outerjoin(m.Ship, m.Ship.id == known.c.ship).outerjoin(s, s.ship == known.c.ship)
         if self.is_staff:
             return rows
@@ -199,23 +211,23 @@ class Sight:
         """`order_at_ms, signals` of a ship's positions, for a ship among `ships`."""
         r = m.Reading
         visible = self.ships().subquery()
-        rows = _of(r.order_at_ms, r.signals).where(r.topic == f"{ship}.location", r.stream == "ships")
+        rows = of(r.order_at_ms, r.signals).where(r.topic == f"{ship}.location", r.stream == "ships")
         return rows.where(select(visible.c.ship).where(visible.c.ship == ship).exists())
 
     def weather(self, ship: str) -> Rows:
         """`order_at_ms, signals` of what a ship reported of air and sea, for those who may see where to search."""
         r = m.Reading
-        rows = _of(r.order_at_ms, r.signals).where(r.topic == f"{ship}.environment", r.stream == "ships")
-        return rows.where(_whether(self.viewer.may(Right.SEE_SEARCH_AREAS)))
+        rows = of(r.order_at_ms, r.signals).where(r.topic == f"{ship}.environment", r.stream == "ships")
+        return rows.where(whether(self.viewer.may(Right.SEE_SEARCH_AREAS)))
 
     def ports(self) -> Rows:
         """`id, value` of ports: all, or those where the customer's boxes stand or its bookings begin or end."""
         p = m.Port
-        rows = _of(p.id, p.value)
+        rows = of(p.id, p.value)
         if self.is_staff or self.viewer.role == "crew":
             return rows
         own = self.bookings().subquery()
-        ends = [_of(own.c.value[end].as_string()) for end in ("from", "to")]
+        ends = [of(own.c.value[end].as_string()) for end in ("from", "to")]
         return rows.where(or_(p.id.in_(self._own_places("quay")), *(p.id.in_(end) for end in ends)))
 
     def names(self, places: Collection[str], customers: Collection[str]) -> Rows:
@@ -224,113 +236,82 @@ class Sight:
         """
         asked = ((m.Ship, "", places), (m.Port, "", places), (m.Customer, "customer/", customers))
         named = [
-            _of((literal(kind) + t.id).label("key"), t.value["name"].as_string().label("name")).where(t.id.in_(ids))
+            of((literal(kind) + t.id).label("key"), t.value["name"].as_string().label("name")).where(t.id.in_(ids))
             for t, kind, ids in asked
         ]
         every = union_all(*named).subquery()
-        return _of(every.c.key, every.c.name)
+        return of(every.c.key, every.c.name)
 
     def load_lists(self) -> Rows:
         """`id, ship, port, call, departs_at_ms, value` of load lists, for those who may see ports."""
         table = m.LoadList
-        rows = _of(table.id, table.ship, table.port, table.call, table.departs_at_ms, table.value)
-        return rows.where(_whether(self.viewer.may(Right.SEE_PORTS)))
+        rows = of(table.id, table.ship, table.port, table.call, table.departs_at_ms, table.value)
+        return rows.where(whether(self.viewer.may(Right.SEE_PORTS)))
+
+    def voyages(self, ships: Collection[str]) -> Rows:
+        """`ship, event, event_at_ms, place` of these ships' arrivals and departures, for those who may see ports."""
+        e = m.Event
+        rows = of(e.ship, e.event, e.event_at_ms, e.place).where(e.topic.in_([f"{ship}{SHIP_LOG}" for ship in ships]))
+        return rows.where(e.event.in_(("ARRI", "DEPA")), whether(self.viewer.may(Right.SEE_PORTS)))
 
     def port_events(self, ship: str, port: str) -> Rows:
         """`topic, event, event_at_ms, place, origin, offset, body` of what a ship's boxes did at a port, and of her musters."""
         e = m.Event
-        rows = _of(e.topic, e.event, e.event_at_ms, e.place, e.origin, e.offset, e.body)
+        rows = of(e.topic, e.event, e.event_at_ms, e.place, e.origin, e.offset, e.body)
         there = and_(e.ship == ship, or_(e.place == port, e.event == "X_MUSTER"))
-        return rows.where(there, _whether(self.viewer.may(Right.SEE_PORTS)))
+        return rows.where(there, whether(self.viewer.may(Right.SEE_PORTS)))
 
     def custody(self, number: str) -> Rows:
         """`value` of a container's custody: for staff; a customer reads progress from its own stream."""
-        return _of(m.Custody.value).where(m.Custody.id == number, _whether(self.is_staff))
+        return of(m.Custody.value).where(m.Custody.id == number, whether(self.is_staff))
 
     def hours(self, number: str) -> Rows:
         """`hour_at_ms, body` of a container's hours: for staff."""
-        return _of(m.Hour.hour_at_ms, m.Hour.body).where(m.Hour.container == number, _whether(self.is_staff))
+        return of(m.Hour.hour_at_ms, m.Hour.body).where(m.Hour.container == number, whether(self.is_staff))
 
     def stories(self) -> Rows:
         """`id, value` of the story's chapters, which speak of everyone's boxes: for staff."""
-        return _of(m.Story.id, m.Story.value).where(_whether(self.is_staff))
+        return of(m.Story.id, m.Story.value).where(whether(self.is_staff))
 
     def processes(self) -> Rows:
         """`node, process, at_ms, wall_at_ms, body`: the last word of each process, for those who may see how they fare."""
         p = m.ProcessStatus
-        return _of(p.node, p.process, p.at_ms, p.wall_at_ms, p.body).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
+        return of(p.node, p.process, p.at_ms, p.wall_at_ms, p.body).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def waiting(self) -> Rows:
         """`node, at_ms, wall_at_ms, body`: what each ship last said waits on board, for those who may see how the processes fare."""
         w = m.Waiting
-        return _of(w.node, w.at_ms, w.wall_at_ms, w.body).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
+        return of(w.node, w.at_ms, w.wall_at_ms, w.body).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def stream_ages(self) -> Rows:
         """`stream, records, received_at_ms` of every projected stream, for those who may see how the processes fare."""
         a = m.StreamAge
-        return _of(a.stream, a.records, a.received_at_ms).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
+        return of(a.stream, a.records, a.received_at_ms).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def readings_received(self) -> Rows:
         """`readings`: how many there are of boxes and ships, each once whoever took it in; for those who may see how the processes fare."""
-        return _of(m.Projection.readings).where(_whether(self.viewer.may(Right.SEE_PROCESSES)))
+        return of(m.Projection.readings).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def _containers(self, which: Which) -> Rows:
-        if self.is_staff or self.viewer.role == "crew":
-            return self._fleet_containers(which)
         if self.viewer.role == "customer":
-            return self._own_containers(which)
-        return self._fleet_containers(which).where(false())
-
-    def _fleet_containers(self, which: Which) -> Rows:
-        s, b, d = m.ContainerState, m.BookingContainer, m.Digest
-        stated, *listed = (select(number).where(which(number)) for number in (s.container, b.container, m.Custody.id))
-        known = stated.union(*listed).subquery()
-        current = and_(b.from_at_ms <= self.now_at_ms, or_(b.until_at_ms.is_(None), b.until_at_ms > self.now_at_ms))
-        booked = _one_span(and_(current, which(b.container)), self.now_at_ms)
+            return own_containers(which, self.now_at_ms, self._is_lost, self.viewer.customer)
         crew = self.viewer.role == "crew"
-        rows = _of(
-            *(known.c.container.label("number"), s.place_kind, s.place_id, s.latitude_deg, s.longitude_deg, s.at_ms),
-            s.body["signals"].label("signals"),
-            _whether(not crew).label("owner_told"),
-            *(_null(String).label("booking"), _null(String).label("customer")) if crew else (booked.c.booking, booked.c.customer),
-            _null(BigInteger).label("until_at_ms"),
-            *(_no_digest() if crew else (d.at_ms.label("digest_at_ms"), d.body.label("digest"))),
-        )
-        rows = rows.select_from(known).outerjoin(s, s.container == known.c.container)
-        if crew:
-            return rows.where(s.place_kind == "ship", s.place_id == self.viewer.ship)
-        rows = rows.outerjoin(d, and_(d.container == known.c.container, d.at_ms > func.coalesce(s.at_ms, 0)))
-        return rows.outerjoin(booked, booked.c.container == known.c.container)
+        rows = fleet_containers(which, self.now_at_ms, self._is_lost, self.viewer.ship or "" if crew else None)
+        return rows if crew or self.is_staff else rows.where(false())
 
-    def _own_containers(self, which: Which) -> Rows:
-        b, c = m.BookingContainer, m.CustomerContainer
-        begun = and_(b.customer == self.viewer.customer, b.from_at_ms <= self.now_at_ms)
-        span = _one_span(and_(begun, which(b.container)), self.now_at_ms)
-        rows = _of(
-            *(span.c.container.label("number"), c.place_kind, c.place_id),
-            *(
-                c.signals["latitude_deg"]["value"].as_float().label("latitude_deg"),
-                c.signals["longitude_deg"]["value"].as_float().label("longitude_deg"),
-            ),
-            *(
-                c.heard_at_ms.label("at_ms"),
-                c.signals,
-                _whether(True).label("owner_told"),
-                span.c.booking,
-                span.c.customer,
-                span.c.until_at_ms,
-            ),
-            *_no_digest(),
-        )
-        return rows.select_from(span).outerjoin(c, and_(c.customer == span.c.customer, c.container == span.c.container))
+    def _is_lost(self, number: Any) -> ColumnElement[bool]:
+        """Whether the container is overboard. A loss that nothing confirms leaves its container where it is heard."""
+        alerts = self.alerts().subquery()
+        lost = of(alerts.c.topic).where(alerts.c.status.in_(LOST_STATUSES), alerts.c.state != "retracted", ~alerts.c.unconfirmed)
+        return number.in_(lost) if self.viewer.role == "customer" else lost.where(alerts.c.topic == number).exists()
 
     def _own_numbers(self) -> Rows:
         b = m.BookingContainer
-        return _of(b.container).where(b.customer == self.viewer.customer, b.from_at_ms <= self.now_at_ms)
+        return of(b.container).where(b.customer == self.viewer.customer, b.from_at_ms <= self.now_at_ms)
 
     def _own_records(self, number: str, kind: str) -> Rows:
         r = m.CustomerRecord
-        rows = _of(
+        rows = of(
             *(r.order_at_ms, r.kind.label("stream"), r.origin, r.offset, r.kind),
             *(r.device, r.device_at_ms, r.received_at_ms, r.signals, r.body),
         )
@@ -341,23 +322,23 @@ class Sight:
         b = m.BookingContainer
         covers = and_(b.from_at_ms <= at_ms, or_(b.until_at_ms.is_(None), at_ms < b.until_at_ms))
         own = and_(b.customer == self.viewer.customer, b.container == container, b.from_at_ms <= self.now_at_ms)
-        return _of(b.booking).where(own, covers).exists()
+        return of(b.booking).where(own, covers).exists()
 
     def _own_places(self, kind: str) -> Rows:
         """Ships or quays where boxes of the customer are that it still has a right to."""
         own = self.containers().subquery()
         current = or_(own.c.until_at_ms.is_(None), own.c.until_at_ms > self.now_at_ms)
         stands = own.c.place_kind == kind
-        return _of(own.c.place_id).where(stands, current if kind == "ship" else true())
+        return of(own.c.place_id).where(stands, current if kind == "ship" else true())
 
     def _records(self, model: type[m.Event] | type[m.AlertChange], number: str, kind: str) -> Rows:
-        rows = _of(
+        rows = of(
             *(model.order_at_ms, model.stream, model.origin, model.offset, literal(kind).label("kind")),
             *(
-                _null(String).label("device"),
-                _null(BigInteger).label("device_at_ms"),
+                null_of(String).label("device"),
+                null_of(BigInteger).label("device_at_ms"),
                 model.received_at_ms,
-                _null(JSON).label("signals"),
+                null_of(JSON).label("signals"),
                 model.body,
             ),
         )
@@ -367,31 +348,5 @@ class Sight:
         """Whether one of staff or crew may see a container's history."""
         if self.viewer.role == "crew":
             s = m.ContainerState
-            return _of(s.container).where(s.container == number, s.place_kind == "ship", s.place_id == self.viewer.ship).exists()
-        return _whether(self.is_staff)
-
-
-def _of(*columns: Any) -> Rows:
-    return select(*columns)
-
-
-def _null(kind: type[TypeEngine[Any]]) -> ColumnElement[Any]:
-    return cast(null(), kind)
-
-
-def _no_digest() -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """A crew has the readings themselves on board; why customers have no digest: `hq.serving.projections.digests`."""
-    return _null(BigInteger).label("digest_at_ms"), _null(JSON).label("digest")
-
-
-def _whether(right: bool) -> ColumnElement[bool]:
-    return true() if right else false()
-
-
-def _one_span(which: ColumnElement[bool], now_at_ms: int) -> Any:
-    """Of the spans that fulfil `which`, each container's last begun, else its next: its columns."""
-    b = m.BookingContainer
-    nearest = (b.from_at_ms > now_at_ms, func.abs(b.from_at_ms - now_at_ms), b.booking)
-    rank = func.row_number().over(partition_by=b.container, order_by=nearest).label("rank")
-    ranked = select(*b.__table__.c, rank).where(which).subquery()
-    return _of(*(ranked.c[one.key] for one in b.__table__.c)).where(ranked.c.rank == 1).subquery()
+            return of(s.container).where(s.container == number, s.place_kind == "ship", s.place_id == self.viewer.ship).exists()
+        return whether(self.is_staff)

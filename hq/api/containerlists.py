@@ -12,7 +12,7 @@ from fastapi import Depends
 from sqlalchemy import func, or_, select
 
 from cargo.identifiers import compact_container
-from hq.api.access import Rows
+from hq.api.containerrows import Rows
 from hq.api.cursors import INT_MAX, INT_MIN, TEXT_MAX, Key, beginning, beyond, no_cursor, read_cursor, write_cursor
 from hq.api.services import Look
 from hq.api.wording import CLOSED_STATES, Fields, container_told, position_at_ms
@@ -30,6 +30,7 @@ _FILE = pa.schema(
         *(pa.field(name, pa.float64()) for name in _AIRS),
         *(pa.field(name, pa.string()) for name in ("booking", "customer")),
         pa.field("ended", pa.bool_()),
+        pa.field("standing", pa.string()),
         pa.field("open_alerts", pa.int64()),
     ]
 )
@@ -98,7 +99,7 @@ class Listing:
             asked = asked.where(or_(beginning(number, written), beginning(number, begins)))
         if self.place:
             kind, _, identity = self.place.partition("/")
-            asked = asked.where(own.c.place_kind == kind, own.c.place_id == identity)
+            asked = asked.where(own.c.standing == kind, own.c.place_id == identity)
         return asked
 
 
@@ -144,7 +145,7 @@ def _tables(look: Look, listed: Listing) -> Iterator[pa.Table]:
 def _file_row(row: Fields, names: Mapping[str, str], now_at_ms: int, open_alerts: int) -> Fields:
     airs = {name: (row["signals"] or {}).get(name, {}).get("value") for name in _AIRS}
     return {
-        **{name: row[name] for name in ("number", "latitude_deg", "longitude_deg", "booking", "customer")},
+        **{name: row[name] for name in ("number", "latitude_deg", "longitude_deg", "booking", "customer", "standing")},
         **{name: float(value) if type(value) in (int, float) else None for name, value in airs.items()},
         "place": f"{row['place_kind']}/{row['place_id']}" if row["place_kind"] else None,
         "place_name": names.get(row["place_id"]),

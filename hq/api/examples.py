@@ -72,6 +72,8 @@ _CONTAINER: Fields = {
     "number": _BOX,
     "number_problem": None,
     "place": _PLACE,
+    "place_basis": "sensors",
+    "standing": "ship",
     "position": None,
     "at_ms": _AT - 600_000,
     "age_ms": 600_000,
@@ -102,7 +104,7 @@ _BOOKING: Fields = {
     "un_number": None,
     "customer": "duckworks",
     "version": 1,
-    "containers": [{"container": _BOX, "from_at_ms": _AT - 86_400_000, "until_at_ms": None, "ended": False}],
+    "containers": [{"container": _BOX, "from_at_ms": _AT - 86_400_000, "until_at_ms": None, "ended": False, "standing": "ship"}],
 }
 _INCIDENT: Fields = {
     "incident_id": "77aa",
@@ -120,7 +122,7 @@ _INCIDENT: Fields = {
     "changed_at_ms": _AT,
     "position": {"latitude_deg": -33.9, "longitude_deg": 151.3},
 }
-_GROUP = {"owner_told": True, "customer": "duckworks", "name": "Duckworks", "colour": [240, 200, 40], "ended": False, "boxes": 40}
+_GROUP = {"owner_told": True, "customer": "duckworks", "name": "Duckworks", "colour": [240, 200, 40], "boxes": 40}
 _RECORD: Fields = {
     "kind": "reading",
     "at_ms": _AT - 600_000,
@@ -151,7 +153,7 @@ _CALL: Fields = {
     "departs_at_ms": _AT,
     "arrived_at_ms": _AT - 80_000_000,
     "sailed_at_ms": None,
-    **dict.fromkeys(("to_load", "to_discharge", "loaded", "discharged", "left_behind", "new_aboard"), _NAMED),
+    **dict.fromkeys(("to_load", "to_discharge", "loaded", "discharged", "lost", "left_behind", "new_aboard"), _NAMED),
     "muster": _MUSTER,
     "unknown": {},
 }
@@ -288,7 +290,7 @@ _NOTICE: Fields = {
     "text": "Notice to duckworks: …",
 }
 _PLACED = {"place": _PLACE, "latitude_deg": -33.1, "longitude_deg": 153.2, "boxes": 40, "groups": [_GROUP]}
-_PLACES = {"on_ship": 1400, "on_quay": 593}
+_PLACES = {"on_ship": 1400, "on_quay": 503, "delivered": 90, "unreported": 0}
 _COUNTS = {"boxes": 2000, "lost": 7, "lost_closed": 0, "lost_unconfirmed": 0, "open_alerts": 8, "misread": 0, **_PLACES}
 
 EXAMPLES: dict[tuple[str, str], Fields] = {
@@ -351,7 +353,9 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         **_FRAME,
         "port": _PORT,
         "due_in": [{"ship": _IMO, "from": "JPTYO", "sailed_at_ms": _AT, "boxes": _NAMED}],
+        "in_port": [{"ship": _IMO, "from": "JPTYO", "sailed_at_ms": _AT, "boxes": _NAMED, "arrived_at_ms": _AT}],
         "unknown_pod": [],
+        "lost": _NAMED,
         "on_quay": _NAMED,
         "calls": [_CALL],
     },

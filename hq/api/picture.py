@@ -55,10 +55,12 @@ def port_drawn(row: Mapping[str, Any]) -> Fields:
     return {"locode": row["id"], **{name: value[name] for name in ("name", "latitude_deg", "longitude_deg", "radius_nm")}}
 
 
-def places_drawn(groups: Rows, ships: Sequence[Fields], ports: Sequence[Fields], customers: Mapping[str, Fields]) -> list[Fields]:
+def places_drawn(
+    groups: Iterable[Mapping[str, Any]], ships: Sequence[Fields], ports: Sequence[Fields], customers: Mapping[str, Fields]
+) -> list[Fields]:
     """Boxes by place, and there by customer: `{"place", "latitude_deg", "longitude_deg", "boxes", "groups"}`; place null: not heard of yet.
 
-    `groups`: rows `place_kind, place_id, owner_told, customer, ended, boxes`.
+    `groups`: rows `place_kind, place_id, owner_told, customer, boxes`.
     """
     where = {("ship", ship["imo"]): ship["position"] for ship in ships} | {("quay", port["locode"]): port for port in ports}
     places: dict[tuple[str | None, str | None], list[Mapping[str, Any]]] = {}
@@ -73,22 +75,20 @@ def places_drawn(groups: Rows, ships: Sequence[Fields], ports: Sequence[Fields],
                 "latitude_deg": spot.get("latitude_deg"),
                 "longitude_deg": spot.get("longitude_deg"),
                 "boxes": sum(row["boxes"] for row in rows),
-                "groups": sorted((group_drawn(row, customers) for row in rows), key=lambda one: (one["customer"] or "~", one["ended"])),
+                "groups": sorted((group_drawn(row, customers) for row in rows), key=lambda one: one["customer"] or "~"),
             }
         )
     return drawn
 
 
 def group_drawn(row: Mapping[str, Any], customers: Mapping[str, Fields]) -> Fields:
-    """Boxes of one customer at one place; `owner_told`: whether the viewer is told whose; `ended`: as it stood when
-    the customer's right ended."""
+    """Boxes of one customer at one place; `owner_told`: whether the viewer is told whose."""
     customer = customers.get(row["customer"] or "", {})
     return {
         "owner_told": bool(row["owner_told"]),
         "customer": row["customer"],
         "name": customer.get("name"),
         "colour": customer.get("colour", GREY),
-        "ended": bool(row["ended"]),
         "boxes": row["boxes"],
     }
 

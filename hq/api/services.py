@@ -14,10 +14,11 @@ from sqlalchemy import Connection, func, select
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
 
-from hq.api.access import Right, Rows, Sight, Viewer
+from hq.api.access import Right, Sight, Viewer
 from hq.api.accounts import Account, Accounts
 from hq.api.asks import AskDesk
 from hq.api.audit import Audit
+from hq.api.containerrows import Rows
 from hq.api.errors import ApiError, Rebuilding, not_for_you
 from hq.api.gate import ACCOUNT
 from hq.api.logins import Logins

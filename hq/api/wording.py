@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from cargo.identifiers import check_container
-from cargo.lost import GONE_STATES
+from hq.api.containerrows import DELIVERED, LOST, UNREPORTED
 from streams.proof.until import Until
 from streams.records import read_body
 from streams.words import Origin
 
 Fields = dict[str, Any]
 CLOSED_STATES = ("cleared", "retracted")
-LOST_STATUSES = tuple(sorted(GONE_STATES))
 _OWN_WORDS = {
     "LATE": "Late: not heard when it should have been",
     "MISSING": "Missing: not heard for too long",
@@ -34,6 +33,8 @@ def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
         "number": row["number"],
         "number_problem": check_container(row["number"]).problem or None,
         "place": {"kind": row["place_kind"], "id": row["place_id"]} if row["place_kind"] else None,
+        "place_basis": None if not row["place_kind"] else "papers" if row["by_papers"] else "sensors",
+        "standing": row["standing"],
         "position": _own_position(row, now_at_ms),
         "at_ms": at_ms,
         "age_ms": None if at_ms is None else now_at_ms - at_ms,
@@ -133,9 +134,16 @@ def _body(text: str | None) -> Fields | None:
         return None
 
 
-def booking_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
-    """A booking with its boxes and their spans."""
+def booking_told(row: Mapping[str, Any], now_at_ms: int, boxes: Mapping[str, Mapping[str, Any]]) -> Fields:
+    """A booking with its boxes, their spans, and where each stands. `boxes`: the viewer's containers by number."""
     value = row["value"]
-    boxes = [{**box, "ended": box.get("until_at_ms") is not None and box["until_at_ms"] <= now_at_ms} for box in value["containers"]]
+    told = [_booked_told(box, row["id"], now_at_ms, boxes.get(box["container"])) for box in value["containers"]]
     parties = ("reference", "consignee", "cargo", "from", "to", "setpoint_c", "un_number")
-    return {**{name: value.get(name) for name in parties}, "customer": row["customer"], "version": row["version"], "containers": boxes}
+    return {**{name: value.get(name) for name in parties}, "customer": row["customer"], "version": row["version"], "containers": told}
+
+
+def _booked_told(span: Mapping[str, Any], booking: str, now_at_ms: int, box: Mapping[str, Any] | None) -> Fields:
+    """A span of a booking. What a container does in another booking is none of this one's."""
+    ended = span.get("until_at_ms") is not None and span["until_at_ms"] <= now_at_ms
+    standing = box["standing"] if box is not None and box["booking"] in (booking, None) else UNREPORTED
+    return {**span, "ended": ended, "standing": DELIVERED if ended and standing != LOST else standing}

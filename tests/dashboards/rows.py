@@ -20,10 +20,10 @@ def port(locode: str = "SGSIN", name: str = "Singapore", longitude: float = 103.
     return {"locode": locode, "name": name, "latitude_deg": latitude, "longitude_deg": longitude, "radius_nm": 15.0}
 
 
-def group(customer: str | None, boxes: int, ended: bool = False, told: bool = True) -> Row:
+def group(customer: str | None, boxes: int, told: bool = True) -> Row:
     colour = [255, 205, 40] if customer == "duckworks" else [64, 145, 255]
     known: Row = {"owner_told": told, "customer": customer, "name": customer and customer.title()}
-    return {**known, "colour": colour, "ended": ended, "boxes": boxes}
+    return {**known, "colour": colour, "boxes": boxes}
 
 
 def place(kind: str | None, identity: str, *groups: Row) -> Row:
@@ -77,6 +77,8 @@ def container(number: str = "BBLU1000088", **more: Any) -> Row:
         "number": number,
         "number_problem": None,
         "place": {"kind": "ship", "id": "9999010"},
+        "place_basis": "sensors",
+        "standing": "ship",
         "position": None,
         "at_ms": NOW_MS - HOUR_MS,
         "age_ms": HOUR_MS,
@@ -105,6 +107,7 @@ def signals(**values: Any) -> Row:
 def fleet(**more: Any) -> Row:
     losses = {"lost": 7, "lost_closed": 0, "lost_unconfirmed": 0}
     counts = {"boxes": 2000, **losses, "open_alerts": 9, "misread": 0, "on_ship": 1500, "on_quay": 493}
+    counts |= {"delivered": 0, "unreported": 0}
     clock = {"now_at_ms": NOW_MS, "speed": 4000.0}
     known: Row = {"clock": clock, "as_of_at_ms": NOW_MS - 5_000, "ships": [ship()], "ports": [port()], "counts": counts}
     return {**known, **more}

@@ -15,6 +15,7 @@ def tile(name: str, told: Any = None) -> Any:
 
 def muster(boxes: int, as_of_at_ms: int | None = NOW_MS - 5_000, **counts: int) -> Tile:
     known = {"boxes": boxes, "lost": 0, "lost_closed": 0, "lost_unconfirmed": 0, "misread": 0, "on_ship": 2, "on_quay": 3}
+    known |= {"delivered": 0, "unreported": 0}
     return headline.muster_tile(fleet(as_of_at_ms=as_of_at_ms, counts={**known, **counts}))
 
 
@@ -23,10 +24,12 @@ def test_the_muster() -> None:
     whole = muster(5)
     assert (whole.note, whole.tone) == ("every box · as of 5 s ago", "good")
     assert muster(0, on_ship=0, on_quay=0).note == "no box is known yet"
-    assert muster(6).note == "1 not heard yet · as of 5 s ago"
-    assert muster(6, as_of_at_ms=None).note == "1 not heard yet · not known yet"
+    assert muster(6, unreported=1).note == "1 not heard yet · as of 5 s ago"
+    assert muster(6, as_of_at_ms=None, unreported=1).note == "1 not heard yet · not known yet"
     assert [muster(7, lost=2, lost_closed=closed).tone for closed in (0, 1, 2)] == ["alert", "alert", "plain"]
     assert muster(7, lost=2, lost_closed=2).note == "2 overboard · as of 5 s ago"
+    delivered = muster(9, delivered=4)
+    assert (delivered.value, delivered.note) == ("5 of 5", "4 delivered · as of 5 s ago")
     claimed = muster(5, lost_unconfirmed=1)
     assert (claimed.value, claimed.note, claimed.tone) == ("5 of 5", "1 loss not confirmed · as of 5 s ago", "alert")
     misread = muster(5, misread=1)
@@ -62,8 +65,9 @@ def test_spark_standing_still_is_said_with_since_when() -> None:
     broken = headline.still_since(status({**age(600_000, 2_000), "well": False})) or ""
     assert "since 18 May 2026, 06:34 UTC (fleet)." in broken
     assert headline.own_tiles(fleet())[1].note == "1,500 aboard ships · 493 on quays · 7 overboard"
-    waiting = fleet(counts={"boxes": 5, "lost": 0, "lost_unconfirmed": 0, "misread": 0, "open_alerts": 0, "on_ship": 2, "on_quay": 0})
-    assert headline.own_tiles(waiting)[1].note == "2 aboard ships · 0 on quays · 3 not heard yet"
+    counts = {"boxes": 7, "lost": 0, "lost_unconfirmed": 0, "misread": 0, "open_alerts": 0, "on_ship": 2, "on_quay": 0}
+    waiting = fleet(counts={**counts, "delivered": 2, "unreported": 3})
+    assert headline.own_tiles(waiting)[1].note == "2 aboard ships · 0 on quays · 2 delivered · 3 not heard yet"
 
 
 CHAPTER = {"chapter": "C", "title": "Off Sydney: boxes overboard", "text": "Ship 9999010 has rolled", "look": "The map", "at_ms": NOW_MS}

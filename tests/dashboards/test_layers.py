@@ -70,8 +70,6 @@ def test_every_customer_has_a_block_and_no_place_too_many() -> None:
     owners = [block.customer for block in blocks.stack(crowd, per_block)]
     assert owners.count("merlion") == 1
     assert len(owners) <= blocks.BLOCKS_MAX + 1
-    ended = place("quay", "SGSIN", group("duckworks", 9, ended=True))
-    assert blocks.stack(ended, 1) == []
 
 
 def test_the_legend_counts_boxes() -> None:

@@ -34,7 +34,10 @@ def test_how_a_call_stands() -> None:
 def test_overboard_is_said_before_anything() -> None:
     assert tables.where(container(), {"BBLU1000088": lost("BBLU1000088")}, NAMES) == "Probably overboard"
     assert tables.where(container(ended=True), {}, NAMES) == "Aboard Ship 9999010, when the booking ended"
-    assert tables.where(container(place=None), {}, NAMES) == "Not heard of yet"
+    assert tables.where(container(place=None, place_basis=None, standing="unreported"), {}, NAMES) == "Not heard of yet"
+    quay = {"kind": "quay", "id": "SGSIN"}
+    assert tables.where(container(place=quay, standing="delivered"), {}, NAMES) == "Delivered"
+    assert tables.where(container(place=quay, place_basis="papers"), {}, NAMES).endswith(", by the papers")
 
 
 def test_the_lost_with_cargo_and_position() -> None:
@@ -102,8 +105,10 @@ def test_streams_and_calls() -> None:
         {"stream": "containers", "records": 50, "received_at_ms": NOW_MS},
     ]
     assert [row["stream"] for row in tables.stream_rows(streams, NOW_MS)] == ["containers", "events"]
-    due = [{"ship": "9999010", "from": "JPTYO", "sailed_at_ms": NOW_MS - 3_600_000, "boxes": {"count": 1200, "containers": []}}]
-    assert tables.due_in_rows(due, NAMES, NOW_MS) == [{"ship": "Ship 9999010", "from": "JPTYO", "sailed": "1 h ago", "boxes": "1,200"}]
+    times = {"sailed_at_ms": NOW_MS - 3_600_000, "arrived_at_ms": None}
+    due = [{"ship": "9999010", "from": "JPTYO", **times, "boxes": {"count": 1200, "containers": []}}]
+    row = {"ship": "Ship 9999010", "from": "JPTYO", "sailed": "1 h ago", "arrived": "never", "boxes": "1,200"}
+    assert tables.due_in_rows(due, NAMES, NOW_MS) == [row]
     assert tables.unknown_on_list({"pod": 1, "container": 1200}).endswith(": valid number of 1,200 boxes, port of discharge of 1 box.")
     assert tables.unknown_on_list({}) == ""
 

@@ -31,7 +31,9 @@ def bookings(
         rows = look.rows(asked)
         more = write_cursor((rows[limit - 1]["id"],)) if len(rows) > limit else None
         names = _names(look, rows[:limit])
-        return look.framed(from_log=True, items=[booking_told(row, look.now_at_ms) for row in rows[:limit]], next=more, names=names)
+        boxes = boxes_of(look, rows[:limit])
+        items = [booking_told(row, look.now_at_ms, boxes) for row in rows[:limit]]
+        return look.framed(from_log=True, items=items, next=more, names=names)
 
 
 @router.get("/bookings/{reference:path}")
@@ -42,7 +44,13 @@ def booking(ask: Asking, reference: str) -> dict[str, Any]:
         rows = look.rows(select(own).where(own.c.id == composed(reference)))
         if not rows:
             raise not_found("booking")
-        return look.framed(from_log=True, booking=booking_told(rows[0], look.now_at_ms), names=_names(look, rows))
+        told = booking_told(rows[0], look.now_at_ms, boxes_of(look, rows))
+        return look.framed(from_log=True, booking=told, names=_names(look, rows))
+
+
+def boxes_of(look: Look, bookings: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The viewer's containers of these bookings, by number."""
+    return {row["number"]: row for row in look.rows(look.sight.of_bookings([booking["id"] for booking in bookings]))}
 
 
 def _names(look: Look, bookings: Sequence[Mapping[str, Any]]) -> dict[str, str]:

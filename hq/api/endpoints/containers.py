@@ -13,8 +13,8 @@ from starlette.responses import StreamingResponse
 
 from cargo.identifiers import check_container, compact_container
 from cargo.registry import AT_MS_MAX
-from hq.api.access import Rows
 from hq.api.containerlists import Listed, containers_told, write_containers
+from hq.api.containerrows import Rows
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beyond, read_cursor, write_cursor
 from hq.api.errors import ApiError, unknown_container
 from hq.api.services import Asking, Look, framed_clock
@@ -67,7 +67,7 @@ def container(ask: Asking, number: str) -> dict[str, Any]:
         alerts = look.sight.alerts().subquery()
         of = select(alerts).where(alerts.c.topic == row["number"]).order_by(alerts.c.raised_at_ms.desc(), alerts.c.alert_id)
         custody = look.rows(look.sight.custody(row["number"]))
-        booking = booking_told(booked[0], look.now_at_ms) if booked else None
+        booking = booking_told(booked[0], look.now_at_ms, {row["number"]: row}) if booked else None
         if booking:
             booking["containers"] = [box for box in booking["containers"] if box["container"] == row["number"]]
         ends, consignees = ((booking["from"], booking["to"]), [booking["consignee"]]) if booking else ((), [])

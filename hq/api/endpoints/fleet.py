@@ -3,44 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any
 
 from fastapi import APIRouter
-from sqlalchemy import case, func, select
+from sqlalchemy import func, select
 
 from cargo.identifiers import is_container
+from hq.api.access import LOST_STATUSES
+from hq.api.containerrows import DELIVERED, LOST, UNREPORTED
 from hq.api.picture import Fields, bounds, places_drawn, points_of, port_drawn, ship_drawn
 from hq.api.services import Asking, Look
-from hq.api.wording import CLOSED_STATES, LOST_STATUSES, alert_told, position_told
+from hq.api.wording import CLOSED_STATES, alert_told, position_told
 
 router = APIRouter()
 MAP_ALERTS_MAX = 100
 LOST_MAX = 1_000
+STANDINGS = {"on_ship": "ship", "on_quay": "quay", "lost": LOST, "delivered": DELIVERED, "unreported": UNREPORTED}
+"""Which count of an answer has the containers that stand so; their sum is `boxes`."""
 Places = Counter[tuple[str | None, str | None]]
 _is_right = lru_cache(maxsize=1 << 16)(is_container)
 
 
 @router.get("/fleet")
 def fleet(ask: Asking) -> dict[str, Any]:
-    """Ships with position, tail and age of the last word; ports; counts."""
+    """Ships with position, tail and age of the last word; ports; counts: each container in one of those by where it stands."""
     with ask.look() as look:
         ships = _ships(look)
-        lost = _lost(look, _customers(look))
-        overboard = _overboard(lost)
-        misread = _misread(look, overboard)
-        groups = _groups(look, overboard, misread)
-        counts = {"boxes": sum(row["boxes"] for row in groups) + len(overboard), "lost": len(overboard), "open_alerts": _open_alerts(look)}
-        counts["lost_closed"] = sum(one["closed"] and not one["unconfirmed"] for one in lost)
-        counts["lost_unconfirmed"] = len(lost) - len(overboard)
-        counts["misread"] = misread.total()
-        for kind in ("ship", "quay"):
-            counts[f"on_{kind}"] = sum(row["boxes"] for row in groups if row["place_kind"] == kind)
+        groups = _groups(look)
+        standing = Counter[str]()
+        aboard = Counter[str]()
+        for row in groups:
+            standing[row["standing"]] += row["boxes"]
+            if row["standing"] == "ship":
+                aboard[row["place_id"]] += row["boxes"]
         for ship in ships:
-            aboard = [row["boxes"] for row in groups if (row["place_kind"], row["place_id"]) == ("ship", ship["imo"])]
-            ship["boxes"] = sum(aboard)
+            ship["boxes"] = aboard[ship["imo"]]
             ship["heard_at_ms"] = _heard_at_ms(look, ship["imo"])
+        counts = {name: standing[kind] for name, kind in STANDINGS.items()}
+        losses = _lost(look, _customers(look))
+        counts["boxes"] = standing.total()
+        counts["lost_closed"] = sum(one["closed"] and not one["unconfirmed"] for one in losses)
+        counts["lost_unconfirmed"] = sum(one["unconfirmed"] for one in losses)
+        counts["misread"] = _misread(look).total()
+        counts["open_alerts"] = _open_alerts(look)
         return look.framed(ships=ships, ports=[port_drawn(row) for row in look.rows(look.sight.ports())], counts=counts)
 
 
@@ -52,14 +58,13 @@ def map_(ask: Asking) -> dict[str, Any]:
         ships = _ships(look)
         ports = [port_drawn(row) for row in look.rows(look.sight.ports())]
         lost = _lost(look, customers)
-        overboard = _overboard(lost)
-        places = places_drawn(_groups(look, overboard, _misread(look, overboard)), ships, ports, customers)
+        there = (group for group in _groups(look) if group["standing"] not in (LOST, DELIVERED))
         alerts = look.sight.alerts().subquery()
         newest = select(alerts).where(alerts.c.state.not_in(CLOSED_STATES)).order_by(alerts.c.raised_at_ms.desc(), alerts.c.alert_id)
         return look.framed(
             ships=ships,
             ports=ports,
-            places=places,
+            places=places_drawn(there, ships, ports, customers),
             lost=lost,
             alerts=[alert_told(row) for row in look.rows(newest.limit(MAP_ALERTS_MAX))],
             bounds=bounds(points_of(ships, ports, lost)),
@@ -89,22 +94,22 @@ def _heard_at_ms(look: Look, ship: str) -> int | None:
     return newest[0]["order_at_ms"] if newest else None
 
 
-def _groups(look: Look, lost: list[str], misread: Places) -> list[Fields]:
-    """Boxes by place, customer and whether the customer's right has ended; none overboard, none misread."""
+def _groups(look: Look) -> list[Fields]:
+    """Containers by where they stand, place and customer; none misread."""
     own = look.sight.containers().subquery()
-    ended = case((own.c.until_at_ms <= look.now_at_ms, 1), else_=0).label("ended")
-    boxes = select(own.c.place_kind, own.c.place_id, own.c.owner_told, own.c.customer, ended).where(own.c.number.not_in(lost)).subquery()
-    groups = look.rows(select(boxes, func.count().label("boxes")).group_by(*boxes.c))
+    keys = (own.c.standing, own.c.place_kind, own.c.place_id, own.c.owner_told, own.c.customer)
+    groups = look.rows(select(*keys, func.count().label("boxes")).group_by(*keys))
+    misread = _misread(look)
     for group in groups:
-        if group["customer"] is None:
+        if group["customer"] is None and group["standing"] not in (LOST, DELIVERED):
             group["boxes"] -= misread[group["place_kind"], group["place_id"]]
     return [group for group in groups if group["boxes"]]
 
 
-def _misread(look: Look, lost: Collection[str]) -> Places:
+def _misread(look: Look) -> Places:
     """By place, numbers with a wrong check digit: sensors name them, no paper can, so they stand for boxes that are counted already."""
     unlisted = look.rows(look.sight.unlisted())
-    return Counter((one["place_kind"], one["place_id"]) for one in unlisted if not _is_right(one["number"]) and one["number"] not in lost)
+    return Counter((one["place_kind"], one["place_id"]) for one in unlisted if not _is_right(one["number"]))
 
 
 def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:
@@ -127,11 +132,6 @@ def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:
             "position": position_told(row),
         }
     return list(found.values())
-
-
-def _overboard(lost: Iterable[Fields]) -> list[str]:
-    """Those of the boxes told as lost that count as overboard. A loss that nothing confirms leaves its box where it is heard."""
-    return [one["container"] for one in lost if not one["unconfirmed"]]
 
 
 def _open_alerts(look: Look) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter
@@ -13,6 +14,7 @@ from sqlalchemy import select
 from cargo.identifiers import is_container
 from cargo.loadlines import LISTED
 from hq.api.access import Right
+from hq.api.containerrows import DELIVERED, LOST
 from hq.api.errors import not_found
 from hq.api.picture import port_drawn
 from hq.api.services import Asking, Look
@@ -24,11 +26,21 @@ CALL_SPAN_MS = 96 * 3_600_000
 Fields = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """What is known beside the load lists. `off`: container → (standing, place) of those that are on no ship; `berthed`: ship → (port,
+    since when) of those that lie in port, UTC ms."""
+
+    off: Mapping[str, tuple[str, str | None]]
+    berthed: Mapping[str, tuple[str, int]]
+
+
 @router.get("/ports/{locode}")
 def port(ask: Asking, locode: str) -> Fields:
     """What `locode` expects and what was heard there: boxes due in by ship, on the quay, each call's list against the sensors.
 
-    `unknown_pod`: as `due_in`, the boxes at sea whose list says no port of discharge: any of them may be for here.
+    `in_port`: as `due_in`, of the ships that lie there, what is still to come off. `unknown_pod`: as `due_in`, the boxes at sea whose list
+    says no port of discharge: any of them may be for here. `lost`: the boxes for here that were lost on the way, in no other list.
     """
     ask.need(Right.SEE_PORTS)
     with ask.look() as look:
@@ -37,27 +49,46 @@ def port(ask: Asking, locode: str) -> Fields:
         if not known:
             raise not_found("port")
         lists = sorted(look.rows(look.sight.load_lists()), key=lambda row: (row["ship"], row["call"]))
-        boxes = look.sight.containers().subquery()
-        quay = select(boxes.c.number).where(boxes.c.place_kind == "quay", boxes.c.place_id == locode).order_by(boxes.c.number)
+        standings = _standings(look, {row["ship"] for row in lists})
         here = sorted((row for row in lists if row["port"] == locode), key=lambda row: row["departs_at_ms"], reverse=True)
+        due, lost = due_in(lists, locode, look.now_at_ms, standings)
+        on_quay = (number for number, stands in standings.off.items() if stands == ("quay", locode) and is_container(number))
         return look.framed(
             port=port_drawn(known[0]),
-            due_in=due_in(lists, locode, look.now_at_ms),
-            unknown_pod=due_in(lists, "", look.now_at_ms),
-            on_quay=named(row["number"] for row in look.rows(quay) if is_container(row["number"])),
-            calls=[_call(look, row) for row in here[:CALLS_MAX]],
+            due_in=[one for one in due if one["arrived_at_ms"] is None],
+            in_port=[one for one in due if one["arrived_at_ms"] is not None],
+            unknown_pod=due_in(lists, "", look.now_at_ms, standings)[0],
+            lost=named(lost),
+            on_quay=named(on_quay),
+            calls=[_call(look, row, standings) for row in here[:CALLS_MAX]],
         )
 
 
-def due_in(lists: list[Fields], locode: str, now_at_ms: int) -> list[Fields]:
-    """By ship: the boxes aboard, by the list of the last port she has sailed from, that are to come off at `locode`."""
+def _standings(look: Look, ships: Collection[str]) -> Standings:
+    own = look.sight.containers().subquery()
+    rows = look.rows(select(own.c.number, own.c.standing, own.c.place_id).where(own.c.standing.in_((LOST, DELIVERED, "quay"))))
+    last: dict[str, Fields] = {}
+    for event in sorted(look.rows(look.sight.voyages(ships)), key=lambda event: int(event["event_at_ms"])):
+        last[event["ship"]] = event
+    berthed = {ship: (event["place"], event["event_at_ms"]) for ship, event in last.items() if event["event"] == "ARRI"}
+    return Standings({row["number"]: (row["standing"], row["place_id"]) for row in rows}, berthed)
+
+
+def due_in(lists: list[Fields], locode: str, now_at_ms: int, standings: Standings) -> tuple[list[Fields], set[str]]:
+    """Return by ship the boxes that are to come off at `locode` by the list of the last port it has sailed from; and the lost ones.
+
+    `arrived_at_ms`: since when the ship lies at `locode`, or None. A box that was lost, is on a quay or was delivered is not due.
+    """
     sailed = {row["ship"]: row for row in lists if row["departs_at_ms"] <= now_at_ms}
-    expected = []
+    expected, lost = [], set()
     for ship, row in sorted(sailed.items()):
-        boxes = [box["container"] for box in row["value"]["aboard"] if box["pod"] == locode]
+        boxes = {box["container"] for box in row["value"]["aboard"] if box["pod"] == locode}
         if boxes and row["port"] != locode:
-            expected.append({"ship": ship, "from": row["port"], "sailed_at_ms": row["departs_at_ms"], "boxes": named(boxes)})
-    return expected
+            at, since_at_ms = standings.berthed.get(ship, (None, None))
+            times = {"sailed_at_ms": row["departs_at_ms"], "arrived_at_ms": since_at_ms if at == locode else None}
+            expected.append({"ship": ship, "from": row["port"], **times, "boxes": named(boxes - standings.off.keys())})
+            lost |= {box for box in boxes if box in standings.off and standings.off[box][0] == LOST}
+    return expected, lost
 
 
 def named(numbers: Iterable[str]) -> Fields:
@@ -66,7 +97,7 @@ def named(numbers: Iterable[str]) -> Fields:
     return {"count": len(known), "containers": known[:NAMES_MAX]}
 
 
-def _call(look: Look, row: Fields) -> Fields:
+def _call(look: Look, row: Fields, standings: Standings) -> Fields:
     """One call's list, and what was heard: loaded, discharged, left behind, new aboard, and the ship's last muster of it.
 
     What a ship loaded before she had the call's list is new aboard if it is not on it.
@@ -90,6 +121,7 @@ def _call(look: Look, row: Fields) -> Fields:
         "to_discharge": named(value["discharge"]),
         "loaded": named({box for box, _ in loads} & set(value["load"])),
         "discharged": named(discharged & set(value["discharge"])),
+        "lost": named({box for box in value["discharge"] if standings.off.get(box, ("",))[0] == LOST} - discharged),
         "left_behind": named(left),
         "new_aboard": named(unlisted),
         "muster": _muster(musters[-1]) if musters else None,

@@ -1,0 +1,65 @@
+"""Goal: while a ship lies in port with boxes for there still aboard, the port's page and owners' strips say so, and count each box once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from dashboards import words
+from tests.dashboards.stage import Stage, on_stage, pages_of
+from tests.dashboards.tab import Tab, Windows, browser
+from tests.dashboards.test_sums import IN_PORT_H
+from tests.dashboards.truth import Truth
+from tests.dashboards.voyage import BEGINS_AT_MS, HOUR_MS, Voyage
+
+pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tab.py
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("in-port")
+    voyage = Voyage(folder / "fleet", 40, BEGINS_AT_MS + round(IN_PORT_H * HOUR_MS), cadence="short")
+    voyage.close()
+    with on_stage(folder, voyage, 1.0) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def windows(stage: Stage) -> Iterator[Windows]:
+    with pages_of(stage) as url, browser(url) as one:
+        yield one
+
+
+@pytest.fixture
+def tab(windows: Windows) -> Iterator[Tab]:
+    yield windows.tab()
+    windows.close()
+
+
+def test_a_ship_at_the_quay_is_in_port_and_not_due(stage: Stage, windows: Windows, tab: Tab, tmp_path: Path) -> None:
+    truth = Truth(stage.voyage.world, stage.voyage.until_at_ms)
+    standing = truth.standing()
+    off, due = (truth.to_come_off(voyage.ship.imo, "SGSIN") for voyage in truth.world.timeline.voyages)
+    on_quay = sum(place == "quay/SGSIN" for place in standing.values())
+    tab.enter(windows.url, "cleo", "/ports")
+    tile = tab.page.locator(".lf-tile")
+    expect(tile.filter(has_text="In port")).to_contain_text(f"{words.counted(len(off), 'box', 'boxes')} still to come off")
+    expect(tile.filter(has_text="On the quay")).to_contain_text(words.counted(on_quay, "box", "boxes"))
+    expect(tile.filter(has_text="Due in")).to_contain_text(words.counted(len(due), "box", "boxes"))
+    tab.picture("in-port", tmp_path)
+
+
+def test_an_owners_strip_adds_up(stage: Stage, windows: Windows, tab: Tab, tmp_path: Path) -> None:
+    owned = Truth(stage.voyage.world, stage.voyage.until_at_ms).owned("duckworks")
+    of = Counter(place.partition("/")[0] for place in owned.values())
+    tab.enter(windows.url, "ducks", "/portal")
+    strip = tab.page.locator(".lf-tile", has_text="Containers").first
+    expect(strip).to_contain_text(str(len(owned)))
+    expect(strip).to_contain_text(f"{of['ship']} aboard ships · {of['quay']} on quays")
+    expect(tab.page.get_by_text("Bookings", exact=False).first).to_be_visible()
+    tab.page.get_by_test_id("stDataFrame").first.scroll_into_view_if_needed()
+    tab.picture("bookings", tmp_path)
