@@ -45,7 +45,7 @@ def main() -> int:
 
 def _problems(purpose: str, first_port: int | None) -> Iterator[str]:
     yield from checks.of_python()
-    yield from checks.of_machine(disk_needed=not packages.are_ready(for_tests=purpose == "test"))
+    yield from checks.of_machine(not packages.are_ready(for_tests=purpose == "test"), whole_fleet=purpose != "run")
     if purpose == "test":
         yield from debian.problems()
     if purpose == "demo":

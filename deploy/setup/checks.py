@@ -29,15 +29,16 @@ def of_python() -> Iterator[str]:
         yield "This Python can not make a virtual environment.\n  On Debian or Ubuntu: apt-get install python3-venv"
 
 
-def of_machine(disk_needed: bool) -> Iterator[str]:
-    """Problems of disk, memory and shell. Disk counts only when something is still to be installed."""
+def of_machine(disk_needed: bool, whole_fleet: bool) -> Iterator[str]:
+    """Problems of disk, memory and shell. Disk counts only when something is still to be installed, memory where the whole fleet is to
+    run: a ship's node takes less than 1 GB."""
     free_gb = shutil.disk_usage(ROOT).free / GB
     if disk_needed and free_gb < FREE_DISK_GB_MIN:
         yield (
             f"Only {free_gb:.1f} GB are free where {ROOT} lies; {FREE_DISK_GB_MIN:.0f} GB are needed."
             "\n  Free some, or clone to a larger disk."
         )
-    memory_gb = _memory_gb()
+    memory_gb = _memory_gb() if whole_fleet else None
     if memory_gb is not None and memory_gb < MEMORY_GB_MIN:
         yield (
             f"The machine has {memory_gb:.1f} GB of memory; {MEMORY_GB_MIN:.0f} GB are needed."

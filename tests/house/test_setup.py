@@ -65,6 +65,16 @@ def test_all_problems_are_told_together_with_what_to_do(monkeypatch: pytest.Monk
         assert words in told
 
 
+@pytest.mark.usefixtures("poor_machine")
+@pytest.mark.parametrize(("purpose", "is_refused"), [("run", False), ("demo", True), ("test", True)])
+def test_a_small_machine_may_run_one_node(
+    purpose: str, is_refused: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["setup", purpose])
+    assert setup.main() == 1
+    assert ("of memory" in capsys.readouterr().err) == is_refused
+
+
 def test_git_that_the_tests_ask_is_missed_where_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     found = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, path=None: "/usr/bin/git" if name == "git" else found(name, path=path))
