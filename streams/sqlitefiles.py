@@ -7,7 +7,7 @@ import pwd
 import shutil
 import sqlite3
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -54,21 +54,21 @@ def connect_to_read(database: Path, timeout_s: float) -> ReadingConnection:
 
 
 def _connect_in_use(database: Path, timeout_s: float) -> ReadingConnection:
-    """A connection that can read: a reader that may not write can not bring the shared memory up to date, its writer does so at once."""
+    """A reader that may not write can not bring the shared memory up to date after a kill: it waits until its writer has done so.
+    Any other fault is met by whoever reads."""
     deadline_s = time.monotonic() + timeout_s
     connection = _connect(database, timeout_s)
-    with ExitStack() as failed:
-        failed.callback(connection.close)
-        while True:
-            try:
-                connection.execute("PRAGMA schema_version")
-            except sqlite3.OperationalError as problem:
-                if problem.sqlite_errorcode != sqlite3.SQLITE_READONLY_RECOVERY or time.monotonic() > deadline_s:
-                    raise
-                time.sleep(RECOVERY_POLL_S)
-            else:
-                failed.pop_all()
-                return connection
+    while _is_to_be_recovered(connection) and time.monotonic() < deadline_s:
+        time.sleep(RECOVERY_POLL_S)
+    return connection
+
+
+def _is_to_be_recovered(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("PRAGMA schema_version")
+    except sqlite3.DatabaseError as problem:
+        return problem.sqlite_errorcode == sqlite3.SQLITE_READONLY_RECOVERY
+    return False
 
 
 def _connect_still(database: Path, timeout_s: float) -> ReadingConnection:

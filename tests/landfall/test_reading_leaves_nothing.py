@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,6 +28,7 @@ GROUP = 65534
 OTHER_USER = ["setpriv", f"--reuid={GROUP}", f"--regid={GROUP}", "--clear-groups"]
 """Another user, of the group that may read and write in the folder; only root can become it."""
 CALLERS = [[], OTHER_USER] if os.geteuid() == 0 else [[]]
+LOOK = "SELECT count(*) FROM lines"
 COMMANDS = (
     ("log", "ls"),
     ("log", "cat", "containers"),
@@ -188,12 +190,13 @@ def test_a_reader_who_may_not_write_waits_for_a_writer_that_starts_after_a_kill(
 
 def read_twice(index: str) -> None:
     """Says why the index can not be read at once; then waits until it can be."""
-    try:
-        connect_to_read(Path(index), 0.0)
-    except sqlite3.OperationalError as problem:
-        print(problem.sqlite_errorname, flush=True)
+    with closing(connect_to_read(Path(index), 0.0)) as early:
+        try:
+            early.execute(LOOK)
+        except sqlite3.OperationalError as problem:
+            print(problem.sqlite_errorname, flush=True)
     connection = connect_to_read(Path(index), 120.0)
-    connection.execute("SELECT count(*) FROM lines")
+    connection.execute(LOOK)
     connection.close()
     print("read", end="")
 
