@@ -1,31 +1,27 @@
 """A container's temperatures as a Vega-Lite chart, °C over UTC: setpoint, supply, return, ambient; defrosts, power-offs and what is not
-proven yet as bands."""
+proven yet as bands. A span that is dragged over is its selection ZOOM."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dashboards import theme
-from dashboards.history import NOT_PROVEN, Band
+from dashboards import theme, words
+from dashboards.history import NOT_PROVEN, Band, bands
 
 Spec = dict[str, Any]
+ZOOM = "zoom"
 AIRS = {"setpoint": theme.MUTED, "supply": theme.ACCENT, "return": theme.DUCK, "ambient": "#6f86c9"}
 BANDS = {"defrost": theme.ACCENT, "power off": theme.ALERT, NOT_PROVEN: theme.MUTED}
-_TIME: Spec = {
-    "field": "at_ms",
-    "type": "temporal",
-    "scale": {"type": "utc"},
-    "title": None,
-    "axis": {"format": "%-d %b %H:%M", "tickCount": 7},
-}
 
 
-def temperature_chart(points: Sequence[Spec], bands: Sequence[Band], shocks: Sequence[Spec], height_px: int = 320) -> Spec:
-    """The chart of `history.temperatures`, `history.bands` and `history.shocks`; the legend names only what is there."""
-    layers = [_bands(bands)] if bands else []
-    layers += [_lines(points)]
-    layers += [_shocks(shocks)] if shocks else []
+def temperature_chart(chart: Mapping[str, Any], now_at_ms: int, height_px: int = 320) -> Spec:
+    """The chart of an answer of `/api/containers/{number}/chart`; the legend names only what is there."""
+    lasting, shocks, span = bands(chart), chart["shocks"], (chart["since_at_ms"], chart["until_at_ms"])
+    time = _time(span, now_at_ms)
+    layers = [_bands(lasting, time)] if lasting else []
+    layers += [_lines(chart["lines"], time)]
+    layers += [_shocks(shocks, time)] if shocks["at_ms"] else []
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "height": height_px,
@@ -35,29 +31,40 @@ def temperature_chart(points: Sequence[Spec], bands: Sequence[Band], shocks: Seq
     }
 
 
-def _lines(points: Sequence[Spec]) -> Spec:
-    airs = [air for air in AIRS if any(point["air"] == air for point in points)]
+def _time(span: tuple[int, int], now_at_ms: int) -> Spec:
+    """The axis of time, with the year where it is not the same all over and now's."""
+    year = "" if {words.year(at_ms) for at_ms in span} == {words.year(now_at_ms)} else " %Y"
+    hour = " %H:%M" if span[1] - span[0] < words.YEAR_MS else ""
+    axis = {"format": f"%-d %b{year}{hour}", "tickCount": 6 if year else 7}
+    return {"field": "at_ms", "type": "temporal", "scale": {"type": "utc", "domain": list(span)}, "title": None, "axis": axis}
+
+
+def _lines(lines: Mapping[str, Any], time: Spec) -> Spec:
+    airs = {name: name.removesuffix("_c") for name in lines}
+    there = [air for air in AIRS if air in airs.values()]
     return {
-        "data": {"values": list(points)},
-        "mark": {"type": "line", "strokeWidth": 1.8, "tooltip": True},
+        "data": {"values": [{"air": air, "at_ms": lines[name]["at_ms"], "value_c": lines[name][name]} for name, air in airs.items()]},
+        "transform": [{"flatten": ["at_ms", "value_c"]}],
+        "params": [{"name": ZOOM, "select": {"type": "interval", "encodings": ["x"]}}],
+        "mark": {"type": "line", "strokeWidth": 1.8, "strokeCap": "round", "tooltip": True},
         "encoding": {
-            "x": _TIME,
+            "x": time,
             "y": {"field": "value_c", "type": "quantitative", "title": "Temperature, °C", "scale": {"zero": False, "nice": True}},
             "color": {
                 "field": "air",
                 "type": "nominal",
                 "title": None,
-                "scale": {"domain": airs, "range": [AIRS[air] for air in airs]},
+                "scale": {"domain": there, "range": [AIRS[air] for air in there]},
                 "legend": {"orient": "top", "symbolType": "stroke"},
             },
             "strokeDash": {
                 "field": "air",
                 "type": "nominal",
                 "legend": None,
-                "scale": {"domain": airs, "range": [[6, 4] if air == "setpoint" else [1, 0] for air in airs]},
+                "scale": {"domain": there, "range": [[6, 4] if air == "setpoint" else [1, 0] for air in there]},
             },
             "tooltip": [
-                {"field": "at_ms", "type": "temporal", "title": "UTC", "format": "%-d %b %H:%M", "scale": {"type": "utc"}},
+                {"field": "at_ms", "type": "temporal", "title": "UTC", "format": "%-d %b %Y %H:%M", "scale": {"type": "utc"}},
                 {"field": "air", "title": "air"},
                 {"field": "value_c", "title": "°C", "format": ".1f"},
             ],
@@ -65,13 +72,13 @@ def _lines(points: Sequence[Spec]) -> Spec:
     }
 
 
-def _bands(bands: Sequence[Band]) -> Spec:
-    there = [what for what in BANDS if any(band.what == what for band in bands)]
+def _bands(lasting: Sequence[Band], time: Spec) -> Spec:
+    there = [what for what in BANDS if any(band.what == what for band in lasting)]
     return {
-        "data": {"values": [{"at_ms": band.from_at_ms, "until_at_ms": band.until_at_ms, "what": band.what} for band in bands]},
+        "data": {"values": [{"at_ms": band.from_at_ms, "until_at_ms": band.until_at_ms, "what": band.what} for band in lasting]},
         "mark": {"type": "rect", "opacity": 0.22},
         "encoding": {
-            "x": _TIME,
+            "x": time,
             "x2": {"field": "until_at_ms"},
             "color": {
                 "field": "what",
@@ -84,12 +91,13 @@ def _bands(bands: Sequence[Band]) -> Spec:
     }
 
 
-def _shocks(shocks: Sequence[Spec]) -> Spec:
+def _shocks(shocks: Mapping[str, Any], time: Spec) -> Spec:
     return {
-        "data": {"values": list(shocks)},
+        "data": {"values": [{"at_ms": shocks["at_ms"], "shock_g": shocks["shock_g"]}]},
+        "transform": [{"flatten": ["at_ms", "shock_g"]}],
         "mark": {"type": "point", "shape": "triangle-down", "filled": True, "size": 70, "color": theme.WARNING, "opacity": 1},
         "encoding": {
-            "x": _TIME,
+            "x": time,
             "y": {"value": 6},
             "tooltip": [{"field": "shock_g", "title": "shock, g", "format": ".1f"}, {"field": "at_ms", "type": "temporal", "title": "UTC"}],
         },

@@ -18,8 +18,8 @@ from streams.link.tls import trusting
 from streams.metrics import Metrics
 
 Answer = dict[str, Any]
-PAGES_MAX = 20
-PAGE_ROWS = 500
+PAGE_ROWS, ROWS_MAX = 500, 10_000
+"""Rows of a list that are asked for at once, and at most."""
 
 
 class Trouble(Exception):
@@ -147,15 +147,12 @@ class ApiClient:
             _understood(answer)
         return answer.content
 
-    def all_items(self, viewer: Viewer, path: str, **parameters: Any) -> Answer:
-        """The first page's answer with the `items` and `names` of all pages, at most PAGES_MAX of PAGE_ROWS; `complete`: whether that was
-        all."""
-        answer = self.get(viewer, path, limit=PAGE_ROWS, **parameters)
+    def all_items(self, viewer: Viewer, path: str, rows_max: int = ROWS_MAX, **parameters: Any) -> Answer:
+        """The first page's answer with the `items` and `names` of all pages, at most `rows_max` items; `complete`: whether that was all."""
+        answer = self.get(viewer, path, limit=min(PAGE_ROWS, rows_max), **parameters)
         items, names, cursor = list(answer["items"]), dict(answer.get("names", {})), answer.get("next")
-        for _ in range(PAGES_MAX - 1):
-            if cursor is None:
-                break
-            more = self.get(viewer, path, limit=PAGE_ROWS, cursor=cursor, **parameters)
+        while cursor is not None and len(items) < rows_max:
+            more = self.get(viewer, path, limit=min(PAGE_ROWS, rows_max - len(items)), cursor=cursor, **parameters)
             items, names, cursor = items + more["items"], names | more.get("names", {}), more.get("next")
         return {**answer, "items": items, "names": names, "complete": cursor is None}
 

@@ -1,39 +1,29 @@
-"""One container's timeline taken apart: its milestones over ships and quays, what its sensors measured, and where it went. Pure."""
+"""One container's history taken apart: its milestones over ships and quays, and what a chart of its readings says of them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby, pairwise
 from typing import Any
 
-from cargo.heard import CLOCK_BACK
 from dashboards import words
 from dashboards.geometry import wrapped
 
 Item = Mapping[str, Any]
 Names = Mapping[str, str]
-TEMPERATURES = ("setpoint_c", "supply_c", "return_c", "ambient_c")
-GAP_MS = 3 * words.HOUR_MS
-"""A state that no reading has confirmed for so long is not drawn as lasting."""
 NOT_PROVEN = "not proven yet"
+BANDS = {"defrost": "defrost", "power_off": "power off", "unproven": NOT_PROVEN}
 GRAVE = ("X_PROBABLE_OVERBOARD", "X_LOST_OVERBOARD", "X_MISSING", "X_FREE_FALL")
 MILESTONES_HIDDEN = ("X_MUSTER",)
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A span of time, UTC ms, in which something lasted: `defrost`, `power off` or NOT_PROVEN."""
+    """A span of time, UTC ms, in which something of BANDS lasted."""
 
     what: str
     from_at_ms: int
     until_at_ms: int
-
-
-def readings(items: Iterable[Item]) -> list[Item]:
-    """The readings among a timeline's records, by the time that they are of: when they were received, where a clock fell back."""
-    found = ({**item, "at_ms": item["received_at_ms"]} if _clock_fell_back(item) else item for item in items if item["kind"] == "reading")
-    return sorted(found, key=lambda item: int(item["at_ms"]))
 
 
 def milestones(items: Iterable[Item], names: Names) -> list[tuple[str, str, str]]:
@@ -47,11 +37,6 @@ def milestones(items: Iterable[Item], names: Names) -> list[tuple[str, str, str]
             told.append((int(body.get("at_ms") or item["at_ms"]), "", *_alert(body)))
     told.sort(key=lambda step: step[0], reverse=True)
     return [(what, f"{words.stamp(at_ms)} UTC{f' · told by {node}' if node else ''}", tone) for at_ms, node, what, tone in told]
-
-
-def _clock_fell_back(item: Item) -> bool:
-    flags = (item["body"] or {}).get("flags")
-    return isinstance(flags, list) and CLOCK_BACK in flags
 
 
 def _alert(body: Item) -> tuple[str, str]:
@@ -80,92 +65,49 @@ def _event(body: Item, names: Names) -> tuple[str, str]:
     return " ".join(parts), tone
 
 
-def temperatures(items: Iterable[Item]) -> list[dict[str, Any]]:
-    """Points of the chart: `at_ms`, `air`, `value_c`, one for each temperature of each reading, as measured."""
-    return [
-        {"at_ms": item["at_ms"], "air": name.removesuffix("_c"), "value_c": item["signals"][name]}
-        for item in readings(items)
-        for name in TEMPERATURES
-        if isinstance(item["signals"].get(name), int | float)
-    ]
+def bands(chart: Item) -> list[Band]:
+    """What lasted how long, of an answer of `/api/containers/{number}/chart`."""
+    return [Band(what, since, until) for name, what in BANDS.items() for since, until in chart["bands"][name]]
 
 
-def bands(items: Iterable[Item]) -> list[Band]:
-    """When it was defrosting and when its power was off, each from the first reading that said so to the first that did not; and from
-    which reading to which nothing is proven yet.
-    """
-    heard = readings(items)
-    states = _spans(heard, "defrosting", True, "defrost") + _spans(heard, "power_on", False, "power off")
-    stretches = (list(some) for proven, some in groupby(heard, lambda item: item["proven"]) if proven is False)
-    return states + [Band(NOT_PROVEN, some[0]["at_ms"], some[-1]["at_ms"]) for some in stretches]
-
-
-def _spans(heard: Iterable[Item], signal: str, value: bool, what: str) -> list[Band]:
-    found: list[Band] = []
-    since = last = None
-    for item in heard:
-        said = item["signals"].get(signal)
-        if said is None:
-            continue
-        at_ms = item["at_ms"]
-        if since is not None and last is not None and (said is not value or at_ms - last > GAP_MS):
-            found.append(Band(what, since, at_ms if at_ms - last <= GAP_MS else last))
-            since = None
-        if said is value:
-            since, last = (at_ms if since is None else since), at_ms
-    if since is not None and last is not None:
-        found.append(Band(what, since, last))
-    return found
-
-
-def shocks(items: Iterable[Item], at_least_g: float = 2.0) -> list[dict[str, Any]]:
-    """Blows worth a mark: `at_ms`, `shock_g`."""
-    return [
-        {"at_ms": item["at_ms"], "shock_g": item["signals"]["shock_g"]}
-        for item in readings(items)
-        if isinstance(item["signals"].get("shock_g"), int | float) and item["signals"]["shock_g"] >= at_least_g
-    ]
-
-
-def track(items: Iterable[Item]) -> list[list[float]]:
+def track(chart: Item) -> list[list[float]]:
     """Its own positions, `[longitude, latitude, at_ms]`, oldest first."""
-    return [
-        [wrapped(item["signals"]["longitude_deg"]), item["signals"]["latitude_deg"], item["at_ms"]]
-        for item in readings(items)
-        if isinstance(item["signals"].get("latitude_deg"), int | float) and isinstance(item["signals"].get("longitude_deg"), int | float)
-    ]
+    columns = (chart["track"][name] for name in ("longitude_deg", "latitude_deg", "at_ms"))
+    return [[wrapped(longitude), latitude, at_ms] for longitude, latitude, at_ms in zip(*columns, strict=True)]
 
 
-def completeness(items: Sequence[Item]) -> dict[str, str]:
+def drawn(chart: Item) -> tuple[int, int]:
+    """Of how many temperatures the chart's lines are, and how many of these they have."""
+    lines = chart["lines"].items()
+    return sum(line["measured"] for _, line in lines), sum(value is not None for name, line in lines for value in line[name])
+
+
+def completeness(chart: Item) -> dict[str, str]:
     """What is known of how whole the record is: readings, first, last, the longest silence between two, and what is not proven yet."""
-    heard = readings(items)
-    times = [item["at_ms"] for item in heard]
-    if not times:
-        return {"Readings": "none yet"}
-    longest = max((later - earlier for earlier, later in pairwise(times)), default=0)
+    told = chart["readings"]
+    if not told["count"]:
+        return {"Readings": "none"}
     return {
-        "Readings": words.number(len(times)),
-        "First": f"{words.stamp(times[0])} UTC",
-        "Last": f"{words.stamp(times[-1])} UTC",
-        "Longest silence": words.span(longest),
-        **_fallen_back(heard),
-        **_unproven(heard),
+        "Readings": words.number(told["count"]),
+        "First": f"{words.stamp(told['first_at_ms'])} UTC",
+        "Last": f"{words.stamp(told['last_at_ms'])} UTC",
+        "Longest silence": words.span(told["longest_silence_ms"] or 0),
+        **_fallen_back(told["fell_back"]),
+        **_unproven(told["unproven"]),
     }
 
 
-def _fallen_back(heard: Sequence[Item]) -> dict[str, str]:
+def _fallen_back(count: int) -> dict[str, str]:
     """Of how many readings the device's clock had fallen back; nothing when there are none."""
-    count = sum(map(_clock_fell_back, heard))
     return {"Clock fell back": f"{words.counted(count, 'reading')}: shown at the time of receipt"} if count else {}
 
 
-def _unproven(heard: Sequence[Item]) -> dict[str, str]:
+def _unproven(told: Item) -> dict[str, str]:
     """Of how many readings the node that took them in has not signed yet that it did, and since when; nothing when all are proven."""
-    open_ = [item for item in heard if item["proven"] is False]
-    if not open_:
+    if not told["count"]:
         return {}
-    signed_at_ms, by = min(item["signed_at_ms"] or 0 for item in open_), " and ".join(sorted({item["taken_in_by"] for item in open_}))
+    by, signed_at_ms = " and ".join(told["taken_in_by"]), told["signed_at_ms"]
     since = (
         f"recorded by {by} after its last signature, {words.stamp(signed_at_ms)} UTC" if signed_at_ms else f"no signature of {by} is here"
     )
-    return {NOT_PROVEN.capitalize(): f"{words.counted(len(open_), 'reading')}: {since}"}
+    return {NOT_PROVEN.capitalize(): f"{words.counted(told['count'], 'reading')}: {since}"}

@@ -161,6 +161,11 @@ def stamp(at_ms: int | None) -> str:
     return f"{when.day} {when:%b %H:%M:%S}"
 
 
+def year(at_ms: int) -> int:
+    """The year of a time, UTC."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).year
+
+
 def number(value: float | None) -> str:
     """A whole number with separators: `1,993`."""
     return NOTHING if value is None else f"{value:,.0f}"

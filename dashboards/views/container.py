@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -14,6 +14,9 @@ from dashboards.views import parts, session
 Answer = Mapping[str, Any]
 MAP_HEIGHT_PX, MAP_WIDTH_PX = 300, 480
 REFRESH_FACTOR = 3
+MILESTONES = 100
+"""Events and alerts that are shown at first, and how many more each time they are asked for."""
+Span = tuple[int | None, int | None]
 SIGNALS = {
     "setpoint_c": ("Setpoint", "°C", 1),
     "supply_c": ("Supply air", "°C", 1),
@@ -47,9 +50,11 @@ def _live(number: str) -> None:
         except NotThere as problem:
             st.html(markup.banner(str(problem), "warning", problem.hint))
             return
-        timeline = session.ask_all(address("containers", number, "timeline"))
+        span = st.session_state.get(f"span-{number}", (None, None))
+        chart = session.ask(address("containers", number, "chart"), since_at_ms=span[0], until_at_ms=span[1])
+        milestones = _milestones(number, span)
         fleet = session.ask("/map")
-        names, now = tables.names_of(fleet, answer, timeline), session.latest_now_ms(answer, timeline, fleet)
+        names, now = tables.names_of(fleet, answer, milestones), session.latest_now_ms(answer, chart, milestones, fleet)
         lost = {box["container"]: box for box in fleet["lost"]}
         if wrong := words.number_problem(answer["container"]):
             st.html(markup.banner(*wrong))
@@ -57,13 +62,14 @@ def _live(number: str) -> None:
         _digest(answer["container"])
         wide, side = st.columns([2.15, 1], gap="medium")
         with wide:
-            _chart(timeline["items"])
-            _papers(answer, timeline, names)
+            _chart(number, chart, span, now)
+            _papers(answer, chart, names)
         with side:
             overboard = {number: box for number, box in lost.items() if not box["unconfirmed"]}
-            _where_map(answer, timeline["items"], fleet, overboard, now)
+            _where_map(answer, chart, fleet, overboard, now)
             parts.heading("Milestones", f"newest first, {parts.as_of(answer)}")
-            st.html(markup.lines(history.milestones(timeline["items"], names)) or markup.paragraph("None yet.", muted=True))
+            st.html(markup.lines(history.milestones(milestones["items"], names)) or markup.paragraph("None yet.", muted=True))
+            _older(number, milestones)
         if answer["alerts"]:
             parts.heading("Open alerts", words.counted(len(answer["alerts"]), "alert"))
             parts.alert_list(answer["alerts"], names, now, "container-alert")
@@ -105,18 +111,57 @@ def _digest(box: Answer) -> None:
         st.html(markup.facts(digests.facts(digest)))
 
 
-def _chart(items: Sequence[Answer]) -> None:
-    points = history.temperatures(items)
-    bands, shocks = history.bands(items), history.shocks(items)
-    note = "UTC; bands: defrost, power off, not proven yet; triangles: shocks of 2 g and more" if bands or shocks else "UTC"
-    parts.heading("Temperatures", note)
-    if not points:
-        st.html(markup.paragraph("No temperature has been heard.", muted=True))
+def _milestones(number: str, span: Span) -> Answer:
+    """The newest events and alerts of the span, as many as the viewer has asked for."""
+    shown = st.session_state.get(f"milestones-{number}", MILESTONES)
+    asked = {"kind": ("event", "alert"), "order": "newest", "count": True, "since_at_ms": span[0], "until_at_ms": span[1]}
+    return session.ask_all(address("containers", number, "timeline"), rows_max=shown, **asked)
+
+
+def _older(number: str, milestones: Answer) -> None:
+    """How many records are not shown, and the way to them."""
+
+    def more() -> None:
+        st.session_state[f"milestones-{number}"] = len(milestones["items"]) + MILESTONES
+
+    if left := milestones["count"] - len(milestones["items"]):
+        st.html(markup.paragraph(f"{words.counted(left, 'older event or alert', 'older events and alerts')} not shown", muted=True))
+        st.button("Show older", on_click=more)
+
+
+def _chart(number: str, chart: Answer, span: Span, now_at_ms: int) -> None:
+    """The temperatures of the span. A span that is dragged over is asked for from then on."""
+    asked, key = f"span-{number}", f"temperatures-{span[0]}-{span[1]}"
+
+    def zoom() -> None:
+        if dragged := st.session_state[key]["selection"][charts.ZOOM].get("at_ms"):
+            st.session_state[asked] = (int(dragged[0]), int(dragged[1]) + 1)
+
+    with st.container(horizontal=True, vertical_alignment="center"):
+        parts.heading("Temperatures", _chart_note(chart, zoomed=span != (None, None)))
+        if span != (None, None):
+            st.button("Show all", icon=":material/zoom_out:", on_click=st.session_state.pop, args=(asked,))
+    if not chart["lines"]:
+        st.html(markup.paragraph("No temperature has been measured.", muted=True))
         return
-    st.vega_lite_chart(charts.temperature_chart(points, bands, shocks), width="stretch", theme=None, key="temperatures")
+    st.vega_lite_chart(
+        charts.temperature_chart(chart, now_at_ms), width="stretch", theme=None, key=key, on_select=zoom, selection_mode=charts.ZOOM
+    )
 
 
-def _papers(told: Answer, timeline: Answer, names: Mapping[str, str]) -> None:
+def _chart_note(chart: Answer, *, zoomed: bool) -> str:
+    notes = ["UTC"]
+    if zoomed:
+        notes = [f"{words.stamp(chart['since_at_ms'])} to {words.stamp(chart['until_at_ms'])} UTC"]
+    if history.bands(chart) or chart["shocks"]["at_ms"]:
+        notes.append("bands: defrost, power off, not proven yet; triangles: shocks of 2 g and more")
+    measured, shown = history.drawn(chart)
+    if measured > shown:
+        notes.append(f"{words.number(measured)} values, of which the lowest and highest of each pixel are drawn; drag to zoom in")
+    return "; ".join(notes)
+
+
+def _papers(told: Answer, chart: Answer, names: Mapping[str, str]) -> None:
     left, right = st.columns(2, gap="medium")
     now = told["clock"]["now_at_ms"]
     with left:
@@ -125,9 +170,7 @@ def _papers(told: Answer, timeline: Answer, names: Mapping[str, str]) -> None:
         st.html(markup.table(columns, _signal_rows(told["container"], now), "Nothing has been heard."))
     with right:
         parts.heading("Papers and record", "booking, custody, completeness")
-        st.html(markup.facts(_facts(told, names) | history.completeness(timeline["items"])))
-        if not timeline["complete"]:
-            st.html(markup.paragraph("Only the beginning of a very long history is shown.", muted=True))
+        st.html(markup.facts(_facts(told, names) | history.completeness(chart)))
 
 
 def _signal_rows(box: Answer, now_at_ms: int) -> list[dict[str, str]]:
@@ -157,10 +200,10 @@ def _facts(told: Answer, names: Mapping[str, str]) -> dict[str, str]:
     return facts
 
 
-def _where_map(told: Answer, items: Sequence[Answer], fleet: Answer, overboard: Mapping[str, Answer], now_at_ms: int) -> None:
-    box, own = told["container"], history.track(items)
+def _where_map(told: Answer, chart: Answer, fleet: Answer, overboard: Mapping[str, Answer], now_at_ms: int) -> None:
+    box, own = told["container"], history.track(chart)
     spot = marks.spot_of(box, fleet, overboard)
-    parts.heading("Where it went", f"{words.counted(len(own), 'position')} of its own")
+    parts.heading("Track", words.counted(chart["track"]["measured"], "position"))
     point = [spot["longitude_deg"], spot["latitude_deg"]] if spot else None
     drawn = layers.container_layers(own, point, box["number"] in overboard, words.ago(box["age_ms"]))
     camera = layers.camera_for([*own, *([point] if point else [])], MAP_WIDTH_PX, MAP_HEIGHT_PX)

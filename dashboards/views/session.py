@@ -85,7 +85,7 @@ def latest_now_ms(*answers: Mapping[str, Any]) -> int:
 
 
 def ask_all(path: str, **parameters: Any) -> Answer:
-    """As `ask`, all pages of a list."""
+    """As `ask`, all pages of a list, of which `rows_max` says how many rows at most."""
     return _kept(("all", path, *sorted(parameters.items())), lambda: client().all_items(logged_in(), path, **parameters))
 
 

@@ -17,11 +17,10 @@ from hq.api.asks import AskDesk
 from hq.api.audit import Audit
 from hq.api.endpoints import alerts, asks, bookings, containers, fleet, ports, registry, reports, searcharea, session, status
 from hq.api.errors import add_handlers
-from hq.api.examples import add_examples
 from hq.api.gate import Gate, TimedProtocol
 from hq.api.logins import Logins
 from hq.api.measuring import Measured
-from hq.api.reference import add_reference
+from hq.api.reference import add_examples, add_reference
 from hq.api.registrar import Registrar
 from hq.api.reports import ReportDesk
 from hq.api.services import Services, identify

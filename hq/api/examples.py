@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
-
 from cargo.lossform import DRIFTING, Filled, as_json
 from cargo.searcharea import NOTE
 
@@ -134,6 +131,16 @@ _RECORD: Fields = {
     "taken_in_by": "albatross",
     "proven": False,
     "signed_at_ms": _AT - 640_000,
+}
+_READINGS = {"count": 98, "first_at_ms": _AT - 86_400_000, "last_at_ms": _AT - 600_000, "longest_silence_ms": 900_000, "fell_back": 0}
+_CHART: Fields = {
+    "since_at_ms": _AT - 86_400_000,
+    "until_at_ms": _AT - 599_999,
+    "readings": {**_READINGS, "unproven": {"count": 1, "taken_in_by": ["albatross"], "signed_at_ms": _AT - 640_000}},
+    "lines": {"return_c": {"measured": 98, "at_ms": [_AT - 86_400_000, _AT - 600_000], "return_c": [4.1, 4.2]}},
+    "shocks": {"measured": 0, "at_ms": [], "shock_g": []},
+    "track": {"measured": 1, "at_ms": [_AT - 600_000], "latitude_deg": [-33.1], "longitude_deg": [153.2]},
+    "bands": {"defrost": [], "power_off": [[_AT - 700_000, _AT - 600_000]], "unproven": [[_AT - 600_000, _AT - 600_000]]},
 }
 _MUSTER: Fields = {
     "at_ms": _AT,
@@ -320,7 +327,15 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "alerts": [_ALERT],
         "names": _NAMES,
     },
-    ("get", "/api/containers/{number}/timeline"): {**_FRAME, "number": _BOX, "items": [_RECORD], "next": None, "names": _NAMES},
+    ("get", "/api/containers/{number}/timeline"): {
+        **_FRAME,
+        "number": _BOX,
+        "items": [_RECORD],
+        "next": None,
+        "count": None,
+        "names": _NAMES,
+    },
+    ("get", "/api/containers/{number}/chart"): {**_FRAME, "number": _BOX, **_CHART},
     ("get", "/api/alerts"): {**_FRAME, "items": [_ALERT], "next": None},
     ("get", "/api/incidents"): {**_FRAME, "items": [_INCIDENT], "next": None},
     ("get", "/api/incidents/{incident_id}/search-area"): {
@@ -379,17 +394,3 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "streams": [{"stream": "containers", "records": 120_000, "received_at_ms": _AT}],
     },
 }
-
-
-def add_examples(app: FastAPI) -> None:
-    """`/openapi.json` of `app` shows the examples."""
-
-    def openapi() -> Fields:
-        if app.openapi_schema is None:
-            schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            for (method, path), example in EXAMPLES.items():
-                schema["paths"][path][method]["responses"]["200"]["content"]["application/json"]["example"] = example
-            app.openapi_schema = schema
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]

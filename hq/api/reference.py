@@ -9,8 +9,11 @@ from html import escape
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
+
+from hq.api.examples import EXAMPLES
 
 Fields = Mapping[str, Any]
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -30,6 +33,20 @@ def add_reference(app: FastAPI) -> None:
         return HTMLResponse(page(app.openapi()), headers={"Content-Security-Policy": POLICY})
 
     app.add_route("/docs", docs, include_in_schema=False)
+
+
+def add_examples(app: FastAPI) -> None:
+    """`/openapi.json` of `app` shows the examples."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            for (method, path), example in EXAMPLES.items():
+                schema["paths"][path][method]["responses"]["200"]["content"]["application/json"]["example"] = example
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def page(schema: Fields) -> str:

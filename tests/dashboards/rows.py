@@ -129,19 +129,21 @@ def status(spark: Row | None = None) -> Row:
     return {"clock": fleet()["clock"], **ages, "processes": [], "readings": 1_999, "streams": streams}
 
 
-def reading(at_ms: int, **values: Any) -> Row:
-    return {
-        "kind": "reading",
-        "at_ms": at_ms,
-        "received_at_ms": at_ms,
-        "device": "TRK",
-        "device_at_ms": at_ms,
-        "signals": values,
-        "body": None,
-        "proven": True,
-        "taken_in_by": "albatross",
-        "signed_at_ms": None,
+def chart(*at_ms: int, **more: Any) -> Row:
+    """A chart of readings at these times, of which nothing is drawn but what `more` says."""
+    ends: Row = {"first_at_ms": min(at_ms, default=None), "last_at_ms": max(at_ms, default=None)}
+    unproven: Row = {"count": 0, "taken_in_by": [], "signed_at_ms": None}
+    readings = {"count": len(at_ms), **ends, "longest_silence_ms": HOUR_MS if at_ms[1:] else None, "fell_back": 0, "unproven": unproven}
+    known: Row = {
+        "since_at_ms": min(at_ms, default=0),
+        "until_at_ms": max(at_ms, default=0) + 1,
+        "readings": readings,
+        "lines": {},
+        "shocks": {"measured": 0, "at_ms": [], "shock_g": []},
+        "track": {"measured": 0, "at_ms": [], "latitude_deg": [], "longitude_deg": []},
+        "bands": {"defrost": [], "power_off": [], "unproven": []},
     }
+    return {**known, **more}
 
 
 def event(at_ms: int, code: str, **more: Any) -> Row:

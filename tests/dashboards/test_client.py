@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from dashboards import headline
-from dashboards.client import PAGES_MAX, ApiClient, ComingBack, LoggedOut, NotThere, Trouble, Viewer, address
+from dashboards.client import ROWS_MAX, ApiClient, ComingBack, LoggedOut, NotThere, Trouble, Viewer, address
 from dashboards.run import options
 from dashboards.settings import DashboardSettings
 from dashboards.views.session import latest_now_ms
@@ -83,8 +83,8 @@ def test_all_pages_are_fetched_up_to_a_limit() -> None:
     whole = ApiClient("http://api", 1.0, httpx.MockTransport(handle)).all_items(MIRA, "/alerts")
     assert (whole["items"], whole["complete"], asked) == ([1, 2, 3], True, ["", "c1", "c2"])
     assert whole["names"] == {"1": "x", "2": "x", "3": "x"}
-    endless = client(httpx.Response(200, json={"items": [1], "next": "again"})).all_items(MIRA, "/alerts")
-    assert (len(endless["items"]), endless["complete"]) == (PAGES_MAX, False)
+    endless = client(httpx.Response(200, json={"items": [1] * 500, "next": "again"})).all_items(MIRA, "/alerts")
+    assert (len(endless["items"]), endless["complete"]) == (ROWS_MAX, False)
 
 
 def test_a_part_of_an_address_stays_one_part() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dashboards import charts, history, words
 from dashboards.history import Band
-from tests.dashboards.rows import HOUR_MS, NOW_MS, event, reading
+from tests.dashboards.rows import HOUR_MS, NOW_MS, chart, event
 
 NAMES = {"9999010": "Big Blue", "SGSIN": "Singapore"}
 
@@ -57,67 +59,66 @@ def test_an_excursion_is_told_with_what_it_came_to() -> None:
     ]
 
 
-def test_bands_last_as_long_as_readings_say() -> None:
-    """From the first reading that says so to the first that does not; across a long silence nothing is claimed."""
-    items = [reading(at(0), power_on=True), reading(at(1), power_on=False), reading(at(2), power_on=False), reading(at(3), power_on=True)]
-    assert history.bands(items) == [Band("power off", at(1), at(3))]
-    silent = [
-        reading(at(0), power_on=False),
-        reading(at(1), power_on=False),
-        reading(at(20), power_on=False),
-        reading(at(21), power_on=False),
-    ]
-    assert history.bands(silent) == [Band("power off", at(0), at(1)), Band("power off", at(20), at(21))]
-    assert history.bands([reading(at(0), defrosting=True)]) == [Band("defrost", at(0), at(0))]
-    assert history.bands([reading(at(0), ambient_c=3.0)]) == []
+def test_bands_track_and_counts_are_those_of_the_answer() -> None:
+    told = chart(
+        at(0),
+        at(9),
+        bands={"defrost": [[at(0), at(1)]], "power_off": [], "unproven": [[at(4), at(5)]]},
+        track={"measured": 70, "at_ms": [at(0)], "latitude_deg": [1.0], "longitude_deg": [181.0]},
+        lines={"ambient_c": line("ambient_c", (at(0), 30.0), (at(1), None), (at(2), 31.0), measured=900)},
+    )
+    assert history.bands(told) == [Band("defrost", at(0), at(1)), Band("not proven yet", at(4), at(5))]
+    assert history.track(told) == [[-179.0, 1.0, at(0)]]
+    assert history.drawn(told) == (900, 2)
 
 
-def test_points_track_and_shocks() -> None:
-    items = [
-        reading(at(0), ambient_c=30.0, latitude_deg=1.0, longitude_deg=181.0, shock_g=7.4),
-        reading(at(1), latitude_deg=1.0, shock_g=0.3),
-    ]
-    assert history.temperatures(items) == [{"at_ms": at(0), "air": "ambient", "value_c": 30.0}]
-    assert history.track(items) == [[-179.0, 1.0, at(0)]]
-    assert history.shocks(items) == [{"at_ms": at(0), "shock_g": 7.4}]
+def test_completeness_says_what_the_readings_are() -> None:
+    assert history.completeness(chart()) == {"Readings": "none"}
+    told = history.completeness(chart(at(0), at(1), at(9)))
+    assert (told["Readings"], told["Last"], told["Longest silence"]) == ("3", f"{words.stamp(at(9))} UTC", "1 h")
+    assert "Not proven yet" not in told
+    assert "Clock fell back" not in told
 
 
-def test_completeness_tells_the_longest_silence() -> None:
-    assert history.completeness([]) == {"Readings": "none yet"}
-    told = history.completeness([reading(at(0)), reading(at(1)), reading(at(9))])
-    assert (told["Readings"], told["Longest silence"]) == ("3", "8 h")
+def test_what_is_not_proven_yet_is_counted_with_since_when() -> None:
+    """With the time of the last signature, where there is one; and so are readings of a clock that fell back."""
+    readings = chart(at(0))["readings"]
 
+    def told(signed_at_ms: int | None) -> dict[str, str]:
+        unproven = {"count": 2, "taken_in_by": ["albatross", "tokyo"], "signed_at_ms": signed_at_ms}
+        return history.completeness(chart(at(0), readings={**readings, "unproven": unproven, "fell_back": 1}))
 
-def test_what_is_not_proven_yet_is_marked_with_since_when() -> None:
-    """From the first reading that nobody has signed to the last; with the time of the last signature, where there is one."""
-    unproven = {"proven": False, "signed_at_ms": at(3)}
-    items = [reading(at(0)), *({**reading(at(hour)), **unproven} for hour in (4, 5)), {**reading(at(6)), "proven": None}]
-    assert history.bands(items) == [Band("not proven yet", at(4), at(5))]
-    told = history.completeness(items)["Not proven yet"]
-    assert told == f"2 readings: recorded by albatross after its last signature, {words.stamp(at(3))} UTC"
-    never = {"proven": False, "signed_at_ms": None}
-    assert history.completeness([{**reading(at(0)), **never}])["Not proven yet"] == "1 reading: no signature of albatross is here"
-    assert "Not proven yet" not in history.completeness([reading(at(0))])
+    assert told(at(3))["Not proven yet"] == (
+        f"2 readings: recorded by albatross and tokyo after its last signature, {words.stamp(at(3))} UTC"
+    )
+    assert told(None)["Not proven yet"] == "2 readings: no signature of albatross and tokyo is here"
+    assert told(None)["Clock fell back"].startswith("1 reading")
 
 
 def test_the_chart_names_only_what_is_there() -> None:
-    """Units on the axis, UTC, no legend for what was not measured, and no address outside in its data."""
-    points = history.temperatures([reading(at(0), setpoint_c=5.0, supply_c=5.1)])
-    spec = charts.temperature_chart(points, [Band("defrost", at(0), at(1))], [])
-    bands, lines = spec["layer"]
-    assert bands["encoding"]["color"]["scale"]["domain"] == ["defrost"]
-    assert lines["encoding"]["color"]["scale"]["domain"] == ["setpoint", "supply"]
-    assert lines["encoding"]["y"]["title"] == "Temperature, °C"
-    assert lines["encoding"]["x"]["scale"]["type"] == "utc"
-    assert len(charts.temperature_chart(points, [], [])["layer"]) == 1
-    assert len(charts.temperature_chart(points, [], [{"at_ms": at(0), "shock_g": 3.0}])["layer"]) == 2
+    """Units on the axis, UTC over the whole span, no legend for what was not measured, and no address outside in its data."""
+    lines = {name: line(name, (at(0), 5.0)) for name in ("supply_c", "setpoint_c")}
+    bands = {"defrost": [[at(0), at(1)]], "power_off": [], "unproven": []}
+    spec = charts.temperature_chart(chart(at(0), at(8), lines=lines, bands=bands), NOW_MS)
+    lasting, airs = spec["layer"]
+    assert lasting["encoding"]["color"]["scale"]["domain"] == ["defrost"]
+    assert airs["encoding"]["color"]["scale"]["domain"] == ["setpoint", "supply"]
+    assert airs["encoding"]["y"]["title"] == "Temperature, °C"
+    assert airs["encoding"]["x"]["scale"] == {"type": "utc", "domain": [at(0), at(8) + 1]}
+    shocks = {"measured": 1, "at_ms": [at(0)], "shock_g": [3.0]}
+    assert len(charts.temperature_chart(chart(at(0), lines=lines), NOW_MS)["layer"]) == 1
+    assert len(charts.temperature_chart(chart(at(0), lines=lines, shocks=shocks), NOW_MS)["layer"]) == 2
 
 
-def test_readings_of_a_clock_that_fell_back_are_shown_where_they_were_received() -> None:
-    """In their order of then, and the page says so. What programs append as flags is nobody's word."""
-    fallen = {**reading(at(-2_160), return_c=18.0), "received_at_ms": at(3), "body": {"flags": ["clock_back"]}}
-    items = [fallen, {**reading(at(1), return_c=4.0), "body": {"flags": 5}}, reading(at(2), return_c=4.1)]
-    assert [(point["at_ms"], point["value_c"]) for point in history.temperatures(items)] == [(at(1), 4.0), (at(2), 4.1), (at(3), 18.0)]
-    told = history.completeness(items)
-    assert (told["Longest silence"], told["Clock fell back"]) == ("1 h", "1 reading: shown at the time of receipt")
-    assert "Clock fell back" not in history.completeness(items[1:])
+def test_the_axis_has_the_year_where_it_is_not_this_one() -> None:
+    def axis(*at_ms: int) -> str:
+        spec = charts.temperature_chart(chart(*at_ms, lines={"supply_c": line("supply_c", (at_ms[0], 5.0))}), NOW_MS)
+        return str(spec["layer"][0]["encoding"]["x"]["axis"]["format"])
+
+    assert axis(at(0), at(8)) == "%-d %b %H:%M"
+    assert axis(at(-24 * 300), at(0)) == "%-d %b %Y %H:%M"
+    assert axis(at(-24 * 400), at(0)) == "%-d %b %Y"
+
+
+def line(name: str, *points: tuple[int, float | None], measured: int = 1) -> dict[str, Any]:
+    return {"measured": measured, "at_ms": [at_ms for at_ms, _ in points], name: [value for _, value in points]}

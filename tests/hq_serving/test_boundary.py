@@ -65,7 +65,20 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("GET", "/api/containers.csv"): Probe(("", "?sort=odd", "?q=<>", "?place=<>", "?booking=<>"), (FOREIGN[0], "BK-9"), UNKNOWN),
     ("GET", "/api/containers/{number}"): Probe(foreign=FOREIGN, unknown=UNKNOWN),
     ("GET", "/api/containers/{number}/timeline"): Probe(
-        ("", "?limit=1", "?limit=2", f"?since_at_ms={NOW_MS - 1}", "?cursor=rubbish", f"?cursor={CURSORS[3]}"), FOREIGN, UNKNOWN
+        (
+            *("", "?limit=1", "?limit=2", f"?since_at_ms={NOW_MS - 1}", "?cursor=rubbish", f"?cursor={CURSORS[3]}"),
+            *(
+                "?order=newest&count=true",
+                "?kind=reading&count=true",
+                "?kind=event&kind=alert&count=true",
+                f"?order=newest&cursor={CURSORS[3]}",
+            ),
+        ),
+        FOREIGN,
+        UNKNOWN,
+    ),
+    ("GET", "/api/containers/{number}/chart"): Probe(
+        ("", "?pixels=10", "?pixels=1", f"?since_at_ms={NOW_MS - 1}", f"?until_at_ms={NOW_MS - HOUR_MS}"), FOREIGN, UNKNOWN
     ),
     ("GET", "/api/containers/{number}/hours"): Probe(
         ("", "?limit=1", f"?cursor={write_cursor((NOW_MS,))}"), foreign=FOREIGN, unknown=UNKNOWN
@@ -335,7 +348,7 @@ def test_no_answer_names_anything_foreign(worlds: dict[bool, httpx.Client], user
         if method == "GET" and "{" not in path:
             seen += client.get(path, headers=headers).text
     for number in DUCKS + FOREIGN:
-        for end in ("", "/timeline", "/hours"):
+        for end in ("", "/timeline", "/chart", "/hours"):
             seen += client.get(f"/api/containers/{number}{end}", headers=headers).text
     assert [word for word in words if word in seen] == []
     assert (DUCKS[3] if username == "donald" else FOREIGN[0]) in seen

@@ -97,7 +97,7 @@ def test_no_parameter_of_any_question_breaks_an_answer(filled: httpx.Client, tmp
 def test_a_time_nobody_means_is_refused_with_its_name(filled: httpx.Client, value: str) -> None:
     """Goal: 422, which says which parameter it was."""
     headers = log_in(filled, "donald")
-    for end in ("timeline", "hours"):
+    for end in ("timeline", "chart", "hours"):
         for name in ("since_at_ms", "until_at_ms"):
             answer = filled.get(f"/api/containers/{DUCKS[0]}/{end}?{name}={value}", headers=headers)
             assert (answer.status_code, answer.json()["problems"][0]["where"]) == (422, f"query.{name}")
@@ -245,7 +245,7 @@ def test_odd_readings_are_told_as_far_as_they_can_be_true(fleet: Fleet, tmp_path
     with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
         headers = log_in(client, "mira")
         box = f"containers/{DUCKS[0]}"
-        for path in ("fleet", "map", "containers", box, f"{box}/timeline", f"{box}/hours", "ports/SGSIN", "status"):
+        for path in ("fleet", "map", "containers", box, f"{box}/timeline", f"{box}/chart", f"{box}/hours", "ports/SGSIN", "status"):
             answer = client.get(f"/api/{path}", headers=headers)
             assert answer.status_code == 200, (path, answer.text)
 

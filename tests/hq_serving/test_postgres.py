@@ -29,6 +29,8 @@ PATHS = (
     "containers?booking=BK-2",
     f"containers/{DUCKS[3]}",
     f"containers/{DUCKS[0]}/timeline?limit=2",
+    f"containers/{DUCKS[0]}/timeline?limit=2&order=newest&count=true",
+    f"containers/{DUCKS[0]}/chart",
     "alerts?state=open&limit=1",
     "incidents",
     "bookings",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from tempfile import SpooledTemporaryFile
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, Literal, get_args
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from sqlalchemy import select
 from starlette.responses import StreamingResponse
 
@@ -17,18 +17,31 @@ from hq.api.containerlists import Listed, containers_told, write_containers
 from hq.api.containerrows import Rows
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beyond, read_cursor, write_cursor
 from hq.api.errors import ApiError, unknown_container
+from hq.api.histories import chart_of, signed_until
 from hq.api.services import Asking, Look, framed_clock
-from hq.api.wording import CLOSED_STATES, Fields, alert_told, booking_told, record_told
-from streams.errors import LandfallError
-from streams.proof.until import Until
-from streams.words import Origin
+from hq.api.wording import CLOSED_STATES, alert_told, booking_told, record_told
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 AtMs = Annotated[int | None, Query(ge=0, le=AT_MS_MAX)]
 FILE_MEMORY_BYTES_MAX, FILE_PART_BYTES = 4 << 20, 1 << 16
 """A larger file is put on the disk until it is sent; it is sent in parts."""
+Pixels = Annotated[int, Query(ge=10, le=4_000)]
+PIXELS_DEFAULT = 800
+Kind = Literal["reading", "event", "alert"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Span = tuple[int | None, int | None]
 _KEY = ("order_at_ms", "stream", "origin", "offset")
+
+
+def asked_span(since_at_ms: AtMs = None, until_at_ms: AtMs = None) -> Span:
+    """From when on and before when, UTC ms; None: as far as there is anything. Raises ApiError 400 for one that ends before it begins."""
+    if since_at_ms is not None and until_at_ms is not None and since_at_ms > until_at_ms:
+        raise ApiError(400, "The time begins after it ends.", "Exchange since_at_ms and until_at_ms.")
+    return since_at_ms, until_at_ms
+
+
+Asked = Annotated[Span, Depends(asked_span)]
 
 
 @router.get("/containers")
@@ -84,48 +97,56 @@ def container(ask: Asking, number: str) -> dict[str, Any]:
 def timeline(
     ask: Asking,
     number: str,
-    since_at_ms: AtMs = None,
-    until_at_ms: AtMs = None,
+    span: Asked,
+    kind: Annotated[list[Kind] | None, Query()] = None,
+    order: Literal["oldest", "newest"] = "oldest",
+    count: bool = False,
     cursor: str | None = None,
     limit: Limit = LIMIT_DEFAULT,
 ) -> dict[str, Any]:
-    """One container's readings, events and alerts in one order (order time, coordinates), from `since` on and before `until` (UTC ms).
+    """One container's readings, events and alerts in one order (order time, coordinates), from `since` on and before `until` (UTC ms), the
+    `oldest` first or the `newest`. `kind`: these alone. With `count`, how many there are on all pages.
 
     `taken_in_by`: the node that recorded it. `proven`: whether that node has signed it (null: not known now); if not, `signed_at_ms` says
     when it signed last.
     """
     key = read_cursor(cursor, [int, str, str, int])
+    newest = order == "newest"
     with ask.look() as look:
         known = _own(look, number)["number"]
-        rows = [
-            row
-            for of in (look.sight.readings, look.sight.events, look.sight.alert_changes)
-            for row in _part(look, of, known, (since_at_ms, until_at_ms), key, limit + 1)
-        ]
-        rows.sort(key=lambda row: tuple(row[name] for name in _KEY))
+        of = {"reading": look.sight.readings, "event": look.sight.events, "alert": look.sight.alert_changes}
+        parts = [_within(of[name](known), span) for name in KINDS if kind is None or name in kind]
+        rows = [row for part in parts for row in look.rows(_next(part, key, limit + 1, newest=newest))]
+        rows.sort(key=lambda row: tuple(row[name] for name in _KEY), reverse=newest)
         last = rows[limit - 1] if len(rows) > limit else None
         more = write_cursor(tuple(last[name] for name in _KEY)) if last else None
-        signed = _signed(look, rows[:limit])
+        signed = signed_until(look, ((row["stream"], row["origin"]) for row in rows[:limit]))
         told = [record_told(row, signed[row["stream"], row["origin"]]) for row in rows[:limit]]
         names = look.names(*(one["body"].get(at) for one in told if one["kind"] == "event" and one["body"] for at in ("ship", "place")))
-        return look.framed(number=known, items=told, next=more, names=names)
+        counted = sum(map(look.count, parts)) if count else None
+        return look.framed(number=known, items=told, next=more, count=counted, names=names)
+
+
+@router.get("/containers/{number}/chart")
+def chart(ask: Asking, number: str, span: Asked, pixels: Pixels = PIXELS_DEFAULT) -> dict[str, Any]:
+    """All of one container's readings from `since` on and before `until` (UTC ms), thinned for a chart of `pixels` columns.
+
+    `lines`: of each temperature, of each pixel the least and the greatest value, in order of time, with nulls where a line breaks;
+    `measured`: how many readings that is of. `shocks`: of 2 g and more. `track`: its own positions. `bands`: begin and end of each.
+    """
+    with ask.look() as look:
+        known = _own(look, number)["number"]
+        return look.framed(number=known, **chart_of(look, known, *span, pixels))
 
 
 @router.get("/containers/{number}/hours")
-def hours(
-    ask: Asking,
-    number: str,
-    since_at_ms: AtMs = None,
-    until_at_ms: AtMs = None,
-    cursor: str | None = None,
-    limit: Limit = LIMIT_DEFAULT,
-) -> dict[str, Any]:
+def hours(ask: Asking, number: str, span: Asked, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT) -> dict[str, Any]:
     """Hourly counts, minima, means and maxima of one container's temperatures, as Spark has them."""
     key = read_cursor(cursor, [int])
     with ask.look() as look:
         asked = look.sight.hours(_own(look, number)["number"])
         at = asked.selected_columns.hour_at_ms
-        rows = look.rows(asked.where(*_between(at, since_at_ms, until_at_ms), *beyond([at], key)).order_by(at).limit(limit + 1))
+        rows = look.rows(asked.where(*_between(at, *span), *beyond([at], key)).order_by(at).limit(limit + 1))
         more = write_cursor((rows[limit - 1]["hour_at_ms"],)) if len(rows) > limit else None
         return look.framed(items=[{**row["body"], "hour_at_ms": row["hour_at_ms"]} for row in rows[:limit]], next=more)
 
@@ -154,28 +175,16 @@ def _own(look: Look, number: str) -> dict[str, Any]:
     return next((row for row in rows if row["number"] == number), rows[0])
 
 
-def _signed(look: Look, rows: Iterable[Fields]) -> dict[tuple[str, str], Until | None]:
-    """Up to where each origin of these rows has signed their stream; None where the log can not be asked now."""
-    found: dict[tuple[str, str], Until | None] = {}
-    for stream, origin in {(row["stream"], row["origin"]) for row in rows}:
-        try:
-            found[stream, origin] = look.services.signed.of(look.sight.stream_of(stream), Origin.parse(origin))
-        except LandfallError:
-            found[stream, origin] = None
-    return found
+def _within(records: Rows, span: Span) -> Rows:
+    return records.where(*_between(records.selected_columns["order_at_ms"], *span))
 
 
-def _part(
-    look: Look, of: Callable[[str], Rows], number: str, span: tuple[int | None, int | None], key: Key | None, limit: int
-) -> list[dict[str, Any]]:
-    asked = of(number)
-    columns = [asked.selected_columns[name] for name in _KEY]
-    asked = asked.where(*_between(columns[0], *span), *beyond(columns, key)).order_by(*columns).limit(limit)
-    return look.rows(asked)
+def _next(records: Rows, key: Key | None, limit: int, *, newest: bool) -> Rows:
+    columns = [records.selected_columns[name] for name in _KEY]
+    order = [column.desc() for column in columns] if newest else columns
+    return records.where(*beyond(columns, key, descending=newest)).order_by(*order).limit(limit)
 
 
 def _between(column: Any, since_at_ms: int | None, until_at_ms: int | None) -> list[Any]:
-    if since_at_ms is not None and until_at_ms is not None and since_at_ms > until_at_ms:
-        raise ApiError(400, "The time begins after it ends.", "Exchange since_at_ms and until_at_ms.")
     conditions = [] if since_at_ms is None else [column >= since_at_ms]
     return conditions if until_at_ms is None else [*conditions, column < until_at_ms]
