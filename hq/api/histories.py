@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Text, and_, case, cast, or_, select, true
 
 from cargo.heard import CLOCK_BACK
-from hq.api.access import Rows
+from hq.api.containerrows import Rows
 from hq.api.cursors import INT_MAX
 from hq.api.services import Look
 from hq.thinning import AT, Ints, Span, merged, thinned
