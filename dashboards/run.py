@@ -80,6 +80,7 @@ def options(settings: DashboardSettings) -> dict[str, Any]:
         "client.showErrorDetails": "none",
         "global.developmentMode": False,
         "runner.magicEnabled": False,
+        "secrets.files": [],  # no file of the user's home or of the folder it is started in
         "logger.level": "warning",
         "logger.hideWelcomeMessage": True,
         **{f"theme.{name}": value for name, value in THEME.items()},

@@ -150,7 +150,7 @@ def _filled(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
     except OSError as problem:
         raise Misuse(
             f"certificate {files.certificate} and key {files.key} do not load: {problem.strerror or problem}",
-            hint="`landfall certs node` makes both",
+            hint="name a certificate and its own key, both PEM, that this user may read: `landfall certs node` makes both",
         ) from problem
     _trust(context, files.authority)
     return context

@@ -105,6 +105,7 @@ def test_nothing_is_asked_or_reported_outside() -> None:
     """Streamlit's options: no usage statistics, our own static files, the port that was asked for."""
     told = options(DashboardSettings(port=8502))
     assert told["client.disableDataExport"], "a file that no audit record names"
+    assert told["secrets.files"] == [], "a file in some home that does not read would stop the pages"
     assert (told["browser.gatherUsageStats"], told["server.enableStaticServing"], told["server.port"]) == (False, True, 8502)
 
 
