@@ -1,7 +1,7 @@
-"""Goal: README's table of the story is whole: each row has a screen or says there is none, and names tests and benches that are there. And
-from README each page of `docs/` is found.
+"""Goal: each row of the acceptance table has a screen or says there is none, and names tests and benches that exist. README leads to every
+page of `docs/`.
 
-That those tests prove what their row says, no test can tell: that is for the reader of both.
+No test can check that those tests prove what their row says: that is for the reader of both.
 """
 
 from __future__ import annotations
@@ -10,37 +10,65 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+README = ROOT / "README.md"
+ACCEPTANCE = (ROOT / "docs" / "acceptance.md").read_text()
+NAMING = README.read_text() + ACCEPTANCE
 TEST = re.compile(r"`(tests/[\w/]+(?:\.py)?)(?:::(\w+))?`")
 BENCH = re.compile(r"python -m (bench\.\w+)")
-HEAD = "| the story says | see it | test that fails without it |\n|---|---|---|\n"
+LINK = re.compile(r"\]\(([\w./-]+\.md)[#)]")
+ANCHOR = re.compile(r"\]\(((?:[\w./-]+\.md)?)#([\w-]+)\)")
+HEAD = "| statement | where to see it | test that fails without it |\n|---|---|---|\n"
 
 
 def rows() -> list[list[str]]:
-    """The cells of each row of the story's table."""
-    table = README.partition(HEAD)[2].partition("\n\n")[0]
+    """Return the cells of each row of the acceptance table."""
+    table = ACCEPTANCE.partition(HEAD)[2].partition("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
 
 
 def has(file: str, name: str) -> bool:
-    """A folder with tests, a file with tests, or this test in a file."""
+    """Return whether `file` is a folder with tests, a file with tests, or a file with the test `name`."""
     path, test = ROOT / file, re.compile(rf"^(async )?def {name or 'test_'}{r'[(]' if name else ''}", re.MULTILINE)
     files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path] if path.is_file() else []
-    return any(test.search(one.read_text()) for one in files)
+    return any(test.search(source.read_text()) for source in files)
 
 
-def test_every_row_of_the_story_names_a_test_that_is_there() -> None:
+def linked(page: Path) -> set[Path]:
+    """Return the documents that `page` links to."""
+    return {(page.parent / link).resolve() for link in LINK.findall(page.read_text())}
+
+
+def test_every_row_names_a_test_that_exists() -> None:
     assert len(rows()) > 25
     assert all(len(row) == 3 and all(row) for row in rows()), "a cell is empty, or the table is broken"
-    bare = [says for says, _, proof in rows() if not any(has(*named) for named in TEST.findall(proof))]
-    assert not bare
+    unproven = [statement for statement, _, proof in rows() if not any(has(*named) for named in TEST.findall(proof))]
+    assert not unproven
 
 
-def test_every_test_and_bench_that_readme_names_is_there() -> None:
-    assert not [f"{file}::{name}" for file, name in TEST.findall(README) if not has(file, name)]
-    assert not [bench for bench in BENCH.findall(README) if not (ROOT / bench.replace(".", "/")).with_suffix(".py").is_file()]
+def test_every_named_test_and_bench_exists() -> None:
+    assert not [f"{file}::{name}" for file, name in TEST.findall(NAMING) if not has(file, name)]
+    assert not [bench for bench in BENCH.findall(NAMING) if not (ROOT / bench.replace(".", "/")).with_suffix(".py").is_file()]
 
 
 def test_readme_leads_to_every_page() -> None:
-    pages = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
-    assert sorted(pages - set(re.findall(r"\]\((docs/[\w-]+\.md)\)", README))) == []
+    """README links to each page, or to the `README.md` of the folder of `docs/` that does."""
+    found = linked(README)
+    for index in sorted(found):
+        if index.name == "README.md":
+            found |= linked(index)
+    assert sorted(str(page) for page in set((ROOT / "docs").rglob("*.md")) - found) == []
+
+
+def test_no_link_between_documents_is_broken() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    assert not [f"{page.name}: {link.name}" for page in pages for link in sorted(linked(page)) if not link.is_file()]
+    assert not [
+        f"{page.name}: {link}#{name}" for page in pages for link, name in ANCHOR.findall(page.read_text()) if name not in heads(page, link)
+    ]
+
+
+def heads(page: Path, link: str) -> set[str]:
+    """Return the anchors of the headings of the document that `page` links to; of `page` itself when `link` is empty."""
+    text = ((page.parent / link) if link else page).read_text()
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
