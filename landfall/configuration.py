@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 from pydantic import SecretStr, ValidationError
 
@@ -215,7 +215,7 @@ def _sentence(kind: type[SettingsTable], place: Place, problem: Mapping[str, Any
         case "string_pattern_mismatch":
             like = " or ".join(f'"{example}"' for example in examples_of(kind, problem["ctx"]["pattern"]))
             return f"{given}{' and' if given else ''} should be of another form; write one like {like}"
-        case "too_short" if wanted is SecretStr:
+        case "too_short" if SecretStr in (wanted, *get_args(wanted)):
             least, there = problem["ctx"]["min_length"], problem["ctx"]["actual_length"]
             return f" has {there} characters and should have at least {least}; write a longer one, like what `{_MAKES_SECRET}` prints"
         case "value_error":

@@ -237,15 +237,18 @@ class Gate(SettingsTable):
     number: str = Field(default="1", pattern=r"^\d+$", examples=["7", "12"])
     names: dict[Annotated[str, Field(pattern="^[a-z]+$", examples=["tokyo"])], int] = Field(default={})
     password: SecretStr = Field(default=SecretStr("x" * 32), min_length=32)
+    token: SecretStr | None = Field(default=None, min_length=32)
 
 
 def test_a_form_is_told_by_examples_and_a_secret_by_how_to_make_one(tmp_path: Path) -> None:
-    file = written(tmp_path, 'number = "one"\npassword = "duck!"\n[names]\nTOKYO = 1\n')
+    file = written(tmp_path, 'number = "one"\npassword = "duck!"\ntoken = "goose"\n[names]\nTOKYO = 1\n')
+    longer = "has 5 characters and should have at least 32; write a longer one, like what "
+    longer += "`python3 -c 'import secrets; print(secrets.token_hex(32))'` prints"
     assert [line.removeprefix(f"{file}: ") for line in problems(file, kind=Gate)[1:-1]] == [
         'number is \'one\' and should be of another form; write one like "7" or "12"',
         'names.TOKYO.[key] should be of another form; write one like "tokyo"',
-        "password has 5 characters and should have at least 32; write a longer one, like what "
-        "`python3 -c 'import secrets; print(secrets.token_hex(32))'` prints",
+        f"password {longer}",
+        f"token {longer}",
     ]
 
 
