@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One record to append: its topic, the fleet time it is of (UTC ms), and its body as ARCHITECTURE.md has it."""
+    """One record to append: its topic, the fleet time it is of (UTC ms), and its body (docs/reference/streams-table.md)."""
 
     topic: str
     at_ms: int

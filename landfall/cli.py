@@ -144,7 +144,7 @@ def line_for(words: Sequence[str] = ()) -> typer.Typer:
             "See it at work: [cyan]landfall demo[/cyan]. "
             "Look into what it wrote: [cyan]landfall log history CONTAINER -f landfall-demo/hq[/cyan]."
         ),
-        epilog="Every setting: docs/settings.md   How it is built, and why: ARCHITECTURE.md",
+        epilog="Every setting: docs/settings.md   How it is built: ARCHITECTURE.md   Why: docs/decisions",
         rich_markup_mode="rich",
         no_args_is_help=True,
         add_completion=False,

@@ -93,4 +93,4 @@ def _check(answer: httpx.Response, what: str) -> None:
     told = f"headquarters answered {answer.status_code} to {what}: {answer.text[:300]}"
     if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status_code in _RETRIED:
         raise RetryLater(told)
-    raise Misuse(told, hint="compare api.username, api.password and ARCHITECTURE.md's registry values")
+    raise Misuse(told, hint="compare api.username, api.password and the registry values in docs/reference/streams-table.md")

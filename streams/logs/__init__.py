@@ -1,1 +1,4 @@
-"""Logs: what keeps a node's streams. Its own files (`streams.logs.files`); each behind the Log port of `streams.log`."""
+"""Logs that keep a node's streams: in files (`streams.logs.files`) and in Kafka (`streams.logs.kafka.log`).
+
+Both implement the port `streams.log.Log`.
+"""

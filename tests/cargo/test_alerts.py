@@ -39,7 +39,7 @@ def record(state: AlertState, at_ms: int, **more: Any) -> tuple[str, Mapping[str
 
 
 def test_the_body_is_the_contract_s() -> None:
-    """Goal: exactly the fields of ARCHITECTURE.md, and plain JSON."""
+    """Goal: exactly the fields of docs/reference/streams-table.md, and plain JSON."""
     body = record("raised", 5, posterior=0.98)[1]
     fields = "alert_id rule severity state at_ms title detail ship incident_id slot status position evidence posterior by incident"
     assert list(body) == fields.split()
