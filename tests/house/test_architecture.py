@@ -17,6 +17,7 @@ BYTES_MAX = 12_000
 PATH = re.compile(r"`((?:\w+/)+[\w.-]+\.\w+|(?:tests|streams|cargo|hq|edge|intake|sim|deploy)/[\w/]+)`")
 NAMED = re.compile(r"`([\w/]+\.py)` \((`[\w.]+`(?:, `[\w.]+`)*)\)")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+ANCHOR = re.compile(r"\]\((?!https?:)([^)#]*)#([^)]+)\)")
 
 
 def test_the_overview_is_short() -> None:
@@ -28,6 +29,17 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text()
     assert [path for path in PATH.findall(text) if not (ROOT / path).exists()] == []
     assert [path for path in LINK.findall(text) if not (page.parent / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+def test_sections_that_a_page_links_to_exist(page: Path) -> None:
+    assert [link for link in ANCHOR.findall(page.read_text()) if link[1] not in anchors(page.parent / link[0] if link[0] else page)] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
