@@ -1,5 +1,5 @@
 """Replicated telemetry streams: their records and settings, the log port, sync, proof and storage.
 
-The modules of this package and `streams.session` do no network I/O. `streams.logs` keeps logs in files and in Kafka, `streams.link` has the
-sockets, `streams.node` is the running node.
+`streams.session` is the sync protocol without I/O. `streams.logs` keeps logs in files and in Kafka, `streams.link` has the connections
+between nodes, `streams.node` is the running node.
 """

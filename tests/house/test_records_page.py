@@ -1,0 +1,72 @@
+"""Goal: docs/reference/streams-table.md names every field of the records that the code has types for, and every stream with defaults;
+docs/reference/node-http.md every route of a node."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cargo.alerts import Alert
+from cargo.asking import Answer, Ask
+from cargo.byhand import Said
+from cargo.digests import DIGEST_SIGNALS
+from cargo.lossreport import Content, Head, Receipt, Sending
+from cargo.registry import Entry
+from streams.definitions import DEFAULTS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "reference" / "streams-table.md").read_text()
+SHORT = re.compile(r"<([\w|]+)>_<([\w|]+)>_c")
+SECTIONS = {
+    "Alerts": tuple(field.name for field in fields(Alert) if field.name != "topic"),
+    "Reports": tuple(name for kind in (Head, Content, Sending, Receipt) for name in kind.__struct_encode_fields__),
+    "Decisions": Said.__struct_encode_fields__,
+    "aboard/\\<imo\\>": Ask.__struct_encode_fields__,
+    "Answers": Answer.__struct_encode_fields__,
+}
+
+
+def section(heading: str) -> str:
+    """The text below a heading of the second level."""
+    return PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def lacking(text: str, names: tuple[str, ...]) -> set[str]:
+    """Those of `names` that do not stand in `text`."""
+    return set(names) - set(re.findall(r"\w+", text))
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_a_section_names_each_field_of_its_records(heading: str) -> None:
+    text = section(heading)
+    assert text
+    assert lacking(text, SECTIONS[heading]) == set()
+
+
+@pytest.mark.parametrize("kind", Entry.TYPES)
+def test_the_registry_names_each_field_of_each_type(kind: str) -> None:
+    (row,) = re.findall(rf"^\| `{kind}`.*$", section("Registry"), re.MULTILINE)
+    value: type[msgspec.Struct] = Entry.TYPES[kind]
+    assert lacking(row, value.__struct_encode_fields__) == set()
+
+
+def test_the_digests_have_each_column() -> None:
+    text = section("Digests")
+    (airs, parts) = (part.split("|") for part in SHORT.findall(text)[0])
+    assert lacking(text, DIGEST_SIGNALS) == {f"{air}_{part}_c" for air in airs for part in parts}
+
+
+def test_each_stream_with_defaults_is_in_the_table() -> None:
+    table = PAGE.partition("\n## ")[0].replace("<imo>", "*").replace("<id>", "*")
+    assert [stream for stream in DEFAULTS if f"`{stream}`" not in table] == []
+
+
+def test_the_page_of_a_nodes_http_interface_has_each_of_its_routes() -> None:
+    source, page = (ROOT / "streams/node/door.py").read_text(), (ROOT / "docs/reference/node-http.md").read_text()
+    routes = {f"{method} {path.replace(':.+', '')}" for method, path in re.findall(r'\("(GET|POST)", "([^"]+)",', source)}
+    assert routes
+    assert set(re.findall(r"^\| `((?:GET|POST) [/\w{}]+)", page, re.MULTILINE)) == routes
