@@ -282,13 +282,13 @@ def _some(parts: Sequence[str], between: str) -> str:
 
 
 def _description(boxes: Sequence[Box]) -> str:
-    """`3 × 40' dry 45G1 laden, 1 × 45R1 (empty or laden not known)`."""
-    kinds = Counter((box.size_type or "type not known", box.empty) for box in boxes)
+    """`3 × 40' dry 45G1 laden, 1 × 45R1 (empty or laden unknown)`."""
+    kinds = Counter((box.size_type or "type unknown", box.empty) for box in boxes)
     parts = []
     for (size_type, empty), count in sorted(kinds.items(), key=str):
         known = (SIZES.get(size_type[:1], ""), KINDS.get(size_type[2:3], "")) if len(size_type) == 4 else ()
         words = " ".join([word for word in known if word] + [size_type])
-        parts.append(f"{count} × {words} {'(empty or laden not known)' if empty is None else 'empty' if empty else 'laden'}")
+        parts.append(f"{count} × {words} {'(empty or laden unknown)' if empty is None else 'empty' if empty else 'laden'}")
     return _some(parts, ", ")
 
 

@@ -8,29 +8,51 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
 
+from cargo.identifiers import is_country, is_imo, is_mmsi, is_un_number
 from cargo.registry import AT_MS_MAX
 
 Basis = Literal["MEASURED", "RECKONED", "PAPER", "GIVEN", "UNKNOWN"]
 """From what a value is: a sensor; a reckoning from what sensors said; headquarters' registry; a person; nothing."""
 BASES: Mapping[Basis, str] = {
     "MEASURED": "measured",
-    "RECKONED": "reckoned",
-    "PAPER": "from paper",
+    "RECKONED": "estimated",
+    "PAPER": "from documents",
     "GIVEN": "given",
-    "UNKNOWN": "not known",
+    "UNKNOWN": "unknown",
 }
-Holds = Literal["text", "time", "count", "latitude", "longitude", "words"]
+Holds = Literal["text", "time", "count", "latitude", "longitude", "words", "imo", "mmsi", "call_sign", "flag", "un_numbers"]
 Value = str | int | float | None
 TEXT_CHARS_MAX = 2_000
 _ARC = re.compile(r"([0-9]{1,3})[° -] ?([0-9]{1,2}(?:\.[0-9]+)?)['′]? ?([NSEW])", re.IGNORECASE)
 """A latitude or longitude as a bridge writes it: `33°54.0' S`, `33 54.0S`, `33-54.0 S`."""
+_CALL_SIGN = re.compile("(?=.*[A-Z])[A-Z0-9]{3,7}")
+_CODES: Mapping[Holds, tuple[Callable[[str], bool], str, str]] = {
+    "imo": (is_imo, "IMO", "an IMO number: seven digits, the last of which is a check digit"),
+    "mmsi": (is_mmsi, "MMSI", "a ship's MMSI: nine digits, the first of which is 2 to 7"),
+    "call_sign": (lambda code: _CALL_SIGN.fullmatch(code) is not None, "", "a call sign: 3 to 7 letters and digits, like 9V1234"),
+    "flag": (is_country, "", "a country of ISO 3166, like SG"),
+    "un_numbers": (is_un_number, "UN", "UN numbers of four digits, like 1263, 3480; or none"),
+}
+"""Of each kind of code: what is right, what people write before it, and what it is."""
+HINTS: Mapping[Holds, str] = {
+    "time": "2026-05-01T04:00:12Z",
+    "count": "whole number",
+    "latitude": "33°54.0' S",
+    "longitude": "151°12.0' E",
+    "imo": "seven digits",
+    "mmsi": "nine digits",
+    "call_sign": "9V1234",
+    "flag": "country: SG",
+    "un_numbers": "1263, 3480; or none",
+}
+"""How each kind of value is written, for who fills it in."""
 COUNT_MAX = 30_000
 """More containers than any ship carries."""
 
@@ -48,13 +70,15 @@ UNKNOWN = Filled(None, "UNKNOWN")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the form: its name in JSON, what it is called for people, what it holds, and for `words` what alone it may say."""
+    """One line of the form: its name in JSON, what it is called for people, what it holds, and for `words` what alone it may say. A line
+    `of_ship` says which ship it is: the registry's value of it is no person's to change here."""
 
     name: str
     title: str
     holds: Holds = "text"
     words: tuple[str, ...] = ()
     voluntary: bool = False
+    of_ship: bool = False
 
 
 _BASES_OF_LAW = ("ACTUAL", "ESTIMATED", "DISCOVERED")
@@ -62,11 +86,11 @@ LOSS, DRIFTING = "LOSS", "DRIFTING_OBSERVED"
 """What a report tells of: containers that the ship herself lost, or that she saw adrift (SOLAS V/32 asks of each in its own way)."""
 LINES: tuple[Line, ...] = (
     Line("type", "Type of report", "words", (LOSS, DRIFTING)),
-    Line("imo", "IMO number"),
-    Line("ship", "Name of the ship"),
-    Line("call_sign", "Call sign"),
-    Line("mmsi", "MMSI"),
-    Line("flag", "Flag"),
+    Line("imo", "IMO number", "imo", of_ship=True),
+    Line("ship", "Name of the ship", of_ship=True),
+    Line("call_sign", "Call sign", "call_sign", of_ship=True),
+    Line("mmsi", "MMSI", "mmsi", of_ship=True),
+    Line("flag", "Flag", "flag", of_ship=True),
     Line("reported_by", "Reported by", "words", ("MASTER", "COMPANY")),
     Line("occurred_at", "Time of the loss or sighting (UTC)", "time"),
     Line("occurred_until", "and not later than (UTC)", "time"),
@@ -77,7 +101,7 @@ LINES: tuple[Line, ...] = (
     Line("number_lost", "Containers lost or seen adrift", "count"),
     Line("number_is", "The number is", "words", ("ESTIMATED", "COUNTED")),
     Line("dangerous_goods", "Dangerous goods", "words", ("YES", "NO", "UNKNOWN")),
-    Line("un_numbers", "UN numbers"),
+    Line("un_numbers", "UN numbers", "un_numbers"),
     Line("description", "Size, type, empty or laden"),
     Line("at_risk", "Without tracker in the same stacks", "count", voluntary=True),
     Line("muster", "Muster", voluntary=True),
@@ -86,8 +110,8 @@ LINES: tuple[Line, ...] = (
     Line("wind", "Wind", voluntary=True),
     Line("sea", "Sea", voluntary=True),
     Line("roll", "Roll of the ship", voluntary=True),
-    Line("course_speed", "Her course and speed then", voluntary=True),
-    Line("ship_now", "Where she is now", voluntary=True),
+    Line("course_speed", "Course and speed then", voluntary=True),
+    Line("ship_now", "Position of the ship now", voluntary=True),
     Line("drift", "Drift of the containers", voluntary=True),
     Line("afloat", "Seen afloat", "count", voluntary=True),
     Line("action_taken", "Action taken", voluntary=True),
@@ -116,15 +140,22 @@ def read_given(name: str, text: str) -> Value:
         return time_text(_at_ms(name, text))
     if line.holds in ("latitude", "longitude"):
         return _degrees(name, text, *(("NS", 90.0) if line.holds == "latitude" else ("EW", 180.0)))
+    if line.holds in _CODES:
+        return _codes(name, line.holds, text)
     if len(text) > TEXT_CHARS_MAX or not all(letter.isprintable() or letter in "\n\t" for letter in text):
         raise ValueError(f"{name} is up to {TEXT_CHARS_MAX:,} printable characters")
     return text
 
 
+def is_locked(name: str, filled: Filled) -> bool:
+    """Whether the line says which ship it is and the registry knows that."""
+    return name in BY_NAME and BY_NAME[name].of_ship and filled.basis == "PAPER" and filled.value is not None
+
+
 def told(name: str, value: Value) -> str:
-    """A line's value as it is written on the form: degrees and minutes for a position, `not known` for none."""
+    """A line's value as it is written on the form: degrees and minutes for a position, `unknown` for none."""
     if value is None:
-        return "not known"
+        return BASES["UNKNOWN"]
     holds = BY_NAME[name].holds
     if holds in ("latitude", "longitude") and isinstance(value, int | float):
         return position_text(float(value), "NS" if holds == "latitude" else "EW")
@@ -144,6 +175,17 @@ def time_text(at_ms: int) -> str:
     if not 0 <= at_ms <= AT_MS_MAX:
         return f"{at_ms} ms"
     return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _codes(name: str, holds: Holds, text: str) -> str:
+    right, prefix, sentence = _CODES[holds]
+    if holds == "un_numbers" and text.lower() == "none":
+        return "none"
+    parts = re.split("[,;]", text) if holds == "un_numbers" else [text]
+    codes = [re.sub(r"[\s.-]", "", part.upper()).removeprefix(prefix) for part in parts]
+    if not all(map(right, codes)):
+        raise ValueError(f"{name} is {sentence}, not {text!r}")
+    return ", ".join(dict.fromkeys(codes))
 
 
 def _at_ms(name: str, text: str) -> int:

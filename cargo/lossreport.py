@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from cargo.lossform import UNKNOWN, Filled, as_json, read_given, time_text
+from cargo.lossform import LINES, UNKNOWN, Filled, as_json, is_locked, read_given, time_text
 from cargo.outcome import Made, digest
 from cargo.registry import need_plain
 
@@ -22,7 +22,8 @@ Dangerous = Literal["YES", "NO", "UNKNOWN"]
 To = Literal["SHIPS_IN_VICINITY", "COASTAL_STATE", "FLAG_STATE", "COMPANY", "OTHER"]
 RECIPIENTS: tuple[To, ...] = ("SHIPS_IN_VICINITY", "COASTAL_STATE", "FLAG_STATE", "COMPANY", "OTHER")
 """To whom a report goes: the first three by SOLAS V/31."""
-WORDS_CHARS_MAX = 200
+WORDS_CHARS_MAX, WHO_CHARS_MAX = 200, 320
+"""Of a means or a recipient; and of a person with the login."""
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +67,14 @@ class Content(msgspec.Struct, frozen=True):
     def given(self) -> dict[str, Filled]:
         """The lines that a person filled in: a new draft keeps them."""
         return {name: line for name, line in self.lines.items() if line.basis == "GIVEN"}
+
+    def empty(self) -> list[str]:
+        """The lines of which nothing is known, in the form's order."""
+        return [line.name for line in LINES if self.lines.get(line.name, UNKNOWN).value is None]
+
+    def locked(self) -> list[str]:
+        """The lines that nobody may edit: what the registry knows of the ship."""
+        return [name for name, filled in self.lines.items() if is_locked(name, filled)]
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in a record: `{"lines", "lost", "at_risk", "found"}`."""
@@ -150,6 +159,8 @@ class Report:
             "sendings": msgspec.to_builtins(self.sendings),
             "receipts": msgspec.to_builtins(self.receipts),
             **self.content.to_json(),
+            "empty": self.content.empty(),
+            "locked": self.content.locked(),
         }
 
 
@@ -221,12 +232,15 @@ def drafted(head: Head, content: Content, news: str, revision: int, by: str, at_
 
 def edit(report: Report, given: Mapping[str, str], by: str, at_ms: int) -> Made:
     """The record with which a person fills in lines; an approval of what stood before is void. Raises ValueError for a report that is sent,
-    and for lines or values there are not, all of them together."""
+    and for lines or values there are not and lines that are locked, all of them together."""
     if report.state == "sent":
         raise ValueError(f"report {report.id} is sent: what is new goes into the next one")
     _check_who(by)
     lines, problems = dict(report.content.lines), []
     for name, text in given.items():
+        if name in lines and is_locked(name, lines[name]):
+            problems.append(f"{name} is {lines[name].value} by the registry: a wrong entry is corrected there")
+            continue
         try:
             lines[name] = Filled(read_given(name, text), "GIVEN", by)
         except ValueError as problem:
@@ -304,8 +318,8 @@ def _changed(report: Report, state: State, by: str, at_ms: int, **more: Any) -> 
 
 
 def _check_who(by: str) -> None:
-    if not by.strip() or len(by) > WORDS_CHARS_MAX or not by.isprintable():
-        raise ValueError(f"whoever does it says who it is, in 1 to {WORDS_CHARS_MAX} printable characters")
+    if not by.strip() or len(by) > WHO_CHARS_MAX or not by.isprintable():
+        raise ValueError(f"whoever does it says who it is, in 1 to {WHO_CHARS_MAX} printable characters")
 
 
 def _prints(sending: Sending) -> bool:

@@ -55,10 +55,10 @@ def rows(report: Report) -> Iterator[tuple[str, str, str]]:
 
 def box_told(box: Box) -> tuple[str, str]:
     """One box: what it is and where it stood; and when it was lost, where, on what evidence."""
-    empty = "empty or laden not known" if box.empty is None else "empty" if box.empty else "laden"
-    danger = {"YES": f"dangerous goods UN {', '.join(box.un_numbers)}", "NO": "no dangerous goods", "UNKNOWN": "dangerous goods not known"}
+    empty = "empty or laden unknown" if box.empty is None else "empty" if box.empty else "laden"
+    danger = {"YES": f"dangerous goods UN {', '.join(box.un_numbers)}", "NO": "no dangerous goods", "UNKNOWN": "dangerous goods unknown"}
     paper = f"from paper: {box.listed}" if box.listed else "on no list"
-    what = [box.container, box.size_type or "type not known", empty, f"slot {box.slot or 'not known'}", danger[box.dangerous]]
+    what = [box.container, box.size_type or "type unknown", empty, f"slot {box.slot or 'unknown'}", danger[box.dangerous]]
     if box.cargo:
         what.append(box.cargo)
     how = []
@@ -102,7 +102,7 @@ def _sendings(report: Report) -> Iterator[str]:
     if report.sendings:
         yield from ("", "Sent")
     for one in report.sendings:
-        yield from _wrapped(f"     {time_text(one.sent_at_ms)} to {one.to} {one.name} by {one.means}, written down by {one.by}")
+        yield from _wrapped(f"     {time_text(one.sent_at_ms)} to {one.to} {one.name} by {one.means}, recorded by {one.by}")
         yield from _wrapped(f"       {receipt_text(report, one)}")
 
 
@@ -111,7 +111,7 @@ def receipt_text(report: Report, sending: Sending) -> str:
     receipt = receipt_of(report, sending)
     if receipt is None:
         return "not acknowledged yet"
-    return f"acknowledged by {receipt.who} at {time_text(receipt.acknowledged_at_ms)}, written down by {receipt.by}"
+    return f"acknowledged by {receipt.who} at {time_text(receipt.acknowledged_at_ms)}, recorded by {receipt.by}"
 
 
 def _wrapped(text: str) -> list[str]:

@@ -27,7 +27,7 @@ SENDINGS = (
     Column("sent", "Sent", right=True),
     Column("to", "To whom"),
     Column("means", "By what means"),
-    Column("by", "Written down by"),
+    Column("by", "Recorded by"),
     Column("receipt", "Receipt"),
 )
 NOTICED = (

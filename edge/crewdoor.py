@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from aiohttp import web
 from cargo.alerts import Standing
 from cargo.byhand import Word, may_say, read_said
 from cargo.identifiers import compact_container, number_kind
-from cargo.lossform import LINES
+from cargo.lossform import HINTS, LINES
 from cargo.lossreport import Report
 from cargo.losstext import report_text
 from cargo.muster import ACCOUNTED, Roll
@@ -159,9 +159,7 @@ class CrewDoor:
 
     async def _report(self, request: web.Request) -> web.Response:
         which, kind = request.match_info["report"], request.match_info["kind"]
-        report = next((one for one in await self._crew.reports.standing() if one.id == which), None)
-        if report is None:
-            raise ValueError(f"there is no loss report {which!r}")
+        report = await self._crew.reports.find(which)
         if kind == "txt":
             return web.Response(text=report_text(report))
         if kind == "pdf":
@@ -171,7 +169,7 @@ class CrewDoor:
         raise ValueError(f"a report is given as json, txt or pdf, not as {kind!r}")
 
 
-FORM = [{"name": line.name, "title": line.title, "holds": line.holds, "words": line.words, "voluntary": line.voluntary} for line in LINES]
+FORM = [{**asdict(line), "hint": HINTS.get(line.holds, "")} for line in LINES]
 """The lines of a loss report, for who fills them in."""
 
 

@@ -12,7 +12,7 @@ from cargo.lossreporting import Change
 from cargo.sighting import Sighted
 from edge.reporting import REPORTS, LossReports
 from streams.errors import Misuse
-from streams.node.guard import Need, person_of
+from streams.node.guard import Need, person_of, principal_of
 from streams.node.node import Node
 from streams.textfiles import typed_json
 
@@ -29,7 +29,7 @@ Wish = Change | Final | Sighted
 class ReportDoor:
     """`POST /ship/report` with one of the wishes above as JSON (`{"do": "edit", …}`), without `by`; answers the whole report.
 
-    What is written down is who has logged in.
+    Who has logged in is recorded, of an approval with the login's name besides the person's.
     """
 
     def __init__(self, node: Node, reports: LossReports) -> None:
@@ -40,6 +40,8 @@ class ReportDoor:
         who, wish = person_of(request), typed_json(await request.read(), dict[str, Any])
         if "by" in wish:
             raise Misuse("who does it is who has logged in", hint="leave out by", code="by_given")
+        if wish.get("do") == "approve":
+            who = f"{who} ({principal_of(request).name.removeprefix('user:')})"
         given = wish if wish.get("do") == "final" else {**wish, "by": who}
         return web.json_response((await self._done(msgspec.convert(given, type=Wish))).to_json())
 

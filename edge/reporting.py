@@ -96,6 +96,12 @@ class LossReports:
             await asyncio.to_thread(self._catch_up)
             return self._reports.reports()
 
+    async def find(self, text: str) -> Report:
+        """A report as it stands, by its id or as `cargo.lossreport.ReportBook.find`, and raises as that."""
+        async with self._one:
+            await asyncio.to_thread(self._catch_up)
+            return self._reports.find(text)
+
     async def final(self, incident_id: str) -> Report:
         """Draft the FINAL of an incident, or of a sighting. Raises ValueError for one there is not, and as `cargo.lossdraft.final_draft`
         and `cargo.sighting.followed`; NotAllowed where she may write no reports."""

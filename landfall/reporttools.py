@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from rich.console import Console
@@ -19,6 +20,7 @@ from cargo.lossnotice import TOLD_FROM, notices
 from cargo.lossreport import RECIPIENTS, Report, ReportBook, Sending, To, receipt_of
 from cargo.losstext import report_text
 from cargo.registry import ToldFrom, parse_entry
+from landfall.asking import Asked
 from landfall.logins import PasswordFile, User, basic, read_password
 from landfall.lognumbers import read_at_ms, utc
 from landfall.logopening import opened
@@ -158,11 +160,19 @@ def approve(
     which: Which,
     version: Annotated[str, typer.Option("--version", help="What you read, as `landfall report show` ends with it.")],
     user: User,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask once more.")] = False,
     config: Config = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Approve what you read. Nothing is sent by that: send it by the ship's means, then write down to whom."""
-    _wished(Asking(config, user, password_file), {"do": "approve", "report": which, "digest": version})
+    """Approve what you read; you are shown what is empty and asked once more. Nothing is sent by that: send it by the ship's means, then
+    record to whom."""
+    asking = Asking(config, user, password_file)
+    login = asking.login()
+    report = asking.node(login).answer("GET", f"/ship/reports/{quote(which, safe='')}.json", keys=("kind", "report_id", "empty"))
+    empty = ", ".join(line.title for line in LINES if line.name in report["empty"])
+    say(f"{report['kind']} report {report['report_id']}: {f'empty: {empty}' if empty else 'no line is empty'}")
+    if yes or typer.confirm("Approve it?"):
+        asking.done({"do": "approve", "report": which, "digest": version}, login)
 
 
 @report_app.command("sent")
@@ -176,7 +186,7 @@ def sent(
     config: Config = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Write down that an approved report went out; once for each recipient."""
+    """Record that an approved report went out; once for each recipient."""
     when = None if at is None else read_at_ms(at)
     _wished(
         Asking(config, user, password_file),
@@ -195,7 +205,7 @@ def acknowledged(
     config: Config = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Write down that a recipient acknowledged a report that was sent."""
+    """Record that a recipient acknowledged a report that was sent."""
     when = None if at is None else read_at_ms(at)
     wish = {"do": "acknowledged", "report": which, "to": _code(to), "name": name, "who": who, "acknowledged_at_ms": when}
     _wished(Asking(config, user, password_file), wish)
@@ -236,11 +246,22 @@ class Asking:
     user: str
     password_file: Path | None
 
+    def login(self) -> str:
+        """The header that shows who asks. Asks for the password where there is no file of it."""
+        return basic(self.user, read_password(self.password_file))
+
+    def node(self, login: str) -> Asked:
+        """The ship's node, asked by `login`."""
+        return node_of("ship", self.config, HINT, login)
+
+    def done(self, wish: dict[str, Any], login: str) -> None:
+        """The node does it, and the report as it stands then is said."""
+        told = self.node(login).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
+        say(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
+
 
 def _wished(asking: Asking, wish: dict[str, Any]) -> None:
-    login = basic(asking.user, read_password(asking.password_file))
-    told = node_of("ship", asking.config, HINT, login).answer("POST", "/ship/report", wish, keys=("kind", "report_id", "state", "digest"))
-    say(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
+    asking.done(wish, asking.login())
 
 
 def _sent_to(report: Report, sending: Sending) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from cargo.lossform import DRIFTING, LINES
+from cargo.lossform import BY_NAME, DRIFTING, HINTS, LINES, told
 from cargo.lossreport import RECIPIENTS
 from dashboards import markup, tables, words
 from dashboards.client import address
@@ -24,7 +24,7 @@ def show(incident_id: str) -> None:
     answer = session.ask(address("incidents", incident_id, "reports"))
     reports, now = answer["items"], session.latest_now_ms(answer)
     if not reports:
-        st.html(markup.paragraph("No loss report has come from the ship yet: she drafts it within seconds of a loss.", muted=True))
+        st.html(markup.paragraph("No loss report has come from the ship yet: it drafts one within seconds of a loss.", muted=True))
     if session.logged_in().reports_losses:
         _own_draft(incident_id, reports)
     for report in reversed(reports):
@@ -76,21 +76,13 @@ def _report(report: Answer, now_at_ms: int) -> None:
 
 
 def _company(report: Answer, key: str) -> None:
-    """What the company may do with it where the master can not: fill in a line, approve, write down a sending."""
+    """What the company may do with it where the master can not: fill in a line, approve, record a sending."""
     with st.expander("Report in the company's name", icon=":material/edit_document:", key=f"company-{key}"):
-        st.html(
-            markup.paragraph("Where the ship is silent the company reports. Nothing sends itself: write down what you sent.", muted=True)
-        )
+        st.html(markup.paragraph("Where the ship is silent the company reports. Nothing sends itself: record what you sent.", muted=True))
         if report["state"] != "sent":
-            titles = {line.name: line.title for line in LINES}
-            with st.form(f"edit-{key}", border=False):
-                line = st.selectbox("Line", list(titles), list(titles).index("reported_by"), titles.__getitem__, key=f"line-{key}")
-                text = st.text_input("Its text; empty: not known", value="COMPANY", key=f"given-{key}")
-                if st.form_submit_button("Keep"):
-                    _do(report, do="edit", given={line: text})
+            _edit_form(report, key)
         if report["state"] in ("draft", "edited"):
-            if st.button("Approve as it stands", key=f"approve-{key}", type="primary"):
-                _do(report, do="approve", digest=report["digest"])
+            _approval(report, key)
             return
         if report["sendings"]:
             _receipt_form(report, key)
@@ -98,12 +90,51 @@ def _company(report: Answer, key: str) -> None:
             to = st.selectbox("It went to", RECIPIENTS, format_func=lambda code: words.recipient(code) or "Other", key=f"to-{key}")
             name = st.text_input("Who that is", key=f"name-{key}")
             means = st.text_input("By what means", key=f"means-{key}")
-            if st.form_submit_button("Write down as sent now", type="primary"):
+            if st.form_submit_button("Record as sent", type="primary"):
                 _do(report, do="sent", to=to, name=name, means=means)
 
 
+def _edit_form(report: Answer, key: str) -> None:
+    """Fills in one line. Those that the registry knows are not among them."""
+    titles = {line.name: line.title for line in LINES if line.name not in report["locked"]}
+    name = st.selectbox("Line", list(titles), list(titles).index("reported_by"), titles.__getitem__, key=f"line-{key}")
+    line, value = BY_NAME[name], report["lines"][name]["value"]
+    with st.form(f"edit-{key}", border=False):
+        if line.words:
+            options = ("", *line.words)
+            at = options.index("COMPANY" if name == "reported_by" else value or "")
+            text = st.selectbox(line.title, options, at, lambda word: word or "unknown", key=f"given-{name}-{key}")
+        else:
+            known = "" if value is None else told(name, value)
+            text = st.text_input(line.title, known, placeholder=HINTS.get(line.holds, "unknown"), key=f"given-{name}-{key}")
+        if st.form_submit_button("Save"):
+            _do(report, do="edit", given={name: text})
+
+
+def _approval(report: Answer, key: str) -> None:
+    """The button that approves, which asks once more and shows what is empty."""
+    asking = f"approving-{key}"
+    if not st.session_state.get(asking):
+        st.button("Approve as it stands", key=f"approve-{key}", type="primary", on_click=st.session_state.update, args=({asking: True},))
+        return
+    empty = {
+        voluntary: [line.title for line in LINES if line.name in report["empty"] and line.voluntary is voluntary]
+        for voluntary in (False, True)
+    }
+    if empty[False]:
+        st.html(markup.banner(f"Empty: {', '.join(empty[False])}.", "warning"))
+    else:
+        st.html(markup.paragraph("No line that the report must have is empty."))
+    if empty[True]:
+        st.html(markup.paragraph(f"Empty, voluntary: {', '.join(empty[True])}.", muted=True))
+    with st.container(horizontal=True, gap="small"):
+        if st.button(f"Approve as {session.logged_in().name}", key=f"approve-now-{key}", type="primary"):
+            _do(report, do="approve", digest=report["digest"])
+        st.button("Cancel", key=f"approve-not-{key}", on_click=st.session_state.pop, args=(asking,))
+
+
 def _receipt_form(report: Answer, key: str) -> None:
-    """Writes down that one of those to whom it was sent acknowledged it."""
+    """Records that one of those to whom it was sent acknowledged it."""
     sent = report["sendings"]
     with st.form(f"receipt-{key}", border=False):
         at = st.selectbox(
@@ -113,7 +144,7 @@ def _receipt_form(report: Answer, key: str) -> None:
             key=f"receipt-of-{key}",
         )
         who = st.text_input("Who of them", key=f"who-{key}")
-        if st.form_submit_button("Write down as acknowledged now"):
+        if st.form_submit_button("Record as acknowledged"):
             _do(report, do="acknowledged", to=sent[at]["to"], name=sent[at]["name"], who=who)
 
 
@@ -126,7 +157,7 @@ def _history(report: Answer, now_at_ms: int) -> str:
     said = [f"written by {report['written_by']} {words.age(report['written_at_ms'], now_at_ms)}"]
     if report["approved_by"]:
         said.append(f"approved by {report['approved_by']}, {words.moment(report['approved_at_ms'])}")
-    said.append(f"sent {words.counted(len(report['sendings']), 'time')}" if report["sendings"] else "sent to nobody yet")
+    said.append(f"sent {words.counted(len(report['sendings']), 'time')}" if report["sendings"] else "not sent")
     boxes = f"{len(report['lost'])} lost, {len(report['at_risk'])} at risk, {len(report['found'])} heard again"
     return " · ".join(said if _is_sighting(report) else [boxes, *said])
 

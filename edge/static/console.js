@@ -8,7 +8,7 @@ const LOGIN = "landfall.login";
 const USER = "landfall.user";
 const PAGES = { muster: "Muster", alerts: "Alerts", loss: "Loss", link: "Link & backlog" };
 
-export const seen = { page: "muster", board: null, bay: null, box: null, ship: null, report: null, bayBoxes: null, bring: null, said: null, wrong: null };
+export const seen = { page: "muster", board: null, bay: null, box: null, ship: null, report: null, approving: null, bayBoxes: null, bring: null, said: null, wrong: null };
 let shown = "";
 let answeredAt = 0;
 let trouble = null;

@@ -15,7 +15,7 @@ const STATES = {
   REPORTED_FINAL: "reported as lost, for good", FOUND: "seen or heard again", DEVICE_FAULT: "its tracker fails", GATEWAY_OUTAGE: "its gateway is silent", DISCHARGED: "discharged", COLLAPSED_ON_BOARD: "fallen, still aboard",
 };
 const RECIPIENTS = { SHIPS_IN_VICINITY: "Ships in the vicinity", COASTAL_STATE: "Nearest coastal State", FLAG_STATE: "Flag State", COMPANY: "Company", OTHER: "Other" };
-const BASES = { MEASURED: "measured", RECKONED: "reckoned", PAPER: "paper", GIVEN: "given", UNKNOWN: "not known" };
+const BASES = { MEASURED: "measured", RECKONED: "estimated", PAPER: "from documents", GIVEN: "given", UNKNOWN: "unknown" };
 const BAYS = { none: "no list", unknown: "no slot" };
 const BAY_TITLES = { none: "Heard aboard, on no list", unknown: "On the list, slot unknown" };
 const NUMBERS = { ilu: "ILU code of a swap body or trailer", owner: "shipper-owned, without check digit", unreadable: "not a valid container number" };
@@ -218,7 +218,7 @@ function reportsPanel(incident, board) {
   const chosen = reports.find((one) => one.report_id === seen.report);
   return h("section", { class: "panel stackv" },
     h("div", { class: "row" }, h("h2", { class: "grow" }, incident.adrift ? "Report of containers seen adrift" : "Loss report"), incident.adrift && open ? h("button", { key: `update-${incident.incident_id}`, onclick: () => act("An UPDATE is drafted: say what is new, approve it.", () => ask("/ship/report", { do: "drifting", given: {}, after: last.report_id })) }, "Draft an UPDATE") : null, sent && (!incident.adrift || open) ? h("button", { key: `final-${incident.incident_id}`, onclick: () => act("The FINAL is drafted.", () => ask("/ship/report", { do: "final", incident: incident.incident_id })) }, "Draft the FINAL") : null),
-    h("p", { class: "muted small" }, "The ship drafts, the master approves and sends by the ship's own means, then writes down to whom. Nothing sends itself."),
+    h("p", { class: "muted small" }, "The ship drafts, the master approves and sends by the ship's own means, then records to whom. Nothing sends itself."),
     reports.length ? h("div", { class: "row" }, reports.map((one) => h("button", { key: `report-${one.report_id}`, "aria-pressed": String(one === chosen), class: one === chosen ? "main" : "", onclick: () => show({ report: one.report_id }) }, `${one.number}. ${one.kind} · ${one.state}`))) : h("p", { class: "late" }, "It is being drafted."),
     chosen && seen.whole?.report_id === chosen.report_id ? reportPanel(seen.whole) : null);
 }
@@ -232,9 +232,9 @@ function reportPanel(report) {
     linesForm(report),
     report.state === "sent" ? null : driftForm(report),
     h("details", {}, h("summary", { key: "as-text" }, "As text to transcribe"), h("pre", { class: "hold small" }, report.text)),
-    report.state === "draft" || report.state === "edited" ? h("button", { class: "main", key: "approve", onclick: () => approve(report) }, `Approve as ${myName()}`) : null,
+    report.state === "draft" || report.state === "edited" ? approval(report) : null,
     report.state === "approved" || report.state === "sent" ? sentForm(report) : null,
-    report.sendings.length ? h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["sent", "to", "by what", "written down by", "receipt"].map((title) => h("th", {}, title)))), h("tbody", {}, report.sendings.map((one) => h("tr", {}, h("td", {}, when(one.sent_at_ms)), h("td", {}, `${RECIPIENTS[one.to] || one.to} ${one.name}`), h("td", {}, one.means), h("td", {}, one.by), h("td", {}, receipt(report, one)))))) : null);
+    report.sendings.length ? h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["sent", "to", "by what", "recorded by", "receipt"].map((title) => h("th", {}, title)))), h("tbody", {}, report.sendings.map((one) => h("tr", {}, h("td", {}, when(one.sent_at_ms)), h("td", {}, `${RECIPIENTS[one.to] || one.to} ${one.name}`), h("td", {}, one.means), h("td", {}, one.by), h("td", {}, receipt(report, one)))))) : null);
 }
 
 function receipt(report, sending) {
@@ -246,18 +246,28 @@ function receipt(report, sending) {
   const keep = (event) => {
     event.preventDefault();
     document.activeElement.blur();
-    act(`Written down: acknowledged by ${whom}.`, () => ask("/ship/report", { do: "acknowledged", report: report.report_id, to: sending.to, name: sending.name, who: who.value }), key);
+    act(`Recorded: acknowledged by ${whom}.`, () => ask("/ship/report", { do: "acknowledged", report: report.report_id, to: sending.to, name: sending.name, who: who.value }), key);
   };
   return h("form", { class: "row", onsubmit: keep, "aria-label": `Receipt of ${whom}` }, who, h("button", { key: `receipt-${sending.to}-${sending.name}` }, "Acknowledged now"));
 }
 
 const linesOf = (report) => `line-${report.report_id}-`;
 
-/** Does something with a report as it was kept; not while lines of it are changed and not kept, which it would leave out. */
+/** Does something with a report as it was saved; not while lines of it are changed and not saved, which it would leave out. */
 function actOn(report, not, done, work, ...fields) {
   const left = unkept(linesOf(report)).size;
-  if (left) return show({ wrong: `${not}: ${left === 1 ? "a line is" : `${left} lines are`} changed and not kept yet. Keep what you changed, or take it back.` });
+  if (left) return show({ wrong: `${not}: ${left === 1 ? "a line is" : `${left} lines are`} changed and not saved yet. Save or discard the changes.` });
   return act(done, work, ...fields);
+}
+
+/** The button that approves; it asks once more, and shows what is empty. */
+function approval(report) {
+  if (seen.approving !== report.digest) return h("button", { class: "main", key: "approve", onclick: () => show({ approving: report.digest }) }, `Approve as ${myName()}`);
+  const empty = (voluntary) => report.form.filter((line) => report.empty.includes(line.name) && line.voluntary === voluntary).map((line) => line.title).join(", ");
+  return h("div", { class: "panel stackv", role: "group", "aria-label": "Approve this report" },
+    h("p", { class: empty(false) ? "late" : "heard" }, empty(false) ? `Empty: ${empty(false)}.` : "No line that the report must have is empty."),
+    empty(true) ? h("p", { class: "muted small" }, `Empty, voluntary: ${empty(true)}.`) : null,
+    h("div", { class: "row" }, h("button", { class: "main", key: "approve-now", onclick: () => approve(report) }, `Approve version ${report.digest.slice(0, 8)}`), h("button", { key: "approve-not", onclick: () => show({ approving: null }) }, "Cancel")));
 }
 
 const approve = (report) => actOn(report, "Not approved", `Approved by ${myName()}. Nothing is sent by that.`, () => ask("/ship/report", { do: "approve", report: report.report_id, digest: report.digest }));
@@ -269,10 +279,10 @@ function linesForm(report) {
     const filled = report.lines[line.name];
     const ends = { latitude: "NS", longitude: "EW" }[line.holds];
     const text = filled.value === null ? "" : ends ? arc(filled.value, ends) : String(filled.value);
-    let holds = h("span", {}, text || "not known");
-    if (!fixed) {
+    let holds = h("span", {}, text || "unknown");
+    if (!fixed && !report.locked.includes(line.name)) {
       const known = { key: `${linesOf(report)}${line.name}`, "aria-label": line.title };
-      holds = line.words.length ? field("select", known, ["", ...line.words].map((word) => h("option", { value: word, selected: word === text }, word || "not known"))) : field("input", { ...known, value: text, maxlength: 2000, placeholder: "not known" });
+      holds = line.words.length ? field("select", known, ["", ...line.words].map((word) => h("option", { value: word, selected: word === text }, word || "unknown"))) : field("input", { ...known, value: text, maxlength: 2000, inputmode: line.holds === "count" ? "numeric" : null, placeholder: line.hint || "unknown" });
       inputs.push([line.name, text, holds]);
     }
     return h("tr", {}, h("td", {}, line.title, line.voluntary ? h("span", { class: "small muted" }, " (voluntary)") : null), h("td", {}, holds), h("td", {}, h("span", { class: `basis ${filled.basis}` }, BASES[filled.basis]), " ", h("span", { class: "small muted" }, filled.source)));
@@ -280,15 +290,15 @@ function linesForm(report) {
   const keep = (event) => {
     event.preventDefault();
     const given = Object.fromEntries(inputs.filter(([, before, holds]) => holds.value !== before).map(([name, , holds]) => [name, holds.value]));
-    if (!Object.keys(given).length) return show({ wrong: "Nothing was changed: change a line, then keep it." });
+    if (!Object.keys(given).length) return show({ wrong: "Nothing was changed: change a line, then save it." });
     document.activeElement.blur();
-    act(`Kept as given by ${myName()}: ${Object.keys(given).length} line${Object.keys(given).length === 1 ? "" : "s"}.`, () => ask("/ship/report", { do: "edit", report: report.report_id, given }), linesOf(report));
+    act(`Saved as given by ${myName()}: ${Object.keys(given).length} line${Object.keys(given).length === 1 ? "" : "s"}.`, () => ask("/ship/report", { do: "edit", report: report.report_id, given }), linesOf(report));
   };
   const takeBack = () => {
     forget(linesOf(report));
     show({});
   };
-  return h("form", { onsubmit: keep }, h("table", { class: "list form" }, h("thead", {}, h("tr", {}, h("th", {}, "line"), h("th", {}, "value"), h("th", {}, "from what"))), h("tbody", {}, rows)), fixed ? null : h("div", { class: "row" }, h("button", { key: "keep" }, "Keep what I changed"), h("button", { key: "take-back", type: "button", onclick: takeBack }, "Take it back")));
+  return h("form", { onsubmit: keep }, h("table", { class: "list form" }, h("thead", {}, h("tr", {}, h("th", {}, "line"), h("th", {}, "value"), h("th", {}, "from what"))), h("tbody", {}, rows)), fixed ? null : h("div", { class: "row" }, h("button", { key: "keep" }, "Save"), h("button", { key: "take-back", type: "button", onclick: takeBack }, "Discard")));
 }
 
 function driftForm(report) {
@@ -315,10 +325,10 @@ function sentForm(report) {
     event.preventDefault();
     document.activeElement.blur();
     const sent = { do: "sent", report: report.report_id, to: to.value, name: name.value, means: means.value, ...(at.value ? { sent_at_ms: Date.parse(`${at.value}Z`) } : {}) };
-    actOn(report, "Not written down", `Written down: sent to ${RECIPIENTS[to.value]}.`, () => ask("/ship/report", sent), "sent-");
+    actOn(report, "Not recorded", `Recorded: sent to ${RECIPIENTS[to.value]}.`, () => ask("/ship/report", sent), "sent-");
   };
   const fields = [["It went to", to], ["who that is", name], ["by what means", means], ["when, UTC (empty: now)", at]].map(([title, one]) => h("label", { class: "grow" }, h("span", {}, title), one));
-  return h("form", { class: "row", onsubmit: keep, "aria-label": "Write down that it was sent" }, fields, h("button", { class: "main", key: "sent" }, "Write down as sent"));
+  return h("form", { class: "row", onsubmit: keep, "aria-label": "Record that it was sent" }, fields, h("button", { class: "main", key: "sent" }, "Record as sent"));
 }
 
 // Link and backlog

@@ -262,6 +262,8 @@ _REPORT: Fields = {
     "receipts": [
         {"acknowledged_at_ms": _AT - 40_000, "to": "COASTAL_STATE", "name": "RCC Australia", "who": "duty officer", "by": "Master Moe"}
     ],
+    "empty": ["wind"],
+    "locked": ["imo"],
     "lines": as_json({"number_lost": Filled(1, "RECKONED", "1 boxes with trackers, each by its own evidence")}),
     "lost": [_LOST_BOX],
     "at_risk": [],

@@ -86,7 +86,7 @@ def test_a_recipient_acknowledges_what_was_sent_to_it() -> None:
     told = learn(book, made)
     assert (told.state, told.receipts) == ("sent", (receipt,))
     assert learn(book, made) == told
-    assert re.search(r"acknowledged by duty officer Lee at \S+Z, written down by mate", report_text(told))
+    assert re.search(r"acknowledged by duty officer Lee at \S+Z, recorded by mate", report_text(told))
     assert len(report_pdf(told)) > len(report_pdf(report))
 
 

@@ -114,8 +114,8 @@ def test_operations_finds_a_box_from_the_map_and_shares_its_page(stage: Stage, u
     expect(page.get_by_text(number)).to_have_count(0)
 
 
-def test_a_loss_report_is_written_down_as_sent_and_saved(stage: Stage, url: str, tab: Tab, tmp_path: Path) -> None:
-    """The desk writes down a sending, shows the text, saves the PDF, which headquarters' audit notes, and drafts the FINAL."""
+def test_a_loss_report_is_recorded_as_sent_and_saved(stage: Stage, url: str, tab: Tab, tmp_path: Path) -> None:
+    """The desk records a sending, shows the text, saves the PDF, which headquarters' audit notes, and drafts the FINAL."""
     report(stage)
     tab.enter(url, "mira", "/alerts")
     page = tab.page
@@ -124,7 +124,7 @@ def test_a_loss_report_is_written_down_as_sent_and_saved(stage: Stage, url: str,
     loss.get_by_text("Report in the company's name").click()
     loss.get_by_label("Who that is").fill("MV Concordia")
     loss.get_by_label("By what means").fill("e-mail")
-    loss.get_by_role("button", name="Write down as sent now").click()
+    loss.get_by_role("button", name="Record as sent").click()
     expect(loss.get_by_role("cell", name="Ships in the vicinity MV Concordia")).to_be_visible()
     expect(loss.get_by_role("cell", name="Mira Okafor", exact=True)).to_be_visible()
     loss.get_by_text("As text to transcribe").click()
@@ -138,6 +138,15 @@ def test_a_loss_report_is_written_down_as_sent_and_saved(stage: Stage, url: str,
     loss.get_by_role("button", name="Draft the FINAL here").click()
     expect(loss.get_by_text("Loss report 2, FINAL")).to_be_visible()
     expect(loss.get_by_text(re.compile("written by Mira Okafor"))).to_be_visible()
+    loss.get_by_text("Report in the company's name").first.click()
+    loss.get_by_role("button", name="Approve as it stands").click()
+    expect(loss.get_by_text(re.compile("^Empty, voluntary: .*Seen afloat"))).to_be_visible()
+    tab.picture("desk-approval", tmp_path)
+    loss.get_by_role("button", name="Cancel").click()
+    expect(loss.get_by_role("button", name="Approve as Mira Okafor")).to_have_count(0)
+    loss.get_by_role("button", name="Approve as it stands").click()
+    loss.get_by_role("button", name="Approve as Mira Okafor").click()
+    expect(page.get_by_text(re.compile("is FINAL, and its number is not counted"))).to_be_visible()
 
 
 def test_a_page_without_an_answer_keeps_what_it_had_greyed(stage: Stage, url: str, tab: Tab, tmp_path: Path) -> None:

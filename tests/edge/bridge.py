@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Locator, Page
+
 from bench.credentials import PASSWORD
 from tests.dashboards.tab import Tab, Windows
 from tests.edge.aboard import CREW, ShipProcess
@@ -32,3 +34,24 @@ class Bridge:
 
     def alerts(self) -> list[dict[str, Any]]:
         return [row["body"] for row in self.process.rows("alerts")]
+
+
+def approve(where: Page | Locator) -> None:
+    """The master approves the report that is shown there, and says so once more."""
+    where.get_by_role("button", name=f"Approve as {MASTER}").click()
+    where.get_by_role("button", name="Approve version").click()
+
+
+def narrow(tab: Tab) -> None:
+    """A phone need not scroll this page sideways."""
+    wide = tab.page.viewport_size
+    tab.page.set_viewport_size({"width": 360, "height": 740})
+    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "a phone has to scroll sideways"
+    if wide:
+        tab.page.set_viewport_size(wide)
+
+
+def pictures(tab: Tab, name: str, folder: Path) -> None:
+    """Keep what a bridge screen shows."""
+    tab.page.set_viewport_size({"width": 1400, "height": 1130})
+    tab.picture(name, folder)

@@ -23,9 +23,9 @@ from streams.log import Append
 from streams.records import Record, to_batch
 from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
-from tests.dashboards.tab import Tab, answered_late, browser
+from tests.dashboards.tab import answered_late, browser
 from tests.edge.aboard import TOKEN, fleet_clock, login, message, publish_all, ship
-from tests.edge.bridge import MASTER, Bridge
+from tests.edge.bridge import MASTER, Bridge, approve, narrow, pictures
 from tests.landfall.commands import run
 from tests.node.process import wait
 
@@ -90,21 +90,6 @@ def test_the_muster_by_bay_says_who_is_gone_and_what_can_not_be_known(bridge: Br
     page.get_by_role("button", name=re.compile("^Bay 006")).click()
     expect(page.get_by_role("heading", name="Bay 006")).to_be_in_viewport()
     bridge.windows.close()
-
-
-def narrow(tab: Tab) -> None:
-    """A phone need not scroll this page sideways."""
-    wide = tab.page.viewport_size
-    tab.page.set_viewport_size({"width": 360, "height": 740})
-    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "a phone has to scroll sideways"
-    if wide:
-        tab.page.set_viewport_size(wide)
-
-
-def pictures(tab: Tab, name: str, folder: Path) -> None:
-    """Keep what a bridge screen shows."""
-    tab.page.set_viewport_size({"width": 1400, "height": 1130})
-    tab.picture(name, folder)
 
 
 def test_alerts_are_noted_aboard_and_ashore_for_both_to_see(bridge: Bridge, tmp_path: Path) -> None:
@@ -199,16 +184,16 @@ def test_what_a_line_may_not_hold_is_refused_and_nothing_typed_is_lost_or_left_o
     page.get_by_label("Seen afloat").fill("many")
     page.get_by_label("Action taken").fill("engines stopped")
     page.get_by_label("The number is").select_option("COUNTED")
-    page.get_by_role("button", name="Keep what I changed").click()
+    page.get_by_role("button", name="Save").click()
     refused = page.get_by_role("alert").get_by_text("afloat is a whole number up to 30,000, not 'many'")
     expect(refused, "wherever on the page one is").to_be_in_viewport()
     page.get_by_role("button", name="Muster").click()
     loss.click()
     expect(page.get_by_label("Action taken")).to_have_value("engines stopped")
     expect(page.get_by_label("The number is")).to_have_value("COUNTED")
-    page.get_by_role("button", name=f"Approve as {MASTER}").click()
-    expect(page.get_by_role("alert").get_by_text("Not approved: 3 lines are changed and not kept yet.")).to_be_in_viewport()
-    page.get_by_role("button", name="Take it back").click()
+    approve(page)
+    expect(page.get_by_role("alert").get_by_text("Not approved: 3 lines are changed and not saved yet.")).to_be_in_viewport()
+    page.get_by_role("button", name="Discard").click()
     expect(page.get_by_label("The number is")).to_have_value("ESTIMATED")
     assert {row["body"]["state"] for row in bridge.process.rows("reports")} == {"draft"}
     bridge.windows.close()
@@ -223,8 +208,8 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     expect(page.get_by_label("Latitude")).to_have_value("36°06.0′ N")
     page.get_by_label("Latitude").fill("36 07.5 N")
     page.get_by_label("Seen afloat").fill("2")
-    page.get_by_role("button", name="Keep what I changed").click()
-    expect(page.get_by_text(f"Kept as given by {MASTER}: 2 lines.").first).to_be_visible()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text(f"Saved as given by {MASTER}: 2 lines.").first).to_be_visible()
     expect(page.get_by_label("Latitude")).to_have_value("36°07.5′ N")
     expect(page.get_by_label("Seen afloat")).to_have_value("2")
     narrow(tab)
@@ -234,12 +219,20 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     page.get_by_role("button", name="Fill in the drift, 24 h").click()
     expect(page.get_by_label("Drift of the containers")).to_have_value(re.compile("from 200° and a current of 0.4 m/s to 20°"))
     pictures(tab, "console-report", tmp_path)
+    expect(page.get_by_label("IMO number"), "the registry knows it").to_have_count(0)
     page.get_by_role("button", name=f"Approve as {MASTER}").click()
+    approval = page.get_by_role("group", name="Approve this report")
+    expect(approval).to_contain_text(re.compile("Empty, voluntary: .*Action taken"))
+    pictures(tab, "console-approval", tmp_path)
+    approval.get_by_role("button", name="Cancel").click()
+    expect(approval).to_have_count(0)
+    page.get_by_role("button", name=f"Approve as {MASTER}").click()
+    approval.get_by_role("button", name="Approve version").click()
     page.get_by_label("who that is").fill("RCC Japan")
     page.get_by_label("It went to").select_option("COASTAL_STATE")
     page.get_by_label("by what means").fill("Inmarsat-C")
     page.get_by_label("when, UTC").fill(datetime.fromtimestamp((UNTIL_MS - 10 * MINUTE_MS) / 1000, UTC).strftime("%Y-%m-%dT%H:%M"))
-    page.get_by_role("button", name="Write down as sent").click()
+    page.get_by_role("button", name="Record as sent").click()
     expect(page.get_by_role("cell", name="Nearest coastal State RCC Japan", exact=True)).to_be_visible()
     page.get_by_label("Who acknowledged it at Nearest coastal State RCC Japan").fill("duty officer Sato")
     page.get_by_role("button", name="Acknowledged now").click()
@@ -262,7 +255,7 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     assert bridge.process.rows("reports")[-1]["body"]["content"]["lines"]["number_lost"]["value"] == 2
     adrift = page.locator("section.panel", has=page.get_by_role("heading", name="Report of containers seen adrift"))
     adrift.get_by_role("button", name=re.compile("^1. INITIAL")).click()
-    adrift.get_by_role("button", name=f"Approve as {MASTER}").click()
+    approve(adrift)
     adrift.get_by_role("button", name="Draft an UPDATE").click()
     expect(adrift.get_by_role("button", name=re.compile("^2. UPDATE · draft"))).to_be_visible()
     expect(adrift.get_by_role("button", name="Draft an UPDATE")).to_have_count(0)
@@ -320,12 +313,12 @@ def test_the_final_report_closes_the_incident_and_the_muster_goes_on_saying_who_
     page.get_by_role("button", name=re.compile("^2. FINAL")).click()
     page.get_by_label("The number is").select_option("COUNTED")
     with answered_late(page, "**/ship/board"):
-        page.get_by_role("button", name="Keep what I changed").click()
-    expect(page.get_by_text(f"Kept as given by {MASTER}: 1 line.").first).to_be_visible()
-    page.get_by_role("button", name=f"Approve as {MASTER}").click()
+        page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text(f"Saved as given by {MASTER}: 1 line.").first).to_be_visible()
+    approve(page)
     expect(page.get_by_text(f"Approved by {MASTER}.").first).to_be_visible()
     page.get_by_label("by what means").fill("Inmarsat-C")
-    page.get_by_role("button", name="Write down as sent").click()
+    page.get_by_role("button", name="Record as sent").click()
     title = "2 containers probably overboard, 1 of them for certain, reported for good"
     expect(page.get_by_role("heading", name=title)).to_be_visible()
     closed = page.locator("section.alert.closed", has=page.get_by_role("heading", name=title))
@@ -381,7 +374,7 @@ def test_all_but_the_page_is_behind_a_login_and_what_is_refused_says_why(bridge:
     for path in ("/ship/board", "/ship/bays/002", "/ship/reports/x.pdf"):
         assert refused(f"{url}{path}")[0] == 401
     assert refused(f"{url}/ship/bays/999", bearer) == (400, "there is no box in bay '999' on the list in force")
-    assert refused(f"{url}/ship/reports/x.pdf", bearer) == (400, "there is no loss report 'x'")
+    assert refused(f"{url}/ship/reports/x.pdf", bearer) == (400, "there is no report 'x'")
     none, healthy = {"alert": "none"}, {"container": number(20), "said": "gone"}
     assert refused(f"{url}/ship/acknowledge", as_mate, none) == (400, "there is no alert 'none'")
     assert refused(f"{url}/ship/decide", as_mate, healthy) == (400, f"of {number(20)} you can say nothing: it is neither silent nor lost")

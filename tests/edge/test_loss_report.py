@@ -3,6 +3,7 @@ log."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any, get_args
@@ -58,7 +59,9 @@ def sail(process: ShipProcess) -> list[Heard]:
     return readings[len(before) :]
 
 
-def test_a_ship_drafts_her_people_approve_and_news_make_an_update(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ship_drafts_her_people_approve_and_news_make_an_update(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "ship"
     with fleet_clock(UNTIL_MS) as clock, ship(tmp_path, clock=clock) as process:
         to_come = sail(process)
@@ -78,12 +81,16 @@ def test_a_ship_drafts_her_people_approve_and_news_make_an_update(tmp_path: Path
         config = ("-c", process.config)
         edited = run(capsys, "report", "edit", which, "cargo_spill=none seen", "afloat=2", *login("mate", tmp_path), *config)
         assert edited[:1] == (0,), edited
-        refused = run(capsys, "report", "approve", which, "--version", first["digest"][:8], *login("master", tmp_path), *config)
+        refused = run(capsys, "report", "approve", which, "--version", first["digest"][:8], "--yes", *login("master", tmp_path), *config)
         assert (refused[0], "has changed since it was read" in refused[2]) == (2, True), refused
         version = run(capsys, "report", "show", which, "-f", folder)[1].split("version ")[-1][:8]
         early = run(capsys, "report", "sent", which, "--to", "coastal-state", "--means", "Inmarsat-C", *login("master", tmp_path), *config)
         assert (early[0], "is not approved" in early[2]) == (2, True), early
-        assert run(capsys, "report", "approve", which, "--version", version, *login("master", tmp_path), *config)[0] == 0
+        monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+        no = run(capsys, "report", "approve", which, "--version", version, *login("master", tmp_path), *config)
+        assert (no[0], "empty: " in no[1], "Action taken" in no[1], "Approve it?" in no[1]) == (0, True, True, True), no
+        assert reports(process)[-1]["state"] == "edited"
+        assert run(capsys, "report", "approve", which, "--version", version, "--yes", *login("master", tmp_path), *config)[0] == 0
         words = ("--to", "coastal-state", "--name", "RCC Japan", "--means", "Inmarsat-C", *login("master", tmp_path), *config)
         assert run(capsys, "report", "sent", which, *words)[0] == 0
         assert [body["state"] for body in reports(process)[drafts:]] == ["edited", "approved", "sent"], "a kill drafted it twice"
@@ -142,7 +149,7 @@ def read_from_the_folder(folder: Path, first: dict[str, Any], capsys: pytest.Cap
     assert (adrift["type"]["value"], adrift["number_lost"]["value"], adrift["ship"]["value"]) == ("DRIFTING_OBSERVED", 2, "Big Blue One")
     assert (adrift["latitude_deg"]["basis"], adrift["position_is"]["value"]) == ("MEASURED", "DISCOVERED")
     assert [(one["kind"], one["state"], len(one["lost"])) for one in told] == [("INITIAL", "sent", 3), ("FINAL", "edited", 6)]
-    assert told[0]["approved_by"] == "Master Moe"
+    assert told[0]["approved_by"] == "Master Moe (master)"
     assert [(one["to"], one["name"], one["means"], one["by"]) for one in told[0]["sendings"]] == [
         ("COASTAL_STATE", "RCC Japan", "Inmarsat-C", "Master Moe")
     ]

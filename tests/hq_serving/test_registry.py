@@ -361,7 +361,7 @@ def test_the_company_reports_in_the_masters_place_in_its_own_name(hq: Headquarte
     assert edited["lines"]["reported_by"] == {"value": "COMPANY", "basis": "GIVEN", "source": "Mira"}
     assert "has changed since it was read" in do(do="approve", digest=made.body["digest"]).json()["error"]
     assert "is not approved" in do(do="sent", to="FLAG_STATE", means="e-mail").json()["error"]
-    assert do(do="approve", digest=edited["digest"]).json()["report"]["approved_by"] == "Mira"
+    assert do(do="approve", digest=edited["digest"]).json()["report"]["approved_by"] == "Mira (mira)"
     sent = do(do="sent", to="FLAG_STATE", means="e-mail", name="MPA Singapore").json()["report"]
     assert [(one["to"], one["name"], one["by"]) for one in sent["sendings"]] == [("FLAG_STATE", "MPA Singapore", "Mira")]
     assert [one["state"] for one in hq.bodies("reports")] == ["draft", "edited", "approved", "sent"]

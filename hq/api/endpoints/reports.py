@@ -67,10 +67,11 @@ class Doing(BaseModel):
 
 @router.post("/incidents/{incident_id}/reports")
 def report(ask: Asking, incident_id: str, doing: Doing) -> dict[str, Any]:
-    """Draft, edit, approve, or write down the sending of a loss report in the company's name, where the master can not. Nothing sends
-    itself."""
+    """Draft, edit, approve, or record the sending of a loss report in the company's name, where the master can not. Nothing sends itself.
+    An approval is recorded with the login's name besides the person's."""
     ask.need(Right.REPORT_LOSSES)
-    given, by = doing.model_dump(exclude_none=True), ask.viewer.name
+    given, viewer = doing.model_dump(exclude_none=True), ask.viewer
+    by = f"{viewer.name} ({viewer.username})" if doing.do == "approve" else viewer.name
     try:
         if doing.do in ("draft", "final"):
             if len(given) > 1:
