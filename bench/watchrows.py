@@ -13,14 +13,14 @@ from cargo.lost import WEIGHTS, Case, Weights, decide
 
 MINUTE_MS = 60_000
 LOSS_HEAD = (
-    "| loss | voyages | boxes lost, with tracker | told (95 % by voyage) | delay on the bridge, median / 95 % "
+    "| loss | voyages | boxes lost, with tracker | detected (95 % by voyage) | delay on the bridge, median / 95 % "
     "| within 60 s | within 3 intervals | false alarms |"
 )
 WEIGHTS_HEAD = (
-    "| weights | losses told (95 % by voyage) | delay on the bridge, median / 95 % | within 60 s "
+    "| weights | losses detected (95 % by voyage) | delay on the bridge, median / 95 % | within 60 s "
     "| voyages with a loss and a false alarm (95 %), boxes | voyages without a loss and with one (95 %), boxes |"
 )
-QUIET_HEAD = "| no loss | voyages | readings | with a false alarm (95 %) | boxes falsely told | of them taken back |"
+QUIET_HEAD = "| no loss | voyages | readings | with a false alarm (95 %) | boxes falsely reported | of them retracted |"
 
 
 @dataclass
