@@ -38,7 +38,7 @@ class KnownPeer(SettingsTable):
     node:NAME --replicate '*'`). `keys`: the public keys it signs with, as it says them
     by a way that is trusted (`landfall proof key`): headquarters' on every node, for the registry can not vouch for who writes it.
     `bytes_per_day`: of records that it may bring, saved up for ten days; by default 2 GB of a ship or a customer, 20 of a port, 200 of
-    headquarters (docs/links.md).
+    headquarters (docs/reference/peer-limits.md).
     """
 
     node: NodeName
