@@ -125,7 +125,7 @@ class ShipSettings(SettingsTable):
     """One ship. `node.role` is ship and `node.identity` its IMO number; every node it dials is among `node.known`.
 
     `waiting_every_s` (wall): how often, at most, she tells those ashore, over whatever link, how much waits on board.
-    `digest_every_h` (fleet time): of how long the readings of one container go ashore as one line while they wait for port (docs/at-sea.md).
+    `digest_every_h` (fleet time): the window of one digest, written per container while its readings wait for port (docs/at-sea.md).
     `port_patience_s` (wall): how long a port where she lies may not answer before she keeps the satellite's link beside its own.
     `takeover_s` (wall): how long the node of this ship that keeps the satellite's link may have no way ashore before another takes it.
     """
