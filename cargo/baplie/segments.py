@@ -20,8 +20,9 @@ CHARSET = "latin-1"
 """What is written: character set C of EDIFACT, ISO 8859-1."""
 SEPARATORS_MAX = 1_000
 """Maximum number of elements and components in a segment. The largest that a directory allows has some dozen."""
+TAG_CHARS = 3
 UNTAGGED_MAX = 100
-"""Maximum number of segments without a tag in a file."""
+"""Maximum number of segments in a file whose tag is not TAG_CHARS letters or digits."""
 SEGMENTS_MAX = 500_000
 """Maximum number of segments in a file: 20 for each of 24,000 boxes."""
 _USUAL = "UNA:+.? '"
@@ -30,7 +31,7 @@ _PADDING = " \t\x00\x1a"
 """What programs leave around a file: blanks, NULs, and the end of a text of old (Ctrl-Z)."""
 _ENVELOPE = ("UNA", "UNB", "UNG", "UNH")
 _NO_RELEASE = "\x00"
-_SAYS_CHARSET_C = re.compile(rb"\s*(UNA.{6})?\s*UNB.UNOC", re.DOTALL)
+_SAYS_CHARSET_C = re.compile(rb"\s*+(UNA.{6})?+\s*+UNB.UNOC", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,6 @@ def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
         if segments and segments[-1].tag == "UNZ" and not piece.lstrip(_PADDING).startswith(_ENVELOPE):
             break
         parts = piece.count(characters.data_separator) + piece.count(characters.component_separator)
-        untagged += piece[0] in (characters.data_separator, characters.component_separator)
         if parts > SEPARATORS_MAX or number > SEGMENTS_MAX or untagged > UNTAGGED_MAX:
             what = f"no segment has over {SEPARATORS_MAX} elements, no file over {SEGMENTS_MAX} segments, or so many without a tag"
             return segments, [Problem(number, _printed(piece[:TEXT_CHARS_MAX]), what, "this is no bay plan: get it again")]
@@ -84,6 +84,7 @@ def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
             for raw in Parser().convert_tokens_to_raw_segments(Tokenizer().get_tokens(piece, characters)):
                 tag, *elements = ((part,) if isinstance(part, str) else tuple(part) for part in raw)
                 segments.append(Segment(number, tag[0].strip(), tuple(elements)))
+                untagged += len(segments[-1].tag) != TAG_CHARS or not segments[-1].tag.isalnum()
         except EDISyntaxError:
             return segments, [Problem(number, "", "the segment has no terminator", "the file was cut off: get it again")]
     return segments, []
