@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from intake.serving import Intake
 from streams.node.guard import Need
 from streams.node.node import Node
 from streams.textfiles import typed_json
+from streams.threadpool import READERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Console:
             "waiting": await self._aboard.telling.now(),
             "kept_here": self._node.originating.kept_here(),
             "digests": self._aboard.digesting.status(),
-            "streams": await asyncio.to_thread(self._held),
+            "streams": await READERS.run(self._held),
             "intake": self._intake.status(),
             "storm": self._aboard.storm.status(),
             "muster": called.summary,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from streams.node.guard import OPEN, Need, person_of, principal_of
 from streams.node.node import Node
 from streams.records import Record, to_batch
 from streams.textfiles import typed_json
+from streams.threadpool import READERS
 from streams.webheaders import CACHING, POLICY
 
 PAGES: Mapping[str, tuple[str, str]] = {
@@ -88,6 +89,7 @@ class CrewDoor:
 
     def __init__(self, node: Node, crew: Crew) -> None:
         self._node, self._crew = node, crew
+        self._texts = {path: (STATIC / name).read_text(encoding="utf-8") for path, (name, _) in PAGES.items()}
         for path in PAGES:
             node.guard.route("GET", path, self._page, OPEN)
         for method, path, handler, need in (
@@ -100,9 +102,7 @@ class CrewDoor:
             node.guard.route(method, path, handler, need)
 
     async def _page(self, request: web.Request) -> web.Response:
-        name, kind = PAGES[request.path]
-        text = await asyncio.to_thread((STATIC / name).read_text, encoding="utf-8")
-        return web.Response(text=text, content_type=kind, headers=PAGE_HEADERS)
+        return web.Response(text=self._texts[request.path], content_type=PAGES[request.path][1], headers=PAGE_HEADERS)
 
     async def _board(self, request: web.Request) -> web.Response:
         called, alerts, links = await self._crew.musters.last(), await self._crew.alerts.standing(), self._crew.links
@@ -163,7 +163,7 @@ class CrewDoor:
         if kind == "txt":
             return web.Response(text=report_text(report))
         if kind == "pdf":
-            return web.Response(body=await asyncio.to_thread(_pdf, report), content_type="application/pdf")
+            return web.Response(body=await READERS.run(partial(_pdf, report)), content_type="application/pdf")
         if kind == "json":
             return web.json_response(report.to_json() | {"form": FORM, "text": report_text(report)}, dumps=_dumps)
         raise ValueError(f"a report is given as json, txt or pdf, not as {kind!r}")

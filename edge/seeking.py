@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from edge.settings import PortOfCall
 from streams.clock import Clock
+from streams.link.lookups import LookUps
 
 POSITION_COUNTS_MS = 3_600_000
 """A position so much older than the fleet's time (ms) says no more where she is: she may have come some 20 nm since."""
@@ -28,6 +29,7 @@ class Seeking:
     """The doors of those `ports` that answer there alone, tried while she has no position. Call it from the node's event loop."""
 
     def __init__(self, ports: Sequence[PortOfCall], clock: Clock) -> None:
+        self._look_ups = LookUps()
         self._doors = [port for port in ports if port.only_there]
         self._clock = clock
         self._due_s = 0.0
@@ -43,7 +45,7 @@ class Seeking:
         now_s = self._clock.monotonic_s()
         if self.found is None and self._doors and now_s >= self._due_s:
             self._due_s = now_s + SEEK_EVERY_S
-            answers = await asyncio.gather(*(_answers(door.url) for door in self._doors))
+            answers = await asyncio.gather(*(_answers(door.url, self._look_ups) for door in self._doors))
             self.found = next((door for door, answered in zip(self._doors, answers, strict=True) if answered), None)
 
     def give_up(self) -> None:
@@ -55,7 +57,7 @@ class Yard:
     """Headquarters' door on a network that is not dear (`url`; None: there is none). Call it from the node's event loop."""
 
     def __init__(self, url: str | None, clock: Clock) -> None:
-        self._url, self._clock = url, clock
+        self._url, self._clock, self._look_ups = url, clock, LookUps()
         self._due_s, self._since_s, self._in_vain_s = 0.0, 0.0, SEEK_EVERY_S
         self.there = False
 
@@ -74,18 +76,20 @@ class Yard:
             self.there, self._due_s = False, now_s + self._in_vain_s
             self._in_vain_s = min(2 * self._in_vain_s, IN_VAIN_S_MAX)
         elif self.there or now_s >= self._due_s:
-            before, self.there = self.there, await _answers(self._url)
+            before, self.there = self.there, await _answers(self._url, self._look_ups)
             if self.there and not before:
                 self._since_s = self._clock.monotonic_s()
             self._due_s = max(self._due_s, now_s + SEEK_EVERY_S)
 
 
-async def _answers(url: str) -> bool:
-    """Whether anybody takes a connection there."""
+async def _answers(url: str, look_ups: LookUps) -> bool:
+    """Whether one of the addresses of `url` accepts a connection within ANSWERS_WITHIN_S."""
     at = urlsplit(url)
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(ANSWERS_WITHIN_S):
-            _, writer = await asyncio.open_connection(at.hostname, at.port or _PORTS[at.scheme])
-        writer.close()
-        return True
+            for found in await look_ups.resolve(at.hostname or "", at.port or _PORTS[at.scheme]):
+                with suppress(OSError):
+                    _, writer = await asyncio.open_connection(found["host"], found["port"])
+                    writer.close()
+                    return True
     return False

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,6 +47,7 @@ from streams.memory import large_work, release
 from streams.metrics import Metrics
 from streams.patience import Patience, Polled
 from streams.records import BODY, RECEIVED_AT, Batch, Record, read_body, to_batch
+from streams.threadpool import BoundedPool
 from streams.words import Position
 
 ROWS_AT_ONCE_MAX = 4_096
@@ -110,6 +112,7 @@ class Watching:
         self._taken_in: list[OwnReadings] = []
         self._state = self._new_state()
         self._stepping = asyncio.Lock()
+        self._pool = BoundedPool("watch", 1, 2)
         self._snapshot_at_s = 0.0
         self._committed = Position()
         self._resumes_at_ms: int | None = None
@@ -128,7 +131,7 @@ class Watching:
         unsubscribe = log.subscribe(changed)
         try:
             async with self._stepping:
-                await asyncio.to_thread(self._take_up, log)
+                await self._pool.run(partial(self._take_up, log))
             if len(self._nodes) > 1:
                 await caught_up(self.lacked, self._clock)
             grown.set()
@@ -141,7 +144,7 @@ class Watching:
                 while await self._step(log, sink, grown):
                     behind = True  # there is more to judge
                 if behind:
-                    await asyncio.to_thread(release)
+                    await self._pool.run(release)
                 await asyncio.sleep(GATHER_S)
         finally:
             unsubscribe()
@@ -166,7 +169,7 @@ class Watching:
     async def call_roll(self) -> Called:
         """The muster as of now, box by box, once the step under way is made."""
         async with self._stepping:
-            return await asyncio.to_thread(called, self._state)
+            return await self._pool.run(partial(called, self._state))
 
     def _new_state(self) -> WatchState:
         state = WatchState(self._settings)
@@ -177,7 +180,7 @@ class Watching:
         """One step, and whether there is more to judge at once. `again` is set when the log could not be read now."""
         async with self._stepping:
             try:
-                made = await asyncio.to_thread(self._read_and_judge, log)
+                made = await self._pool.run(partial(self._read_and_judge, log))
             except RetryLater:
                 self._metrics.count("watch_read_retries")
                 await asyncio.sleep(RETRY_S)
@@ -189,7 +192,7 @@ class Watching:
             await self._commit(made, sink)
             commit_point("watch.durable")
             if self._clock.monotonic_s() - self._snapshot_at_s >= SNAPSHOT_EVERY_S:
-                await to_its_end(asyncio.create_task(asyncio.to_thread(self._keep_snapshot)))
+                await to_its_end(asyncio.create_task(self._pool.run(self._keep_snapshot)))
                 commit_point("watch.snapshot")
             return made.more
 
@@ -267,7 +270,7 @@ class Watching:
         if (resumed_at_ms := times.get(RESUMED_AT_MS)) is not None:
             self._state.memory.clock.resume(resumed_at_ms)
         for readings in self._by_generation(own):
-            heard = [row for batch in readings for row in _heard(batch)]
+            heard = [row for batch in readings for row in rows(batch.records, batch.stream, str(batch.origin))]
             heard.sort(key=lambda row: row.order_at_ms)
             outcome.add(step(self._state, self._unhurried(heard)))
         outcome.add(arrived(self._state, times.get(AT_MS)))
@@ -390,10 +393,6 @@ def _nothing() -> int:
 
 def _records(made: Sequence[Made]) -> pa.RecordBatch:
     return to_batch([Record(topic=one.topic, device_at_ms=one.at_ms, body=one.body) for one in made])
-
-
-def _heard(batch: Batch) -> Iterator[Heard]:
-    return rows(batch.records, batch.stream, str(batch.origin))
 
 
 def _floor(log: Log, stream: str) -> Position:

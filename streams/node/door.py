@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Protocol, cast, get_args
 
 import msgspec
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from streams.access import may
+from streams.access import Principal, may
 from streams.arrow_ipc import read_ipc
 from streams.block import Block
 from streams.clock import Clock
@@ -46,9 +46,12 @@ from streams.retention.starts import starts_of
 from streams.session.summaries import checked_ranges, checked_reason
 from streams.session.terms import Key
 from streams.textfiles import json_of
+from streams.threadpool import READERS, WRITERS
 from streams.words import Origin, Position, check_stream, check_topic
 
 ROWS = 10_000
+RETRY_AFTER_S = "1"
+"""When to ask again after a 503, seconds."""
 HEALTH_FOR_ALL = ("ready", "waits_for", "node", "role")
 """What /healthz tells without a credential."""
 WAIT_MS_MAX = 30_000
@@ -148,7 +151,7 @@ class Door:
         except NotAllowed as problem:
             return problem_response(403, str(problem), problem.code)
         except RetryLater as problem:
-            return problem_response(503, str(problem), problem.code)
+            return problem_response(503, str(problem), problem.code, {"Retry-After": RETRY_AFTER_S})
         except Trimmed as problem:
             return problem_response(410, str(problem), problem.code)
         except LandfallError as problem:
@@ -175,13 +178,13 @@ class Door:
         return wire.response
 
     async def _append(self, request: web.Request) -> web.Response:
-        appends = await asyncio.to_thread(appends_of, await _body(request))
+        appends = await WRITERS.run(partial(appends_of, await _body(request)))
         for append in appends:
             must(request, "produce", append.stream)
         for append in appends:
             await self._check_writes(append)
             if append.stream == CONSUMERS:
-                await asyncio.to_thread(self._check_consumers, append.records)
+                await WRITERS.run(partial(self._check_consumers, append.records))
         return web.json_response([_appended(answer) for answer in await self._node.append(appends)])
 
     async def _check_writes(self, append: Append) -> None:
@@ -192,10 +195,10 @@ class Door:
             raise NotAllowed(f"{append.stream} is what the node itself says of its records: no other program writes into it")
         try:
             self._node.originating.check(append.stream)
-            await asyncio.to_thread(self._node.originating.check_said, append)
+            await WRITERS.run(partial(self._node.originating.check_said, append))
         except NotAllowed:
             await self._node.append([])  # a first attempt that is still on its way is done then
-            if not await asyncio.to_thread(self._node.log.repeats, append):
+            if not await WRITERS.run(partial(self._node.log.repeats, append)):
                 raise
 
     def _check_consumers(self, records: pa.RecordBatch) -> None:
@@ -213,7 +216,7 @@ class Door:
         for gone in wanted.gone:
             stream, origin, reason = check_stream(gone.stream), Origin.parse(gone.origin), checked_reason(gone.reason)
             ranges = checked_ranges(gone.ranges).without(self._settled(stream, origin))
-            await asyncio.to_thread(self._node.log.declare_all_gone, stream, origin, ranges, reason)
+            await WRITERS.run(partial(self._node.log.declare_all_gone, stream, origin, ranges, reason))
         return web.json_response({"new_records": new_records})
 
     def _settled(self, stream: str, origin: Origin) -> RangeSet:
@@ -233,7 +236,7 @@ class Door:
                 node.log.declare_all_gone(*key, found.lost, found.reason)
             return found
 
-        found = await asyncio.to_thread(lose)
+        found = await WRITERS.run(lose)
         return web.json_response({"lost": list(found.lost), "away": found.away, "known_end": found.known_end})
 
     def _said(self, key: Key) -> Said:
@@ -244,24 +247,22 @@ class Door:
 
     async def _missing(self, request: web.Request) -> web.Response:
         node = self._node
-        streams = await asyncio.to_thread(node.log.streams)
-        ledgers = {stream: await asyncio.to_thread(node.log.ledger, stream) for stream in streams}
-        keys = [(stream, origin) for stream in streams for origin in sorted(ledgers[stream])]
+        ledgers = await READERS.run(lambda: {stream: node.log.ledger(stream) for stream in node.log.streams()})
+        keys = [(stream, origin) for stream in sorted(ledgers) for origin in sorted(ledgers[stream])]
         found = [one for key in keys if (one := missing(node.log, node.settings.me(), key, self._said(key)))]
         return web.json_response({"missing": [told_of(one) for one in found]})
 
     async def _streams(self, request: web.Request) -> web.Response:
-        return web.json_response({"streams": await self._readable(request)})
+        return web.json_response({"streams": await READERS.run(partial(self._readable, principal_of(request)))})
 
-    async def _readable(self, request: web.Request) -> list[str]:
+    def _readable(self, principal: Principal) -> list[str]:
         """The streams of this copy that its caller may read."""
-        principal = principal_of(request)
-        return [stream for stream in await asyncio.to_thread(self._node.log.streams) if may(principal, "consume", stream)]
+        return [stream for stream in self._node.log.streams() if may(principal, "consume", stream)]
 
     async def _ledger(self, request: web.Request) -> web.Response:
         stream = check_stream(request.match_info["stream"])
-        ledger = await asyncio.to_thread(self._node.log.ledger, stream)
-        why = await asyncio.to_thread(starts_of, self._node.log, stream, {self._node.settings.node})
+        log, me = self._node.log, self._node.settings.node
+        ledger, why = await READERS.run(lambda: (log.ledger(stream), starts_of(log, stream, {me})))
         origins = {
             str(origin): {
                 "held": list(one.held),
@@ -278,7 +279,7 @@ class Door:
         position = _position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
         limit, log = min(_number(request, "limit", ROWS), ROWS_MAX), self._node.log
-        return _told(await asyncio.to_thread(lambda: _text(batch_lines(map(log.own, log.read(stream, position, topics)), limit))))
+        return _told(await READERS.run(lambda: _text(batch_lines(map(log.own, log.read(stream, position, topics)), limit))))
 
     def _to_be_here(self, stream: str) -> str:
         """`stream` itself. Raises RetryLater where nothing of it is here nor, as it is managed now, ever will be: others may have it."""
@@ -294,19 +295,23 @@ class Door:
         stream = self._to_be_here(check_stream(request.match_info["stream"]))
         ask = Ask(stream, standing, min(wanted.limit, ROWS_MAX))
         polled = await self._following.follow(self._node.log, ask, min(wanted.wait_ms, WAIT_MS_MAX))
-        rows = await asyncio.to_thread(lambda: _text(batch_lines((*polled.late, *polled.batches), ROWS_MAX)))
+        rows = await READERS.run(lambda: _text(batch_lines((*polled.late, *polled.batches), ROWS_MAX)))
         return _told(f"{rows}{json.dumps(polled.standing.to_json())}\n")
 
     async def _latest(self, request: web.Request) -> web.Response:
         stream, topic = check_stream(request.match_info["stream"]), check_topic(request.query.get("topic", ""))
-        return _told(await asyncio.to_thread(lambda: _text(batch_lines(self._node.log.latest(stream, topic), ROWS_MAX))))
+        return _told(await READERS.run(lambda: _text(batch_lines(self._node.log.latest(stream, topic), ROWS_MAX))))
 
     async def _history(self, request: web.Request) -> web.Response:
         topic = check_topic(request.match_info["topic"])
         since, until = (_number(request, name, None, INT64_MIN) for name in ("since_at_ms", "until_at_ms"))
         limit = min(_number(request, "limit", ROWS_MAX), ROWS_MAX)
-        streams, log = await self._readable(request), self._node.log
-        return _told(await asyncio.to_thread(lambda: _text(table_lines(log, log.history(topic, since, until, streams).rows, limit))))
+        log, principal = self._node.log, principal_of(request)
+
+        def told() -> str:
+            return _text(table_lines(log, log.history(topic, since, until, self._readable(principal)).rows, limit))
+
+        return _told(await READERS.run(told))
 
 
 async def _body(request: web.Request) -> bytearray:

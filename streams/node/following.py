@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from streams.clock import Clock
 from streams.definitions import Definitions
@@ -12,6 +13,7 @@ from streams.ledger import OriginLedger
 from streams.log import Log
 from streams.patience import Patience, PatientReader, Polled, Standing
 from streams.ranges import RangeSet
+from streams.threadpool import READERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,12 @@ class Following:
 
         unsubscribe = log.subscribe(changed)
         try:
-            polled = await asyncio.to_thread(_polled, log, reader, ask)
+            polled = await READERS.run(partial(_polled, log, reader, ask))
             async with asyncio.timeout(wait_ms / 1000):
                 while polled.standing == ask.standing:
                     await grown.wait()
                     grown.clear()
-                    polled = await asyncio.to_thread(_polled, log, reader, ask)
+                    polled = await READERS.run(partial(_polled, log, reader, ask))
         except TimeoutError:
             return polled
         finally:

@@ -7,7 +7,7 @@ import base64
 import binascii
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from streams.access import Principal, Verb, may
+from streams.apart import apart
 from streams.clock import Clock
 from streams.credentials import LOOK_EVERY_S, Credentials
 from streams.errors import LandfallError, NotAllowed
@@ -141,7 +142,7 @@ class Guard:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
-                new, problem_told = await asyncio.to_thread(self._credentials.look), ""
+                new, problem_told = await apart("credentials", self._credentials.look), ""
             except LandfallError as problem:
                 if str(problem) != problem_told:
                     problem_told = str(problem)
@@ -164,9 +165,9 @@ def _pass(request: web.Request, principal: Principal, need: Need | None) -> None
         must(request, need.verb, need.stream.format(**request.match_info))
 
 
-def problem_response(status: int, sentence: str, code: str) -> web.Response:
+def problem_response(status: int, sentence: str, code: str, headers: Mapping[str, str] | None = None) -> web.Response:
     """A refusal: a sentence for people, a code for programs."""
-    return web.json_response({"problem": sentence, "code": code}, status=status)
+    return web.json_response({"problem": sentence, "code": code}, status=status, headers=headers)
 
 
 def _read_shown(kind: str, shown: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import json
 import random
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
@@ -339,4 +340,19 @@ async def test_while_sensors_wait_it_rests_as_long_as_it_works_in_small_parts(
     assert sorted_made(aboard) == whole
     assert len(parts) >= len(voyage()) / GIVES_WAY_ROWS > 10
     assert rests == ([0.5] * len(parts) if waits else [])
+    aboard.log.close()
+
+
+async def test_the_watch_goes_on_while_the_default_pool_is_taken(tmp_path: Path) -> None:
+    aboard, let_go = Aboard(tmp_path), threading.Event()
+    aboard.told()
+    aboard.hears(voyage())
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    taken = loop.run_in_executor(None, let_go.wait, 120)
+    await aboard.watch()
+    assert not let_go.is_set()
+    assert aboard.made()
+    let_go.set()
+    await taken
     aboard.log.close()
