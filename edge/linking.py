@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from cargo.event_time import BELIEVED_AHEAD_MS
 from cargo.fixes import LastFix, fix_of
 from cargo.geo import distance_nm
 from edge.seeking import POSITION_COUNTS_MS, Seeking, Yard
@@ -58,11 +59,18 @@ class ShipPosition:
         self._topic = f"{imo}.location"
         self._last = LastFix()
 
-    def look(self, log: LogReader) -> Whereabouts | None:
-        """The last believed position; None before there is one. Raises as `LogReader.history`."""
-        rows = [row for batch in log.latest(SHIPS, self._topic) for row in batch.records.to_pylist()]
-        if rows and self._last.fix is None:
-            newest_ms = max(row[ORDER_AT] for row in rows)
+    def look(self, log: LogReader, now_ms: int) -> Whereabouts | None:
+        """The last believed position at `now_ms` (UTC ms by the node's clock); None before there is one. Raises as `LogReader.history`.
+
+        What is dated later was measured while the clock was ahead: nobody knows when.
+        """
+        until_ms = now_ms + BELIEVED_AHEAD_MS
+        if self._last.fix is not None and self._last.fix.at_ms > until_ms:
+            self._last = LastFix()
+        found = [row for batch in log.latest(SHIPS, self._topic) for row in batch.records.to_pylist()]
+        rows = [row for row in found if row[ORDER_AT] <= until_ms]
+        if found and self._last.fix is None:
+            newest_ms = max((row[ORDER_AT] for row in rows), default=now_ms)
             rows = log.history(self._topic, newest_ms - BEFORE_MS, newest_ms + 1, [SHIPS]).rows.to_pylist()
         fixes = (fix_of(row[ORDER_AT], row) for row in sorted(rows, key=lambda row: row[ORDER_AT]))
         self._last.take(fix for fix in fixes if fix is not None)
@@ -157,7 +165,7 @@ class LinkChoice:
                         await self._moved.wait()
                 if self._moved.is_set():
                     self._moved.clear()
-                    self.where = await asyncio.to_thread(self._position.look, self._node.log)
+                    self.where = await asyncio.to_thread(self._position.look, self._node.log, self._node.clock.now_ms())
                 self._turn.share_budgets()
                 if self.wish == AUTO and self._is_astray():
                     await self._seeking.seek()

@@ -129,7 +129,7 @@ class LossReports:
             return await self._append(*wish.made(self._imo, registry, where, self._node.clock.now_ms()))
 
     def _here(self) -> tuple[Registry, tuple[int, Mapping[str, Any]] | None]:
-        last = latest_position(self._node.log, self._imo)
+        last = latest_position(self._node.log, self._imo, self._node.clock.now_ms())
         return _told(self._node.log, f"aboard/{self._imo}"), last[-1] if last else None
 
     async def _draft(self) -> None:

@@ -12,6 +12,7 @@ from cargo.alertbody import AlertBody, read_alert
 from cargo.alerts import AlertBook, Standing
 from cargo.bookings import Registry
 from cargo.errors import Unreadable
+from cargo.event_time import BELIEVED_AHEAD_MS
 from cargo.fixes import COORDINATES, with_believed_positions
 from cargo.lossdraft import READ_WITHIN_MS, Facts
 from cargo.lossdrift import drift_line
@@ -85,7 +86,7 @@ def full_facts(log: LogReader, bare: Facts, registry: Registry, muster: Mapping[
         incident=bare.incident,
         boxes=bare.boxes,
         registry=registry,
-        track=[*around, *latest_position(log, bare.ship)],
+        track=[*around, *latest_position(log, bare.ship, bare.now_at_ms)],
         air=air,
         muster=muster,
         now_at_ms=bare.now_at_ms,
@@ -108,13 +109,14 @@ def _readings(log: LogReader, topic: str, since_at_ms: int, until_at_ms: int) ->
         yield row[ORDER_AT], _numbers(row)
 
 
-def latest_position(log: LogReader, ship: str) -> Sequence[tuple[int, Mapping[str, Any]]]:
+def latest_position(log: LogReader, ship: str, now_ms: int) -> Sequence[tuple[int, Mapping[str, Any]]]:
     """The ship's last reading with a believed position, and when (UTC ms); none where there is none in the READ_WITHIN_MS before its last
-    reading. Raises as `log` does."""
+    reading. What is dated later than `now_ms` was measured while a clock was ahead, and counts for nothing. Raises as `log` does."""
     topic = f"{ship}.location"
-    newest_ms = max((row for batch in log.latest(SHIPS, topic) for row in batch.records.column(ORDER_AT).to_pylist()), default=None)
-    if newest_ms is None:
+    found = [at_ms for batch in log.latest(SHIPS, topic) for at_ms in batch.records.column(ORDER_AT).to_pylist()]
+    if not found:
         return []
+    newest_ms = max((at_ms for at_ms in found if at_ms <= now_ms + BELIEVED_AHEAD_MS), default=now_ms)
     rows = with_believed_positions(list(_readings(log, topic, newest_ms - READ_WITHIN_MS, newest_ms + 1)))
     return [row for row in rows if row[1].keys() >= {*COORDINATES}][-1:]
 

@@ -91,9 +91,9 @@ class Projector:
             standings = _standings(connection)
             for stream, projection in route(self.routes, ends):
                 standings[stream] = self._project(step, stream, projection, standings.get(stream, Standing()))
-            self._tell_readers(step, standings)
+            whole = self._tell_readers(step, standings)
         commit_point("projector.step")
-        self._seen = standings
+        self._seen, self._whole = standings, whole
         for stream, before, polled in step.polled:
             count_polled(self.metrics, before.skipped, polled)
             self.unread += unread_of(stream, before, polled)
@@ -147,11 +147,11 @@ class Projector:
         _save_age(step.connection, stream, polled.rows, received_at_ms)
         return polled.standing
 
-    def _tell_readers(self, step: _Step, standings: Mapping[str, Standing]) -> None:
+    def _tell_readers(self, step: _Step, standings: Mapping[str, Standing]) -> bool:
+        """Note for readers how current the database is; whether it has had all that the log held when it was begun."""
         target = step.connection.execute(select(Projection.target, Projection.ready_wall_at_ms)).one()
         positions = {stream: standing.position for stream, standing in standings.items()}
         reached = all(positions.get(stream, Position()).reaches(Position.from_json(end)) for stream, end in target.target.items())
-        self._whole = target.ready_wall_at_ms is not None or reached
         values: dict[str, int] = {}
         if reached and target.ready_wall_at_ms is None:
             values["ready_wall_at_ms"] = _wall_ms()
@@ -159,6 +159,7 @@ class Projector:
             values |= {"caught_up_at_ms": self.clock.now_ms(), "caught_up_wall_at_ms": _wall_ms()}
         if values:
             step.connection.execute(update(Projection).values(**values))
+        return target.ready_wall_at_ms is not None or reached
 
 
 def _wall_ms() -> int:

@@ -16,7 +16,10 @@ from cargo.heard import Value
 from cargo.registry import Entry, entry_body
 from edge.linking import ShipPosition, Whereabouts, port_at
 from edge.settings import PortOfCall
+from intake.lossfacts import latest_position
+from streams.codec import BlockCodec
 from streams.log import Append
+from streams.logs.files import FileLog
 from streams.node.node import Node
 from streams.node.settings import KnownPeer, NodeSettings
 from streams.records import Record, to_batch
@@ -24,6 +27,8 @@ from streams.words import Position
 from tests.cargo.sea import SHIP, START_MS
 from tests.cargo.sea import TOKYO as PORT
 from tests.edge.aboard import ANSWERS_WITHIN_S, NODE, Message, ShipProcess, fleet_clock, publish_all, ship
+from tests.intake.test_clock_steps import Checked
+from tests.node.fleet import Stepped
 from tests.node.process import wait
 
 TOKEN = "of-the-link"
@@ -60,14 +65,47 @@ async def test_one_bad_fix_at_the_berth_moves_the_ship_nowhere_and_none_erases_i
         signals: dict[str, Value] = dict(zip(("latitude_deg", "longitude_deg"), place, strict=False)) or {"speed_kn": 0.0}
         record = Record(f"{SHIP}.location", "GPS", START_MS + minute * 60_000, signals)
         await node.append([Append("ships", to_batch([record]))])
-        assert position.look(node.log) == position.look(node.log), "what is looked at twice does not agree with itself"
-        assert ShipPosition(SHIP).look(node.log) == position.look(node.log), "a restart changes nothing"
-        found = port_at(ports, position.look(node.log), "JPTYO")
+        now_ms = node.clock.now_ms()
+        where = position.look(node.log, now_ms)
+        assert position.look(node.log, now_ms) == where, "what is looked at twice does not agree with itself"
+        assert ShipPosition(SHIP).look(node.log, now_ms) == where, "a restart changes nothing"
+        found = port_at(ports, where, "JPTYO")
         return found.locode if found else None
 
     assert [await said(*place) for place in (TOKYO, TOKYO, (0.0, 0.0), AT_SEA, (), TOKYO, AT_SEA)] == ["JPTYO"] * 7
     assert await said(*AT_SEA) is None
     await node.stop()
+
+
+def test_fixes_taken_in_while_the_clock_was_years_ahead_hide_none_of_later(tmp_path: Path) -> None:
+    """Of a receiver that says no time: neither for the links, nor after a restart, nor for the loss report."""
+    clock, position = Stepped(START_MS), ShipPosition(SHIP)
+    checked = Checked(clock)
+    log = FileLog(tmp_path / "log", tmp_path / "marker", NODE, BlockCodec(), checked)
+
+    def said(at_ms: int, *place: float) -> Whereabouts | None:
+        clock.at_ms = at_ms
+        boxes = [Record(box, f"T-{box}", at_ms, {"return_c": 4.0}) for box in ("MSKU1234565", "TGHU7654320", "MSKU1234570")]
+        signals: dict[str, Value] = dict(zip(("latitude_deg", "longitude_deg"), place, strict=True))
+        log.append([Append("containers", to_batch(boxes)), Append("ships", to_batch([Record(f"{SHIP}.location", "GPS", None, signals)]))])
+        return position.look(log, checked.now_ms())
+
+    for minute in range(5):
+        said(START_MS + minute * 60_000, *TOKYO)
+    clock.ahead_ms = 10 * 365 * 24 * HOUR_MS
+    said(START_MS + 5 * 60_000, *TOKYO)
+    said(START_MS + 5 * 60_000 + 2_000, *TOKYO)
+    clock.ahead_ms = 0
+    checked.check.heard("tokyo", START_MS + 303_000)
+    clock.at_ms = START_MS + 303_000
+    log.open_generation("the clock was ahead, and is right again")
+    found = [said(START_MS + (10 + 20 * step) * 60_000, TOKYO[0] - 0.1 * step, TOKYO[1]) for step in range(1, 8)]
+    last = Whereabouts(TOKYO[0] - 0.1 * 7, TOKYO[1], START_MS + 150 * 60_000)
+    assert found[-1] == last
+    assert ShipPosition(SHIP).look(log, checked.now_ms()) == last
+    [(at_ms, signals)] = latest_position(log, SHIP, checked.now_ms())
+    assert (at_ms, signals["latitude_deg"]) == (last.at_ms, last.latitude_deg)
+    log.close()
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from hq import running
 from hq.running import Running, Work, health_of, keep_working
@@ -68,6 +69,32 @@ def check_waited(fleet: Fleet, url: str, fault: AbstractContextManager[None], co
             until(lambda: waits(at_work, work, codes), f"{codes}, not {at_work.waiting}")
         until(lambda: at_work.waiting.problem is None, "the database")
         until(lambda: len(table_rows(url)["reading"]) == before + 1, "the record that came meanwhile")
+
+
+class Uncommitted(database.ServingDatabase):
+    """Takes all that is written, and commits nothing."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        with super().transaction() as connection:
+            yield connection
+            raise RetryLater("the disk is away")
+
+
+def test_a_database_is_whole_once_it_is_committed(fleet: Fleet, tmp_path: Path) -> None:
+    fill(fleet)
+    one, url = make_projector(fleet.hq_dir, sqlite_url(tmp_path)), sqlite_url(tmp_path)
+    committing, one.database = one.database, Uncommitted(url)
+    one.start()
+    with pytest.raises(RetryLater):
+        one.step()
+    assert not one.whole
+    one.database.close()
+    one.database = committing
+    one.start()
+    one.step()
+    assert one.whole
+    committing.close()
 
 
 def test_a_locked_sqlite_file_is_waited_for(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,11 +178,11 @@ async def test_a_ship_reports_a_loss_behind_odd_records(tmp_path: Path) -> None:
     await until(lambda: len(unread(node, "alerts")) == len(ODD_ALERTS) + len(FOR_NO_REPORT) - 1)  # who has no body says nothing
     await until(lambda: len(unread(node, "reports")) == len(ODD_REPORTS))
 
-    assert ShipPosition(SHIP).look(node.log) is None, "no record says where she is, and none stops who asks"
+    assert ShipPosition(SHIP).look(node.log, node.clock.now_ms()) is None, "no record says where she is, and none stops who asks"
     for latitude_deg in (200.0, -1e300, float("inf"), float("nan")):
         where: dict[str, Value] = {"latitude_deg": latitude_deg, "longitude_deg": 4.0}
         await node.append([Append("ships", to_batch([Record(f"{SHIP}.location", "GPS", signals=where)]))])
-        assert ShipPosition(SHIP).look(node.log) is None, f"{latitude_deg}° is no place"
+        assert ShipPosition(SHIP).look(node.log, node.clock.now_ms()) is None, f"{latitude_deg}° is no place"
     around = AroundAlerts(lambda: node.log)("containers", 0, 1 << 60)
     assert {one.topic for one in facts.boxes} <= set(around)
     await node.stop()
