@@ -10,15 +10,15 @@ from datetime import date
 
 import msgspec
 
-from streams.clock import WallClock
 from streams.log import LogReader
 from streams.node.node import Node
-from streams.records import BODY
+from streams.records import BODY, OFFSET
 from streams.shares import Word
+from streams.words import Origin
 
 METRICS = "metrics"
-STALE_MS = 60_000
-"""What a node said of its links so long ago (wall) says nothing of them now."""
+STALE_S = 60.0
+"""What a node said of its links so long ago says nothing of them now."""
 
 
 class Turn:
@@ -30,6 +30,7 @@ class Turn:
     def __init__(self, node: Node, takeover_s: float) -> None:
         self._node, self._takeover_s = node, takeover_s
         self._astray_since_s: float | None = None
+        self._companions: dict[str, Companion] = {}
 
     @property
     def shared(self) -> bool:
@@ -60,23 +61,37 @@ class Turn:
     def _has_a_way(self, name: str) -> bool:
         """Whether that node has a session ashore, as it last said."""
         ashore = {peer.node for peer in self._node.settings.known if peer.role in ("port", "hq")}
-        return bool(ashore & linked(self._node.log, name, WallClock().now_ms()))
+        return bool(ashore & self._companions.setdefault(name, Companion()).linked(self._node.log, name, self._node.clock.monotonic_s()))
 
 
-def linked(log: LogReader, name: str, wall_now_ms: int) -> set[str]:
-    """The peers with which the ship's node of this name was in session when it last told `metrics`, unless that is STALE_MS ago."""
-    newest = max(_told(log, name), key=lambda said: said.wall_at_ms, default=None)
-    if newest is None or wall_now_ms - newest.wall_at_ms > STALE_MS:
-        return set()
-    gauges = [(key.split("."), value) for key, value in newest.gauges.items()]
-    return {key[1] for key, value in gauges if len(key) == 4 and (key[0], key[3]) == ("link", "open") and value}
+class Companion:
+    """What another node of the ship says of its links, by when its words came in here: its clock, and ours, may be wrong."""
+
+    def __init__(self) -> None:
+        self._ends: dict[Origin, int] | None = None
+        self._linked: set[str] = set()
+        self._heard_at_s = float("-inf")
+
+    def linked(self, log: LogReader, name: str, now_s: float) -> set[str]:
+        """The peers with which the node `name` was in session when it last told `metrics`, unless that came in STALE_S ago (monotonic).
+
+        What was there at the first look is of an unknown time.
+        """
+        told = _told(log, name)
+        for origin, offset, said in told:
+            if self._ends is not None and self._ends.get(origin) != offset:
+                gauges = [(key.split("."), value) for key, value in said.gauges.items()]
+                self._linked = {key[1] for key, value in gauges if len(key) == 4 and (key[0], key[3]) == ("link", "open") and value}
+                self._heard_at_s = now_s
+        self._ends = {origin: offset for origin, offset, _ in told}
+        return self._linked if now_s - self._heard_at_s <= STALE_S else set()
 
 
 def spent(log: LogReader, name: str) -> Iterator[dict[str, tuple[str, Word]]]:
     """What the ship's node of this name last said, the newest at the end: per class of link for which it has a budget, the day (UTC) and
     its word of it.
     """
-    for said in sorted(_told(log, name), key=lambda said: said.wall_at_ms):
+    for said in sorted((said for _, _, said in _told(log, name)), key=lambda said: said.wall_at_ms):
         words, gauges = {}, said.gauges
         for link in [key.split(".")[1] for key in gauges if key.startswith("budget.") and key.endswith(".day")]:
             with suppress(KeyError, ValueError, OverflowError):  # what a program wrote there that is no node's word says nothing
@@ -91,10 +106,11 @@ class _Said(msgspec.Struct):
     gauges: dict[str, float | bool]
 
 
-def _told(log: LogReader, name: str) -> list[_Said]:
-    """What it last told of each of its generations; of another form it says nothing."""
+def _told(log: LogReader, name: str) -> list[tuple[Origin, int, _Said]]:
+    """What it last told of each of its generations, and at which offset; of another form it says nothing."""
     told = []
     for batch in log.latest(METRICS, f"{name}.ship", [name]):
         with suppress(msgspec.MsgspecError, RecursionError):
-            told.append(msgspec.json.decode(batch.records.column(BODY)[0].as_py() or "", type=_Said))
+            said = msgspec.json.decode(batch.records.column(BODY)[0].as_py() or "", type=_Said)
+            told.append((batch.origin, batch.records.column(OFFSET)[0].as_py(), said))
     return told

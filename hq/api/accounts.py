@@ -158,13 +158,16 @@ class Accounts:
         return token
 
     def of_session(self, token: str, now_ms: int, idle_ms: int) -> Account | None:
-        """The account whose session this is; None when it has ended, or was not used for `idle_ms`. Counts as a use."""
+        """The account whose session this is; None when it has ended, or was not used for `idle_ms`. Counts as a use.
+
+        One that was used later than that from now, by a clock that was ahead, has ended.
+        """
         query = (
             "SELECT username, role, name, customer, ship, used_at_ms FROM session JOIN account USING (username, password_hash)"
-            " WHERE token_sha256 = ? AND used_at_ms > ?"
+            " WHERE token_sha256 = ? AND used_at_ms BETWEEN ? AND ?"
         )
         with self._connected() as connection:
-            row = connection.execute(query, (_digest(token), now_ms - idle_ms)).fetchone()
+            row = connection.execute(query, (_digest(token), now_ms - idle_ms + 1, now_ms + idle_ms)).fetchone()
             if row is not None and now_ms - row[5] >= min(USED_EVERY_MS, idle_ms // 2):
                 connection.execute("UPDATE session SET used_at_ms = ? WHERE token_sha256 = ?", (now_ms, _digest(token)))
         return Account(*row[:5]) if row else None

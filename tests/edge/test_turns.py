@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from bench.proxy import Proxy
 from edge.linking import LinkChoice
 from edge.settings import Headquarters
-from edge.turns import linked, spent
+from edge.turns import STALE_S, Companion, spent
 from streams.log import Append
 from streams.node.node import Node
 from streams.node.settings import LinkSettings, PeerAddress
@@ -26,6 +26,7 @@ from tests.node.test_companions import alert, has, settings, started
 from tests.streams.logkit import open_log
 
 Links = Mapping[LinkClass, LinkSettings]
+NOW_MS = 1_777_593_600_000
 BUDGET, RESERVE = 3_000_000, 600_000
 CARRIED = ("alerts", "containers")
 SATELLITE = LinkSettings(streams=CARRIED, rate_bit_s=4_000_000, budget_bytes_per_day=BUDGET, alerts_reserve_bytes=RESERVE)
@@ -131,6 +132,27 @@ async def test_a_node_says_what_it_spends_of_from_its_first_word_on(tmp_path: Pa
         await node.stop()
 
 
+def test_a_companion_is_believed_by_when_its_words_came_whatever_the_clocks_say(tmp_path: Path) -> None:
+    """Nor does a word of a time in which its clock was years ahead count for ever."""
+    log, companion = open_log(tmp_path, "bridge"), Companion()
+
+    def said(wall_at_ms: int, is_open: bool) -> None:
+        body = {"wall_at_ms": wall_at_ms, "gauges": {"link.hq.satellite.open": is_open}}
+        log.append([Append("metrics", to_batch([Record("bridge.ship", body=body)]))])
+
+    said(10 * NOW_MS, True)
+    assert companion.linked(log, "bridge", 0.0) == set(), "nobody knows when that was said"
+    said(10 * NOW_MS + 1, True)
+    assert companion.linked(log, "bridge", 10.0) == {"hq"}
+    log.open_generation("the clock was ahead, and is right again")
+    said(NOW_MS, False)
+    assert companion.linked(log, "bridge", 20.0) == set()
+    said(NOW_MS - 120_000, True)
+    assert companion.linked(log, "bridge", 30.0) == companion.linked(log, "bridge", 30.0 + STALE_S) == {"hq"}, "its clock is slow"
+    assert companion.linked(log, "bridge", 31.0 + STALE_S) == set()
+    log.close()
+
+
 ODD: tuple[str, ...] = (
     "",
     "[]",
@@ -150,6 +172,9 @@ def test_what_is_no_node_s_word_says_nothing(tmp_path: Path, body: str) -> None:
     rows = to_batch([Record("bridge.ship", body={"a": 1})])
     at = rows.schema.get_field_index(BODY)
     log.append([Append("metrics", rows.set_column(at, rows.schema.field(at), pa.array([body])))])
-    assert linked(log, "bridge", 0) == set()
+    companion = Companion()
+    assert companion.linked(log, "bridge", 0.0) == set()
+    log.append([Append("metrics", rows.set_column(at, rows.schema.field(at), pa.array([body])))])
+    assert companion.linked(log, "bridge", 1.0) == set()
     assert [words for words in spent(log, "bridge") if words] == []
     log.close()

@@ -121,6 +121,8 @@ def test_a_session_that_is_not_used_ends(tmp_path: Path) -> None:
         assert accounts.of_session(token, now_ms, 8 * hour_ms), now_ms
     assert accounts.of_session(token, 30 * hour_ms, 8 * hour_ms) is None
     assert accounts.of_session(token + "x", 22 * hour_ms, 8 * hour_ms) is None
+    ahead = accounts.open_session("mira", accounts.login("mira")[1], 1_000 * hour_ms)
+    assert accounts.of_session(ahead, 30 * hour_ms, 8 * hour_ms) is None, "of a time in which the clock was ahead"
 
 
 def test_the_map_for_operations(client: httpx.Client, staff: Headers) -> None:
