@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import func, select
 
+from cargo.event_time import BELIEVED_AHEAD_MS
 from cargo.identifiers import is_container
 from hq.api.access import LOST_STATUSES
 from hq.api.containerrows import DELIVERED, LOST, UNREPORTED
@@ -87,10 +88,11 @@ def _ships(look: Look) -> list[Fields]:
 
 
 def _heard_at_ms(look: Look, ship: str) -> int | None:
-    """The device time of the last position of hers that headquarters' log has, whether Spark has looked at it or not."""
+    """The device time of the ship's last position that headquarters' log has, whether Spark has looked at it or not. What is dated later
+    than now by the fleet's clock says nothing of when the ship was heard."""
     track = look.sight.track(ship)
     order = track.selected_columns.order_at_ms
-    newest = look.rows(track.order_by(order.desc()).limit(1))
+    newest = look.rows(track.where(order <= look.now_at_ms + BELIEVED_AHEAD_MS).order_by(order.desc()).limit(1))
     return newest[0]["order_at_ms"] if newest else None
 
 

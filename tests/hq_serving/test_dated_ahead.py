@@ -1,0 +1,30 @@
+"""Goal: a ship whose own clock is years ahead was heard when its last true position was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streams.clock import StillClock
+from streams.codec import BlockCodec
+from streams.log import Append
+from streams.logs.files import FileLog, FileLogOptions
+from streams.records import Record, to_batch
+from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
+from tests.hq_serving.fleet import NOW_MS, SHIP, Fleet, fill
+from tests.hq_serving.test_api import get
+
+YEAR_2199_MS = 7_258_118_400_000
+POSITION = {"latitude_deg": -30.6, "longitude_deg": 155.0}
+
+
+def test_a_position_dated_in_2199_does_not_make_the_ship_heard_later(fleet: Fleet, tmp_path: Path) -> None:
+    fill(fleet)
+    wrong = FileLog(tmp_path / "wrong", tmp_path / "marker", "ship-one", BlockCodec(), StillClock(YEAR_2199_MS), FileLogOptions())
+    said = wrong.append([Append("ships", to_batch([Record(f"{SHIP}.location", "GPS", YEAR_2199_MS, POSITION)]))])[0]
+    fleet.logs["hq"].admit(list(wrong.blocks("ships", said.origin, said.first, said.first + said.count)))
+    wrong.close()
+    fleet.append("ship-one", "ships", [Record(f"{SHIP}.location", "GPS", NOW_MS - 1_000, POSITION)])
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
+        [ship] = [one for one in get(client, "fleet", log_in(client, "mira"))["ships"] if one["imo"] == SHIP]
+    assert ship["heard_at_ms"] == NOW_MS - 1_000
