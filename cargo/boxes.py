@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
-from cargo.beats import Habit, grace_ms
+from cargo.beats import Habit
 from cargo.episodes import RuleMemory
 from cargo.heard import Value
 from cargo.lost import GONE_STATES, INTERVALS_MISSING, KINEMATIC_WINDOW_MS, LAST_WORDS_MS, SHOCK_G, SHORT_FALL_MS, TILT_DEG, Evidence, State
@@ -270,8 +270,3 @@ class Box(msgspec.Struct, omit_defaults=True):
         if where != self.said_where:  # no receiver finds the very same place twice: one that says so stands still
             self.fixes = (*self.fixes[1 - FIXES_MAX :], (at_ms, *where, "gateway" in signals))
         self.said_where = where
-
-
-def in_time(silent_ms: int, interval_ms: int) -> bool:
-    """Whether a box silent for so long has missed nothing yet."""
-    return silent_ms < interval_ms + grace_ms(interval_ms)

@@ -1,4 +1,5 @@
-"""Whose word a record is: what a node may say in `alerts`, `reports`, `decisions`, `events` and `ships`, by its role and identity alone.
+"""Whose word a record is: what a node may say in `alerts`, `reports`, `decisions`, `digests`, `events` and `ships`, by its role and
+identity alone.
 
 Headquarters may say all.
 """
@@ -67,10 +68,16 @@ def foreign_event(topic: str, body: Mapping[str, Any], role: str, identity: str)
     return None if said is None or said == identity else f"it speaks for {said!r}"
 
 
+def foreign_digest(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
+    """Return why this record of `digests` does not count from a node of this role and identity: each ship sums up its own boxes alone."""
+    return f"{topic!r} is not its own log" if topic.endswith(SHIP_LOG) and role != "hq" and topic != identity + SHIP_LOG else None
+
+
 JUDGES = {
     "alerts": foreign_alert,
     "reports": foreign_report,
     "decisions": foreign_report,
+    "digests": foreign_digest,
     "events": foreign_event,
     "ships": foreign_reading,
 }

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cargo.boxes import Box, in_time
+from cargo import accounted
+from cargo.accounted import Account, Known, account, age_band, in_time
+from cargo.boxes import Box
+from cargo.errors import Unreadable
 from cargo.lost import GONE_STATES, REPORTED_STATES
 from cargo.outcome import Made, event
-from cargo.state import HOUR_MS, WatchState
+from cargo.state import BOXES_MAX, WatchState
 
 Reason = Literal[
     "heard",
@@ -27,9 +30,13 @@ Reason = Literal[
     "not_instrumented",
 ]
 ACCOUNTED: frozenset[Reason] = frozenset({"heard", "below_deck_not_due", "not_due", "collapsed", "seen", "ashore"})
-"""Also who was seen by a person though its device is silent, and who is known to have gone ashore."""
-RECENT_MS = HOUR_MS
+"""Reasons for which a box is accounted for: also because a person saw it though its device is silent, or knows that it went ashore."""
 NAMED_MAX = 500
+STATEMENT = "muster"
+"""The field of a record's body that holds a statement."""
+STATED = ("accounted", "not_due", *accounted.AGE_BANDS, "never", "missing", "no_tracker")
+"""Counts of a statement: boxes accounted for, how many of these are not due; those that are not, by the age of their last reading, never
+heard, missing; those without a tracker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +117,47 @@ def _reason(state: WatchState, box: Box, at_ms: int) -> Reason:
         return "ashore"
     if box.by_hand:
         return "seen"
-    silent = state.silent_ms(box, at_ms)
+    known = Known(
+        box.heard_at_ms or None,
+        state.interval_ms(box, at_ms),
+        silent_from_ms=state.silent_from_ms(box),
+        below_deck=state.stowage.on_deck(box.number) is False,
+    )
+    counts = account(known, at_ms)
+    if counts in accounted.ACCOUNTED:
+        return _REASONS[counts]
     never_came = box.state == "MISSING" and not box.heard_at_ms
-    if never_came or not in_time(silent, state.interval_ms(box, at_ms)):
-        by_state: dict[str, Reason] = {
-            "GATEWAY_OUTAGE": "gateway_silent",
-            "MISSING": "missing",
-            "DEVICE_FAULT": "missing",
-        }
-        return by_state.get(box.state, "late")
-    if not box.heard_at_ms:
+    if not box.heard_at_ms and not never_came and in_time(at_ms - state.silent_from_ms(box), known.interval_ms):
         return "not_heard"
-    if at_ms - box.heard_at_ms <= RECENT_MS:
-        return "heard"
-    return "below_deck_not_due" if state.stowage.on_deck(box.number) is False else "not_due"
+    return _BY_STATE.get(box.state, "late")
+
+
+_REASONS: dict[Account, Reason] = {"heard": "heard", "below_deck_not_due": "below_deck_not_due", "not_due": "not_due"}
+_BY_STATE: dict[str, Reason] = {"GATEWAY_OUTAGE": "gateway_silent", "MISSING": "missing", "DEVICE_FAULT": "missing"}
+
+
+def statement(lines: Sequence[Roll], at_ms: int) -> list[int]:
+    """Return what the ship states of its muster, in the order of STATED; nothing where no box is aboard. Boxes that are lost or ashore are
+    in no count."""
+    counted: Counter[str] = Counter()
+    for line in lines:
+        if line.reason in ("gone", "ashore"):
+            continue
+        if line.reason in ACCOUNTED:
+            counted["accounted"] += 1
+            counted["not_due"] += line.reason in ("below_deck_not_due", "not_due")
+        elif line.reason == "not_instrumented":
+            counted["no_tracker"] += 1
+        elif line.reason == "missing":
+            counted["missing"] += 1
+        else:
+            counted[age_band(at_ms - line.last_heard_at_ms) if line.last_heard_at_ms else "never"] += 1
+    return [counted[name] for name in STATED] if counted else []
+
+
+def read_statement(counts: object) -> dict[str, int]:
+    """Return the counts of a statement by name. Raises Unreadable for what is none."""
+    are_counts = isinstance(counts, list) and all(type(one) is int and 0 <= one <= BOXES_MAX for one in counts)
+    if not isinstance(counts, list) or not are_counts or len(counts) != len(STATED):
+        raise Unreadable(f"a statement of a muster has {len(STATED)} counts")
+    return dict(zip(STATED, counts, strict=True))

@@ -9,6 +9,7 @@ from itertools import chain
 
 import msgspec
 
+from cargo.accounted import DRY_INTERVAL_MS, QUAY_INTERVAL_MS, REEFER_INTERVAL_MS
 from cargo.beats import GRACE_MS_MIN, INTERVAL_MS_MAX, INTERVAL_MS_MIN, grace_ms
 from cargo.boxes import Box, Gateway
 from cargo.census import Census, Count, Line
@@ -27,8 +28,7 @@ HOUR_MS = 3_600_000
 PENDING_MAX = 200_000
 BOXES_MAX = 100_000
 """Four times what the largest ships carry (DOMAIN 1)."""
-RECOUNT_AFTER_MS = 60_000
-OUTAGE_MS_MIN = 3 * 60_000
+RECOUNT_AFTER_MS, OUTAGE_MS_MIN = 60_000, 3 * 60_000
 """Who was away for less was not out: a gateway, or the node."""
 
 
@@ -45,9 +45,9 @@ class WatchSettings:
     lateness_ms: int = 10_000
     historical_ms: int = 30 * 60_000
     deaf_ms: int = 2 * HOUR_MS
-    reefer_interval_ms: int = HOUR_MS
-    dry_interval_ms: int = 24 * HOUR_MS
-    quay_interval_ms: int = 2 * HOUR_MS
+    reefer_interval_ms: int = REEFER_INTERVAL_MS
+    dry_interval_ms: int = DRY_INTERVAL_MS
+    quay_interval_ms: int = QUAY_INTERVAL_MS
     muster_every_ms: int = 6 * HOUR_MS
     limits: Limits = field(default_factory=Limits)
     weights: Weights = WEIGHTS

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dashboards import digests, tables, words
+from cargo.accounted import UNHEARD
+from dashboards import digests, musters, tables, words
 from dashboards.grids import GridColumn
 from dashboards.tables import Names, Row
 
+UNACCOUNTED = frozenset(musters.ACCOUNTS[name] for name in UNHEARD)
 CONTAINERS = {
     "number": GridColumn("Container"),
     "age_ms": GridColumn("Last heard", words.ago),
     "where": GridColumn("Where"),
+    "account": GridColumn("Accounted for", tone=lambda text: "warning" if text in UNACCOUNTED else "plain"),
     "control_c": GridColumn("Temperature", words.celsius),
     "air": GridColumn("Air"),
     "setpoint_c": GridColumn("Setpoint", words.celsius),
@@ -39,6 +42,7 @@ def container_rows(items: Iterable[Row], lost: Mapping[str, Row], names: Names) 
             {
                 "number": item["number"],
                 "where": tables.where(item, lost, names),
+                "account": musters.ACCOUNTS[item["account"]],
                 "age_ms": (digest or item)["age_ms"],
                 "control_c": _number(value),
                 "air": "" if value is None else air,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dashboards import words
+from cargo.accounted import UNHEARD
+from dashboards import musters, words
 from dashboards.client import ClockHeard
 from dashboards.markup import Tile
 
@@ -37,10 +38,23 @@ def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
 
 def own_tiles(fleet: Answer) -> list[Tile]:
     """What a customer sees of its own boxes, or a crew of those aboard."""
-    counts = fleet["counts"]
+    counts, muster = fleet["counts"], fleet["muster"]
     where = [f"{words.number(counts['on_ship'])} aboard ships", f"{words.number(counts['on_quay'])} on quays", *_other_notes(counts)]
+    where += [f"{words.number(counts['unreported'])} not heard yet"] if counts["unreported"] else []
+    where += [note for name in UNHEARD if name != "never" for note in _band_note(muster, name)]
+    boxes = Tile("Containers", words.number(counts["boxes"]), " · ".join(where), _quiet(musters.tone(muster)))
     alerts = alerts_tile(counts["open_alerts"], fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])
-    return [clock_tile(fleet), Tile("Containers", words.number(counts["boxes"]), " · ".join(where)), alerts, as_of_tile(fleet)]
+    return [clock_tile(fleet), boxes, alerts, as_of_tile(fleet)]
+
+
+def _band_note(muster: Answer, name: str) -> list[str]:
+    boxes = muster["accounts"].get(name)
+    return [f"{words.number(boxes)} {musters.ACCOUNTS[name]}"] if boxes else []
+
+
+def _quiet(tone: str) -> str:
+    """A tone in which nothing is praised."""
+    return "plain" if tone == "good" else tone
 
 
 def clock_tile(answer: Answer) -> Tile:
@@ -58,27 +72,25 @@ def unknown_clock_tile(heard: ClockHeard, wall_at_ms: int) -> Tile:
 
 
 def muster_tile(fleet: Answer) -> Tile:
-    """How many boxes are where they can be named: aboard a ship or on a quay, by their own sensors' last word; and how old that is."""
-    counts = fleet["counts"]
+    """How many boxes are accounted for, each by its own interval or by its ship; who is not, and how old that is."""
+    counts, muster, now = fleet["counts"], fleet["muster"], fleet["clock"]["now_at_ms"]
     if not counts["boxes"]:
         return Tile("Accounted for", words.NOTHING, "no box is known yet")
-    accounted, boxes, lost = counts["on_ship"] + counts["on_quay"], counts["boxes"] - counts["delivered"], counts["lost"]
-    notes = _other_notes(counts)
+    notes = [*_other_notes(counts), *musters.others(muster)]
     notes += [f"{words.counted(counts['misread'], 'wrong number')} heard, not counted"] if counts["misread"] else []
-    notes = [*(notes or ["every box"]), words.as_of(fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])]
-    worst = lost > counts["lost_closed"] or counts["lost_unconfirmed"]
-    tone = "alert" if worst else "good" if not counts["unreported"] and not lost else "plain"
-    return Tile("Accounted for", f"{words.number(accounted)} of {words.number(boxes)}", " · ".join(notes), tone)
+    notes = [*(notes or ["every box"]), *filter(None, [musters.by_ships(muster, now)]), words.as_of(fleet["as_of_at_ms"], now)]
+    tone = "alert" if counts["lost"] > counts["lost_closed"] or counts["lost_unconfirmed"] else musters.tone(muster)
+    boxes = muster["boxes"] + counts["lost"]
+    tone = "plain" if tone == "good" and counts["lost"] else tone
+    return Tile("Accounted for", f"{words.number(muster['accounted'])} of {words.number(boxes)}", " · ".join(notes), tone)
 
 
 def _other_notes(counts: Answer) -> list[str]:
-    """How many boxes are overboard, how many losses nothing confirms (those boxes count where they were heard), and who is neither aboard
-    nor on a quay."""
+    """How many boxes are overboard, how many losses nothing confirms (those boxes count where they were heard), how many were delivered."""
     notes = [f"{words.number(counts['lost'])} overboard"] if counts["lost"] else []
     claims = counts["lost_unconfirmed"]
     notes += [f"{words.counted(claims, 'loss', 'losses')} not confirmed"] if claims else []
-    notes += [f"{words.number(counts['delivered'])} delivered"] if counts["delivered"] else []
-    return notes + ([f"{words.number(counts['unreported'])} not heard yet"] if counts["unreported"] else [])
+    return notes + ([f"{words.number(counts['delivered'])} delivered"] if counts["delivered"] else [])
 
 
 def alerts_tile(count: int, at_ms: int | None, now_at_ms: int) -> Tile:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from cargo.accounted import RECENT_MS
 from cargo.alerts import Standing
 from cargo.byhand import Word, may_say, read_said
 from cargo.identifiers import compact_container, number_kind
@@ -116,7 +117,12 @@ class CrewDoor:
             "position": links.where and msgspec.to_builtins(links.where),
             "port": called.port or links.port,
             "peers": sorted(self._node.links.status()),
-            "muster": {**called.summary, "at_ms": called.at_ms, "bays": bays(called.lines)},
+            "muster": {
+                **called.summary,
+                "at_ms": called.at_ms,
+                "fresh_ms": RECENT_MS + self._node.clock.early_ms(),
+                "bays": bays(called.lines),
+            },
             "alerts": [alert_told(one) for one in shown(alerts)],
             "open_alerts": sum(one.open for one in alerts),
             "reports": [report_head(one) for one in reports],

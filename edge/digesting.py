@@ -95,10 +95,11 @@ class Digesting:
     def _taken_up(self, log: Log, now_ms: int) -> tuple[Consumer, Position | None]:
         """The consumer as an earlier run of this node left it; and where it is to begin, where there was none."""
         consumer = Consumer(log, DIGESTS, CONTAINERS)
-        for batch in log.latest(DIGESTS, self._summary_topic(), [log.node]):
-            [row] = batch.records.to_pylist()
-            if row[UNTIL] > self._until_ms:
-                self._until_ms, self._last = row[UNTIL], {name: row[name] for name in (FROM, UNTIL, BOXES, READINGS)}
+        own = (batch for batch in log.topic_rows(DIGESTS, self._summary_topic()) if batch.origin.node == log.node)
+        for told in (row.record.signals for batch in own for row in batch.rows()):
+            if int(told.get(UNTIL, 0)) > self._until_ms:  # a statement of the muster has none
+                self._until_ms = int(told[UNTIL])
+                self._last = {name: int(told[name]) for name in (FROM, UNTIL, BOXES, READINGS)}
         if log.latest(CONSUMERS, DIGESTS, [log.node]):
             return consumer, None
         return consumer, self._read(consumer.position(), now_ms // self._every_ms * self._every_ms, now_ms, None).position

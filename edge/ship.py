@@ -13,6 +13,7 @@ from edge.linking import LinkChoice
 from edge.reportdoor import ReportDoor
 from edge.reporting import DECISIONS, LossReports
 from edge.settings import ShipSettings
+from edge.statements import MusterStatements
 from edge.storm import StormMode
 from edge.waiting import TellingWaiting
 from intake.musters import Musters
@@ -75,6 +76,7 @@ async def run_ship(settings: ShipSettings) -> None:
     node.add_background("what waits", telling.run)
     node.add_background("answers", answering.run)
     node.add_background("digests", digesting.run)
+    node.add_background("statements of the muster", MusterStatements(node, links, musters).run)
     node.add_background("storm mode", storm.run)
     await node.start()
     await node.run_until_stopped()

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from cargo.accounted import UNHEARD
 from dashboards import charts, digests, history, layers, marks, markup, tables, theme, words
 from dashboards.client import NotThere, address
 from dashboards.views import parts, session
@@ -84,9 +85,10 @@ def _tiles(told: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], n
     digest = digests.of(box)
     place_note = words.slot(lost[box["number"]]["slot"]) if overboard else f"heard {digests.heard(box)}"
     last = digest or box
+    heard_tone = "alert" if overboard else "warning" if box["account"] in UNHEARD else "plain"
     tiles = [
         markup.Tile("Now", tables.where(box, lost, names), place_note, "alert" if overboard else "plain"),
-        markup.Tile("Last heard", words.ago(last["age_ms"]), _moment(last["at_ms"], digest), "alert" if overboard else "plain"),
+        markup.Tile("Last heard", words.ago(last["age_ms"]), _moment(last["at_ms"], digest), heard_tone),
         markup.Tile(f"{air.capitalize()} air", words.measured(value, "°C"), words.age(spoke["at_ms"] if spoke else None, now_at_ms)),
     ]
     if told["booking"]:

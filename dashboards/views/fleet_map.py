@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import blocks, chapters, layers, markup, tables, theme, words
+from dashboards import blocks, chapters, layers, markup, musters, tables, theme, words
 from dashboards.client import Trouble, address
 from dashboards.views import parts, session
 
@@ -33,6 +33,8 @@ def _live() -> None:
             _side(told, incidents)
         with wide:
             _map(told, _search(incidents))
+        parts.heading("Accounted for", "each box within its own interval, or by its ship while readings wait on board")
+        st.html(markup.table(musters.PLACES, musters.place_rows(session.ask("/fleet")), "No box is known yet."))
 
 
 def _search(incidents: Sequence[Answer]) -> Answer | None:

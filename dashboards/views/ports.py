@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import markup, tables, words
+from dashboards import markup, musters, tables, words
 from dashboards.client import address
 from dashboards.views import parts, session
 
@@ -90,7 +90,7 @@ def _tiles(told: Answer) -> list[markup.Tile]:
     tiles = [
         markup.Tile(port["locode"], port["name"], words.position(port)),
         markup.Tile("Due in", words.counted(due, "box", "boxes"), words.counted(len(told["due_in"]), "ship")),
-        markup.Tile("On the quay", words.counted(told["on_quay"]["count"], "box", "boxes"), parts.as_of(told)),
+        _quay_tile(told),
     ]
     if told["in_port"]:
         off = sum(ship["boxes"]["count"] for ship in told["in_port"])
@@ -113,6 +113,13 @@ def _tiles(told: Answer) -> list[markup.Tile]:
             )
         )
     return tiles
+
+
+def _quay_tile(told: Answer) -> markup.Tile:
+    """How many boxes stand on the quay, and how many of them are accounted for."""
+    muster, boxes = told["muster"], words.counted(told["on_quay"]["count"], "box", "boxes")
+    notes = [f"{words.number(muster['accounted'])} accounted for", *musters.others(muster), parts.as_of(told)]
+    return markup.Tile("On the quay", boxes, " · ".join(notes), musters.tone(muster))
 
 
 def _call(call: Answer, names: Mapping[str, str], now_at_ms: int) -> None:

@@ -216,8 +216,10 @@ function draw(always) {
   tick();
 }
 
-/** Clock and ages go on, whether the node answers or not. */
-function tick() {
+/** Clock and ages go on, whether the node answers or not; so does the muster's, which is good for as long as its shortest interval. */
+export function tick() {
+  const muster = seen.board?.muster;
+  document.getElementById("app").classList.toggle("aged", Boolean(muster) && now() - muster.at_ms > muster.fresh_ms);
   if (seen.board) for (const one of document.querySelectorAll("#app [data-at]")) one.textContent = ago(Number(one.dataset.at));
   const clock = document.getElementById("clock");
   if (clock && seen.board) clock.textContent = `${new Date(now()).toISOString().slice(0, 19).replace("T", " ")} UTC`;

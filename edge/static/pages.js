@@ -31,16 +31,17 @@ export function musterPage(board) {
   const all = muster.accounted === muster.instrumented;
   if (!muster.total && !muster.bays.length) return h("section", { class: "panel" }, h("h2", {}, "No load list in force"), h("p", { class: "muted" }, "The muster begins when headquarters has told this ship what is aboard, or a box is heard."));
   return [
-    h("section", { class: "panel" },
+    h("section", { class: "panel muster" },
       muster.instrumented
         ? h("h1", { class: `sum num ${all ? "heard" : "missing"}` }, shape(all ? "heard" : "missing"), ` ${count(muster.accounted)} of ${count(muster.instrumented)} accounted for`)
         : h("h1", { class: "sum not_instrumented" }, shape("not_instrumented"), " Nobody can be counted: no container on the list carries a tracker"),
       h("p", {}, "containers with a tracker · as of ", when(muster.at_ms)),
+      h("p", { class: "late ifaged" }, shape("late"), " Nothing has been judged since then: how the boxes stand now is not known."),
       (muster.reported || []).length ? h("p", { class: "gone" }, shape("gone"), ` ${containers(muster.reported.length)} of those gone ${muster.reported.length === 1 ? "is" : "are"} reported as lost.`) : null,
       without ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` ${containers(without)} ${without === 1 ? "carries" : "carry"} no tracker: nothing is known of ${without === 1 ? "it" : "them"}, and ${without === 1 ? "it is" : "they are"} in no count above.`) : null,
       muster.not_on_list.length ? h("p", { class: "late" }, `${containers(muster.not_on_list.length)} heard aboard on no list: see bay “no list”.`) : null,
       h("div", { class: "legend" }, Object.entries(REASONS).filter(([reason]) => muster.reasons[reason]).map(([reason, title]) => h("span", { class: reason }, shape(reason), " ", h("b", { class: "num" }, count(muster.reasons[reason])), ` ${title}`)))),
-    h("section", { class: "panel" }, h("h2", {}, "Bays, from the bow"), h("div", { class: "bays", role: "group", "aria-label": "Bays" }, muster.bays.map(bayButton))),
+    h("section", { class: "panel muster" }, h("h2", {}, "Bays, from the bow"), h("div", { class: "bays", role: "group", "aria-label": "Bays" }, muster.bays.map(bayButton))),
     seen.bay && seen.bayBoxes ? h("div", { class: "split" }, bayPanel(seen.bayBoxes), boxPanel(seen.bayBoxes)) : h("p", { class: "muted" }, "Choose a bay to see each of its boxes."),
   ];
 }
@@ -79,7 +80,7 @@ export function bayPanel(told) {
     lines.push(h("tr", {}, h("th", { scope: "row" }, String(tier).padStart(2, "0")), rows.map((row) => h("td", {}, at.has(`${row}/${tier}`) ? cell(at.get(`${row}/${tier}`)) : null))));
   });
   const loose = told.boxes.filter((box) => !box.slot);
-  return h("section", { class: "panel", id: `bay-${told.bay}` },
+  return h("section", { class: "panel muster", id: `bay-${told.bay}` },
     h("h2", {}, BAY_TITLES[told.bay] || `Bay ${told.bay}`), h("p", { class: "small muted" }, "seen from aft: port left, starboard right · as of ", when(told.at_ms)),
     placed.length ? h("div", { class: "hold" }, h("table", { class: "bay" }, h("thead", {}, h("tr", {}, h("th", {}, "tier"), rows.map((row) => h("th", { scope: "col" }, String(row).padStart(2, "0"))))), h("tbody", {}, lines))) : null,
     loose.length ? h("div", { class: "bays" }, loose.map(cell)) : null);
@@ -95,7 +96,7 @@ function cell(box) {
 function boxPanel(told) {
   const box = told.boxes.find((one) => one.container === seen.box);
   if (!box) return h("section", { class: "panel" }, h("h2", {}, "A box"), h("p", { class: "muted" }, "Choose a box: when and by which gateway it was heard, and what you can say of it."));
-  return h("section", { class: "panel", id: "box", "aria-label": `Box ${box.container}` },
+  return h("section", { class: "panel muster", id: "box", "aria-label": `Box ${box.container}` },
     h("h2", { class: "mono" }, box.container), NUMBERS[box.number_kind] ? h("p", { class: "late" }, `Number: ${NUMBERS[box.number_kind]}.`) : null, h("p", { class: box.reason }, shape(box.reason), ` ${REASONS[box.reason]}`),
     h("dl", {}, h("dt", {}, "Slot"), h("dd", { class: "mono" }, slotOf(box)), h("dt", {}, "Last heard"), h("dd", {}, when(box.last_heard_at_ms)), h("dt", {}, "By gateway"), h("dd", {}, box.gateway || "none yet"), h("dt", {}, "The watch says"), h("dd", {}, STATES[box.state] || "never heard of")),
     box.may_say.length ? sayForm(box) : h("p", { class: "small muted" }, "Neither silent nor lost: there is nothing to say of it."));

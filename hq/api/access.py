@@ -248,6 +248,24 @@ class Sight:
         rows = of(table.id, table.ship, table.port, table.call, table.departs_at_ms, table.value)
         return rows.where(whether(self.viewer.may(Right.SEE_PORTS)))
 
+    def list_heads(self) -> Rows:
+        """`id, ship, version, call, departs_at_ms` of the load lists by which boxes are judged (`hq.api.stowages`); of no box but the
+        viewer's own is an answer made of them."""
+        table = m.LoadList
+        return of(table.id, table.ship, table.version, table.call, table.departs_at_ms).where(self._of_ship(table.ship))
+
+    def list_values(self, ids: Collection[str]) -> Rows:
+        """`id, version, value` of these load lists, of `list_heads`."""
+        table = m.LoadList
+        return of(table.id, table.version, table.value).where(table.id.in_(ids), self._of_ship(table.ship))
+
+    def musters(self) -> Rows:
+        """`ship, at_ms, counts`: what ships last stated of their musters; a customer is told when, and no counts, which are of others'
+        boxes too."""
+        table = m.ShipMuster
+        counts = null_of(JSON).label("counts") if self.viewer.role == "customer" else table.counts
+        return of(table.ship, table.at_ms, counts).where(self._of_ship(table.ship))
+
     def voyages(self, ships: Collection[str]) -> Rows:
         """`ship, event, event_at_ms, place` of these ships' arrivals and departures, for those who may see ports."""
         e = m.Event
@@ -298,6 +316,13 @@ class Sight:
         crew = self.viewer.role == "crew"
         rows = fleet_containers(which, self.now_at_ms, self._is_lost, self.viewer.ship or "" if crew else None)
         return rows if crew or self.is_staff else rows.where(false())
+
+    def _of_ship(self, ship: Any) -> ColumnElement[bool]:
+        """Whether boxes of the viewer may be aboard."""
+        if self.viewer.role == "crew":
+            mine: ColumnElement[bool] = ship == self.viewer.ship
+            return mine
+        return whether(self.is_staff or self.viewer.role == "customer")
 
     def _is_lost(self, number: Any) -> ColumnElement[bool]:
         """Whether the container is overboard. A loss that nothing confirms leaves its container where it is heard."""

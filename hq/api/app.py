@@ -25,6 +25,7 @@ from hq.api.registrar import Registrar
 from hq.api.reports import ReportDesk
 from hq.api.services import Services, identify
 from hq.api.settings import ApiSettings
+from hq.api.stowages import Stowages
 from hq.clock import following
 from hq.opening import opened_log
 from hq.running import teller_of
@@ -69,7 +70,7 @@ def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = N
             signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)
             accounts, asks_ = Accounts(settings.accounts), AskDesk(log, door, clock)
             with closing(Logins(accounts, clock.monotonic_s)) as logins, Audit(door, clock, metrics, accounts) as audit:
-                app.state.services = Services(settings, reader, accounts, logins, audit, clock, registrar, desk, asks_, signed)
+                app.state.services = Services(settings, reader, accounts, logins, audit, clock, registrar, desk, asks_, signed, Stowages())
                 async with _kept(shown, teller):
                     yield
 

@@ -14,6 +14,7 @@ from sqlalchemy import func, or_, select
 from cargo.identifiers import compact_container
 from hq.api.containerrows import Rows
 from hq.api.cursors import INT_MAX, INT_MIN, TEXT_MAX, Key, beginning, beyond, no_cursor, read_cursor, write_cursor
+from hq.api.musters import judge_of
 from hq.api.services import Look
 from hq.api.wording import CLOSED_STATES, Fields, container_told, position_at_ms
 from streams.spreadsheets import without_formulas
@@ -30,7 +31,7 @@ _FILE = pa.schema(
         *(pa.field(name, pa.float64()) for name in _AIRS),
         *(pa.field(name, pa.string()) for name in ("booking", "customer")),
         pa.field("ended", pa.bool_()),
-        pa.field("standing", pa.string()),
+        *(pa.field(name, pa.string()) for name in ("standing", "account")),
         pa.field("open_alerts", pa.int64()),
     ]
 )
@@ -112,9 +113,11 @@ Listed = Annotated[Listing, Depends(listing)]
 
 
 def containers_told(look: Look, rows: Sequence[Fields]) -> list[Fields]:
-    """Containers as answers carry them, each with how many of its alerts are open."""
-    counts = _open_alerts(look, rows)
-    return [{**container_told(row, look.now_at_ms), "open_alerts": counts.get(row["number"], 0)} for row in rows]
+    """Containers as answers carry them, each with whether it is accounted for, and how many of its alerts are open."""
+    counts, judge = _open_alerts(look, rows), judge_of(look)
+    return [
+        {**container_told(row, look.now_at_ms), "account": judge.account(row), "open_alerts": counts.get(row["number"], 0)} for row in rows
+    ]
 
 
 def _open_alerts(look: Look, rows: Sequence[Fields]) -> dict[str, int]:
@@ -137,15 +140,17 @@ def write_containers(look: Look, listed: Listing, file: IO[bytes]) -> int:
 
 def _tables(look: Look, listed: Listing) -> Iterator[pa.Table]:
     yield _FILE.empty_table()
+    judge = judge_of(look)
     for rows in look.batches(listed.rows(look), FILE_ROWS_AT_ONCE):
         names, counts = look.names(*{row["place_id"] for row in rows}), _open_alerts(look, rows)
-        yield pa.Table.from_pylist([_file_row(row, names, look.now_at_ms, counts.get(row["number"], 0)) for row in rows], _FILE)
+        told = [_file_row({**row, "account": judge.account(row)}, names, look.now_at_ms, counts.get(row["number"], 0)) for row in rows]
+        yield pa.Table.from_pylist(told, _FILE)
 
 
 def _file_row(row: Fields, names: Mapping[str, str], now_at_ms: int, open_alerts: int) -> Fields:
     airs = {name: (row["signals"] or {}).get(name, {}).get("value") for name in _AIRS}
     return {
-        **{name: row[name] for name in ("number", "latitude_deg", "longitude_deg", "booking", "customer", "standing")},
+        **{name: row[name] for name in ("number", "latitude_deg", "longitude_deg", "booking", "customer", "standing", "account")},
         **{name: float(value) if type(value) in (int, float) else None for name, value in airs.items()},
         "place": f"{row['place_kind']}/{row['place_id']}" if row["place_kind"] else None,
         "place_name": names.get(row["place_id"]),

@@ -65,15 +65,12 @@ _ALERT: Fields = {
     "incident": None,
     "open": True,
 }
+_STANDS: Fields = {"place": _PLACE, "place_basis": "sensors", "standing": "ship", "account": "heard", "position": None}
+_STANDS |= {"at_ms": _AT - 600_000, "age_ms": 600_000}
 _CONTAINER: Fields = {
     "number": _BOX,
     "number_problem": None,
-    "place": _PLACE,
-    "place_basis": "sensors",
-    "standing": "ship",
-    "position": None,
-    "at_ms": _AT - 600_000,
-    "age_ms": 600_000,
+    **_STANDS,
     "owner_told": True,
     "booking": "BK-2041",
     "customer": "duckworks",
@@ -299,12 +296,15 @@ _NOTICE: Fields = {
     "text": "Notice to duckworks: …",
 }
 _PLACED = {"place": _PLACE, "latitude_deg": -33.1, "longitude_deg": 153.2, "boxes": 40, "groups": [_GROUP]}
+_MUSTERED = {"boxes": 1398, "accounted": 1392, "accounts": {"by_ship": 1392, "under_1d": 6}, "stated_at_ms": _AT, "overdue": False}
+_SHIP_NOW = {**_SHIP, "boxes": 1400, "heard_at_ms": _AT, "muster": _MUSTERED}
+_PORT_NOW = {**_PORT, "muster": _MUSTERED}
 _PLACES = {"on_ship": 1400, "on_quay": 503, "delivered": 90, "unreported": 0}
 _COUNTS = {"boxes": 2000, "lost": 7, "lost_closed": 0, "lost_unconfirmed": 0, "open_alerts": 8, "misread": 0, **_PLACES}
 
 EXAMPLES: dict[tuple[str, str], Fields] = {
     ("get", "/api/clock"): {"clock": _FRAME["clock"]},
-    ("get", "/api/fleet"): {**_FRAME, "ships": [{**_SHIP, "boxes": 1400, "heard_at_ms": _AT}], "ports": [_PORT], "counts": _COUNTS},
+    ("get", "/api/fleet"): {**_FRAME, "ships": [_SHIP_NOW], "ports": [_PORT_NOW], "counts": _COUNTS, "muster": _MUSTERED},
     ("get", "/api/map"): {
         **_FRAME,
         "ships": [_SHIP],
@@ -374,6 +374,7 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "unknown_pod": [],
         "lost": _NAMED,
         "on_quay": _NAMED,
+        "muster": _MUSTERED,
         "calls": [_CALL],
     },
     ("get", "/api/registry/load_lists/{ship}"): {

@@ -25,6 +25,7 @@ from hq.api.logins import Logins
 from hq.api.registrar import Registrar
 from hq.api.reports import ReportDesk
 from hq.api.settings import ApiSettings
+from hq.api.stowages import Stowages
 from hq.browsers import browser_address
 from hq.serving.database import ServingReader
 from hq.serving.freshness import Freshness, freshness
@@ -48,6 +49,7 @@ class Services:
     reports: ReportDesk
     asks: AskDesk
     signed: SignedUntil
+    stowages: Stowages
 
 
 @dataclass(frozen=True, slots=True)

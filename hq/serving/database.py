@@ -20,7 +20,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
 
 from hq.serving.address import serving_url
 from hq.serving.faults import GONE, READ_ONLY, SERVING, faults_named
-from hq.serving.models import Base
+from hq.serving.models import METADATA
 from streams.privatefiles import keep_private
 from streams.sqlitefiles import ReadingConnection, connect_to_read
 
@@ -198,7 +198,7 @@ def migrate(connection: Connection) -> None:
 
 def _drop_what_is_left(connection: Connection) -> None:
     """Where some of the tables are missing the others go too: only all of them together say what the log says."""
-    wanted = set(Base.metadata.tables)
+    wanted = set(METADATA.tables)
     there = set(inspect(connection).get_table_names())
     if there & wanted and wanted - there:
         for name in sorted(there & (wanted | {"alembic_version"})):

@@ -8,24 +8,15 @@ from. A `body` that is text is the log's own canonical JSON. Text is ordered by 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Float, Index, LargeBinary, String
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import Index
+from sqlalchemy.orm import Mapped, mapped_column
 
+from hq.serving.columns import AlertColumns, Base, Latest, Registered, StateColumns
 
-class Base(DeclarativeBase):
-    """All tables of the serving store."""
-
-    type_annotation_map: ClassVar[dict[Any, Any]] = {
-        int: BigInteger,
-        float: Float(53),
-        str: String().with_variant(String(collation="C"), "postgresql"),
-        bool: Boolean,
-        bytes: LargeBinary,
-        dict[str, Any]: JSON(none_as_null=True),
-        list[Any]: JSON,
-    }
+METADATA = Base.metadata
+"""All tables, as this module defines them."""
 
 
 class Projection(Base):
@@ -131,31 +122,6 @@ class AlertChange(Base):
     __table_args__ = (Index("alert_change_of", "alert_id"),)
 
 
-class AlertColumns:
-    """What is known of an alert after all its changes."""
-
-    topic: Mapped[str]
-    rule: Mapped[str]
-    severity: Mapped[str]
-    state: Mapped[str]
-    status: Mapped[str | None]
-    title: Mapped[str]
-    detail: Mapped[str]
-    ship: Mapped[str | None]
-    incident_id: Mapped[str | None]
-    slot: Mapped[str | None]
-    latitude_deg: Mapped[float | None]
-    longitude_deg: Mapped[float | None]
-    position_basis: Mapped[str | None]
-    position_at_ms: Mapped[int | None]
-    posterior: Mapped[float | None]
-    evidence: Mapped[list[Any]]
-    incident: Mapped[dict[str, Any] | None]
-    raised_at_ms: Mapped[int]
-    changed_at_ms: Mapped[int]
-    acknowledged_by: Mapped[str | None]
-
-
 class Alert(AlertColumns, Base):
     """An alert as it stands: the fold of all its changes. `unconfirmed`: a loss of a box that its ship does not have by the registry."""
 
@@ -189,23 +155,6 @@ class Incident(Base):
     longitude_deg: Mapped[float | None]
     raised_at_ms: Mapped[int]
     changed_at_ms: Mapped[int]
-
-
-class Latest:
-    """Columns of a row of which the latest record of its origin wins."""
-
-    at_ms: Mapped[int]
-    generation: Mapped[int]
-    offset: Mapped[int]
-
-
-class Registered(Latest):
-    """The latest version of one entry of the registry; `by` wrote it at `at_ms`."""
-
-    id: Mapped[str] = mapped_column(primary_key=True)
-    version: Mapped[int]
-    by: Mapped[str]
-    value: Mapped[dict[str, Any]]
 
 
 class Customer(Registered, Base):
@@ -275,14 +224,6 @@ class Story(Registered, Base):
     __tablename__ = "story"
 
 
-class StateColumns(Latest):
-    """The last known state of one thing; `body` is the whole record's."""
-
-    latitude_deg: Mapped[float | None]
-    longitude_deg: Mapped[float | None]
-    body: Mapped[dict[str, Any]]
-
-
 class ContainerState(StateColumns, Base):
     """What Spark last said of a container; `place_kind` is `ship` or `quay`."""
 
@@ -319,6 +260,14 @@ class Digest(Latest, Base):
     container: Mapped[str] = mapped_column(primary_key=True)
     until_at_ms: Mapped[int]
     body: Mapped[dict[str, Any]]
+
+
+class ShipMuster(Latest, Base):
+    """What a ship last stated of its muster, of `at_ms`. `counts`: by the names of `cargo.muster.STATED`."""
+
+    __tablename__ = "ship_muster"
+    ship: Mapped[str] = mapped_column(primary_key=True)
+    counts: Mapped[dict[str, Any]]
 
 
 class CustomerRecord(Base):

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, bindparam, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from hq.serving.models import Base
+from hq.serving.columns import Base
 
 Row = Mapping[str, Any]
 LATER = ("generation", "offset")

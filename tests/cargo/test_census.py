@@ -12,7 +12,8 @@ import pytest
 
 from bench.watchtable import alike, lossy, quiet, watched
 from cargo import judge
-from cargo.boxes import Box, in_time
+from cargo.accounted import in_time
+from cargo.boxes import Box
 from cargo.census import Census, Count, Line
 from cargo.heard import Heard
 from cargo.lost import GONE_STATES, GROUP_WINDOW_MS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from cargo.alerts import AlertBook
-from cargo.entitled import JUDGES, foreign_alert, foreign_event, foreign_reading, foreign_report
+from cargo.entitled import JUDGES, foreign_alert, foreign_digest, foreign_event, foreign_reading, foreign_report
 from cargo.fleet import heard_again, silent
 from cargo.incidents import incident_id
 
@@ -155,6 +155,15 @@ def test_alerts_stand_as_they_would_had_nobody_else_spoken(said: list[tuple[tupl
     for owner in (SHIP, OTHER, PORT):
         sides = [one for one in said if one[0][1] in (owner, "")]
         assert stands(sides).get(f"{owner}-1") == stands(said).get(f"{owner}-1")
+
+
+def test_a_ship_sums_up_its_own_boxes_alone() -> None:
+    """Lines of containers are judged by nobody: any ship may have had them aboard."""
+    assert foreign_digest(f"{SHIP}.log", {}, "ship", SHIP) is None
+    assert foreign_digest(f"{OTHER}.log", {}, "ship", SHIP) is not None
+    assert foreign_digest(f"{OTHER}.log", {}, "port", PORT) is not None
+    assert foreign_digest(f"{OTHER}.log", {}, "hq", "") is None
+    assert foreign_digest("MSKU1234565", {}, "ship", SHIP) is None
 
 
 ANY_JSON = some.recursive(

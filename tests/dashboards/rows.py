@@ -79,6 +79,7 @@ def container(number: str = "BBLU1000088", **more: Any) -> Row:
         "place": {"kind": "ship", "id": "9999010"},
         "place_basis": "sensors",
         "standing": "ship",
+        "account": "heard",
         "position": None,
         "at_ms": NOW_MS - HOUR_MS,
         "age_ms": HOUR_MS,
@@ -104,12 +105,20 @@ def signals(**values: Any) -> Row:
     return {name: {"value": value, "at_ms": NOW_MS - HOUR_MS} for name, value in values.items()}
 
 
+def muster(boxes: int = 1993, stated_at_ms: int | None = None, overdue: bool = False, **accounts: int) -> Row:
+    """`boxes` accounted for, but for those that `accounts` names."""
+    known = {"heard": boxes - sum(accounts.values()), **accounts}
+    told = {"boxes": boxes, "accounted": known["heard"] + known.get("by_ship", 0), "accounts": known}
+    return {**told, "stated_at_ms": stated_at_ms, "overdue": overdue}
+
+
 def fleet(**more: Any) -> Row:
     losses = {"lost": 7, "lost_closed": 0, "lost_unconfirmed": 0}
     counts = {"boxes": 2000, **losses, "open_alerts": 9, "misread": 0, "on_ship": 1500, "on_quay": 493}
     counts |= {"delivered": 0, "unreported": 0}
     clock = {"now_at_ms": NOW_MS, "speed": 4000.0}
     known: Row = {"clock": clock, "as_of_at_ms": NOW_MS - 5_000, "ships": [ship()], "ports": [port()], "counts": counts}
+    known["muster"] = muster()
     return {**known, **more}
 
 

@@ -17,7 +17,7 @@ def row_of(**more: Any) -> dict[str, Any]:
 
 
 def test_a_container_row() -> None:
-    known = {"number": "BBLU1000088", "where": "Aboard Ship 9999010", "booking": "BB1", "digest_of": ""}
+    known = {"number": "BBLU1000088", "where": "Aboard Ship 9999010", "account": "heard", "booking": "BB1", "digest_of": ""}
     numbers = {"age_ms": HOUR_MS, "control_c": -0.25, "air": "supply", "setpoint_c": 5.0, "open_alerts": 2}
     assert row_of(signals=signals(setpoint_c=5.0, supply_c=-0.25), open_alerts=2) == known | numbers
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +10,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from dashboards import words
+from cargo.accounted import QUAY_INTERVAL_MS, in_time
+from dashboards import theme, words
 from tests.dashboards.stage import Stage, on_stage, pages_of
 from tests.dashboards.tab import Tab, Windows, browser
+from tests.dashboards.test_browser_numbers import last_reading_ms
 from tests.dashboards.test_sums import IN_PORT_H
 from tests.dashboards.truth import Truth
 from tests.dashboards.voyage import BEGINS_AT_MS, HOUR_MS, Voyage
+
+AMBER = f"rgb({', '.join(map(str, theme.rgb(theme.WARNING)))})"
 
 pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tab.py
 
@@ -50,7 +55,28 @@ def test_a_ship_at_the_quay_is_in_port_and_not_due(stage: Stage, windows: Window
     expect(tile.filter(has_text="In port")).to_contain_text(f"{words.counted(len(off), 'box', 'boxes')} still to come off")
     expect(tile.filter(has_text="On the quay")).to_contain_text(words.counted(on_quay, "box", "boxes"))
     expect(tile.filter(has_text="Due in")).to_contain_text(words.counted(len(due), "box", "boxes"))
+    expect(tab.page.get_by_role("heading", name="call 2")).to_be_visible()
     tab.picture("in-port", tmp_path)
+
+
+def test_a_box_on_the_quay_that_nobody_heard_is_not_accounted_for(stage: Stage, windows: Windows, tab: Tab, tmp_path: Path) -> None:
+    """The port's tile is amber with how many and for how long; so is the fleet's on the strip, and the row of the quay under the map."""
+    at_ms, standing = stage.voyage.until_at_ms, Truth(stage.voyage.world, stage.voyage.until_at_ms).standing()
+    ages = [at_ms - last_reading_ms(stage, number) for number, place in standing.items() if place == "quay/SGSIN"]
+    accounted = sum(in_time(age_ms, QUAY_INTERVAL_MS) for age_ms in ages)
+    assert 0 < accounted < len(ages)
+    tab.enter(windows.url, "mira", "/ports")
+    tile = tab.page.locator(".lf-tile")
+    quay = tile.filter(has_text="On the quay")
+    expect(quay).to_contain_text(f"{accounted} accounted for")
+    expect(quay).to_contain_text(re.compile(rf"\b{len(ages) - accounted} unheard for"))
+    for amber in (quay, tile.filter(has_text=re.compile("^Accounted for"))):
+        expect(amber.locator(".lf-value")).to_have_css("color", AMBER)
+    tab.page.get_by_role("link", name="Fleet map").click()
+    row = tab.page.locator("tr", has_text="Quay in Singapore")
+    expect(row).to_contain_text(f"{accounted} of {len(ages)}")
+    row.scroll_into_view_if_needed()
+    tab.picture("accounted-for", tmp_path)
 
 
 def test_an_owners_strip_adds_up(stage: Stage, windows: Windows, tab: Tab, tmp_path: Path) -> None:

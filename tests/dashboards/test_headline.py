@@ -4,36 +4,69 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards import chapters, headline
+from dashboards import chapters, headline, musters
 from dashboards.markup import Tile
-from tests.dashboards.rows import NOW_MS, a_map, age, fleet, port, position, ship, status
+from tests.dashboards.rows import HOUR_MS, NOW_MS, Row, a_map, age, fleet, muster, port, position, ship, status
 
 
 def tile(name: str, told: Any = None) -> Any:
     return next(one for one in headline.fleet_tiles(fleet(), told or status()) if one.name == name)
 
 
-def muster(boxes: int, as_of_at_ms: int | None = NOW_MS - 5_000, **counts: int) -> Tile:
-    known = {"boxes": boxes, "lost": 0, "lost_closed": 0, "lost_unconfirmed": 0, "misread": 0, "on_ship": 2, "on_quay": 3}
-    known |= {"delivered": 0, "unreported": 0}
-    return headline.muster_tile(fleet(as_of_at_ms=as_of_at_ms, counts={**known, **counts}))
+def mustered(told: Row, as_of_at_ms: int | None = NOW_MS - 5_000, **counts: int) -> Tile:
+    known = {"boxes": 5, "lost": 0, "lost_closed": 0, "lost_unconfirmed": 0, "misread": 0, "delivered": 0, "unreported": 0}
+    return headline.muster_tile(fleet(as_of_at_ms=as_of_at_ms, counts={**known, **counts}, muster=told))
 
 
 def test_the_muster() -> None:
     assert (tile("Accounted for").value, tile("Accounted for").note) == ("1,993 of 2,000", "7 overboard · as of 5 s ago")
-    whole = muster(5)
+    whole = mustered(muster(5))
     assert (whole.note, whole.tone) == ("every box · as of 5 s ago", "good")
-    assert muster(0, on_ship=0, on_quay=0).note == "no box is known yet"
-    assert muster(6, unreported=1).note == "1 not heard yet · as of 5 s ago"
-    assert muster(6, as_of_at_ms=None, unreported=1).note == "1 not heard yet · not known yet"
-    assert [muster(7, lost=2, lost_closed=closed).tone for closed in (0, 1, 2)] == ["alert", "alert", "plain"]
-    assert muster(7, lost=2, lost_closed=2).note == "2 overboard · as of 5 s ago"
-    delivered = muster(9, delivered=4)
+    assert mustered(muster(0), boxes=0).note == "no box is known yet"
+    never = mustered(muster(6, never=1))
+    assert (never.value, never.note, never.tone) == ("5 of 6", "1 never reported · as of 5 s ago", "plain")
+    assert mustered(muster(6, never=1), as_of_at_ms=None).note == "1 never reported · not known yet"
+    assert [mustered(muster(5), lost=2, lost_closed=closed).tone for closed in (0, 1, 2)] == ["alert", "alert", "plain"]
+    lost = mustered(muster(5), lost=2, lost_closed=2)
+    assert (lost.value, lost.note) == ("5 of 7", "2 overboard · as of 5 s ago")
+    delivered = mustered(muster(5), boxes=9, delivered=4)
     assert (delivered.value, delivered.note) == ("5 of 5", "4 delivered · as of 5 s ago")
-    claimed = muster(5, lost_unconfirmed=1)
+    claimed = mustered(muster(5), lost_unconfirmed=1)
     assert (claimed.value, claimed.note, claimed.tone) == ("5 of 5", "1 loss not confirmed · as of 5 s ago", "alert")
-    misread = muster(5, misread=1)
+    misread = mustered(muster(5), misread=1)
     assert (misread.value, misread.note, misread.tone) == ("5 of 5", "1 wrong number heard, not counted · as of 5 s ago", "good")
+
+
+def test_who_is_past_its_own_interval_is_no_longer_accounted_for() -> None:
+    """Amber with the age bands, on the strip of staff and of an owner; the time of a ship's statement, amber when two are overdue."""
+    silent = muster(8, under_1d=2, over_7d=1)
+    told = mustered(silent, boxes=8)
+    assert (told.value, told.tone) == ("5 of 8", "warning")
+    assert told.note == "2 unheard for 6 h to 1 d · 1 unheard for over 7 d · as of 5 s ago"
+    own = headline.own_tiles(fleet(muster=silent))[1]
+    assert own.tone == "warning"
+    assert own.note.endswith("2 unheard for 6 h to 1 d · 1 unheard for over 7 d")
+    assert headline.own_tiles(fleet())[1].tone == "plain"
+    stated = muster(5, NOW_MS - 20 * 60_000, by_ship=5)
+    assert (mustered(stated).note, mustered(stated).tone) == ("every box · by the ship, 06:24 UTC · as of 5 s ago", "good")
+    late = muster(5, NOW_MS - 13 * HOUR_MS, overdue=True, under_1d=5)
+    assert mustered(late).tone == "warning"
+    assert "by the ship, 17 May 17:44 UTC, the next two are overdue" in mustered(late).note
+    assert mustered(muster(5, no_tracker=0)).tone == "good"
+
+
+def test_ships_and_quays_with_their_musters() -> None:
+    """Each with who is not accounted for and by what it is counted; places without boxes are left out."""
+    ships = [{**ship(), "muster": muster(5, NOW_MS, by_ship=4, not_by_ship=1)}]
+    ports = [
+        {**port(), "muster": muster(658, under_1d=200, under_3d=122)},
+        {**port("JPTYO", "Tokyo"), "muster": {**muster(0), "accounts": {}}},
+    ]
+    rows = musters.place_rows(fleet(ships=ships, ports=ports))
+    assert [(row["place"], row["boxes"]) for row in rows] == [("Ship 9999010", "4 of 5"), ("Quay in Singapore", "336 of 658")]
+    assert rows[0]["others"] == "1 not accounted for by the ship"
+    assert "by the ship, 06:44 UTC" in rows[0]["by"]
+    assert rows[1]["others"] == "200 unheard for 6 h to 1 d · 122 unheard for 1 to 3 d"
 
 
 def test_everything_has_its_age() -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from hq.analytics.disclosure import KIND
 from hq.serving.database import ServingDatabase, ServingReader
-from hq.serving.models import Base, Reading
+from hq.serving.models import METADATA, Reading
 from hq.serving.projecting import Projector
 from hq.serving.routes import routes
 from landfall.demo.fleet import database_url, places
@@ -121,7 +121,7 @@ def _settled(url: str) -> dict[str, list[str]]:
     """All rows but those that follow the metrics, which never end; a JSON object is the same in any order of its fields."""
     reader = ServingReader(url)
     with reader.snapshot() as connection:
-        tables = [table for table in Base.metadata.sorted_tables if table.name not in ("projection", *FROM_METRICS)]
+        tables = [table for table in METADATA.sorted_tables if table.name not in ("projection", *FROM_METRICS)]
         rows = {table.name: [dict(row) for row in connection.execute(select(table)).mappings()] for table in tables}
     reader.close()
     return {

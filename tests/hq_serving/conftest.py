@@ -21,7 +21,7 @@ from hq.api.accounts import Account, Accounts
 from hq.api.app import create_app, served
 from hq.api.settings import ApiSettings
 from hq.serving.database import ServingDatabase, ServingReader
-from hq.serving.models import Base
+from hq.serving.models import METADATA
 from hq.serving.projecting import Projector
 from hq.serving.routes import routes
 from streams.clock import FleetClock, FleetTime, StillClock
@@ -101,7 +101,7 @@ def table_rows(url: str) -> dict[str, list[str]]:
     """All rows of all tables but the one that says when the store was built."""
     reader = ServingReader(url)
     with reader.snapshot() as connection:
-        tables = [table for table in Base.metadata.sorted_tables if table.name != "projection"]
+        tables = [table for table in METADATA.sorted_tables if table.name != "projection"]
         rows = {table.name: sorted(str(row) for row in connection.execute(select(table))) for table in tables}
     reader.close()
     return rows

@@ -303,7 +303,7 @@ def test_before_there_is_a_store_the_api_says_so(tmp_path: Path) -> None:
 def shape(value: Any) -> Any:
     """The fields of an answer, however deep; of a list those of its first element; of signals and the like nothing."""
     if isinstance(value, dict) and all(isinstance(name, str) and name.isidentifier() for name in value):
-        free = {"signals", "counts", "gauges", "histograms", "reasons", "incident", "names"}
+        free = {"signals", "counts", "gauges", "histograms", "reasons", "incident", "names", "accounts"}
         return {name: shape(one) if name not in free else None for name, one in value.items()}
     if isinstance(value, list):
         return [shape(value[0])] if value and isinstance(value[0], dict) else []

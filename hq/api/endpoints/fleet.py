@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
 from typing import Any
 
 from fastapi import APIRouter
 from sqlalchemy import func, select
 
 from cargo.event_time import BELIEVED_AHEAD_MS
-from cargo.identifiers import is_container
 from hq.api.access import LOST_STATUSES
 from hq.api.containerrows import DELIVERED, LOST, UNREPORTED
+from hq.api.musters import boxes_judged, judge_of, misread_numbers, musters_by_place, whole
 from hq.api.picture import Fields, bounds, places_drawn, points_of, port_drawn, ship_drawn
 from hq.api.services import Asking, Look
 from hq.api.wording import CLOSED_STATES, alert_told, position_told
@@ -22,33 +21,38 @@ MAP_ALERTS_MAX = 100
 LOST_MAX = 1_000
 STANDINGS = {"on_ship": "ship", "on_quay": "quay", "lost": LOST, "delivered": DELIVERED, "unreported": UNREPORTED}
 """Which count of an answer has the containers that stand so; their sum is `boxes`."""
-Places = Counter[tuple[str | None, str | None]]
-_is_right = lru_cache(maxsize=1 << 16)(is_container)
 
 
 @router.get("/fleet")
 def fleet(ask: Asking) -> dict[str, Any]:
-    """Ships with position, tail and age of the last word; ports; counts: each container in one of those by where it stands."""
+    """Ships with position, tail and age of the last word; ports; counts: each container in one of those by where it stands; and how many
+    are accounted for, in all (`muster`), by ship and by port."""
     with ask.look() as look:
-        ships = _ships(look)
-        groups = _groups(look)
-        standing = Counter[str]()
-        aboard = Counter[str]()
-        for row in groups:
-            standing[row["standing"]] += row["boxes"]
-            if row["standing"] == "ship":
-                aboard[row["place_id"]] += row["boxes"]
-        for ship in ships:
-            ship["boxes"] = aboard[ship["imo"]]
-            ship["heard_at_ms"] = _heard_at_ms(look, ship["imo"])
+        judge = judge_of(look)
+        boxes = boxes_judged(look, judge)
+        musters = musters_by_place(boxes, judge)
+        standing = Counter(box["standing"] for box in boxes)
+        aboard = Counter(box["place_id"] for box in boxes if box["standing"] == "ship")
+        none = judge.muster((None, None), Counter())
+        ships = [
+            {
+                **ship,
+                "boxes": aboard[ship["imo"]],
+                "heard_at_ms": _heard_at_ms(look, ship["imo"]),
+                "muster": musters.get(("ship", ship["imo"]), none),
+            }
+            for ship in _ships(look)
+        ]
+        ports = [port_drawn(row) for row in look.rows(look.sight.ports())]
+        ports = [{**port, "muster": musters.get(("quay", port["locode"]), none)} for port in ports]
         counts = {name: standing[kind] for name, kind in STANDINGS.items()}
         losses = _lost(look, _customers(look))
         counts["boxes"] = standing.total()
         counts["lost_closed"] = sum(one["closed"] and not one["unconfirmed"] for one in losses)
         counts["lost_unconfirmed"] = sum(one["unconfirmed"] for one in losses)
-        counts["misread"] = _misread(look).total()
+        counts["misread"] = len(misread_numbers(look))
         counts["open_alerts"] = _open_alerts(look)
-        return look.framed(ships=ships, ports=[port_drawn(row) for row in look.rows(look.sight.ports())], counts=counts)
+        return look.framed(ships=ships, ports=ports, counts=counts, muster=whole(musters.values()))
 
 
 @router.get("/map")
@@ -59,7 +63,7 @@ def map_(ask: Asking) -> dict[str, Any]:
         ships = _ships(look)
         ports = [port_drawn(row) for row in look.rows(look.sight.ports())]
         lost = _lost(look, customers)
-        there = (group for group in _groups(look) if group["standing"] not in (LOST, DELIVERED))
+        there = _groups(look)
         alerts = look.sight.alerts().subquery()
         newest = select(alerts).where(alerts.c.state.not_in(CLOSED_STATES)).order_by(alerts.c.raised_at_ms.desc(), alerts.c.alert_id)
         return look.framed(
@@ -97,21 +101,12 @@ def _heard_at_ms(look: Look, ship: str) -> int | None:
 
 
 def _groups(look: Look) -> list[Fields]:
-    """Containers by where they stand, place and customer; none misread."""
+    """Containers that are aboard, on a quay or nowhere, by place and customer; none misread."""
     own = look.sight.containers().subquery()
-    keys = (own.c.standing, own.c.place_kind, own.c.place_id, own.c.owner_told, own.c.customer)
-    groups = look.rows(select(*keys, func.count().label("boxes")).group_by(*keys))
-    misread = _misread(look)
-    for group in groups:
-        if group["customer"] is None and group["standing"] not in (LOST, DELIVERED):
-            group["boxes"] -= misread[group["place_kind"], group["place_id"]]
-    return [group for group in groups if group["boxes"]]
-
-
-def _misread(look: Look) -> Places:
-    """By place, numbers with a wrong check digit: sensors name them, no paper can, so they stand for boxes that are counted already."""
-    unlisted = look.rows(look.sight.unlisted())
-    return Counter((one["place_kind"], one["place_id"]) for one in unlisted if not _is_right(one["number"]))
+    keys = (own.c.place_kind, own.c.place_id, own.c.owner_told, own.c.customer)
+    there = select(*keys, func.count().label("boxes")).where(own.c.standing.not_in((LOST, DELIVERED)))
+    there = there.where(own.c.number.not_in(misread_numbers(look)))
+    return look.rows(there.group_by(*keys))
 
 
 def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:

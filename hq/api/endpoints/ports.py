@@ -16,6 +16,7 @@ from cargo.loadlines import LISTED
 from hq.api.access import Right
 from hq.api.containerrows import DELIVERED, LOST
 from hq.api.errors import not_found
+from hq.api.musters import boxes_judged, judge_of, musters_by_place
 from hq.api.picture import port_drawn
 from hq.api.services import Asking, Look
 
@@ -60,8 +61,16 @@ def port(ask: Asking, locode: str) -> Fields:
             unknown_pod=due_in(lists, "", look.now_at_ms, standings)[0],
             lost=named(lost),
             on_quay=named(on_quay),
+            muster=_muster_of(look, locode),
             calls=[_call(look, row, standings) for row in here[:CALLS_MAX]],
         )
+
+
+def _muster_of(look: Look, locode: str) -> Fields:
+    """How many of the boxes on the quay are accounted for."""
+    judge = judge_of(look)
+    place = ("quay", locode)
+    return musters_by_place(boxes_judged(look, judge), judge).get(place) or judge.muster(place, Counter())
 
 
 def _standings(look: Look, ships: Collection[str]) -> Standings:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from hq.serving.models import Base
+from hq.serving.models import METADATA
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=Base.metadata, render_as_batch=True)
+context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA, render_as_batch=True)
 with context.begin_transaction():
     context.run_migrations()

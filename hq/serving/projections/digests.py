@@ -12,25 +12,30 @@ from typing import Any
 from sqlalchemy import Connection
 
 from cargo.digests import DIGEST_SIGNALS, FROM, READINGS, UNTIL
-from cargo.heard import ship_topic
+from cargo.errors import Unreadable
+from cargo.heard import SHIP_LOG, ship_topic
+from cargo.muster import STATEMENT, read_statement
 from cargo.registry import AT_MS_MAX
 from hq.serving import models
 from hq.serving.projections.shape import made_from, reject
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import put_latest
-from streams.records import Batch
+from streams.records import Batch, read_body
 
 _WHOLE = (FROM, UNTIL, READINGS)
+_NEWEST = ("at_ms", "generation", "offset")
 _NEWER = ("at_ms", "until_at_ms", "generation", "offset")
 
 
 def project_digests(connection: Connection, batch: Batch) -> None:
-    """`digests`: a row of `digest` for each container. What the ship says of a whole window has none; what does not read is set aside."""
-    rows = []
+    """`digests`: a row of `digest` for each container, and of `ship_muster` for what a ship states of its muster. What the ship says of a
+    whole window has none; what does not read is set aside."""
+    rows, musters = [], []
     node = batch.origin.node
     for row in record_rows(batch):
         told = row["signals"]
         if ship_topic(row["topic"]) is not None:
+            musters += _musters(connection, row)
             continue
         if not all(type(told.get(name)) is int and 0 <= told[name] <= AT_MS_MAX for name in _WHOLE):
             reject(connection, row, f"a digest says {', '.join(_WHOLE)}, whole numbers")
@@ -39,6 +44,19 @@ def project_digests(connection: Connection, batch: Batch) -> None:
         body = {"node": node, **{name: told[name] for name in _WHOLE}, "signals": signals}
         rows.append(_row(row, body))
     put_latest(connection, models.Digest, rows, _NEWER)
+    put_latest(connection, models.ShipMuster, musters, _NEWEST)
+
+
+def _musters(connection: Connection, row: Fields) -> list[Fields]:
+    """The row of `ship_muster` that a record of a ship's own topic makes, if it is a statement."""
+    try:
+        body = read_body(row["body"]) if row["body"] else {}
+        counts = read_statement(body[STATEMENT]) if STATEMENT in body else None
+    except (ValueError, Unreadable) as problem:
+        reject(connection, row, str(problem))
+        return []
+    ship = row["topic"].removesuffix(SHIP_LOG)
+    return [] if counts is None else [{"ship": ship, "at_ms": row["order_at_ms"], "counts": counts, **made_from(row)}]
 
 
 def _row(row: Fields, body: Fields) -> Fields:

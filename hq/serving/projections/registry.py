@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, select
 from cargo.errors import Unreadable
 from cargo.registry import Booking, Custody, Entry, LoadList, parse_entry
 from hq.serving import models
+from hq.serving.columns import Base
 from hq.serving.projections.alerts import judge_losses_again
 from hq.serving.projections.customers import review, standing_spans
 from hq.serving.projections.shape import made_from, reject
@@ -18,7 +19,7 @@ from hq.serving.upsert import add, put_latest
 from streams.records import Batch
 from streams.words import folded
 
-_TABLES: dict[str, type[models.Base]] = {
+_TABLES: dict[str, type[Base]] = {
     "customer": models.Customer,
     "booking": models.Booking,
     "load_list": models.LoadList,
