@@ -14,11 +14,14 @@ from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 from sim.clock import StoryClock
 from streams.errors import Misuse
 from streams.link.answers import protect_answers
+from streams.passwords import Crowded
 from streams.textfiles import without_mark
+from streams.wrongsecrets import WrongSecrets
 
 T = TypeVar("T")
 _CLOCK = web.AppKey("clock", StoryClock)
 _TOKEN = web.AppKey("token", SecretStr)
+_WRONG = web.AppKey("wrong", WrongSecrets)
 
 
 class Control(BaseModel):
@@ -30,11 +33,12 @@ class Control(BaseModel):
     chapter: str | None = None
 
 
-def clock_door(clock: StoryClock, token: SecretStr | None) -> web.Application:
+def clock_door(clock: StoryClock, token: SecretStr | None, wrong: WrongSecrets) -> web.Application:
     """The door of `clock`, which whoever shows `token` may change (None: nobody may). Errors are JSON `{"error", "hint", "code"}`: 400 for
-    what can not be read, 401 and 403 for who may not change it, 409 for what the story does not allow."""
+    what can not be read, 401 and 403 for who may not change it, 409 for what the story does not allow, 429 where too many wrong tokens
+    wait for their answer: `wrong` counts, reports and slows them."""
     door = web.Application(client_max_size=4_096)
-    door[_CLOCK] = clock
+    door[_CLOCK], door[_WRONG] = clock, wrong
     if token is not None:
         door[_TOKEN] = token
     protect_answers(door)
@@ -48,7 +52,7 @@ async def _tell(request: web.Request) -> web.Response:
 
 async def _control(request: web.Request) -> web.Response:
     clock = request.app[_CLOCK]
-    if (refusal := _refusal(request)) is not None:
+    if (refusal := await _refusal(request)) is not None:
         return refusal
     try:
         control = Control.model_validate_json(without_mark(await request.read()))
@@ -70,7 +74,7 @@ async def _control(request: web.Request) -> web.Response:
     return web.json_response(clock.view())
 
 
-def _refusal(request: web.Request) -> web.Response | None:
+async def _refusal(request: web.Request) -> web.Response | None:
     if "Origin" in request.headers:
         return _error(403, "foreign_origin", "no web page moves this clock", "use the fleet's own pages, or `landfall sim`")
     token = request.app.get(_TOKEN)
@@ -78,6 +82,11 @@ def _refusal(request: web.Request) -> web.Response | None:
         return _error(403, "control_closed", "nobody moves this clock", "set control_token in the simulator's settings")
     shown = request.headers.get("Authorization", "")
     if not hmac.compare_digest(shown.encode(errors="replace"), f"Bearer {token.get_secret_value()}".encode()):
+        try:
+            if shown:
+                await request.app[_WRONG].shown("", request.remote or "")
+        except Crowded:
+            return _error(429, "secrets_too_many", "too many wrong tokens wait for their answer", "try again in some seconds")
         error, hint = "this clock is moved by who shows its token", "name the demo's --folder, which holds it"
         return _error(401, "control_token_wrong", error, hint)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import shutil
 import signal
@@ -29,8 +30,11 @@ from sim.tape import Tape
 from sim.truth import Truth
 from streams.clock import Clock, WallClock
 from streams.link.door import AppendDoor
+from streams.link.renewing import keep_certificate
+from streams.link.tls import showing
 from streams.listening import address, listening
 from streams.metrics import Metrics
+from streams.wrongsecrets import WrongSecrets
 
 TURN_S = 0.02
 SAVE_EVERY_S = 1.0
@@ -144,7 +148,7 @@ async def run_sim(settings: SimSettings, fresh: bool = False, hold: bool = False
     settings.data.mkdir(parents=True, exist_ok=True)
     simulation = Simulation(settings, fresh=fresh, hold=hold)
     ending = threading.Event()
-    async with _told(stop) as stopping, _served(simulation.clock, settings):
+    async with _told(stop) as stopping, _served(simulation, settings):
         workers = [asyncio.create_task(asyncio.to_thread(simulation.play, ending))]
         if simulation.clerk is not None:
             workers.append(asyncio.create_task(asyncio.to_thread(simulation.clerk.run, simulation.clock.now_ms, ending)))
@@ -188,13 +192,24 @@ async def _told(stop: asyncio.Event | None) -> AsyncIterator[asyncio.Event]:
 
 
 @contextlib.asynccontextmanager
-async def _served(clock: StoryClock, settings: SimSettings) -> AsyncIterator[None]:
-    runner = web.AppRunner(clock_door(clock, settings.control_token), access_log=None)
+async def _served(simulation: Simulation, settings: SimSettings) -> AsyncIterator[None]:
+    def report(reason: str, outcome: str, **details: Any) -> None:
+        log.warning("%s, %s: %s", reason, outcome, details)
+        simulation.teller.report(reason, json.dumps(details), outcome)
+
+    name, host, port = "the fleet's clock", settings.clock_host, settings.clock_port
+    shown = showing(name, settings.tls_certificate, settings.tls_key)
+    wrong = WrongSecrets(WallClock(), simulation.metrics, report, door="/control of the simulator")
+    runner = web.AppRunner(clock_door(simulation.clock, settings.control_token, wrong), access_log=None)
     await runner.setup()
+    keeping = [asyncio.create_task(keep_certificate(name, "the simulator", shown, report))] if shown else []
     try:
-        with listening("the fleet's clock", settings.clock_host, settings.clock_port):
-            await web.TCPSite(runner, settings.clock_host, settings.clock_port).start()
-        log.info("the fleet's clock answers at http://%s/clock", address(settings.clock_host, settings.clock_port))
+        with listening(name, host, port):
+            await web.TCPSite(runner, host, port, ssl_context=shown.context if shown else None).start()
+        log.info("%s answers at %s://%s/clock", name, "https" if shown else "http", address(host, port))
         yield
     finally:
+        for task in keeping:
+            task.cancel()
+        await asyncio.gather(*keeping, return_exceptions=True)
         await runner.cleanup()

@@ -15,7 +15,7 @@ from sim.fleets import PRESETS, PresetName, build_fleet
 from sim.places import Places
 from sim.voyages import STORY
 from sim.world import World, build_world
-from streams.tables import DoorUrl, GivenPath, Host, Problem, SettingsTable, SharedToken, Token, between, repeated
+from streams.tables import DoorUrl, GivenPath, Host, Problem, SettingsTable, SharedToken, Token, WithCertificate, between, repeated
 
 BEGINS_AT_MS = 1_777_593_600_000
 """2026-05-01T00:00:00Z: when the story begins."""
@@ -86,8 +86,9 @@ class MetricsDoor(SettingsTable):
     every_s: float = Field(default=10.0, gt=0)
 
 
-class SimSettings(SettingsTable):
-    """All the simulator needs. `data` is its own folder: progress and the ground truth, which no other process reads."""
+class SimSettings(WithCertificate):
+    """All the simulator needs. `data` is its own folder: progress and the ground truth, which no other process reads. With
+    `tls_certificate` and `tls_key`, PEM files, its clock is at `https://`."""
 
     data: GivenPath
     intakes: tuple[IntakeDoor, ...]

@@ -3,55 +3,53 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Protocol, cast, get_args
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from streams.access import Principal, may
-from streams.arrow_ipc import read_ipc
 from streams.block import Block
 from streams.clock import Clock
 from streams.consumers import CONSUMERS, check_client
 from streams.definitions import Definitions, may_have, may_originate
 from streams.derived import DERIVED
-from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
+from streams.errors import LandfallError, NotAllowed, RetryLater, Trimmed
 from streams.ledger import position_of
 from streams.link.answers import protect_answers
 from streams.link.dialling import LINK_HEADER, NODE_HEADER
-from streams.link.door import APPEND_BYTES_MAX, ROWS_MAX, WireAdmits, WireAppends, WireFollow
-from streams.link.tls import node_of
+from streams.link.door import ROWS_MAX, WireAdmits, WireFollow
 from streams.link.wire import Wire
 from streams.log import Append, Appended, Log
-from streams.logs.tables import INT64_MAX, INT64_MIN
+from streams.logs.tables import INT64_MIN
 from streams.node.following import Ask, Following
 from streams.node.guard import OPEN, Guard, Need, must, principal_of, problem_response
+from streams.node.guests import PEER_UNKNOWN
 from streams.node.links import Links
 from streams.node.losing import Losing, Said, losing, missing, told_of
 from streams.node.originating import OF_ITSELF, Originating
+from streams.node.requests import appends_of, asked_position, bearer_of, body_of, certified_of, link_class_of, number_of
 from streams.node.rowtelling import batch_lines, table_lines
 from streams.node.settings import NodeSettings
+from streams.passwords import Crowded
 from streams.patience import Standing
-from streams.policy import LinkClass
 from streams.ranges import RangeSet
-from streams.records import BODY, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, check_given, read_body
+from streams.records import BODY, TOPIC, read_body
 from streams.retention.known import HOMES
 from streams.retention.starts import starts_of
 from streams.session.summaries import checked_ranges, checked_reason
 from streams.session.terms import Key
 from streams.textfiles import json_of
 from streams.threadpool import READERS, WRITERS
-from streams.words import Origin, Position, check_stream, check_topic
+from streams.words import Origin, check_stream, check_topic
 
 ROWS = 10_000
-RETRY_AFTER_S = "1"
-"""When to ask again after a 503, seconds."""
+RETRY_AFTER_S, CROWDED_RETRY_AFTER_S = "1", "5"
+"""When to ask again after a 503, and after a 429, seconds."""
 HEALTH_FOR_ALL = ("ready", "waits_for", "node", "role")
 """What /healthz tells without a credential."""
 WAIT_MS_MAX = 30_000
@@ -150,6 +148,9 @@ class Door:
             return await self._guard.check(request, handler)
         except NotAllowed as problem:
             return problem_response(403, str(problem), problem.code)
+        except Crowded:
+            sentence = "too many wrong secrets, or passwords that wait to be checked: try again soon"
+            return problem_response(429, sentence, "secrets_too_many", {"Retry-After": CROWDED_RETRY_AFTER_S})
         except RetryLater as problem:
             return problem_response(503, str(problem), problem.code, {"Retry-After": RETRY_AFTER_S})
         except Trimmed as problem:
@@ -168,9 +169,14 @@ class Door:
         return web.json_response(told, status=200 if health["ready"] else 503)
 
     async def _sync(self, request: web.Request) -> web.StreamResponse:
-        links = self._node.links
-        guest = links.who(request.headers.get(NODE_HEADER, ""), _certified(request), _bearer(request), request.remote or "")
-        link = _link_class(request.headers.get(LINK_HEADER, "lan"))
+        links, name, certified, token = self._node.links, request.headers.get(NODE_HEADER, ""), certified_of(request), bearer_of(request)
+        try:
+            guest = links.who(name, certified, token)
+        except NotAllowed as problem:
+            if problem.code == PEER_UNKNOWN and (certified or token):
+                await self._guard.shown_wrong(request, f"node:{name}")
+            raise
+        link = link_class_of(request.headers.get(LINK_HEADER, "lan"))
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return problem_response(400, "this is the door of the sync session: it wants a WebSocket", "websocket_expected")
         wire = await Wire.accept(request)
@@ -178,7 +184,7 @@ class Door:
         return wire.response
 
     async def _append(self, request: web.Request) -> web.Response:
-        appends = await WRITERS.run(partial(appends_of, await _body(request)))
+        appends = await WRITERS.run(partial(appends_of, await body_of(request)))
         for append in appends:
             must(request, "produce", append.stream)
         for append in appends:
@@ -208,7 +214,7 @@ class Door:
             check_client(row[TOPIC], read_body(row[BODY]), known)
 
     async def _admit(self, request: web.Request) -> web.Response:
-        wanted = msgspec.msgpack.decode(await _body(request), type=WireAdmits)
+        wanted = msgspec.msgpack.decode(await body_of(request), type=WireAdmits)
         blocks = [Block.from_bytes(data) for data in wanted.blocks]
         for stream in {*(block.stream for block in blocks), *(gone.stream for gone in wanted.gone)}:
             must(request, "admin", stream)
@@ -224,7 +230,7 @@ class Door:
         return one.settled() if one else RangeSet()
 
     async def _lose(self, request: web.Request) -> web.Response:
-        wanted = json_of(await _body(request), _Lose)
+        wanted = json_of(await body_of(request), _Lose)
         key = check_stream(request.match_info["stream"]), Origin.parse(wanted.origin)
         node, asked = self._node, checked_ranges([(wanted.first, wanted.end)])
         said = self._said(key)
@@ -276,9 +282,9 @@ class Door:
 
     async def _read(self, request: web.Request) -> web.Response:
         stream = self._to_be_here(check_stream(request.match_info["stream"]))
-        position = _position(request.query.get("position", "{}"))
+        position = asked_position(request.query.get("position", "{}"))
         topics = request.query.getall("topic", []) or None
-        limit, log = min(_number(request, "limit", ROWS), ROWS_MAX), self._node.log
+        limit, log = min(number_of(request, "limit", ROWS), ROWS_MAX), self._node.log
         return _told(await READERS.run(lambda: _text(batch_lines(map(log.own, log.read(stream, position, topics)), limit))))
 
     def _to_be_here(self, stream: str) -> str:
@@ -290,7 +296,7 @@ class Door:
         raise RetryLater(f"'{me.node}' is given nothing of {stream}, which goes to {', '.join(definition.replicate)}", hint="ask these")
 
     async def _follow(self, request: web.Request) -> web.Response:
-        wanted = json_of(await _body(request), WireFollow)
+        wanted = json_of(await body_of(request), WireFollow)
         standing = Standing.from_json({"position": wanted.position, "skipped": wanted.skipped})
         stream = self._to_be_here(check_stream(request.match_info["stream"]))
         ask = Ask(stream, standing, min(wanted.limit, ROWS_MAX))
@@ -304,8 +310,8 @@ class Door:
 
     async def _history(self, request: web.Request) -> web.Response:
         topic = check_topic(request.match_info["topic"])
-        since, until = (_number(request, name, None, INT64_MIN) for name in ("since_at_ms", "until_at_ms"))
-        limit = min(_number(request, "limit", ROWS_MAX), ROWS_MAX)
+        since, until = (number_of(request, name, None, INT64_MIN) for name in ("since_at_ms", "until_at_ms"))
+        limit = min(number_of(request, "limit", ROWS_MAX), ROWS_MAX)
         log, principal = self._node.log, principal_of(request)
 
         def told() -> str:
@@ -314,80 +320,12 @@ class Door:
         return _told(await READERS.run(told))
 
 
-async def _body(request: web.Request) -> bytearray:
-    """The whole body, unpacked where it comes packed, a piece of some hundred KiB at a time. Raises a refusal as soon as it has more than
-    APPEND_BYTES_MAX bytes.
-    """
-    body = bytearray()
-    while piece := await request.content.readany():
-        body += piece
-        if len(body) > APPEND_BYTES_MAX:
-            refusal = {"problem": f"one request takes at most {APPEND_BYTES_MAX} bytes", "code": "body_too_large"}
-            raise web.HTTPRequestEntityTooLarge(APPEND_BYTES_MAX, len(body), text=json.dumps(refusal))
-    return body
-
-
 def _text(lines: Iterator[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
 def _told(text: str) -> web.Response:
     return web.Response(text=text, content_type="application/x-ndjson")
-
-
-def _number(request: web.Request, name: str, default: int | None, least: int = 0) -> Any:
-    """A whole number of the query, from `least` to what 64 bits hold; `default` where there is none. Raises ValueError for other text."""
-    if (text := request.query.get(name)) is None:
-        return default
-    if not (re.fullmatch(r"-?[0-9]{1,19}", text) and least <= int(text) <= INT64_MAX):
-        raise ValueError(f"{name} is a whole number from {least} to {INT64_MAX}, not {text[:100]!r}")
-    return int(text)
-
-
-def _position(text: str) -> Position:
-    try:
-        return Position.from_json(msgspec.json.decode(text, type=dict[str, int]))
-    except msgspec.MsgspecError:
-        raise ValueError(f"a position is a JSON object of origins and offsets, not {text[:100]}") from None
-
-
-def _bearer(request: web.Request) -> str:
-    kind, _, token = request.headers.get("Authorization", "").partition(" ")
-    return token.strip() if kind.lower() == "bearer" else ""
-
-
-def _certified(request: web.Request) -> str | None:
-    """The node in whose name the peer has shown a certificate; None when it has shown none."""
-    certificate = request.transport and request.transport.get_extra_info("peercert")
-    return (node_of(certificate) or "no node") if certificate else None
-
-
-def _link_class(name: str) -> LinkClass:
-    for known in get_args(LinkClass):
-        if name == known:
-            return cast(LinkClass, known)
-    raise Misuse(f"a link is one of {', '.join(get_args(LinkClass))}, not {name!r}")
-
-
-def appends_of(body: bytes | bytearray) -> list[Append]:
-    """Return what a body posted to /append asks for. Raises Misuse, ValueError and msgspec's errors for a body that is not right."""
-    wanted = msgspec.msgpack.decode(body, type=WireAppends)
-    return [Append(check_stream(one.stream), _records(one.records), one.producer, one.sequence) for one in wanted.appends]
-
-
-def _records(ipc: bytes) -> pa.RecordBatch:
-    """The rows of an Arrow IPC stream. Raises Misuse for bytes that are none, ValueError for rows that nobody may append."""
-    records = check_given(read_ipc(ipc))
-    checks: tuple[tuple[str, Callable[[Any], object]], ...] = (
-        (TOPIC, check_topic),
-        (SOURCE_STREAM, check_stream),
-        (SOURCE_ORIGIN, Origin.parse),
-    )
-    for name, check in checks:
-        if name in records.schema.names and pa.types.is_string(records.column(name).type):
-            for value in pc.unique(records.column(name)).drop_null().to_pylist():
-                check(value)
-    return records
 
 
 def _appended(answer: Appended) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from streams.clock import Clock
 from streams.credentials import LOOK_EVERY_S, Credentials
 from streams.errors import LandfallError, NotAllowed
 from streams.metrics import Metrics
-from streams.passwords import Crowded
 from streams.wrongsecrets import WrongSecrets
 
 logger = logging.getLogger("landfall.node")
@@ -89,20 +87,22 @@ class Guard:
     async def known(self, request: web.Request) -> Principal | None:
         """Who sends this request; None for nobody who is known. A wrong secret is counted, and its answer slowed.
 
-        Raises HTTPTooManyRequests where too many wrong ones, or passwords, wait.
+        Raises Crowded where too many wrong ones, or passwords, wait.
         """
         kind, _, shown = request.headers.get("Authorization", "").partition(" ")
         name, secret = _read_shown(kind.lower(), shown.strip())
         if not secret:
             return None
         address = request.remote or ""
-        try:
-            found = await self._credentials.of_person(address, name, secret) if name else self._credentials.of_token(secret)
-            if found is None:
-                await self._wrong.shown(name, address)
-        except Crowded:
-            raise _too_many() from None
+        found = await self._credentials.of_person(address, name, secret) if name else self._credentials.of_token(secret)
+        if found is None:
+            await self.shown_wrong(request, name)
         return found
+
+    async def shown_wrong(self, request: web.Request, name: str) -> None:
+        """A wrong secret came with `request` and `name` (empty: a token): it is counted, and reported. Returns when it may be answered.
+        Raises Crowded where too many wait."""
+        await self._wrong.shown(name, request.remote or "")
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer by `handler` where the caller may do what the route needs, else with 401 or raising NotAllowed. A route that says nothing
@@ -181,8 +181,3 @@ def _read_shown(kind: str, shown: str) -> tuple[str, str]:
     except (binascii.Error, UnicodeDecodeError):
         return "", ""
     return (name, password) if name else ("", "")
-
-
-def _too_many() -> web.HTTPTooManyRequests:
-    refusal = {"problem": "too many wrong secrets, or passwords that wait to be checked: try again soon", "code": "secrets_too_many"}
-    return web.HTTPTooManyRequests(text=json.dumps(refusal), content_type="application/json", headers={"Retry-After": "5"})

@@ -1,39 +1,18 @@
-"""Peers that come: which known one it is, what proves it, and who is reported for coming in a known peer's name without proof."""
+"""Peers that come: which known one it is, and what proves it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from streams.access import Principal
-from streams.clock import Clock
 from streams.credentials import Credentials
 from streams.errors import NotAllowed
 from streams.metrics import Metrics
 from streams.node.settings import KnownPeer
 
-TOLD_EVERY_S = 3_600.0
-"""So long a name is not told again."""
-
-
-class Unproven:
-    """For the door of one node. Remembers as many names as it is given: those of the settings, never those that strangers make up."""
-
-    def __init__(self, clock: Clock, report: Callable[..., None]) -> None:
-        self._clock, self._report = clock, report
-        self._told: dict[str, tuple[float, int]] = {}
-
-    def refused(self, peer: str, problem: str, address: str) -> None:
-        """Somebody at `address` (host) has come as `peer`, and was turned away for `problem`. What is not told is counted for the next."""
-        now_s = self._clock.monotonic_s()
-        told_s, untold = self._told.get(peer, (-math.inf, 0))
-        if now_s - told_s < TOLD_EVERY_S:
-            self._told[peer] = told_s, untold + 1
-            return
-        self._told[peer] = now_s, 0
-        reason = "somebody comes in a known node's name and does not prove to be it"
-        self._report(reason, "turned away", peer=peer, problem=problem, address=address, untold_since_last=untold)
+PEER_UNKNOWN = "peer_unknown"
+"""Code of the refusal of a peer that is not known, or does not prove to be the one that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +26,17 @@ class Guest:
 class Guests:
     """The peers that may come to one node. Call it from the event loop of the node."""
 
-    def __init__(self, known: Collection[KnownPeer], node: str, credentials: Credentials, unproven: Unproven, metrics: Metrics) -> None:
+    def __init__(self, known: Collection[KnownPeer], node: str, credentials: Credentials, metrics: Metrics) -> None:
         """`node`: this one's name."""
         self._known = {peer.node: peer for peer in known}
-        self._node, self._credentials, self._unproven, self._metrics = node, credentials, unproven, metrics
+        self._node, self._credentials, self._metrics = node, credentials, metrics
         self._shown: dict[str, Principal] = {}
 
-    def who(self, node: str, certified: str | None, token: str, host: str) -> Guest:
-        """The known peer that comes as `node` from `host`: with a certificate of `certified`, which counts alone, or else with `token`, of
-        a credential of this very node (`node:NAME`, or its ship's, port's or customer's) that may replicate.
+    def who(self, node: str, certified: str | None, token: str) -> Guest:
+        """Return the known peer that comes as `node`: with a certificate of `certified`, which counts alone, or else with `token`, of a
+        credential of this very node (`node:NAME`, or its ship's, port's or customer's) that may replicate.
 
-        Raises NotAllowed with a sentence it can show its operator; who comes in a known peer's name is named in `exceptions`.
+        Raises NotAllowed (PEER_UNKNOWN) with a sentence that the peer can show its operator.
         """
         peer, principal = self._known.get(node), None
         if certified is None:
@@ -67,9 +46,7 @@ class Guests:
             proven, wrong = certified == node, f"shows the certificate of '{certified}'"
         if peer is None or not proven:
             self._metrics.count("links_refused")
-            if peer is not None:
-                self._unproven.refused(node, wrong, host)
-            raise NotAllowed(f"'{node}' is not known at '{self._node}', or {wrong}")
+            raise NotAllowed(f"'{node}' is not known at '{self._node}', or {wrong}", code=PEER_UNKNOWN)
         return Guest(peer, principal)
 
     def came(self, guest: Guest) -> tuple[str, ...]:

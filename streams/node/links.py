@@ -22,7 +22,7 @@ from streams.metrics import Metrics
 from streams.node.ashore import Ashore, Told
 from streams.node.barred import Barred
 from streams.node.driving import Drive, Ears
-from streams.node.guests import Guest, Guests, Unproven
+from streams.node.guests import Guest, Guests
 from streams.node.live import Live
 from streams.node.paircopy import PairCopy
 from streams.node.places import Places
@@ -82,7 +82,7 @@ class Links:
         jitter: random.Random | None = None,
     ) -> None:
         self._definitions, self._purses, self._withdrawn = definitions, purses, withdrawn
-        self._guests = Guests(settings.known, settings.node, credentials, Unproven(clock, report), metrics)
+        self._guests = Guests(settings.known, settings.node, credentials, metrics)
         credentials.on_change(self._end_without_credential)
         self._pair = PairCopy(credentials, exchange, report)
         self._settings = settings
@@ -209,13 +209,13 @@ class Links:
         """Per class of link that was ever up: since when it is counted, bytes each way, and what they cost."""
         return self._traffic.status(one.passed() for one in self._served)
 
-    def who(self, node: str, certified: str | None, token: str, host: str) -> Guest:
-        """The known peer that comes as `node`: `Guests.who`. Raises NotAllowed also for one that has been turned away."""
-        guest = self._guests.who(node, certified, token, host)
+    def who(self, node: str, certified: str | None, token: str) -> Guest:
+        """Return the known peer that comes as `node`: `Guests.who`. Raises NotAllowed (`peer_turned_away`) also for one to turn away."""
+        guest = self._guests.who(node, certified, token)
         dials_alone = self._settings.dials_alone() and node not in self._of_one_ship
         if why := self._turned_away(node) or (_DIALS_ALONE.format(self._settings.node) if dials_alone else ""):
             self._metrics.count("links_refused")
-            raise NotAllowed(why)
+            raise NotAllowed(why, code="peer_turned_away")
         return guest
 
     async def accept(self, guest: Guest, link: LinkClass, wire: Wire) -> None:

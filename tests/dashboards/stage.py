@@ -39,7 +39,7 @@ from sim.paperwork import paperwork
 from sim.settings import ApiDoor
 from sim.story import chapters
 from sim.voyages import SHIPS
-from streams.clock import FleetClock, FleetTime, WallClock
+from streams.clock import FleetClock, FleetTime, StillClock, WallClock
 from streams.codec import BlockCodec
 from streams.link.door import AppendDoor
 from streams.logs.files import FileLogReader
@@ -47,6 +47,7 @@ from streams.metrics import Metrics
 from streams.node.node import Node
 from streams.node.settings import NodeSettings
 from streams.privatefiles import write_private
+from streams.wrongsecrets import WrongSecrets
 from tests.dashboards.tab import PASSWORD
 from tests.dashboards.voyage import PLACES, Voyage
 
@@ -210,8 +211,9 @@ def on_stage(folder: Path, voyage: Voyage, speed: float) -> Iterator[Stage]:
 @contextmanager
 def _clock_door(clock: StoryClock, clerk: Clerk) -> Iterator[str]:
     """The simulator's own door to its clock, which runs on as far as the clerk's papers are written: readings there are none."""
+    wrong = WrongSecrets(StillClock(), Metrics("sim"), lambda *_, **__: None)
     with _loop() as run:
-        runner = web.AppRunner(clock_door(clock, CONTROL), access_log=None)
+        runner = web.AppRunner(clock_door(clock, CONTROL, wrong), access_log=None)
         run(runner.setup())
         run(web.TCPSite(runner, "127.0.0.1", 0).start())
         ended = threading.Event()

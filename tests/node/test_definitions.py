@@ -108,7 +108,7 @@ async def test_a_ship_turns_away_from_a_port_that_is_withdrawn_until_that_is_tak
     await enter(hq, "node", "tokyo", 1, NodeKeys(withdrawn=True))
     await until(lambda: list(ship.links.status()) == ["hq"])
     with pytest.raises(NotAllowed, match="headquarters has withdrawn 'tokyo'"):
-        ship.links.who("tokyo", None, "token-of-tokyo", "127.0.0.1")
+        ship.links.who("tokyo", None, "token-of-tokyo")
     await ship.append([readings(0, 100)])
     await enter(hq, "node", "tokyo", 2, NodeKeys(withdrawn=False))
     await until(lambda: tokyo.log.position("containers") == ship.log.position("containers"))

@@ -11,19 +11,20 @@ from typing import Any
 import aiohttp
 import pytest
 
+from streams import wrongsecrets
 from streams.block import digest
 from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.link.dialling import Dialler
 from streams.link.wire import RECEIVE_BYTES_MAX, Wire
 from streams.log import Append
-from streams.node.guests import TOLD_EVERY_S
+from streams.node.guests import PEER_UNKNOWN
 from streams.node.node import Node
 from streams.ranges import RangeSet
 from streams.records import Record, to_batch
 from streams.session import messages as m
 from streams.words import Origin, Position
-from tests.node.fleet import ROLES, Calendar, address, readings, settings, started, until
+from tests.node.fleet import ROLES, address, readings, settings, started, until
 from tests.streams.logkit import rows, stamped
 
 ENDLESS = (1 << 63) - 1
@@ -304,37 +305,38 @@ async def test_who_sends_byte_by_byte_holds_up_nobody(tmp_path: Path) -> None:
         assert "tokyo" in hq.links.status()
 
 
-class Later(Calendar):
-    """Seconds run on, and can be moved ahead."""
+async def test_who_comes_in_a_nodes_name_with_a_wrong_token_is_counted_slowed_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A known name or not. A flood fills nothing; a caller without any secret is refused, and no more."""
+    monkeypatch.setattr(wrongsecrets, "SLOWED_S", 0.001)
+    hq = await started("hq", tmp_path)
 
-    ahead_s = 0.0
-
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + self.ahead_s
-
-
-async def test_who_comes_in_a_known_name_with_a_wrong_token_is_named_once_in_a_while(tmp_path: Path) -> None:
-    """A flood of them fills nothing, and names that strangers make up are told nowhere."""
-    clock = Later(1_777_593_600_000)
-    hq = await started("hq", tmp_path, clock)
-
-    def named_so() -> list[tuple[Any, ...]]:
-        return [(b["peer"], b["problem"], b["address"], b["untold_since_last"]) for b in told(hq) if "known node's name" in b["reason"]]
-
-    async def knock(name: str, times: int) -> None:
-        async with aiohttp.ClientSession(headers={"X-Landfall-Node": name, "Authorization": "Bearer wrong"}) as http:
+    async def knock(name: str, times: int, **shown: str) -> None:
+        async with aiohttp.ClientSession(headers={"X-Landfall-Node": name, **shown}) as http:
             for _ in range(times):
                 async with http.get(f"{hq.url}/sync") as answer:
-                    assert answer.status == 403
+                    assert (answer.status, (await answer.json())["code"]) == (403, PEER_UNKNOWN)
 
-    for name in ("tokyo", "ship-a", *(f"stranger-{n}" for n in range(20))):
-        await knock(name, 30)
-    first = [("tokyo", "shows a wrong token", "127.0.0.1", 0), ("ship-a", "shows a wrong token", "127.0.0.1", 0)]
-    await until(lambda: named_so() == first)
-    assert hq.metrics.body(0, 0)["counts"]["links_refused"] == 22 * 30
-    clock.ahead_s = TOLD_EVERY_S
-    await knock("tokyo", 2)
-    await until(lambda: named_so() == [*first, ("tokyo", "shows a wrong token", "127.0.0.1", 29)])
+    for name in ("tokyo", "stranger"):
+        await knock(name, 30, Authorization="Bearer wrong")
+        await knock(name, 1, Authorization="Bearer token-of-sydney")
+    await knock("ship-a", 2)
+    reported = [("node:tokyo", "127.0.0.1"), ("node:stranger", "127.0.0.1")]
+    await until(lambda: [(b["user"], b["address"]) for b in told(hq) if "wrong secret" in b["reason"]] == reported)
+    counts = hq.metrics.body(0, 0)["counts"]
+    assert (counts["links_refused"], counts["secrets_wrong"]) == (64, 62)
+    await hq.stop()
+
+
+async def test_beyond_the_answers_that_wait_a_wrong_token_of_a_node_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wrongsecrets, "SLOWED_MAX", 0)
+    hq = await started("hq", tmp_path)
+    headers = {"X-Landfall-Node": "tokyo", "Authorization": "Bearer wrong"}
+    async with aiohttp.ClientSession(headers=headers) as http, http.get(f"{hq.url}/sync") as answer:
+        assert (answer.status, (await answer.json())["code"], answer.headers["Retry-After"]) == (429, "secrets_too_many", "5")
     await hq.stop()
 
 

@@ -15,11 +15,15 @@ from sim.door import clock_door
 from sim.settings import BEGINS_AT_MS
 from sim.story import chapters
 from sim.voyages import timeline
+from streams import wrongsecrets
 from streams.clock import StillClock
+from streams.metrics import Metrics
 from streams.webheaders import DATA_HEADERS
+from streams.wrongsecrets import SLOWED_S, WrongSecrets
 
 Door = TestClient[Any, Any]
 TOKEN = SecretStr("a token of forty characters, or nearly so")
+WRONG = WrongSecrets(StillClock(), Metrics("sim"), lambda *_, **__: None)
 SHOWN = {"Authorization": f"Bearer {TOKEN.get_secret_value()}"}
 
 
@@ -27,7 +31,7 @@ SHOWN = {"Authorization": f"Bearer {TOKEN.get_secret_value()}"}
 async def door() -> AsyncIterator[Door]:
     times = timeline(BEGINS_AT_MS)
     clock = StoryClock(times.ends_at_ms, chapters(times), times.falls_at_ms + 1, Setting(4_000.0, paused=False), StillClock())
-    async with TestClient(TestServer(clock_door(clock, TOKEN)), headers=SHOWN) as client:
+    async with TestClient(TestServer(clock_door(clock, TOKEN, WRONG)), headers=SHOWN) as client:
         yield client
 
 
@@ -71,10 +75,35 @@ async def test_only_who_shows_its_token_moves_it_and_no_web_page(door: Door) -> 
     assert (await (await door.get("/clock", headers={"Authorization": ""})).json())["state"] != "paused"
 
 
+async def test_a_wrong_token_is_counted_slowed_and_reported() -> None:
+    times, metrics, waits, reports = timeline(BEGINS_AT_MS), Metrics("sim"), list[float](), list[dict[str, Any]]()
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    wrong = WrongSecrets(StillClock(), metrics, lambda *_, **details: reports.append(details), wait)
+    clock = StoryClock(times.ends_at_ms, chapters(times), BEGINS_AT_MS, Setting(4_000.0, paused=False), StillClock())
+    async with TestClient(TestServer(clock_door(clock, TOKEN, wrong))) as client:
+        for token in ("Bearer wrong", "Bearer guess", "Basic guess"):
+            answer = await client.post("/control", json={"action": "pause"}, headers={"Authorization": token})
+            assert answer.status == 401
+        assert (await client.post("/control", json={"action": "pause"})).status == 401
+        assert (await client.post("/control", json={"action": "pause"}, headers=SHOWN)).status == 200
+    assert waits == [0, SLOWED_S, 2 * SLOWED_S]
+    assert [one["address"] for one in reports] == ["127.0.0.1"]
+    assert metrics.body(0, 0)["counts"]["secrets_wrong"] == 3
+
+
+async def test_beyond_the_answers_that_wait_a_wrong_token_is_refused_at_once(monkeypatch: pytest.MonkeyPatch, door: Door) -> None:
+    monkeypatch.setattr(wrongsecrets, "SLOWED_MAX", 0)
+    answer = await door.post("/control", json={"action": "pause"}, headers={"Authorization": "Bearer wrong"})
+    assert (answer.status, (await answer.json())["code"]) == (429, "secrets_too_many")
+
+
 async def test_without_a_token_in_its_settings_nobody_moves_it() -> None:
     times = timeline(BEGINS_AT_MS)
     clock = StoryClock(times.ends_at_ms, chapters(times), BEGINS_AT_MS, Setting(4_000.0, paused=False), StillClock())
-    async with TestClient(TestServer(clock_door(clock, None)), headers={"Authorization": "Bearer "}) as client:
+    async with TestClient(TestServer(clock_door(clock, None, WRONG)), headers={"Authorization": "Bearer "}) as client:
         answer = await client.post("/control", json={"action": "pause"})
         assert (answer.status, (await answer.json())["code"]) == (403, "control_closed")
 
@@ -83,7 +112,7 @@ async def test_it_starts_a_story_that_is_held() -> None:
     times = timeline(BEGINS_AT_MS)
     clock = StoryClock(times.ends_at_ms, chapters(times), BEGINS_AT_MS, Setting(4_000.0, paused=False), StillClock(), hold=True)
     clock.confirm(BEGINS_AT_MS)
-    async with TestClient(TestServer(clock_door(clock, TOKEN)), headers=SHOWN) as client:
+    async with TestClient(TestServer(clock_door(clock, TOKEN, WRONG)), headers=SHOWN) as client:
         told = await (await client.get("/clock")).json()
         assert (told["state"], told["stops_at_ms"]) == ("waiting", told["fleet_at_ms"])
         told = await (await client.post("/control", json={"action": "start"})).json()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import subprocess
 import sys
@@ -29,7 +30,9 @@ from sim.voyages import INTAKES, timeline
 from sim.world import build_world
 from streams.clock import StillClock
 from streams.errors import Corrupt, Misuse
+from streams.link.tls import trusting
 from tests.intake.stand import OPEN, Stand, eventually, stand
+from tests.intake.test_endpoint import self_signed
 from tests.sim.test_clerk import MoodyHeadquarters
 from tests.sim.test_publish import logged, truth
 
@@ -103,6 +106,28 @@ def fleet_at_ms(settings: SimSettings) -> int:
     progress = load_progress(settings.progress, settings.story())
     assert progress is not None
     return progress.fleet_at_ms
+
+
+async def test_with_a_certificate_its_clock_speaks_tls_alone(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    async with stand(tmp_path, OPEN, clock=StillClock(TIMES.ends_at_ms)) as node:
+        settings, stop = settings_for(tmp_path, node, tls_certificate=certificate, tls_key=key), asyncio.Event()
+        task = asyncio.create_task(run_sim(settings, stop=stop))
+        url = f"localhost:{settings.clock_port}"
+        async with httpx.AsyncClient(verify=trusting(certificate), trust_env=False) as client:
+
+            async def answers() -> bool:
+                await asyncio.sleep(LOOK_EVERY_S)
+                with contextlib.suppress(httpx.TransportError):
+                    return (await client.get(f"https://{url}/healthz")).status_code == 200
+                return False
+
+            await eventually(answers, DEADLINE_S)
+            assert (await client.post(f"https://{url}/control", json={"action": "pause"})).status_code == 401
+            with pytest.raises(httpx.TransportError):
+                await client.get(f"http://{url}/healthz")
+        stop.set()
+        await task
 
 
 @pytest.mark.long

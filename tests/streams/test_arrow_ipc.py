@@ -16,7 +16,7 @@ from streams.codec import BlockCodec
 from streams.errors import LandfallError, Misuse
 from streams.link.door import WireAppend, WireAppends
 from streams.logs.files import FileLog
-from streams.node.door import appends_of
+from streams.node.requests import appends_of
 from streams.records import Record, concat, to_batch
 from tests.node.forked import FORKED
 from tests.streams.logkit import NOW_MS
