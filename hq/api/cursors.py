@@ -55,7 +55,8 @@ def beginning(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
 
 def no_cursor() -> ApiError:
     """What is said to a cursor that is none, or none of this list."""
-    return ApiError(400, "This is no cursor of ours.", "Take the `next` of the page before, or leave it out to begin anew.")
+    hint = "Take the `next` of the page before, or leave it out to begin again."
+    return ApiError(400, "cursor_invalid", "This is no cursor of ours.", hint)
 
 
 def _comparable(part: str | int) -> bool:

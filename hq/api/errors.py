@@ -1,9 +1,9 @@
-"""How the API says no: one shape, `{"error": sentence, "hint": what to do}` and often a stable `code`, whatever went wrong."""
+"""The shape of every error of the API, `{"error": sentence, "hint": what to do, "code": stable code}`, and all codes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,16 +14,59 @@ from hq.serving.faults import GONE, DatabaseGone
 from streams.errors import NotAllowed, RetryLater
 
 RETRY_AFTER_S = 1
+Code = Literal[
+    "alert_unknown",
+    "body_too_large",
+    "body_unreadable",
+    "booking_unknown",
+    "broken",
+    "clock_not_movable",
+    "clock_refused",
+    "container_unknown",
+    "cursor_invalid",
+    "entries_invalid",
+    "entries_overtaken",
+    "field_invalid",
+    "incident_unknown",
+    "load_list_unknown",
+    "login_slowed",
+    "login_wrong",
+    "logins_too_many",
+    "method_not_allowed",
+    "not_logged_in",
+    "notice_unknown",
+    "nul_in_address",
+    "path_unknown",
+    "place_of_loss_unknown",
+    "port_unknown",
+    "question_invalid",
+    "question_unknown",
+    "report_refused",
+    "report_unknown",
+    "request_refused",
+    "right_missing",
+    "ship_unknown",
+    "simulator_away",
+    "simulator_foreign",
+    "span_reversed",
+    "speed_or_chapter_invalid",
+    "wind_incomplete",
+    "wind_unknown",
+]
+"""The API's own codes. `docs/reference/api.md` says what each means. A RetryLater or NotAllowed has its own."""
+_CODES: dict[int, Code] = {404: "path_unknown", 405: "method_not_allowed"}
+"""The codes of what the framework refuses, by status."""
 
 
 class ApiError(Exception):
-    """An answer other than 200: status, sentence, hint, headers, and whatever else the caller should know."""
+    """An answer other than 200: status, code, sentence, hint, headers, and whatever else the caller should know."""
 
-    def __init__(self, status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None, **more: Any) -> None:
+    def __init__(self, status: int, code: Code, error: str, hint: str = "", headers: Mapping[str, str] | None = None, **more: Any) -> None:
         super().__init__(error)
         self.status = status
         self.headers = dict(headers or ({"WWW-Authenticate": "Bearer"} if status == 401 else {}))
-        self.body = {"error": error, "hint": hint, **more}
+        self.code = code
+        self.body = {"error": error, "hint": hint, "code": code, **more}
 
 
 class Rebuilding(DatabaseGone):
@@ -36,17 +79,18 @@ class Rebuilding(DatabaseGone):
 
 def unknown_container() -> ApiError:
     """The one answer for a container that does not exist and for one the viewer may not see: they can not be told apart."""
-    return ApiError(404, "There is no such container among those you may see.", "Check the number, or find it by its booking.")
+    hint = "Check the number, or find it by its booking."
+    return ApiError(404, "container_unknown", "There is no such container among those you may see.", hint)
 
 
-def not_found(what: str) -> ApiError:
+def not_found(code: Code, what: str) -> ApiError:
     """As `unknown_container`, for another thing."""
-    return ApiError(404, f"There is no such {what} among those you may see.", "Check how it is written.")
+    return ApiError(404, code, f"There is no such {what} among those you may see.", "Check how it is written.")
 
 
 def not_for_you(what: str) -> ApiError:
     """The answer to a role that may not do this at all, whatever it asks about."""
-    return ApiError(403, f"Your account may not {what}.", "Log in with an account that may.")
+    return ApiError(403, "right_missing", f"Your account may not {what}.", "Log in with an account that may.")
 
 
 def answer_to(problem: ApiError | RetryLater) -> JSONResponse:
@@ -75,19 +119,20 @@ def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
     @app.exception_handler(RequestValidationError)
     def _misread(_: Request, problem: RequestValidationError) -> JSONResponse:
         problems = [{"where": ".".join(_writable(part) for part in one["loc"]), "problem": one["msg"]} for one in problem.errors()]
-        return JSONResponse({"error": "The request does not read.", "hint": "Mend what is listed.", "problems": problems}, 422)
+        return answer_to(ApiError(422, "field_invalid", "The request does not read.", "Mend what is listed.", problems=problems))
 
     @app.exception_handler(HTTPException)
     def _plain(_: Request, problem: HTTPException) -> JSONResponse:
         if problem.status_code == 400:  # FastAPI's word for a body its JSON reader gave up on
-            return JSONResponse({"error": "The request does not read.", "hint": "Send JSON that nests less deeply."}, 422)
-        return JSONResponse({"error": str(problem.detail), "hint": "See /docs for all there is."}, problem.status_code, problem.headers)
+            return answer_to(ApiError(422, "body_unreadable", "The request does not read.", "Send JSON that nests less deeply."))
+        code = _CODES.get(problem.status_code, "request_refused")
+        return answer_to(ApiError(problem.status_code, code, str(problem.detail), "See /docs for all there is.", problem.headers))
 
     @app.exception_handler(Exception)
     def _broken(request: Request, problem: Exception) -> JSONResponse:
         broke(repr(problem), f"{request.method} {request.url.path}")
-        return JSONResponse({"error": "Something here is broken; it is in the API's log.", "hint": "Tell whoever runs it."}, 500)
+        return answer_to(ApiError(500, "broken", "Something here is broken; it is in the API's log.", "Tell whoever runs it."))
 
     @app.exception_handler(NotAllowed)
     def _forbidden(_: Request, problem: NotAllowed) -> JSONResponse:
-        return JSONResponse({"error": problem.args[0], "hint": problem.hint}, 403)
+        return JSONResponse({"error": problem.args[0], "hint": problem.hint, "code": problem.code}, 403)

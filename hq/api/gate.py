@@ -55,7 +55,7 @@ class Gate:
             account = await self._identify(scope)
             if account is None:
                 hint = "Get a token with POST /api/token; tokens expire."
-                raise ApiError(401, "You are not logged in.", hint, code="not_logged_in")
+                raise ApiError(401, "not_logged_in", "You are not logged in.", hint)
             scope.setdefault("state", {})[ACCOUNT] = account
         return await _read(receive, UPLOADS.get(what, BODY_BYTES_MAX), _length(scope))
 
@@ -69,7 +69,7 @@ async def _read(receive: Receive, bytes_max: int, length: int) -> bytes | None:
         parts.append(message.get("body", b""))
         size, more = max(length, sum(map(len, parts))), message.get("more_body", False)
     if size > bytes_max:
-        raise ApiError(413, "The request is too large.", f"Send at most {bytes_max:,} bytes at once.", code="body_too_large")
+        raise ApiError(413, "body_too_large", "The request is too large.", f"Send at most {bytes_max:,} bytes at once.")
     return b"".join(parts)
 
 

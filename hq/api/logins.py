@@ -68,7 +68,7 @@ class Logins:
             self._waiting += Counter()  # forgets those at zero
         if account is None or not right:
             self._note_failure(username, network)
-            raise ApiError(401, "Username or password are not right.", "Check both; capitals count.", code="login_wrong")
+            raise ApiError(401, "login_wrong", "Username or password are not right.", "Check both; capitals count.")
         self._failures.pop((username, network), None)
         return account, argon2_hash
 
@@ -80,7 +80,7 @@ class Logins:
         if left_s > 0:
             wait_s = math.ceil(left_s)
             hint = f"Try again in {wait_s} s."
-            raise ApiError(429, "Too many wrong passwords for this account.", hint, {"Retry-After": str(wait_s)}, code="login_slowed")
+            raise ApiError(429, "login_slowed", "Too many wrong passwords for this account.", hint, {"Retry-After": str(wait_s)})
 
     def _recent(self, username: str, network: str) -> tuple[int, float]:
         failures, last_s = self._failures.get((username, network), (0, 0.0))
@@ -95,7 +95,7 @@ class Logins:
 
 
 def _too_many() -> ApiError:
-    return ApiError(429, "Too many logins wait to be checked.", "Try again soon.", {"Retry-After": "5"}, code="logins_too_many")
+    return ApiError(429, "logins_too_many", "Too many logins wait to be checked.", "Try again soon.", {"Retry-After": "5"})
 
 
 def _network(address: str) -> str:

@@ -157,7 +157,7 @@ def ask(request: Request, _: Annotated[str | None, Depends(_BEARER)], services: 
     account = getattr(request.state, ACCOUNT)
     assert isinstance(account, Account), "the gate lets nobody in without an account"
     if "\0" in request.scope["path"] or "%00" in request.url.query:
-        raise ApiError(422, "The request does not read.", "Take the NUL character out of the address.")
+        raise ApiError(422, "nul_in_address", "The request does not read.", "Take the NUL character out of the address.")
     viewer = Viewer(account.username, account.role, account.name, account.customer, account.ship)
     return Ask(viewer, services, address_of(request, services))
 

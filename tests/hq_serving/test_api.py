@@ -241,7 +241,7 @@ def test_the_hours_of_a_long_voyage_are_read_on_by_cursor(client: httpx.Client, 
 def test_a_cursor_that_is_none_is_refused(client: httpx.Client, staff: Headers, cursor: str) -> None:
     """A sentence, not a traceback."""
     for path in ("containers", f"containers/{DUCKS[0]}/timeline"):
-        assert get(client, f"{path}?cursor={cursor}", staff, 400)["error"] == "This is no cursor of ours."
+        assert get(client, f"{path}?cursor={cursor}", staff, 400)["code"] == "cursor_invalid"
 
 
 def test_errors_have_one_shape(client: httpx.Client, staff: Headers) -> None:

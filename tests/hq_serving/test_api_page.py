@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fastapi.routing import APIRoute
 
+from hq.api import errors
 from hq.api.endpoints import alerts, asks, bookings, containers, fleet, ports, registry, reports, searcharea, session, status
 from hq.api.examples import EXAMPLES
 
@@ -29,6 +30,11 @@ def test_the_page_lists_the_endpoints_of_the_api_and_no_others() -> None:
 def test_the_page_names_each_field_of_the_examples() -> None:
     words = set(re.findall(r"\w+", PAGE + RECORDS))
     assert {name for example in EXAMPLES.values() for name in fields(example)} - words == set()
+
+
+def test_the_page_lists_the_codes_of_refusals_and_no_others() -> None:
+    table = PAGE.partition("## Error codes\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \| \d", table, re.MULTILINE) == list(get_args(errors.Code))
 
 
 def fields(example: Any) -> Iterator[str]:

@@ -38,7 +38,7 @@ def test_the_simulators_own_words_are_passed_on(moved: Callable[[int], httpx.Res
     with answering(status, PAST, "application/json") as port:
         answer = moved(port)
     assert answer.status_code == 409
-    assert answer.json() == {"error": "the story has come past chapter A", "hint": "begin anew with --fresh"}
+    assert answer.json() == {"error": "the story has come past chapter A", "hint": "begin anew with --fresh", "code": "clock_refused"}
 
 
 @pytest.mark.parametrize(("status", "body"), [(404, b"404: Not Found"), (500, b"[]"), (409, b'{"hint": "no"}'), (409, b"\xff")])
@@ -49,6 +49,7 @@ def test_what_is_no_simulator_is_told(moved: Callable[[int], httpx.Response], st
     assert answer.json() == {
         "error": f"What answers as the simulator does not move its clock (HTTP {status}).",
         "hint": "Mend the API's setting `control`.",
+        "code": "simulator_foreign",
     }
 
 
@@ -56,7 +57,7 @@ def test_a_simulator_that_is_away_is_told(moved: Callable[[int], httpx.Response]
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         answer = moved(nobody.getsockname()[1])
-    assert (answer.status_code, answer.json()["error"]) == (503, "The simulator does not answer.")
+    assert (answer.status_code, answer.json()["code"]) == (503, "simulator_away")
 
 
 def test_a_clock_that_could_not_be_moved_for_want_of_a_token_is_told(tmp_path: Path) -> None:

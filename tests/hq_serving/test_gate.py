@@ -115,7 +115,7 @@ async def code_of(logins: Logins, address: str, password: str) -> str:
     try:
         await logins.check(address, "mira", password)
     except ApiError as problem:
-        return str(problem.body["code"])
+        return problem.code
     return "let in"
 
 

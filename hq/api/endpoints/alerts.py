@@ -56,12 +56,12 @@ def acknowledge(ask: Asking, alert_id: str) -> dict[str, Any]:
     with ask.look() as look:
         own = look.sight.alerts().subquery()
         if not look.rows(select(own.c.alert_id).where(own.c.alert_id == alert_id)):
-            raise not_found("alert")
+            raise not_found("alert_unknown", "alert")
         changes = look.rows(look.sight.changes_of(alert_id))
         now_ms = look.now_at_ms
     standing = AlertBook((change["topic"], json.loads(change["body"])) for change in changes).get(alert_id)
     if standing is None:
-        raise not_found("alert")
+        raise not_found("alert_unknown", "alert")
     by = standing.acknowledged_by
     if by is None:
         by = ask.services.registrar.acknowledge(acknowledged(standing, ask.viewer.name, now_ms), ask.viewer.name)

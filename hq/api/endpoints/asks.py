@@ -51,12 +51,12 @@ def ask_ship(ask: Asking, new: NewAsk) -> dict[str, Any]:
     ask.need(Right.ASK_SHIPS)
     desk = ask.services.asks
     if ask.services.registrar.ship(new.ship) is None:
-        raise not_found("ship")
+        raise not_found("ship_unknown", "ship")
     try:
         span = (new.since_at_ms, new.until_at_ms)
         asked = desk.ask(new.ship, compact_container(new.container), span, (new.spend, new.at_most), ask.viewer.name)
     except ValueError as problem:
-        raise ApiError(422, f"Nothing was asked: {problem}.", "Mend it and ask again.") from None
+        raise ApiError(422, "question_invalid", f"Nothing was asked: {problem}.", "Mend it and ask again.") from None
     ask.audit("ask", ask_id=asked.ask_id, ship=new.ship)
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "ask_id": asked.ask_id}
 
@@ -77,5 +77,5 @@ def one(ask: Asking, ask_id: str) -> dict[str, Any]:
     ask.need(Right.ASK_SHIPS)
     told = ask.services.asks.one(ask_id)
     if told is None:
-        raise not_found("question to a ship")
+        raise not_found("question_unknown", "question to a ship")
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "ask": told}

@@ -43,7 +43,7 @@ def booking(ask: Asking, reference: str) -> dict[str, Any]:
         own = look.sight.bookings().subquery()
         rows = look.rows(select(own).where(own.c.id == composed(reference)))
         if not rows:
-            raise not_found("booking")
+            raise not_found("booking_unknown", "booking")
         told = booking_told(rows[0], look.now_at_ms, boxes_of(look, rows))
         return look.framed(from_log=True, booking=told, names=_names(look, rows))
 

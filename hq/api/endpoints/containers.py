@@ -37,7 +37,7 @@ _KEY = ("order_at_ms", "stream", "origin", "offset")
 def asked_span(since_at_ms: AtMs = None, until_at_ms: AtMs = None) -> Span:
     """From when on and before when, UTC ms; None: as far as there is anything. Raises ApiError 400 for one that ends before it begins."""
     if since_at_ms is not None and until_at_ms is not None and since_at_ms > until_at_ms:
-        raise ApiError(400, "The time begins after it ends.", "Exchange since_at_ms and until_at_ms.")
+        raise ApiError(400, "span_reversed", "The time begins after it ends.", "Exchange since_at_ms and until_at_ms.")
     return since_at_ms, until_at_ms
 
 

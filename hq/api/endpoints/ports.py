@@ -48,7 +48,7 @@ def port(ask: Asking, locode: str) -> Fields:
         ports = look.sight.ports().subquery()
         known = look.rows(select(ports).where(ports.c.id == locode))
         if not known:
-            raise not_found("port")
+            raise not_found("port_unknown", "port")
         lists = sorted(look.rows(look.sight.load_lists()), key=lambda row: (row["ship"], row["call"]))
         standings = _standings(look, {row["ship"] for row in lists})
         here = sorted((row for row in lists if row["port"] == locode), key=lambda row: row["departs_at_ms"], reverse=True)

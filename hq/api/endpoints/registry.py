@@ -78,9 +78,11 @@ def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
         receipt = ask.services.registrar.write(wanted, ask.viewer.name)
     except Overtaken as refused:
         hint = "Look at what stands now, and change that."
-        raise ApiError(409, "Nothing was written: somebody else changed it meanwhile.", hint, problems=refused.problems) from None
+        error = "Nothing was written: somebody else changed it meanwhile."
+        raise ApiError(409, "entries_overtaken", error, hint, problems=refused.problems) from None
     except Unacceptable as refused:
-        raise ApiError(422, "Nothing was written: some entries are not right.", "Mend what is listed.", problems=refused.problems) from None
+        error = "Nothing was written: some entries are not right."
+        raise ApiError(422, "entries_invalid", error, "Mend what is listed.", problems=refused.problems) from None
     count = sum(one.written for one in receipt.entries)
     changed = [one for one in (*receipt.others, *receipt.entries) if one.written]
     if changed:
@@ -131,7 +133,7 @@ def load_lists(ask: Asking, ship: str, call: Annotated[int | None, Query(ge=0, l
     lists = registrar.load_lists(ship)
     wanted = [one for one in lists if call is None or one.call == call]
     if call is not None and not wanted:
-        raise not_found("load list")
+        raise not_found("load_list_unknown", "load list")
     known = registrar.ship(ship)
     return {
         **framed_clock(ask.services.clock),

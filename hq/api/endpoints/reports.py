@@ -37,7 +37,7 @@ def reports(ask: Asking, incident_id: str) -> dict[str, Any]:
         known = look.sight.incidents().subquery()
         found = ask.services.reports.reports(incident_id)
         if not found and not look.rows(select(known.c.incident_id).where(known.c.incident_id == incident_id)):
-            raise not_found("incident")
+            raise not_found("incident_unknown", "incident")
     items = [{**one.to_json(), "text": report_text(one)} for one in found]
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "incident_id": incident_id, "items": items}
 
@@ -80,7 +80,7 @@ def report(ask: Asking, incident_id: str, doing: Doing) -> dict[str, Any]:
         else:
             done = ask.services.reports.change(incident_id, msgspec.convert({**given, "by": by}, Change))
     except ValueError as problem:
-        raise ApiError(422, f"Not done: {problem}.", "`GET` the incident's reports shows how they stand now.") from None
+        raise ApiError(422, "report_refused", f"Not done: {problem}.", "`GET` the incident's reports shows how they stand now.") from None
     ask.audit("report", incident_id=incident_id, do=doing.do)
     told = {**done.to_json(), "text": report_text(done)}
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "incident_id": incident_id, "report": told}
@@ -100,7 +100,7 @@ def report_file(ask: Asking, report_id: str, kind: Annotated[FileKind, Query(ali
     ask.need(Right.SEE_REPORTS)
     found = next((one for one in ask.services.reports.reports() if one.id == report_id), None)
     if found is None:
-        raise not_found("report")
+        raise not_found("report_unknown", "report")
     return _saved(ask, _written(found, kind), kind, report=report_id)
 
 
@@ -115,7 +115,7 @@ def notice_file(ask: Asking, notice_id: str) -> Response:
     """A notice to an owner as a file to keep."""
     found = next((one for one in _notices(ask) if one.notice_id == notice_id), None)
     if found is None:
-        raise not_found("notice")
+        raise not_found("notice_unknown", "notice")
     return _saved(ask, notice_text(found).encode(), "txt", notice=notice_id)
 
 

@@ -52,7 +52,8 @@ def area(
     with ask.look() as look:
         segment, ship = _segment(look, incident_id)
         if (wind_speed_ms is None) != (wind_from_deg is None):
-            raise ApiError(422, "A wind has a speed and a direction.", "Give wind_speed_ms and wind_from_deg, or neither.")
+            hint = "Give wind_speed_ms and wind_from_deg, or neither."
+            raise ApiError(422, "wind_incomplete", "A wind has a speed and a direction.", hint)
         basis, reported_at_ms = "GIVEN", None
         if wind_speed_ms is None or wind_from_deg is None:
             basis, (reported_at_ms, wind_speed_ms, wind_from_deg) = "SHIP", _wind(look, ship, segment)
@@ -80,7 +81,7 @@ def _segment(look: Look, incident_id: str) -> tuple[LossSegment, str]:
     incidents, alerts = look.sight.incidents().subquery(), look.sight.alerts().subquery()
     known = look.rows(select(incidents).where(incidents.c.incident_id == incident_id))
     if not known:
-        raise not_found("incident")
+        raise not_found("incident_unknown", "incident")
     row = known[0]
     told = [one["incident"] for one in look.rows(select(alerts).where(alerts.c.incident_id == incident_id)) if one["incident"]]
     spans = [(one["from_at_ms"], one["until_at_ms"]) for one in told if one.get("from_at_ms") and one.get("until_at_ms")]
@@ -95,7 +96,8 @@ def _segment(look: Look, incident_id: str) -> tuple[LossSegment, str]:
         fixes = [Fix(start, row["latitude_deg"], row["longitude_deg"])]
     segment = segment_along(fixes, start, end)
     if segment is None:
-        raise ApiError(409, "Nobody knows where these boxes fell.", "The ship has sent no position around that time yet: ask again later.")
+        hint = "The ship has sent no position around that time yet: ask again later."
+        raise ApiError(409, "place_of_loss_unknown", "Nobody knows where these boxes fell.", hint)
     return segment, str(row["ship"])
 
 
@@ -108,4 +110,4 @@ def _wind(look: Look, ship: str, segment: LossSegment) -> tuple[int, float, floa
         signals = one["signals"] or {}
         if {"wind_speed_ms", "wind_direction_deg"} <= signals.keys():
             return one["order_at_ms"], min(signals["wind_speed_ms"], WIND_MS_MAX), signals["wind_direction_deg"]
-    raise ApiError(422, "The ship reported no wind before the loss.", "Give wind_speed_ms and wind_from_deg.")
+    raise ApiError(422, "wind_unknown", "The ship reported no wind before the loss.", "Give wind_speed_ms and wind_from_deg.")

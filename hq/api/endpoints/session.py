@@ -54,7 +54,7 @@ async def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services
         account, argon2_hash = await services.logins.check(address, form.username, form.password)
     except ApiError as refused:
         if refused.status == 401:  # what is refused unchecked (429) comes in floods: the metrics count it
-            services.audit.note("login_refused", form.username, address=address, code=refused.body["code"])
+            services.audit.note("login_refused", form.username, address=address, code=refused.code)
         raise
     token = await run_in_threadpool(services.accounts.open_session, account.username, argon2_hash, wall_ms())
     services.audit.note("login", account.username, address=address)
@@ -80,10 +80,12 @@ def move_clock(ask: Asking, move: ClockMove) -> dict[str, Any]:
     """Pause, resume, speed up or jump to a chapter of the story. For operations; only where the clock is a simulator's."""
     ask.need(Right.MOVE_CLOCK)
     if (move.action == "speed") != (move.speed is not None) or (move.action == "jump") != (move.chapter is not None):
-        raise ApiError(422, "Only `speed` takes a speed, and only `jump` a chapter.", 'For example {"action": "jump", "chapter": "C"}.')
+        hint = 'For example {"action": "jump", "chapter": "C"}.'
+        raise ApiError(422, "speed_or_chapter_invalid", "Only `speed` takes a speed, and only `jump` a chapter.", hint)
     url, token = ask.services.settings.control, ask.services.settings.control_token
     if url is None:
-        raise ApiError(409, "This fleet's clock is the world's own: it can not be moved.", "Only the demo's simulator has a clock to move.")
+        hint = "Only the demo's simulator has a clock to move."
+        raise ApiError(409, "clock_not_movable", "This fleet's clock is the world's own: it can not be moved.", hint)
     moved = _passed_on(str(url), token.get_secret_value() if token else "", move)
     ask.audit("clock", do=move.model_dump(exclude_none=True))
     return {**moved, **framed_clock(ask.services.clock)}
@@ -99,7 +101,7 @@ def _passed_on(url: str, token: str, move: ClockMove) -> dict[str, Any]:
     except urllib.error.HTTPError as problem:
         raise _refused(problem) from problem
     except (urllib.error.URLError, OSError, ValueError) as problem:
-        raise ApiError(503, "The simulator does not answer.", "See whether it runs, and ask again.") from problem
+        raise ApiError(503, "simulator_away", "The simulator does not answer.", "See whether it runs, and ask again.") from problem
     return {"simulator": said}
 
 
@@ -107,8 +109,7 @@ def _refused(problem: urllib.error.HTTPError) -> ApiError:
     """The simulator's own sentence and hint."""
     try:
         said = json.loads(problem.read(REFUSAL_BYTES_MAX))
-        return ApiError(409, str(said["error"]), str(said["hint"]))
+        return ApiError(409, "clock_refused", str(said["error"]), str(said["hint"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return ApiError(
-            503, f"What answers as the simulator does not move its clock (HTTP {problem.code}).", "Mend the API's setting `control`."
-        )
+        error = f"What answers as the simulator does not move its clock (HTTP {problem.code})."
+        return ApiError(503, "simulator_foreign", error, "Mend the API's setting `control`.")
