@@ -10,15 +10,41 @@ import time
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, Self
 
-RECOVERY_POLL_S = 0.05
+RECOVERY_POLL_S = 0.01
+
+
+class _ReadingCursor(sqlite3.Cursor):
+    """Waits where SQLite asks for a recovery that a reader who may not write can not do: the memory that readers and writers share is being
+    written, or a writer was killed as it wrote there. The writer has it right in a moment, or once it starts."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Self:
+        assert isinstance(self.connection, ReadingConnection)
+        deadline_s = time.monotonic() + self.connection.wait_s
+        while True:
+            try:
+                return super().execute(sql, parameters)
+            except sqlite3.OperationalError as problem:
+                if problem.sqlite_errorcode != sqlite3.SQLITE_READONLY_RECOVERY or time.monotonic() >= deadline_s:
+                    raise
+                time.sleep(RECOVERY_POLL_S)
 
 
 class ReadingConnection(sqlite3.Connection):
     """A connection of `connect_to_read`. `is_still`: the database was not in use then, and what is written to it since is not seen."""
 
+    wait_s = 0.0
     _database: Path | None = None
     _seen: tuple[object, ...] = ()
+
+    def cursor(self, factory: Any = _ReadingCursor) -> Any:
+        """Of a kind that waits for a writer, for `wait_s` at most."""
+        return super().cursor(factory)
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        """By such a cursor."""
+        return self.cursor().execute(sql, parameters)
 
     @property
     def is_still(self) -> bool:
@@ -43,32 +69,14 @@ def connect_to_read(database: Path, timeout_s: float) -> ReadingConnection:
     """A connection that reads all of `database`, writes nothing and leaves no file; usable from any thread, transactions begun by hand.
 
     A database that is not in use is read as if it never changed, from a copy where it has a write-ahead log: it is to be opened again
-    once it `is_outdated`. A writer that starts after a kill is waited for. Raises OSError, sqlite3.DatabaseError.
+    once it `is_outdated`. Raises OSError, sqlite3.DatabaseError.
     """
     if is_in_use(database):
-        return _connect_in_use(database, timeout_s)
+        return _connect(database, timeout_s)
     seen = _state(database)
     connection = _connect_still(database, timeout_s)
     connection.hold_still(database, seen)
     return connection
-
-
-def _connect_in_use(database: Path, timeout_s: float) -> ReadingConnection:
-    """A reader that may not write can not bring the shared memory up to date after a kill: it waits until its writer has done so.
-    Any other fault is met by whoever reads."""
-    deadline_s = time.monotonic() + timeout_s
-    connection = _connect(database, timeout_s)
-    while _is_to_be_recovered(connection) and time.monotonic() < deadline_s:
-        time.sleep(RECOVERY_POLL_S)
-    return connection
-
-
-def _is_to_be_recovered(connection: sqlite3.Connection) -> bool:
-    try:
-        connection.execute("PRAGMA schema_version")
-    except sqlite3.DatabaseError as problem:
-        return problem.sqlite_errorcode == sqlite3.SQLITE_READONLY_RECOVERY
-    return False
 
 
 def _connect_still(database: Path, timeout_s: float) -> ReadingConnection:
@@ -111,7 +119,9 @@ def user_name(number: int) -> str:
 
 def _connect(database: Path, timeout_s: float, option: str = "") -> ReadingConnection:
     uri = f"{database.absolute().as_uri()}?mode=ro{option}"  # without `immutable` SQLite makes the files that are missing
-    return sqlite3.connect(uri, timeout=timeout_s, uri=True, isolation_level=None, check_same_thread=False, factory=ReadingConnection)
+    connection = sqlite3.connect(uri, timeout=timeout_s, uri=True, isolation_level=None, check_same_thread=False, factory=ReadingConnection)
+    connection.wait_s = timeout_s
+    return connection
 
 
 def _state(database: Path) -> tuple[object, ...]:
