@@ -14,7 +14,7 @@ RUN useradd --uid 10001 --create-home landfall \
     && umask 027 \
     && for name in sim hq tokyo singapore sydney albatross cormorant mosquitto kafka fanout analytics projector api dashboards; \
        do mkdir -p "/fleet/settings/$name" "/fleet/$name"; done \
-    && mkdir /fleet/tables /fleet/checkpoint /fleet/scratch /fleet/serving \
+    && mkdir /fleet/hq/log /fleet/tables /fleet/checkpoint /fleet/scratch /fleet/serving \
     && chown -R landfall:landfall /fleet
 USER landfall
 ENV PATH=/opt/landfall/.venv/bin:$PATH PYTHONUNBUFFERED=1

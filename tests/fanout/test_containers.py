@@ -83,6 +83,8 @@ def test_each_container_has_its_own_settings_alone_and_can_not_change_them() -> 
         (place,) = own[name].values()
         accounts = {"accounts": "/fleet/api"} if name == "api" else {}
         assert {volume: at for volume, at in mounts(name).items() if volume in secret} == {f"settings-{name}": f"{place}:ro", **accounts}
+        assert name == "hq" or "hq" not in mounts(name), "the node's key, and the token by which one may do everything there"
+        assert name == "hq" or mounts(name).get("hq-log", ":ro").endswith(":ro"), "headquarters' log has one writer"
 
 
 def test_no_container_runs_as_root() -> None:
@@ -94,7 +96,7 @@ def test_no_container_runs_as_root() -> None:
     each = re.search(r"for name in (.+); \\\n", image)
     assert each
     of_each = {f"{above}/{name}" for name in each[1].split() for above in ("/fleet", "/fleet/settings")}
-    made = {"/fleet", *of_each, *re.findall(r"/fleet/\w+", image)}
+    made = {"/fleet", *of_each, *re.findall(r"/fleet/[\w/]+", image)}
     assert {place.removesuffix(":ro") for name in SERVICES for place in mounts(name).values()} <= made
 
 
