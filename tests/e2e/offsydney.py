@@ -44,9 +44,16 @@ def off_sydney(voyage: Voyage) -> OffSydney:
     speed, losses = voyage.clock()["speed_set"], {node: losses_at(voyage, node) for node in SHORE}
     held_back = (voyage.position("hq", "containers"), voyage.position(FIRST, "containers"))
     until("they are on the map", lambda: on_map(voyage) == fallen.keys())
-    until("she has told that no alert waits any more", lambda: "alerts" not in told_to_wait(voyage))
+    until("the ship has said that no alert waits any more", lambda: "alerts" not in told_to_wait(voyage))
+    until("the ship has counted what it took in since", lambda: told_to_wait(voyage)["containers"]["records"] >= lacking(held_back))
     waiting = {user: voyage.api(user).get("/api/status")["waiting"] for user in ONLOOKERS}
     return OffSydney(speed, losses, held_back, on_map(voyage), waiting)
+
+
+def lacking(held_back: tuple[Position, Position]) -> int:
+    """How many readings of the first ship were not at headquarters."""
+    ashore, aboard = held_back
+    return sum(end - ashore[origin] for origin, end in aboard.items() if origin.node == FIRST)
 
 
 def told_to_wait(voyage: Voyage) -> dict[str, Any]:
