@@ -15,6 +15,8 @@ from streams.records import SIGNAL_TYPES, concat
 
 _RECORD_BATCH, _COMPRESSION = "record batch", 3
 """The type of a message that holds rows; and which field of its header, by Arrow's Message.fbs, describes compression."""
+METADATA_BYTES_MAX = 1 << 20
+"""Bytes of all headers of one stream: of its columns and its batches, each of which takes a multiple of its header in memory."""
 _HEADER = 2
 """Which field of a message, by the same file, is its header."""
 
@@ -29,10 +31,12 @@ def to_ipc(records: pa.RecordBatch) -> bytes:
 
 
 def read_ipc(data: bytes) -> pa.RecordBatch:
-    """Return the rows of an Arrow IPC stream as one batch, every value validated. It takes no more memory than twice `data`.
+    """Return the rows of an Arrow IPC stream as one batch, every value validated. It takes no more memory than twice `data`, and some 20
+    times METADATA_BYTES_MAX.
 
-    Raises Misuse with one of these codes: `ipc_invalid` for bytes that are no such stream or contradict themselves, `ipc_compressed`,
-    `ipc_dictionary`, `column_type` for a type that no column of a record has, `column_repeated`.
+    Raises Misuse with one of these codes: `ipc_invalid` for bytes that are no such stream or contradict themselves, `ipc_headers` for more
+    than METADATA_BYTES_MAX of headers, `ipc_compressed`, `ipc_dictionary`, `column_type` for a type that no column of a record has,
+    `column_repeated`.
     """
     try:
         _check_headers(data)
@@ -47,7 +51,12 @@ def read_ipc(data: bytes) -> pa.RecordBatch:
 
 
 def _check_headers(data: bytes) -> None:
+    metadata_bytes = 0
     for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(data)):
+        metadata_bytes += message.metadata.size
+        if metadata_bytes > METADATA_BYTES_MAX:
+            what = f"its headers have more than {METADATA_BYTES_MAX} bytes"
+            raise Misuse(what, hint="write fewer columns, or fewer and larger batches", code="ipc_headers")
         if message.type == "dictionary":
             raise Misuse("dictionaries are not accepted", hint="write strings as they are", code="ipc_dictionary")
         if message.type == _RECORD_BATCH:

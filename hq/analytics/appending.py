@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from streams.crash import commit_point
 from streams.errors import Misuse
+from streams.link.door import APPENDS_MAX
 from streams.log import Append, Appended
 from streams.records import Record, to_batch
 
@@ -41,7 +42,7 @@ def pieces(stream: str, producer: str, batch: int, records: Sequence[Record]) ->
 
 def append_all(door: Door, appends: Iterable[Append], *, records_max: int = REQUEST_RECORDS_MAX, first_time: bool = False) -> int:
     """All `appends` are in the log, each once; returns how many records were new. Several requests when they have more than
-    `records_max` records.
+    `records_max` records, or are more than APPENDS_MAX.
 
     `first_time`: none of them can have been tried before; Misuse is raised when the log has one all the same, since it then holds the
     results of other tables and would take no new ones.
@@ -64,7 +65,7 @@ def _requests(appends: Iterable[Append], records_max: int) -> Iterator[list[Appe
     request: list[Append] = []
     records = 0
     for append in appends:
-        if request and records + append.records.num_rows > records_max:
+        if request and (records + append.records.num_rows > records_max or len(request) == APPENDS_MAX):
             yield request
             request, records = [], 0
         request.append(append)

@@ -27,6 +27,8 @@ from streams.words import Origin, Position
 DOOR_TIMEOUT_S = 45.0
 """Longer than a node takes to say that the brokers of its log do not answer: twice 20 s, unless its settings say otherwise."""
 APPEND_BYTES_MAX = 64 << 20
+APPENDS_MAX = 10_000
+"""Appends of one request: each takes some 5 kB in memory, however short it is."""
 REFUSAL_BYTES_MAX = 64 << 10
 ROWS_MAX = 100_000
 """Rows one answer of /read or /history holds at most."""
@@ -48,7 +50,7 @@ class WireAppend(msgspec.Struct):
 class WireAppends(msgspec.Struct):
     """The body of `POST /append`: all of it is appended in one commit, or nothing."""
 
-    appends: list[WireAppend]
+    appends: Annotated[list[WireAppend], msgspec.Meta(max_length=APPENDS_MAX)]
 
 
 class WireGone(msgspec.Struct):

@@ -10,11 +10,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from streams.arrow_ipc import read_ipc, to_ipc
+from streams.arrow_ipc import METADATA_BYTES_MAX, read_ipc, to_ipc
 from streams.clock import StillClock
 from streams.codec import BlockCodec
 from streams.errors import LandfallError, Misuse
-from streams.link.door import WireAppend, WireAppends
+from streams.link.door import APPENDS_MAX, WireAppend, WireAppends
 from streams.logs.files import FileLog
 from streams.node.requests import appends_of
 from streams.records import Record, concat, to_batch
@@ -83,6 +83,29 @@ def test_compressed_buffers_are_refused_before_they_are_unpacked(compression: st
     finally:
         pa.set_memory_pool(default)
     assert pool.max_memory() - before < 1_000_000
+
+
+def empty_batches(stream_bytes: int) -> bytes:
+    sink, empty = pa.BufferOutputStream(), RECORDS.slice(0, 0)
+    with pa.ipc.new_stream(sink, empty.schema) as writer:
+        while sink.tell() < stream_bytes:
+            writer.write_batch(empty)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def test_streams_of_headers_alone_are_refused_before_they_are_read() -> None:
+    """Of empty batches, or of columns without rows: in memory each takes a multiple of its header."""
+    columns = 20_000
+    wide = pa.RecordBatch.from_arrays([pa.array([], pa.bool_())] * columns, [f"s{n}" for n in range(columns)])
+    for data in (empty_batches(2 * METADATA_BYTES_MAX), to_ipc(wide)):
+        assert code_of(data) == "ipc_headers"
+    assert read_ipc(empty_batches(METADATA_BYTES_MAX // 2)).num_rows == 0
+
+
+def test_a_request_has_a_limited_number_of_appends() -> None:
+    one = WireAppend("containers", None, None, to_ipc(RECORDS))
+    with pytest.raises(msgspec.ValidationError, match="length"):
+        appends_of(msgspec.msgpack.encode(WireAppends([one] * (APPENDS_MAX + 1))))
 
 
 def test_dictionaries_other_types_and_repeated_names_are_refused() -> None:
