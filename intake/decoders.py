@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from typing import cast
 
 from intake.decoderdcsa import decode_dcsa
-from intake.decoding import Decoder
+from intake.decoding import Decoder, OthersFault, call_others
 
 DECODERS: dict[str, Decoder] = {"dcsa-tnt-3": decode_dcsa}
 
@@ -18,9 +19,9 @@ def find_decoder(name: str) -> Decoder:
     if not colon:
         raise ValueError(f"there is no decoder {name!r}: write {' or '.join(DECODERS)}, or module:function for one of your own")
     try:
-        found: Decoder = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as problem:
+        found = call_others(lambda: getattr(importlib.import_module(module), function))
+    except OthersFault as problem:
         raise ValueError(f"decoder {name!r} can not be imported: {problem}") from None
     if not callable(found):
         raise ValueError(f"decoder {name!r} is no function")
-    return found
+    return cast(Decoder, found)

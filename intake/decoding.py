@@ -27,7 +27,7 @@ class Decoded:
 
 Decoder = Callable[[bytes], Decoded]
 """From the payload of one MQTT message. The same bytes give the same, so that a repeat is known as one. No I/O. Whatever
-it raises, the message is `malformed`, with its bytes in `exceptions`."""
+it raises but KeyboardInterrupt, the message is `malformed`, with its bytes in `exceptions`."""
 
 
 def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]:
@@ -40,12 +40,27 @@ def name_of(decode: Decoder) -> str:
     return f"{getattr(decode, '__module__', '')}:{getattr(decode, '__qualname__', type(decode).__name__)}"
 
 
+class OthersFault(Exception):
+    """An operator's own code has raised something."""
+
+
+def call_others(call: Callable[[], object]) -> object:
+    """Return what `call`, an operator's own code, returns. Raises OthersFault for whatever it raises, SystemExit, GeneratorExit and
+    CancelledError too, but KeyboardInterrupt, which is the operator's."""
+    try:
+        return call()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        raise OthersFault(str(problem) or type(problem).__name__) from problem
+
+
 def decoded(decode: Decoder, payload: bytes) -> Decoded:
     """What `decode` makes of a payload; of one that it does not understand, or where that gives no Decoded, no messages and the reason."""
     try:
-        made: object = decode(payload)
-    except Exception as problem:  # it may be anybody's code: a fault of it costs this message, never the node
-        return Decoded((), f"decoder {name_of(decode)} does not read it: {str(problem) or type(problem).__name__}")
+        made = call_others(lambda: decode(payload))
+    except OthersFault as problem:
+        return Decoded((), f"decoder {name_of(decode)} does not read it: {problem}")
     if not isinstance(made, Decoded):
         return Decoded((), f"decoder {name_of(decode)} gives a {type(made).__name__}, and no Decoded")
     if len(made.messages) > MESSAGES_MAX:

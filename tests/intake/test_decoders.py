@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import re
 import struct
@@ -299,11 +301,37 @@ def _raises(problem: BaseException) -> Decoder:
     return decode
 
 
-@pytest.mark.parametrize("problem", [struct.error("unpack requires 14 bytes"), _Own("odd"), RecursionError(), AssertionError(), OSError(5)])
-def test_whatever_a_decoder_of_one_s_own_raises_the_message_is_malformed(problem: Exception) -> None:
+@pytest.mark.parametrize(
+    "problem",
+    [
+        struct.error("unpack requires 14 bytes"),
+        _Own("odd"),
+        RecursionError(),
+        AssertionError(),
+        OSError(5),
+        SystemExit(1),
+        GeneratorExit(),
+        asyncio.CancelledError(),
+    ],
+)
+def test_whatever_a_decoder_of_one_s_own_raises_the_message_is_malformed(problem: BaseException) -> None:
     made = decoded(_raises(problem), b"short")
     assert not made.messages
     assert made.problem.startswith(f"decoder {__name__}:_raises.<locals>.decode does not read it: ")
+
+
+def test_an_operator_who_interrupts_a_decoder_ends_the_process() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        decoded(_raises(KeyboardInterrupt()), b"{}")
+
+
+@pytest.mark.parametrize("line", ["raise SystemExit(1)", "raise NameError", "def (", "import nothing_of_this_name", "decode = 1"])
+def test_whatever_the_module_of_a_decoder_raises_it_is_refused(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = f"decoder_{hashlib.sha256(line.encode()).hexdigest()[:8]}"
+    (tmp_path / f"{module}.py").write_text(line, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=f"decoder '{module}:decode' (can not be imported|is no function)"):
+        find_decoder(f"{module}:decode")
 
 
 @pytest.mark.parametrize("made", [None, {"a": 1}, "text", b"bytes", 7])
