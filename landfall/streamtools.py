@@ -37,13 +37,11 @@ Settings = Annotated[
     list[str],
     typer.Argument(
         metavar="SETTING=VALUE…",
-        help="age_days=30 bytes=none home=hq replicate=hq,port/JPTYO originate=ship,port lane=readings patience_s=60 access=…",
+        help="age_days=30 bytes=none home=hq replicate=hq,port/JPTYO originate=ship,port lane=readings patience_s=60",
     ),
 ]
 
-Unset = Annotated[
-    list[str] | None, typer.Argument(metavar="[SETTING…]", help="age_days bytes home replicate originate lane patience_s access")
-]
+Unset = Annotated[list[str] | None, typer.Argument(metavar="[SETTING…]", help="age_days bytes home replicate originate lane patience_s")]
 
 
 @stream_app.command("create")

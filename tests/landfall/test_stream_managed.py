@@ -39,6 +39,7 @@ def at(tmp_path: Path) -> Iterator[tuple[str, ...]]:
 
 
 def test_a_customers_boxes_in_a_stream_with_other_settings(at: tuple[str, ...], tmp_path: Path) -> None:
+    assert "access" not in called("stream", "create", "--help").stdout + called("stream", "set", "--help").stdout
     refused = called("stream", "create", NAME, "age_days=365", "access=role:claims", *at)
     assert (refused.returncode, "access: not enforced yet" in refused.stderr) == (2, True), refused.stderr
     done = called("stream", "create", NAME, "age_days=365", *at)
