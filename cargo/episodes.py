@@ -9,6 +9,7 @@ import msgspec
 
 from cargo.alerts import Alert, AlertState, Severity, alert_id
 from cargo.climate import Climate
+from cargo.durations import duration_text
 from cargo.lost import Evidence
 
 HOUR_MS = 3_600_000
@@ -140,7 +141,7 @@ class Text:
 
 def unmeasured(episode: Episode) -> str:
     """How long of it nobody measured, in words; "" where that is nothing."""
-    return f", {episode.unmeasured_ms / HOUR_MS:.1f} h of it not measured" if episode.unmeasured_ms else ""
+    return f", {duration_text(episode.unmeasured_ms)} of it not measured" if episode.unmeasured_ms else ""
 
 
 def raise_alert(episode: Episode, rule: str, where: Where, at_ms: int, text: Text) -> list[Alert]:

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from cargo.alerts import Alert, AlertState, alert_id
 from cargo.geo import distance_nm
+from cargo.lossform import time_text
 from cargo.lost import Evidence
 
 HOUR_MS = 3_600_000
@@ -126,7 +127,7 @@ def _contradiction(detail: str, lost_at_ms: int) -> Evidence:
 
 
 def _silence(last_at_ms: int) -> Evidence:
-    return Evidence("presence", "silence", 0.0, f"nobody has heard it for {SILENT_MS // HOUR_MS} h", last_at_ms)
+    return Evidence("presence", "silence", 0.0, f"last heard {time_text(last_at_ms)}, by nobody since", last_at_ms)
 
 
 def judge_container(container: str, reports: Iterable[Report]) -> Iterator[Alert]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from cargo.lossform import BASES, DRIFTING, LINES, LOSS, UNKNOWN, time_text, told
 from cargo.lossreport import Box, Report, Sending, receipt_of
+from cargo.slots import slot_text
 
 TITLES = {LOSS: "LOSS OF FREIGHT CONTAINER(S) FROM A SHIP", DRIFTING: "DRIFTING FREIGHT CONTAINER(S) OBSERVED"}
 LAW = "SOLAS V/31 and V/32 as amended by MSC.550(108). Transcribe into the form of CCC.1/Circ.7."
@@ -58,7 +59,13 @@ def box_told(box: Box) -> tuple[str, str]:
     empty = "empty or laden unknown" if box.empty is None else "empty" if box.empty else "laden"
     danger = {"YES": f"dangerous goods UN {', '.join(box.un_numbers)}", "NO": "no dangerous goods", "UNKNOWN": "dangerous goods unknown"}
     paper = f"from paper: {box.listed}" if box.listed else "on no list"
-    what = [box.container, box.size_type or "type unknown", empty, f"slot {box.slot or 'unknown'}", danger[box.dangerous]]
+    what = [
+        box.container,
+        box.size_type or "type unknown",
+        empty,
+        slot_text(box.slot) if box.slot else "slot unknown",
+        danger[box.dangerous],
+    ]
     if box.cargo:
         what.append(box.cargo)
     how = []

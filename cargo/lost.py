@@ -13,6 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from cargo.durations import duration_text
+
 State = Literal[
     "ONBOARD",
     "LATE",
@@ -263,15 +265,16 @@ def _families(case: Case, weights: Weights) -> list[Evidence]:
 
 
 def _presence(case: Case, weights: Weights) -> list[Evidence]:
-    detail = f"silent for {_span(case.silent_ms)}, expected every {_span(case.interval_ms)}"
+    detail = f"silent for {duration_text(case.silent_ms)}, expected every {duration_text(case.interval_ms)}"
     weight = 0.0
     if case.unanswered_ms and case.promised_ms:
         weight = weights.promise if _stack_down_at_ms(case) is None else 0.0
-        detail += f"; it was to speak every {_span(case.promised_ms)} after its blow, and has not for {_span(case.unanswered_ms)}"
+        detail += f"; it reports every {duration_text(case.promised_ms)} after a blow: silent for {duration_text(case.unanswered_ms)}"
     elif case.unanswered_ms and case.fellows:
-        detail += f"; neither have {len(case.fellows)} that were struck with it, and were to speak: {', '.join(case.fellows[:12])}"
+        struck = "1 box" if len(case.fellows) == 1 else f"{len(case.fellows)} boxes"
+        detail += f"; {struck} hit at the same time {'is' if len(case.fellows) == 1 else 'are'} also silent: {', '.join(case.fellows[:12])}"
     elif case.unanswered_ms:
-        detail += f"; no answer to the roll call for {_span(case.unanswered_ms)}, which others answer"
+        detail += f"; no answer to the roll call for {duration_text(case.unanswered_ms)}, which others answer"
     if case.heard_share is not None:
         detail += f"; {case.heard_share:.0%} of the gateway's other boxes due were heard"
     return [Evidence("presence", "silence", weight, detail, case.heard_at_ms)]
@@ -311,7 +314,7 @@ def _kinematic(case: Case, weights: Weights) -> list[Evidence]:
             Evidence("kinematic", "free_fall", weights.free_fall, f"free fall of {case.free_fall[0] / 1000:.1f} s", case.free_fall[1])
         )
     if case.tilt is not None and case.tilt_lasts_ms > TILT_LASTS_MS and _with_last_message(case, case.tilt[1]):
-        detail = f"tilted {case.tilt[0]:.0f}° against the ship for {_span(case.tilt_lasts_ms)}"
+        detail = f"tilted {case.tilt[0]:.0f}° against the ship for {duration_text(case.tilt_lasts_ms)}"
         pieces.append(Evidence("kinematic", "tilt", weights.tilt, detail, case.tilt[1]))
     if len(pieces) > 1:
         together = "; ".join(piece.detail for piece in pieces)
@@ -368,9 +371,3 @@ def _contra(case: Case, weights: Weights) -> list[Evidence]:
     elif not case.at_sea:
         pieces.append(Evidence("contra", "in_port", weights.discharge, "the ship lies in port", case.now_at_ms))
     return pieces
-
-
-def _span(ms: int) -> str:
-    if ms < 120_000:
-        return f"{ms / 1000:.0f} s"
-    return f"{ms / 60_000:.0f} min" if ms < 7_200_000 else f"{ms / 3_600_000:.1f} h"

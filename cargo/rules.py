@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cargo.alerts import Alert
-from cargo.episodes import HOUR_MS, Episode, Limits, RuleMemory, Text, Where, change_alert, raise_alert, unmeasured
+from cargo.durations import duration_text
+from cargo.episodes import Episode, Limits, RuleMemory, Text, Where, change_alert, raise_alert, unmeasured
 from cargo.heard import Value
 from cargo.lost import Evidence
 from cargo.temperature import TEMPERATURE, judge_temperature
@@ -69,7 +70,7 @@ def _switch(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, switch
     if passed_ms > max(limits.unmeasured_after_ms, SILENT_INTERVALS * where.interval_ms):
         episode.unmeasured_ms += passed_ms
     lasted_ms = at_ms - episode.since_ms
-    lasted = f"{switch.words} for {lasted_ms / HOUR_MS:.1f} h{unmeasured(episode)}"
+    lasted = f"{switch.words} for {duration_text(lasted_ms)}{unmeasured(episode)}"
     if not switch.bad:
         del memory.episodes[switch.rule]
         if not episode.raised_at_ms:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from cargo.alerts import Alert, AlertState, Severity, alert_id
 from cargo.boxes import Box
+from cargo.durations import duration_text
 from cargo.episodes import WORDS, Episode
+from cargo.lossform import time_text
 from cargo.lost import INTERVALS_MISSING, Evidence
 from cargo.state import WatchState
 from cargo.telling import tell
@@ -59,8 +61,8 @@ def end_switches(state: WatchState, box: Box, at_ms: int, why: str) -> None:
 
 def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
     since_ms = box.newest_at_ms or box.base_ms()
-    interval_min = state.interval_ms(box, at_ms) / 60_000
-    heard = f"not heard for {state.silent_ms(box, at_ms) / 60_000:.0f} min, expected every {interval_min:.0f} min"
+    last = time_text(at_ms - round(state.silent_ms(box, at_ms)))
+    heard = f"last heard {last}, expected every {duration_text(state.interval_ms(box, at_ms))}"
     if not box.heard_at_ms:
         heard += "; never heard aboard"
     proof = Evidence("presence", "silence", 0.0, heard, since_ms)

@@ -22,6 +22,11 @@ StackKey = tuple[int, int, bool]
 """A stack: bay, rows from the centre line (`Slot.across`), on deck. Deck and hold are apart: a stack ends at the hatch cover."""
 
 
+def slot_text(text: str) -> str:
+    """Return a slot `BBBRRTT` as people read it, `bay 074, row 02, tier 82`; what is none as it is."""
+    return f"bay {text[:3]}, row {text[3:5]}, tier {text[5:]}" if _SLOT.fullmatch(text) else text
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Slot:
     """A place aboard, ISO 9711-1: bay (odd for 20', even for 40'), row (00 centre, odd starboard, even port), tier (02.. hold, 82..

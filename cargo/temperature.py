@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import msgspec
 
 from cargo.alerts import Alert, AlertState
-from cargo.episodes import HOUR_MS, Episode, Excursion, Limits, RuleMemory, Text, Where, change_alert, raise_alert, unmeasured
+from cargo.durations import duration_text
+from cargo.episodes import Episode, Excursion, Limits, RuleMemory, Text, Where, change_alert, raise_alert, unmeasured
 from cargo.heard import Value
 from cargo.lost import Evidence
 from cargo.track import first, last, longer, packed, unpacked
@@ -226,7 +227,7 @@ def _summary(episode: Episode) -> str:
 
 
 def _ended(episode: Episode) -> str:
-    return f"{(episode.back_ms - episode.since_ms) / HOUR_MS:.1f} h; {_summary(episode)}"
+    return f"{duration_text(episode.back_ms - episode.since_ms)}; {_summary(episode)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def stack(place: Mapping[str, Any], per_block: int) -> list[Block]:
 
 def owner_of(group: Mapping[str, Any]) -> str:
     """Whose a group of boxes is, in words: a customer's name, or that they have no booking; just boxes where the viewer is not told."""
-    return (group["name"] or "No booking now") if group["owner_told"] else "Containers"
+    return (group["name"] or "Unbooked") if group["owner_told"] else "Containers"
 
 
 def explained(places: Sequence[Mapping[str, Any]], counted: str) -> str:

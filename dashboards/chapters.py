@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cargo.durations import HOUR_MS
 from dashboards import words
 
 Answer = Mapping[str, Any]
@@ -45,7 +46,7 @@ def incident_of(chapter: Answer, incidents: Sequence[Answer]) -> Answer | None:
     """The incident that was raised last before the chapter was told, when the chapter speaks of boxes overboard."""
     if "overboard" not in chapter["title"]:
         return None
-    return next((one for one in incidents if one["position"] and one["raised_at_ms"] <= chapter["at_ms"] + words.HOUR_MS), None)
+    return next((one for one in incidents if one["position"] and one["raised_at_ms"] <= chapter["at_ms"] + HOUR_MS), None)
 
 
 def measured(chapter: Answer, port: Answer | None, incidents: Sequence[Answer], names: Mapping[str, str]) -> list[str]:
@@ -54,9 +55,7 @@ def measured(chapter: Answer, port: Answer | None, incidents: Sequence[Answer], 
         return _incident_facts(incident)
     if port is None:
         return []
-    calls = [
-        call for call in port["calls"] if call["sailed_at_ms"] is not None and call["sailed_at_ms"] <= chapter["at_ms"] + words.HOUR_MS
-    ]
+    calls = [call for call in port["calls"] if call["sailed_at_ms"] is not None and call["sailed_at_ms"] <= chapter["at_ms"] + HOUR_MS]
     return _call_facts(calls[0], names) if calls else []
 
 

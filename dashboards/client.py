@@ -117,7 +117,7 @@ class ApiClient:
         self.clock_heard = ClockHeard(None, wall_ms())
 
     def log_in(self, username: str, password: str, browser: str | None = None) -> Viewer:
-        """The viewer with this username and password, at a browser of this address. Raises LoggedOut when they are not right, else as
+        """The viewer with this username and password, at a browser of this address. Raises LoggedOut when they are wrong, else as
         `get`."""
         headers = browser_headers(self._token, browser)
         answer = self._asked("POST", "/token", data={"username": username, "password": password}, headers=headers)

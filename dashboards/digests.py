@@ -10,10 +10,10 @@ from dashboards.markup import Column
 
 Digest = Mapping[str, Any]
 COLUMNS = (
-    Column("what", "Of the window"),
-    Column("least", "Least", right=True),
+    Column("what", "6-hour summary"),
+    Column("least", "Min", right=True),
     Column("mean", "Mean", right=True),
-    Column("most", "Greatest", right=True),
+    Column("most", "Max", right=True),
 )
 AIRS = {"setpoint": "Setpoint", "supply": "Supply air", "return": "Return air", "ambient": "Ambient"}
 

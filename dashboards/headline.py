@@ -61,13 +61,13 @@ def clock_tile(answer: Answer) -> Tile:
     """The one clock of the fleet."""
     clock = answer["clock"]
     stands = clock["speed"] == 0
-    return Tile("Fleet clock", words.moment(clock["now_at_ms"]), words.speed(clock["speed"]), "warning" if stands else "plain")
+    return Tile("Fleet clock", words.moment(clock["now_at_ms"]), words.pace(clock), "warning" if stands else "plain")
 
 
 def unknown_clock_tile(heard: ClockHeard, wall_at_ms: int) -> Tile:
     """The fleet's clock while the API does not tell it: since when, and what it last was."""
-    since = f"since {words.stamp(heard.wall_at_ms)} UTC by the wall, {words.span(wall_at_ms - heard.wall_at_ms)}"
-    last = f"last told: {words.moment(heard.clock['now_at_ms'])}" if heard.clock else "not told since these pages began"
+    since = f"since {words.stamp(heard.wall_at_ms)} UTC (real time), {words.span(wall_at_ms - heard.wall_at_ms)}"
+    last = f"last known: {words.moment(heard.clock['now_at_ms'])}" if heard.clock else "not known since these pages started"
     return Tile("Fleet clock", "Unknown", f"{since}; {last}", "alert")
 
 
@@ -95,16 +95,15 @@ def _other_notes(counts: Answer) -> list[str]:
 
 def alerts_tile(count: int, at_ms: int | None, now_at_ms: int) -> Tile:
     """How many alerts are open, and how old that is: `at_ms` is the time it is true for. Both times UTC ms."""
-    note = f"{'see the alerts' if count else 'none to look at'} · {words.as_of(at_ms, now_at_ms)}"
-    return Tile("Alerts open", words.number(count), note, "alert" if count else "good")
+    return Tile("Open alerts", words.number(count), words.as_of(at_ms, now_at_ms), "alert" if count else "good")
 
 
 def spark_tile(status: Answer) -> Tile:
     """How old Spark's results are: histories, states, hours and customers' streams."""
     told = status["spark"]
     tone = "alert" if still_since(status) else "plain"
-    wall = f"last word {words.ago(told['wall_age_ms'])} by the wall" if told["wall_age_ms"] is not None else "has not spoken yet"
-    return Tile("Spark's results", "as of " + words.ago(told["age_ms"]) if told["at_ms"] else "none yet", wall, tone)
+    wall = f"updated {words.ago(told['wall_age_ms'])} (real time)" if told["wall_age_ms"] is not None else "not started"
+    return Tile("Analytics updated", words.ago(told["age_ms"]) if told["at_ms"] else "none yet", wall, tone)
 
 
 def as_of_tile(answer: Answer) -> Tile:
@@ -130,10 +129,10 @@ def still_since(status: Answer, alerts_come: bool = True) -> str | None:
         return None
     since = f"since {words.moment(told['at_ms'])} (fleet)"
     if told["wall_age_ms"] >= STILL_WALL_MS:
-        since += f", {words.span(told['wall_age_ms'])} by the wall's clock"
+        since += f", {words.span(told['wall_age_ms'])} (real time)"
     elif told["well"]:
         return None
-    still = f"Headquarters' analytics (Spark) stand still {since}."
+    still = f"Headquarters' analytics (Spark) stopped {since}."
     if alerts_come:
         return f"{still} Places, states and hours are as old as that; alerts still come."
     return f"{still} Everything here, alerts too, is as old as that."

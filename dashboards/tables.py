@@ -75,16 +75,16 @@ LINKS = (
     Column("age", "As of", right=True),
 )
 WAITING = (
-    Column("node", "On board of"),
+    Column("node", "Ship"),
     Column("stream", "Stream"),
     Column("records", "Wait for a link", right=True),
-    Column("since", "The oldest since", right=True),
+    Column("since", "Oldest", right=True),
     Column("age", "As of", right=True),
 )
 PROCESSES = (
     Column("node", "Node"),
     Column("process", "Process"),
-    Column("word", "Last word", markup=True),
+    Column("word", "Updated (real time)", markup=True),
     Column("fleet", "In fleet time", right=True),
     Column("counts", "What it has done since it started"),
 )
@@ -120,7 +120,7 @@ def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
     loss = lost.get(container["number"])
     if loss and not loss["unconfirmed"]:
         return words.status(loss["status"])
-    told = words.place(container["place"], names)
+    told = words.place(container["place"], names) if container["place"] or container["at_ms"] is not None else "Never reported"
     if container["ended"]:
         told = f"{told}, when the booking ended"
     elif container["standing"] == "delivered":
@@ -137,11 +137,11 @@ def call_when(call: Row, now_at_ms: int) -> str:
         return f"arrived {words.stamp(arrived)}, sailed {words.stamp(sailed)} UTC"
     overdue = departs <= now_at_ms
     if arrived is not None:
-        sails = f"by the list she sailed {words.age(departs, now_at_ms)}, no word of it has come"
-        return f"in port since {words.stamp(arrived)} UTC, {sails if overdue else f'sails {words.stamp(departs)} UTC by the list'}"
+        sails = f"planned departure {words.age(departs, now_at_ms)}, departure not confirmed"
+        return f"in port since {words.stamp(arrived)} UTC, {sails if overdue else f'planned departure {words.stamp(departs)} UTC'}"
     if overdue:
-        return f"no word of this call has come; by the list she sailed {words.age(departs, now_at_ms)}"
-    return f"expected: the list is here before the ship; she sails again in {words.span(departs - now_at_ms)} by the list"
+        return f"planned departure {words.age(departs, now_at_ms)}, call not confirmed"
+    return f"expected; planned departure in {words.span(departs - now_at_ms)}"
 
 
 def lost_rows(alerts: Iterable[Row], boxes: Mapping[str, Row], now_at_ms: int) -> list[Texts]:

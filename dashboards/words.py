@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any
 
-from cargo.slots import LOWEST_DECK_TIER
+from cargo.durations import DAY_MS, SECOND_MS, duration_text
+from cargo.slots import LOWEST_DECK_TIER, slot_text
 
 NOTHING = "–"
-SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS, YEAR_MS = 1_000, 60_000, 3_600_000, 86_400_000, 365 * 86_400_000
 
 EVENTS: dict[str, str] = {
     "LOAD": "Loaded",
     "DISC": "Discharged",
     "GTIN": "In through the gate",
     "GTOT": "Out through the gate",
-    "STUF": "Stuffed",
-    "STRP": "Stripped",
+    "STUF": "Packed",
+    "STRP": "Unpacked",
     "INSP": "Inspected",
     "ARRI": "Ship arrived",
     "DEPA": "Ship departed",
@@ -57,7 +56,7 @@ FAMILIES: dict[str, str] = {
     "position": "Its position",
     "contra": "Against a loss",
     "incident": "The incident",
-    "person": "A person's word",
+    "person": "A person's statement",
 }
 SIGNALS: dict[str, str] = {
     "silence": "silent for longer than expected",
@@ -108,18 +107,11 @@ def number_problem(container: Mapping[str, Any]) -> tuple[str, str, str] | None:
     if not container["number_problem"]:
         return None
     hint = "What its sensors told is kept and shown; it counts as no container of the fleet. See to its tracker's setting."
-    return f"No right container number: {container['number_problem']}.", "warning", hint
+    return f"Not a valid container number: {container['number_problem']}.", "warning", hint
 
 
-def span(duration_ms: float) -> str:
-    """A duration in its two largest units: `12 s`, `4 min 5 s`, `3 h 12 min`, `2 d 4 h`, `9 y 12 d`. Negative ones count as none."""
-    left = max(0, int(duration_ms))
-    units = ((YEAR_MS, "y"), (DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "min"), (SECOND_MS, "s"))
-    for (size, unit), (part, part_unit) in pairwise(units):
-        if left >= size:
-            rest = left % size // part
-            return f"{left // size} {unit} {rest} {part_unit}" if rest else f"{left // size} {unit}"
-    return f"{left // SECOND_MS} s"
+span = duration_text
+"""A duration: `3 h 12 min`."""
 
 
 def ago(age_ms: float | None) -> str:
@@ -154,11 +146,11 @@ def moment(at_ms: int | None) -> str:
 
 
 def stamp(at_ms: int | None) -> str:
-    """A time as tables show it: `1 May 14:05:09`, always UTC."""
+    """A time as tables show it: `1 May 2026 14:05:09`, always UTC."""
     if at_ms is None:
         return NOTHING
     when = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return f"{when.day} {when:%b %H:%M:%S}"
+    return f"{when.day} {when:%b %Y %H:%M:%S}"
 
 
 def year(at_ms: int) -> int:
@@ -220,9 +212,16 @@ def _angle(degrees: float, width: int, sides: str) -> str:
     return f"{tenths // 600:0{width}d}°{tenths % 600 / 10:04.1f}′{sides[0] if degrees >= 0 else sides[1]}"
 
 
-def speed(times: float) -> str:
-    """How fast the fleet's clock runs beside the wall's: `1,440× real time`, `stands still` (paused, or waiting for who is behind)."""
-    return "stands still" if times == 0 else f"{times:,.0f}× real time" if times >= 10 else f"{times:g}× real time"
+CLOCK_STATES: dict[str, str] = {"paused": "Paused", "waiting": "Waiting", "ended": "Ended"}
+"""Why the fleet's clock does not run: a person stopped it, it waits for what is behind it, or its story is over."""
+
+
+def pace(clock: Mapping[str, Any]) -> str:
+    """How fast the fleet's clock runs: `1,440× real time`, or why it does not. `clock`: `{"speed", "state"}` of an answer."""
+    times: float = clock["speed"]
+    if times == 0:
+        return CLOCK_STATES.get(clock["state"], "Paused")
+    return f"{times:,.0f}× real time" if times >= 10 else f"{times:g}× real time"
 
 
 def size(count: float | None) -> str:
@@ -255,13 +254,16 @@ def weight(value: float) -> str:
 
 
 def slot(text: str | None) -> str:
-    """A slot `BBBRRTT` in words: `bay 074 · row 02 · tier 82, on deck`."""
+    """A slot `BBBRRTT` in words: `bay 074, row 02, tier 82, on deck`."""
     if not text:
         return NOTHING
-    if len(text) != 7 or not text.isdigit():
-        return text
-    bay, row, tier = text[:3], text[3:5], text[5:]
-    return f"bay {bay} · row {row} · tier {tier}, {'on deck' if int(tier) >= LOWEST_DECK_TIER else 'in the hold'}"
+    told = slot_text(text)
+    return told if told == text else f"{told}, {'on deck' if int(text[5:]) >= LOWEST_DECK_TIER else 'in the hold'}"
+
+
+def severity(code: str) -> str:
+    """How grave an alert is."""
+    return "info" if code == "LOG" else code.lower()
 
 
 def event(code: str) -> str:
@@ -298,7 +300,7 @@ def rule(code: str) -> str:
 def place(where: Mapping[str, Any] | None, names: Mapping[str, str]) -> str:
     """A `{"kind", "id"}` in words; `names` gives ships' and ports' names by their ids."""
     if not where:
-        return "Not heard of yet"
+        return "Place unknown"
     name = names.get(str(where["id"]), str(where["id"]))
     return f"Aboard {name}" if where["kind"] == "ship" else f"On the quay in {name}"
 

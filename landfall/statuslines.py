@@ -67,7 +67,7 @@ def others(told: Told, whose: str) -> Iterator[str]:
     """Of the other nodes of this ship or port, if it has any: which is in session, and what it lacks of what is here."""
     peers, words = told["link"]["peers"], []
     for name in told["companions"]:
-        words.append(f"{name} in session, still lacks {_lacks(peers[name]):,} records" if name in peers else f"{name} not in session")
+        words.append(f"{name} in session, {_lacks(peers[name]):,} records still to send" if name in peers else f"{name} not in session")
     if words:
         yield f"other nodes of this {whose}: {'; '.join(words)}"
 
@@ -106,7 +106,7 @@ def spent(link: Told) -> Iterator[str]:
 
 def sessions(link: Told) -> Table:
     """A row for each peer in session: what passed, and what it still lacks of what is for it."""
-    table = Table("link to", "class", "sent bytes", "received bytes", "sent records", "still lacks", box=None, header_style="bold")
+    table = Table("link to", "class", "sent bytes", "received bytes", "sent records", "still to send", box=None, header_style="bold")
     for name, peer in link["peers"].items():
         counts = (peer["sent_bytes"], peer["received_bytes"], peer["sent_records"], _lacks(peer))
         table.add_row(name, peer["link"], *(f"{count:,}" for count in counts))

@@ -78,12 +78,14 @@ class FleetTime:
     """How the fleet's time runs beside the wall's: at `wall_at_ms` it was `fleet_at_ms`, running `speed` times as fast (0: paused).
 
     It goes no further than `stops_at_ms` (UTC ms; None: on and on) before its clock says so: whoever follows it never overtakes it.
+    `state`: why it runs so, as its clock has it (`running`, `paused`, `jumping`, `waiting`, `ended`).
     """
 
     wall_at_ms: int
     fleet_at_ms: int
     speed: float
     stops_at_ms: int | None = None
+    state: str = "running"
 
     def at_ms(self, wall_ms: int) -> int:
         """The fleet's time in UTC ms when the wall's clock shows `wall_ms`."""

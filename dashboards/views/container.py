@@ -107,9 +107,9 @@ def _moment(at_ms: int | None, digest: Answer | None) -> str:
 def _digest(box: Answer) -> None:
     """What the ship told of readings that wait on board, said to be that; nothing where the readings that are here are newer."""
     if digest := digests.of(box):
-        parts.heading("While readings wait", "the ship's digest")
+        parts.heading("Latest summary from ship", "its digest of readings that wait on board")
         st.html(markup.paragraph(digests.sentence(digest), muted=True))
-        st.html(markup.table(digests.COLUMNS, digests.air_rows(digest), "No temperature was heard."))
+        st.html(markup.table(digests.COLUMNS, digests.air_rows(digest), "No temperature."))
         st.html(markup.facts(digests.facts(digest)))
 
 
@@ -167,11 +167,11 @@ def _papers(told: Answer, chart: Answer, names: Mapping[str, str]) -> None:
     left, right = st.columns(2, gap="medium")
     now = told["clock"]["now_at_ms"]
     with left:
-        parts.heading("Sensors' last words", "each with its own age")
+        parts.heading("Latest sensor readings", "each with its own age")
         columns = (markup.Column("what", "Signal"), markup.Column("value", "Value", right=True), markup.Column("age", "Age", right=True))
-        st.html(markup.table(columns, _signal_rows(told["container"], now), "Nothing has been heard."))
+        st.html(markup.table(columns, _signal_rows(told["container"], now), "No reading yet."))
     with right:
-        parts.heading("Papers and record", "booking, custody, completeness")
+        parts.heading("Booking and data quality", "booking, custody, readings")
         st.html(markup.facts(_facts(told, names) | history.completeness(chart)))
 
 
@@ -195,10 +195,10 @@ def _facts(told: Answer, names: Mapping[str, str]) -> dict[str, str]:
         if booking["un_number"]:
             facts["Dangerous goods"] = f"UN {booking['un_number']}"
         for span in booking["containers"]:
-            facts["Stuffed"] = f"{words.stamp(span['from_at_ms'])} UTC"
-            facts["Stripped"] = f"{words.stamp(span['until_at_ms'])} UTC" if span["until_at_ms"] else "not yet planned"
+            facts["Packed"] = f"{words.stamp(span['from_at_ms'])} UTC"
+            facts["Unpacked"] = f"{words.stamp(span['until_at_ms'])} UTC" if span["until_at_ms"] else "not yet planned"
     if custody := told["custody"]:
-        facts["Custody by the papers"] = f"{words.custody(custody['at'], names)}, since {words.stamp(custody['since_at_ms'])} UTC"
+        facts["Custody by documents"] = f"{words.custody(custody['at'], names)}, since {words.stamp(custody['since_at_ms'])} UTC"
     return facts
 
 
@@ -213,4 +213,4 @@ def _where_map(told: Answer, chart: Answer, fleet: Answer, overboard: Mapping[st
     if spot:
         st.html(markup.paragraph(f"{words.position(spot)} · {words.age(spot['at_ms'], now_at_ms)}", muted=True))
     else:
-        st.html(f'<p style="color:{theme.MUTED}">Its place is not known yet.</p>')
+        st.html(f'<p style="color:{theme.MUTED}">Place unknown.</p>')

@@ -35,7 +35,7 @@ def container_list(map_answer: Answer, key: str, **wanted: str | None) -> None:
     file, icon = session.file("/containers.csv", **asked), ":material/download:"
     bar.download_button("Save all as CSV", file, "containers.csv", "text/csv", key=f"{key}-file", icon=icon, on_click="ignore")
     shown = boxes.shown(len(items), LISTED_MAX * (len(cursors) - 1), found["count"])
-    st.html(markup.paragraph(f"{shown} · {parts.as_of(found)} · choose one to open it", muted=True))
+    st.html(markup.paragraph(f"{shown} · {parts.as_of(found)} · select a row to open", muted=True))
     if not items:
         st.html(markup.paragraph("No container.", muted=True))
         return

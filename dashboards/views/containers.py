@@ -46,7 +46,7 @@ def _open_or_help(wanted: str) -> None:
 
 
 def _help(check: Answer) -> None:
-    st.html(markup.banner(f"{check['number']} is no container number: {check['problem']}.", "warning"))
+    st.html(markup.banner(f"{check['number']} is not a valid container number: {check['problem']}.", "warning"))
     known = [number for number in check["candidates"][:CANDIDATES_ASKED] if _is_there(number)]
     if known:
         st.html(markup.paragraph("Did you mean …?"))

@@ -69,7 +69,7 @@ def _legend(told: Answer) -> str:
     )
     boxes = words.counted(blocks.boxes_per_block(_located(told)), "box", "boxes")
     note = f"{blocks.explained(told['places'], boxes)} Places {parts.as_of(told)}."
-    return f'<div class="lf-legend">{owners}</div><p class="lf-note">{escape(note)} Point at anything for more.</p>'
+    return f'<div class="lf-legend">{owners}</div><p class="lf-note">{escape(note)} Hover for details.</p>'
 
 
 def _located(told: Answer) -> list[Answer]:
@@ -104,7 +104,7 @@ def _chapter(chapter: Answer, fleet: Answer, incidents: Sequence[Answer], now_at
     body += f"<ul class='lf-list'>{''.join(f'<li>{escape(fact)}</li>' for fact in facts)}</ul>" if facts else ""
     body += f'<p><span class="lf-muted">Where to look.</span> {escape(chapter["look"])}</p>'
     tone = "alert" if chapters.incident_of(chapter, incidents) else "accent"
-    told_at = f"told {words.age(chapter['at_ms'], now_at_ms)}"
+    told_at = words.age(chapter["at_ms"], now_at_ms)
     st.html(markup.card(f"{chapter['chapter']} · {chapter['title']}", body, tone, told_at))
     with st.container(horizontal=True, gap="small"):
         for look in chapters.looks(chapter, fleet, incidents):
@@ -120,18 +120,21 @@ def _port(locode: str) -> Answer | None:
 
 
 def _controls(told: Answer, behind: Collection[str]) -> None:
+    """What moves the fleet's clock, as far as it can be moved now: not past the end of its story."""
+    state = told["clock"]["state"]
     with st.container(border=True, key="clock-controls"):
-        st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock: {words.speed(told["clock"]["speed"])}</div>')
+        st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock: {words.pace(told["clock"])}</div>')
         with st.container(horizontal=True, gap="small"):
-            st.button("Pause", icon=":material/pause:", on_click=session.do, args=("/clock",), kwargs={"action": "pause"})
-            st.button("Resume", icon=":material/play_arrow:", on_click=session.do, args=("/clock",), kwargs={"action": "resume"})
+            for label, icon, works in (("Pause", "pause", state not in ("paused", "ended")), ("Resume", "play_arrow", state == "paused")):
+                action = {"action": label.lower()}
+                st.button(label, icon=f":material/{icon}:", disabled=not works, on_click=session.do, args=("/clock",), kwargs=action)
         with st.container(horizontal=True, gap="small"):
             for chapter in ("A", "B", "C"):
                 st.button(
                     f"To {chapter}",
                     key=f"jump-{chapter}",
-                    help="It is behind us" if chapter in behind else f"Run flat out to just before chapter {chapter}",
-                    disabled=chapter in behind,
+                    help="It has begun" if chapter in behind else f"Run flat out to just before chapter {chapter}",
+                    disabled=chapter in behind or state == "ended",
                     on_click=session.do,
                     args=("/clock",),
                     kwargs={"action": "jump", "chapter": chapter},

@@ -58,7 +58,7 @@ def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str
     about = "" if "." in alert["topic"] else f'<span class="lf-mono">{markup.escape(alert["topic"])}</span> · '
     facts = " · ".join(part for part in (place, f"raised {words.age(alert['raised_at_ms'], now_at_ms)}", alert["detail"] or "") if part)
     tone = theme.SEVERITY_TONES.get(alert["severity"], "warning") if alert["open"] else "muted"
-    title = f"{markup.pill(alert['severity'].lower(), tone)} {tables.state_pill(alert)} <b>{markup.escape(alert['title'])}</b>"
+    title = f"{markup.pill(words.severity(alert['severity']), tone)} {tables.state_pill(alert)} <b>{markup.escape(alert['title'])}</b>"
     with text:
         st.html(
             f'<div class="lf-card" style="--tone:{theme.TONES[tone]}">{title}<p class="lf-note">{about}{markup.escape(facts)}</p>'

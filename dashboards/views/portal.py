@@ -90,7 +90,7 @@ BOOKINGS = {
     "lost": GridColumn("Lost", words.number, tone=lambda count: "alert" if count else "muted"),
     "delivered": GridColumn("Delivered", words.number),
     "unreported": GridColumn("Not heard yet", words.number),
-    "age_ms": GridColumn("Newest word", words.ago),
+    "age_ms": GridColumn("Last update", words.ago),
 }
 
 

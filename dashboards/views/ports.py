@@ -23,7 +23,7 @@ LISTS = (
 )
 NUMBERS_SHOWN = 60
 NOT_ACCOUNTED = {
-    "not_heard": "not heard yet",
+    "not_heard": "never reported",
     "missing": "missing",
     "late": "late",
     "gateway_silent": "behind a silent gateway",
@@ -60,9 +60,7 @@ def _port(told: Answer, names: Mapping[str, str]) -> None:
     with left:
         parts.heading("Due in", "by the load list of the last port each ship has sailed from")
         st.html(
-            markup.table(
-                tables.DUE_IN, tables.due_in_rows(told["due_in"], names, now), "No ship is on her way here with boxes for this port."
-            )
+            markup.table(tables.DUE_IN, tables.due_in_rows(told["due_in"], names, now), "No ship is under way with boxes for this port.")
         )
         if told["in_port"]:
             parts.heading("In port", "by what each ship reported; boxes by the load list of its last port")
@@ -76,7 +74,7 @@ def _port(told: Answer, names: Mapping[str, str]) -> None:
         parts.heading("On the quay", f"by their own sensors · {parts.as_of(told)}")
         _numbers("On the quay now", told["on_quay"])
     with right:
-        parts.heading("Calls", "the list against what was heard, the last first")
+        parts.heading("Calls", "planned vs confirmed, newest first")
         for call in told["calls"]:
             _call(call, names, now)
         if not told["calls"]:

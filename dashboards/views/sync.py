@@ -33,7 +33,7 @@ def _live() -> None:
         st.html(markup.table(tables.LINKS, tables.link_rows(status["processes"]), empty))
         left, right = st.columns([1.6, 1], gap="medium")
         with left:
-            parts.heading("Processes", "ages by the wall's clock")
+            parts.heading("Processes", "ages in real time")
             st.html(markup.table(tables.PROCESSES, tables.process_rows(status["processes"]), "No process has spoken."))
         with right:
             parts.heading("Streams at headquarters", "records in the serving store, ages in fleet time")
@@ -44,7 +44,7 @@ def _projector_tile(status: Answer) -> markup.Tile:
     told = status["projector"]
     wall = told["wall_age_ms"]
     tone = "alert" if wall is None or wall > headline.STILL_WALL_MS else "good"
-    return markup.Tile("Serving store", words.ago(told["age_ms"]), f"caught up {words.ago(wall)} by the wall", tone)
+    return markup.Tile("Serving store", words.ago(told["age_ms"]), f"caught up {words.ago(wall)} (real time)", tone)
 
 
 def _sums(status: Answer) -> list[markup.Tile]:
@@ -59,7 +59,7 @@ def _sums(status: Answer) -> list[markup.Tile]:
         markup.Tile(
             "Silent for a minute",
             words.number(late),
-            "by the wall; a ship at sea tells in port",
+            "real time; a ship at sea reports in port",
             "warning" if late else "good",
         ),
         markup.Tile(

@@ -80,12 +80,17 @@ export function moment(atMs) {
 /** The fleet's time: as the node told it last, and on from there by this browser's clock, also while the node can not be reached. */
 const now = () => seen.board.now_at_ms + Math.max(0, Date.now() - answeredAt);
 
-/** A duration in one unit. */
-function span(seconds) {
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 172800) return `${(seconds / 3600).toFixed(1)} h`;
-  return seconds < 2 * 365 * 86400 ? `${(seconds / 86400).toFixed(1)} d` : `${(seconds / 365 / 86400).toFixed(1)} y`;
+const UNITS = [[365 * 86400, "y"], [86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+/** A duration in its two largest units, as on headquarters' pages: `1 d 2 h`. */
+function span(exact) {
+  const seconds = Math.round(exact);
+  const at = UNITS.findIndex(([size]) => seconds >= size);
+  if (at < 0) return "0 s";
+  const [size, unit] = UNITS[at];
+  const [part, partUnit] = UNITS[at + 1] || [1, ""];
+  const rest = partUnit ? Math.floor((seconds % size) / part) : 0;
+  return `${Math.floor(seconds / size)} ${unit}${rest ? ` ${rest} ${partUnit}` : ""}`;
 }
 
 /** How long ago by the fleet's clock; of what lies in its future, by how much a clock is wrong. */
@@ -252,7 +257,7 @@ function login() {
     await latest();
     draw(true);
   };
-  return h("form", { class: "login", onsubmit: enter }, h("h1", {}, "Landfall console"), h("p", { class: "muted" }, "Served by the ship's own node. What you do is written down with your name."),
+  return h("form", { class: "login", onsubmit: enter }, h("h1", {}, "Landfall console"), h("p", { class: "muted" }, "Served by the ship's own node. What you do is recorded with your name."),
     seen.wrong && h("p", { class: "wrong", role: "alert" }, seen.wrong),
     h("label", {}, h("span", {}, "User name"), user), h("label", {}, h("span", {}, "Password"), password), h("button", { class: "main" }, "Log in"));
 }

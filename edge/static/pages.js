@@ -4,7 +4,7 @@ import { act, ago, ask, count, field, forget, h, moment, myName, open, save, see
 
 const REASONS = {
   heard: "heard", below_deck_not_due: "below deck, not due", not_due: "not due yet", collapsed: "fallen, still aboard", seen: "seen on board, silent", ashore: "ashore",
-  not_heard: "not heard yet",
+  not_heard: "never reported",
   late: "late", gateway_silent: "its gateway is silent", missing: "missing", gone: "gone", not_instrumented: "no tracker",
 };
 const WORST = ["gone", "missing", "collapsed", "gateway_silent", "late", "not_heard", "seen", "ashore", "heard"];
@@ -19,8 +19,9 @@ const BASES = { MEASURED: "measured", RECKONED: "estimated", PAPER: "from docume
 const BAYS = { none: "no list", unknown: "no slot" };
 const BAY_TITLES = { none: "Heard aboard, on no list", unknown: "On the list, slot unknown" };
 const NUMBERS = { ilu: "ILU code of a swap body or trailer", owner: "shipper-owned, without check digit", unreadable: "not a valid container number" };
-const LINKS = { auto: "by her position", none: "none", satellite: "satellite" };
+const LINKS = { auto: "automatic", none: "none", satellite: "satellite" };
 
+const severity = (one) => (one.severity === "LOG" ? "info" : one.severity.toLowerCase());
 const containers = (number) => `${count(number)} container${number === 1 ? "" : "s"}`;
 
 // Muster
@@ -86,10 +87,11 @@ export function bayPanel(told) {
     loose.length ? h("div", { class: "bays" }, loose.map(cell)) : null);
 }
 
-const slotOf = (box) => box.slot || (box.slot === "" ? "unknown" : "on no list");
+const slotText = (slot) => (/^\d{7}$/.test(slot || "") ? `bay ${slot.slice(0, 3)}, row ${slot.slice(3, 5)}, tier ${slot.slice(5)}` : slot);
+const slotOf = (box) => slotText(box.slot) || (box.slot === "" ? "slot unknown" : "on no list");
 
 function cell(box) {
-  const name = `${box.container}, ${box.slot === null ? "on no list" : `slot ${slotOf(box)}`}: ${REASONS[box.reason]}`;
+  const name = `${box.container}, ${slotOf(box)}: ${REASONS[box.reason]}`;
   return h("button", { key: `box-${box.container}`, class: `cell ${box.reason}`, "aria-pressed": String(seen.box === box.container), "aria-label": name, title: name, onclick: () => show({ box: box.container, bring: "#box" }) }, shape(box.reason), h("span", { class: "tail mono" }, box.container.slice(-7)));
 }
 
@@ -98,18 +100,18 @@ function boxPanel(told) {
   if (!box) return h("section", { class: "panel" }, h("h2", {}, "A box"), h("p", { class: "muted" }, "Choose a box: when and by which gateway it was heard, and what you can say of it."));
   return h("section", { class: "panel muster", id: "box", "aria-label": `Box ${box.container}` },
     h("h2", { class: "mono" }, box.container), NUMBERS[box.number_kind] ? h("p", { class: "late" }, `Number: ${NUMBERS[box.number_kind]}.`) : null, h("p", { class: box.reason }, shape(box.reason), ` ${REASONS[box.reason]}`),
-    h("dl", {}, h("dt", {}, "Slot"), h("dd", { class: "mono" }, slotOf(box)), h("dt", {}, "Last heard"), h("dd", {}, when(box.last_heard_at_ms)), h("dt", {}, "By gateway"), h("dd", {}, box.gateway || "none yet"), h("dt", {}, "The watch says"), h("dd", {}, STATES[box.state] || "never heard of")),
-    box.may_say.length ? sayForm(box) : h("p", { class: "small muted" }, "Neither silent nor lost: there is nothing to say of it."));
+    h("dl", {}, h("dt", {}, "Slot"), h("dd", { class: "mono" }, slotOf(box)), h("dt", {}, "Last heard"), h("dd", {}, when(box.last_heard_at_ms)), h("dt", {}, "By gateway"), h("dd", {}, box.gateway || "none yet"), h("dt", {}, "The watch says"), h("dd", {}, STATES[box.state] || "never reported")),
+    box.may_say.length ? sayForm(box) : h("p", { class: "small muted" }, "No action needed: neither silent nor lost."));
 }
 
 function sayForm(box) {
   const note = field("input", { maxlength: 200, key: `note-${box.container}`, placeholder: "what was seen, from where" });
   const say = (said) => () => {
     if (said === "gone" && !confirm(`${box.container}: a count was taken and it is not aboard?`)) return;
-    act(`${box.container}: “${SAID[said]}” is written down, by ${myName()}.`, () => ask("/ship/decide", { container: box.container, said, note: note.value }), `note-${box.container}`);
+    act(`${box.container}: “${SAID[said]}” is recorded, by ${myName()}.`, () => ask("/ship/decide", { container: box.container, said, note: note.value }), `note-${box.container}`);
   };
   return h("div", { class: "stackv" }, h("h3", {}, "What you know of it"), h("label", {}, h("span", {}, "Note (may be empty)"), note),
-    box.may_say.map((said) => h("button", { key: `say-${said}`, class: said === "gone" ? "grave" : "", onclick: say(said) }, SAID[said])), h("p", { class: "small muted" }, `Written down as said by ${myName()}, and told ashore.`));
+    box.may_say.map((said) => h("button", { key: `say-${said}`, class: said === "gone" ? "grave" : "", onclick: say(said) }, SAID[said])), h("p", { class: "small muted" }, `Recorded with your name, ${myName()}, and reported ashore.`));
 }
 
 // Alerts
@@ -122,11 +124,11 @@ export function alertsPage(board) {
   const going = new Set(standing.map((one) => one.incident_id));
   const incidents = (ongoing) => board.alerts.filter((one) => one.incident && going.has(one.incident_id) === ongoing).map((one) => incidentCard(one, board));
   return [
-    h("div", { class: "row" }, h("h2", { class: "grow" }, `${count(standing.length)} open, ${count(waiting.length)} nobody has taken note of`), waiting.length > 1 ? h("button", { class: "main", key: "ack-all", onclick: () => acknowledge(waiting) }, `Acknowledge all ${count(waiting.length)}`) : null),
+    h("div", { class: "row" }, h("h2", { class: "grow" }, `${count(standing.length)} open, ${waiting.length ? `${count(waiting.length)} unacknowledged` : "all acknowledged"}`), waiting.length > 1 ? h("button", { class: "main", key: "ack-all", onclick: () => acknowledge(waiting) }, `Acknowledge all ${count(waiting.length)}`) : null),
     standing.length ? null : h("section", { class: "panel heard" }, shape("heard"), " No alert is open."),
     incidents(true),
     standing.filter(single).map(alertCard),
-    closed.length ? h("details", { class: "panel" }, h("summary", { key: "closed" }, `${count(closed.length)} that ask for nothing any more`), h("div", { class: "stackv" }, incidents(false), closed.filter(single).map(alertCard))) : null,
+    closed.length ? h("details", { class: "panel" }, h("summary", { key: "closed" }, `${count(closed.length)} closed`), h("div", { class: "stackv" }, incidents(false), closed.filter(single).map(alertCard))) : null,
   ];
 }
 
@@ -141,7 +143,7 @@ function noted(one) {
 
 function alertCard(one) {
   return h("section", { class: `panel alert ${one.open ? one.severity : "closed"}` },
-    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${one.severity.toLowerCase()} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · slot ${one.slot}` : "", " · raised ", when(one.raised_at_ms), one.open ? "" : ` · ${one.state}`)), noted(one)),
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${severity(one)} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · slot ${one.slot}` : "", " · raised ", when(one.raised_at_ms), one.open ? "" : ` · ${one.state}`)), noted(one)),
     one.detail ? h("p", {}, one.detail) : null, evidence(one));
 }
 
@@ -343,10 +345,10 @@ export function linkPage(board) {
   const total = waits.reduce((sum, [, one]) => sum + one.records, 0);
   return [
     h("section", { class: "panel stackv" }, h("h2", {}, board.peers.length ? `In session with ${board.peers.join(", ")}` : "No link now"),
-      h("div", { class: "row" }, h("span", { class: "muted" }, "Keep the link:"), ["auto", "satellite", "none"].map((wish) => h("button", { key: `wish-${wish}`, "aria-pressed": String(ship.link.wish === wish), class: ship.link.wish === wish ? "main" : "", onclick: () => act(`The ship keeps: ${LINKS[wish]}.`, () => ask("/ship/link", { link: wish })) }, LINKS[wish])), LINKS[ship.link.wish] ? null : h("span", {}, `now ${ship.link.wish}`)),
+      h("div", { class: "row" }, h("span", { class: "muted" }, "Link:"), ["auto", "satellite", "none"].map((wish) => h("button", { key: `wish-${wish}`, "aria-pressed": String(ship.link.wish === wish), class: ship.link.wish === wish ? "main" : "", onclick: () => act(`Link: ${LINKS[wish]}.`, () => ask("/ship/link", { link: wish })) }, LINKS[wish])), LINKS[ship.link.wish] ? null : h("span", {}, `now ${ship.link.wish}`)),
       h("p", {}, `Position ${position(ship.position)} · `, when(ship.position?.at_ms)),
       peersTable(Object.entries(ship.link.peers))),
-    h("section", { class: "panel stackv" }, h("h2", {}, total ? `${count(total)} records wait to go ashore` : "Nothing waits: all is ashore"),
+    h("section", { class: "panel stackv" }, h("h2", {}, total ? `${count(total)} records wait to go ashore` : "All sent"),
       waits.length ? h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "stream"), h("th", { class: "r" }, "records"), h("th", {}, "since"))), h("tbody", {}, waits.map(([stream, one]) => h("tr", {}, h("td", { class: "mono" }, stream), h("td", { class: "r num" }, count(one.records)), h("td", {}, when(one.since_at_ms)))))) : null,
       h("p", { class: "small muted" }, digests(ship.digests))),
     Object.entries(ship.link.budgets).map(([name, one]) => h("section", { class: "panel" }, h("h2", {}, `Budget of the ${name} link, ${one.day} UTC`),
@@ -361,7 +363,7 @@ function digests(told) {
 }
 
 function peersTable(peers) {
-  if (!peers.length) return h("p", { class: "late" }, "What is raised now waits aboard until there is a link.");
+  if (!peers.length) return h("p", { class: "late" }, "Alerts raised now wait aboard until there is a link.");
   const rows = peers.map(([name, one]) => h("tr", {}, h("td", {}, name), h("td", {}, one.link), h("td", { class: "r num" }, bytes(one.sent_bytes)), h("td", { class: "r num" }, bytes(one.received_bytes)), h("td", { class: "r num" }, count(one.sent_records)), h("td", { class: "r num" }, count(one.backlog_records))));
-  return h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "link to"), h("th", {}, "class"), ["sent", "received", "records sent", "still lacks"].map((title) => h("th", { class: "r" }, title)))), h("tbody", {}, rows));
+  return h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "link to"), h("th", {}, "class"), ["sent", "received", "records sent", "still to send"].map((title) => h("th", { class: "r" }, title)))), h("tbody", {}, rows));
 }

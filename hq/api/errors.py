@@ -119,12 +119,12 @@ def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
     @app.exception_handler(RequestValidationError)
     def _misread(_: Request, problem: RequestValidationError) -> JSONResponse:
         problems = [{"where": ".".join(_writable(part) for part in one["loc"]), "problem": one["msg"]} for one in problem.errors()]
-        return answer_to(ApiError(422, "field_invalid", "The request does not read.", "Mend what is listed.", problems=problems))
+        return answer_to(ApiError(422, "field_invalid", "Invalid request.", "Fix these fields.", problems=problems))
 
     @app.exception_handler(HTTPException)
     def _plain(_: Request, problem: HTTPException) -> JSONResponse:
         if problem.status_code == 400:  # FastAPI's word for a body its JSON reader gave up on
-            return answer_to(ApiError(422, "body_unreadable", "The request does not read.", "Send JSON that nests less deeply."))
+            return answer_to(ApiError(422, "body_unreadable", "Invalid request.", "Send JSON that nests less deeply."))
         code = _CODES.get(problem.status_code, "request_refused")
         return answer_to(ApiError(problem.status_code, code, str(problem.detail), "See /docs for all there is.", problem.headers))
 

@@ -9,7 +9,7 @@ from cargo.searcharea import NOTE
 
 Fields = dict[str, Any]
 _AT = 1_777_593_600_000
-_FRAME: Fields = {"clock": {"now_at_ms": _AT, "speed": 3600.0}, "as_of_at_ms": _AT - 3_000}
+_FRAME: Fields = {"clock": {"now_at_ms": _AT, "speed": 3600.0, "state": "running"}, "as_of_at_ms": _AT - 3_000}
 _BOX, _IMO = "MSKU1234565", "9321483"
 _PLACE = {"kind": "ship", "id": _IMO}
 _NAMES = {_IMO: "Big Blue One", "SGSIN": "Singapore", "customer/toys": "Toys of London"}

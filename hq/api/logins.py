@@ -68,7 +68,7 @@ class Logins:
             self._waiting += Counter()  # forgets those at zero
         if account is None or not right:
             self._note_failure(username, network)
-            raise ApiError(401, "login_wrong", "Username or password are not right.", "Check both; capitals count.")
+            raise ApiError(401, "login_wrong", "Wrong username or password.", "Check both; capitals count.")
         self._failures.pop((username, network), None)
         return account, argon2_hash
 

@@ -57,7 +57,7 @@ def page(schema: Fields) -> str:
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(about["title"])}: the API</title><style>{_STYLE}</style>'
-        f"<h1>{escape(about['title'])}: the API</h1><p>{_told(about['description'])} All but the clock and the token want "
+        f"<h1>{escape(about['title'])}: the API</h1><p>{_told(about['description'])} All endpoints but the clock and the token require "
         '<code>Authorization: Bearer …</code>. As a machine reads it: <a href="/openapi.json">openapi.json</a>.</p>'
         f"{endpoints}</html>"
     )

@@ -117,8 +117,9 @@ class Ask:
 
 
 def framed_clock(clock: FleetClock) -> dict[str, Any]:
-    """`{"clock": {"now_at_ms", "speed"}}`: part of every answer."""
-    return {"clock": {"now_at_ms": clock.now_ms(), "speed": clock.fleet_time.speed}}
+    """`{"clock": {"now_at_ms", "speed", "state"}}`: part of every answer."""
+    runs = clock.fleet_time
+    return {"clock": {"now_at_ms": clock.now_ms(), "speed": runs.speed, "state": runs.state}}
 
 
 def services_of(request: Request) -> Services:
@@ -157,7 +158,7 @@ def ask(request: Request, _: Annotated[str | None, Depends(_BEARER)], services: 
     account = getattr(request.state, ACCOUNT)
     assert isinstance(account, Account), "the gate lets nobody in without an account"
     if "\0" in request.scope["path"] or "%00" in request.url.query:
-        raise ApiError(422, "nul_in_address", "The request does not read.", "Take the NUL character out of the address.")
+        raise ApiError(422, "nul_in_address", "Invalid request.", "Take the NUL character out of the address.")
     viewer = Viewer(account.username, account.role, account.name, account.customer, account.ship)
     return Ask(viewer, services, address_of(request, services))
 

@@ -14,8 +14,8 @@ from streams.words import Origin
 Fields = dict[str, Any]
 CLOSED_STATES = ("cleared", "retracted")
 _OWN_WORDS = {
-    "LATE": "Late: not heard when it should have been",
-    "MISSING": "Missing: not heard for too long",
+    "LATE": "Late: no reading when one was expected",
+    "MISSING": "Missing: no reading for too long",
     "PROBABLE_OVERBOARD": "Probably overboard",
     "CONFIRMED_LOST": "Lost overboard",
     "REPORTED_INITIAL": "Reported as lost overboard",

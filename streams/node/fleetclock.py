@@ -47,7 +47,7 @@ def ask(url: str) -> FleetTime | None:
             told_ = json.load(answer)
         stops = told_.get("stops_at_ms")
         times = (int(told_["wall_at_ms"]), int(told_["fleet_at_ms"]), float(told_["speed"]))
-        return FleetTime(*times, None if stops is None else int(stops))
+        return FleetTime(*times, None if stops is None else int(stops), str(told_.get("state", "running")))
     except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

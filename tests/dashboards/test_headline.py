@@ -51,7 +51,7 @@ def test_who_is_past_its_own_interval_is_no_longer_accounted_for() -> None:
     assert (mustered(stated).note, mustered(stated).tone) == ("every box · by the ship, 06:24 UTC · as of 5 s ago", "good")
     late = muster(5, NOW_MS - 13 * HOUR_MS, overdue=True, under_1d=5)
     assert mustered(late).tone == "warning"
-    assert "by the ship, 17 May 17:44 UTC, the next two are overdue" in mustered(late).note
+    assert "by the ship, 17 May 2026 17:44 UTC, the next two are overdue" in mustered(late).note
     assert mustered(muster(5, no_tracker=0)).tone == "good"
 
 
@@ -71,14 +71,16 @@ def test_ships_and_quays_with_their_musters() -> None:
 
 def test_everything_has_its_age() -> None:
     assert (tile("Readings received").value, tile("Readings received").note) == ("1,999", "newest 1 min ago")
-    assert (tile("Alerts open").value, tile("Alerts open").note) == ("9", "see the alerts · as of 5 s ago")
+    assert (tile("Open alerts").value, tile("Open alerts").note) == ("9", "as of 5 s ago")
     spark_stands = status(age(fleet_ms=600_000))
-    assert tile("Alerts open", spark_stands).note == "see the alerts · as of 5 s ago"
-    assert tile("Alerts open", {**spark_stands, "projector": age(fleet_ms=120_000)}).note == "see the alerts · as of 2 min ago"
-    assert headline.alerts_tile(0, None, NOW_MS).note == "none to look at · not known yet"
-    assert headline.own_tiles(fleet(as_of_at_ms=NOW_MS - 60_000))[2].note == "see the alerts · as of 1 min ago"
+    assert tile("Open alerts", spark_stands).note == "as of 5 s ago"
+    assert tile("Open alerts", {**spark_stands, "projector": age(fleet_ms=120_000)}).note == "as of 2 min ago"
+    assert headline.alerts_tile(0, None, NOW_MS).note == "not known yet"
+    assert headline.own_tiles(fleet(as_of_at_ms=NOW_MS - 60_000))[2].note == "as of 1 min ago"
     assert tile("Fleet clock").note == "4,000× real time"
-    assert headline.clock_tile(fleet(clock={"now_at_ms": NOW_MS, "speed": 0})).note == "stands still"
+    stopped = {state: headline.clock_tile(fleet(clock={"now_at_ms": NOW_MS, "speed": 0, "state": state})) for state in ("waiting", "ended")}
+    assert [(one.note, one.tone) for one in stopped.values()] == [("Waiting", "warning"), ("Ended", "warning")]
+    assert (tile("Analytics updated").value, tile("Analytics updated").note) == ("5 s ago", "updated 2 s ago (real time)")
     assert headline.own_tiles(fleet())[-1].value == "5 s ago"
 
 
@@ -100,7 +102,7 @@ def test_spark_standing_still_is_said_with_since_when() -> None:
     assert headline.own_tiles(fleet())[1].note == "1,500 aboard ships · 493 on quays · 7 overboard"
     counts = {"boxes": 7, "lost": 0, "lost_unconfirmed": 0, "misread": 0, "open_alerts": 0, "on_ship": 2, "on_quay": 0}
     waiting = fleet(counts={**counts, "delivered": 2, "unreported": 3})
-    assert headline.own_tiles(waiting)[1].note == "2 aboard ships · 0 on quays · 2 delivered · 3 not heard yet"
+    assert headline.own_tiles(waiting)[1].note == "2 aboard ships · 0 on quays · 2 delivered · 3 never reported"
 
 
 CHAPTER = {"chapter": "C", "title": "Off Sydney: boxes overboard", "text": "Ship 9999010 has rolled", "look": "The map", "at_ms": NOW_MS}
@@ -140,7 +142,7 @@ def test_chapters_tell_what_was_measured() -> None:
     assert facts[1:] == [
         "35 of 35 listed boxes came off",
         "80 of 81 listed boxes went aboard",
-        "muster of 18 May 06:43:09 UTC: 150 of 153 accounted for",
+        "muster of 18 May 2026 06:43:09 UTC: 150 of 153 accounted for",
         "1 box left behind",
     ]
     assert chapters.measured(story, {"calls": []}, [], {}) == chapters.measured(story, None, [], {}) == []

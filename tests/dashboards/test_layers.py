@@ -74,7 +74,7 @@ def test_every_customer_has_a_block_and_no_place_too_many() -> None:
 
 def test_the_legend_counts_boxes() -> None:
     owners = blocks.legend([QUAY, ABOARD])
-    assert [(owner["name"], owner["boxes"]) for owner in owners] == [("Duckworks", 430), ("Merlion", 3), ("No booking now", 12)]
+    assert [(owner["name"], owner["boxes"]) for owner in owners] == [("Duckworks", 430), ("Merlion", 3), ("Unbooked", 12)]
 
 
 def test_whose_boxes_are_is_not_claimed_where_the_viewer_is_not_told() -> None:
@@ -87,7 +87,7 @@ def test_whose_boxes_are_is_not_claimed_where_the_viewer_is_not_told() -> None:
     assert "booking" not in found
     assert "customer" not in found
     staff = json.dumps([drawn(a_map(places=[QUAY])), blocks.explained([QUAY], "1 box")])
-    assert "12 No booking now" in staff
+    assert "12 Unbooked" in staff
     assert "of one customer: above" in staff
     assert "not told" not in staff
 
@@ -96,7 +96,7 @@ def test_the_lost_lie_where_they_fell() -> None:
     """With number, slot, basis and age; labels do not lie on each other; one without a position is not drawn anywhere."""
     (row,) = marks.lost_rows([lost("BBLU1000088", position()), lost("BBLU1000093", None)], NOW_MS)
     assert row["spot"] == [151.92, -33.44]
-    assert "bay 094 · row 10 · tier 84, on deck" in row["told"]
+    assert "bay 094, row 10, tier 84, on deck" in row["told"]
     assert "estimated from the ship's track" in row["told"]
     assert "fell 40 min ago" in row["told"]
     many = marks.lost_rows([lost(str(at), position()) for at in range(20)], NOW_MS)

@@ -21,7 +21,7 @@ from tests.dashboards.visit import Visit, pages_here, visiting
 
 AS_OF = re.compile(r"as of \d+ May 2026, \d\d:\d\d UTC")
 TICKING = re.compile("real time|stands still")
-STILL = re.compile(r"stand still since \d+ May 2026, \d\d:\d\d UTC \(fleet\), .* by the wall's clock")
+STILL = re.compile(r"stopped since \d+ May 2026, \d\d:\d\d UTC \(fleet\), .* \(real time\)")
 
 pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: stage.py
 
@@ -86,7 +86,7 @@ def test_a_booking_is_searched_by_its_owner_and_by_nobody_else(stage: Stage) -> 
     visit = visiting("ducks", "containers")
     visit.fill("Booking", found["reference"])
     boxes = words.counted(len(found["containers"]), "container")
-    assert re.search(rf"{boxes} · as of .* ago · choose one to open it", visit.text())
+    assert re.search(rf"{boxes} · as of .* ago · select a row to open", visit.text())
     other = visiting("merlion", "containers")
     for reference in (found["reference"], "BB0000000"):
         other.fill("Booking", reference)
@@ -184,7 +184,7 @@ def test_logging_out_ends_the_session(stage: Stage) -> None:
     visit = Visit()
     visit.look()
     visit.log_in("mira", "not her password")
-    assert "Username or password are not right." in visit.text()
+    assert "Wrong username or password." in visit.text()
     visit.log_in("mira")
     assert visit.has_button("Log out")
     visit.press("Log out")
@@ -232,7 +232,7 @@ def test_every_role_is_told_since_when_spark_stands_still(stage: Stage) -> None:
     """Staff, crew and customers, each with what is old then: a customer's alerts too. When it speaks again the sentence goes."""
     visits = {who: visiting(who, page) for who, page in (("mira", "sync"), ("cleo", "containers"), ("crew", "containers"), ("ducks", ""))}
     for who, visit in visits.items():
-        [still] = [text for text in visit.each("lf-banner") if "stand still since" in text]
+        [still] = [text for text in visit.each("lf-banner") if "stopped since" in text]
         assert STILL.search(still)
         assert ("alerts too, is as old" if who == "ducks" else "alerts still come") in still
     with stage.spark_speaking():

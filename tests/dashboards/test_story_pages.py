@@ -14,7 +14,7 @@ from tests.dashboards.visit import Visit, pages_here, visiting
 from tests.dashboards.voyage import BEGINS_AT_MS, HOUR_MS, Voyage
 
 CLOCK = "Fleet clock"
-TICKING = re.compile("real time|stands still")
+TICKING = re.compile("real time|Paused|Waiting|Ended")
 
 pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: stage.py
 
@@ -29,7 +29,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield one
 
 
-PAGES = {"": "Point at anything for more", "containers": "Containers", "alerts": "Incidents", "ports": "Calls", "sync": "On board"}
+PAGES = {"": "Hover for details", "containers": "Containers", "alerts": "Incidents", "ports": "Calls", "sync": "Waiting on board"}
 """The address of each page, and words that it has and no other."""
 
 
@@ -47,7 +47,7 @@ def test_every_page_shows_the_clock_and_since_when_it_is_unknown(stage: Stage) -
     stage.answering.stop()
     for visit in (door, inside):
         visit.look()
-        assert re.search(r"Unknown since .* UTC by the wall.* last told: \d+ May 2026", visit.tile(CLOCK))
+        assert re.search(r"Unknown since .* UTC \(real time\).* last known: \d+ May 2026", visit.tile(CLOCK))
     assert any("can not be reached" in banner for banner in inside.each("lf-banner"))
     stage.answering.start()
     for visit in (door, inside):
@@ -61,7 +61,7 @@ def test_the_buttons_move_the_simulators_clock_and_the_page_tells_the_story(stag
     visit.press("Pause")
     assert clock.view()["state"] == "paused"
     stood_ms = clock.now_ms()
-    visit.look_until(lambda: "stands still" in visit.tile(CLOCK), "the pause on the page")
+    visit.look_until(lambda: "Paused" in visit.tile(CLOCK), "the pause on the page")
     visit.app.segmented_control(key="clock-speed").select(8_000)
     visit.look()
     assert clock.view()["speed_set"] == 8_000
@@ -76,7 +76,7 @@ def test_the_buttons_move_the_simulators_clock_and_the_page_tells_the_story(stag
         card = next(card for card in visit.each("lf-card") if card.startswith(title))
         assert chapter.text in card
         assert chapter.look in card
-        assert re.search(r"told .* ago|told just now", card)
+        assert re.search(r" ago|just now", card)
     assert any(card.startswith("B · Singapore: the ducks part") for card in visit.each("lf-card"))
     assert all(visit.button(f"To {chapter}").disabled for chapter in "ABC")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dashboards import markup, tables, words
 from tests.dashboards.rows import HOUR_MS, NOW_MS, age, alert, container, fleet, lost, position, signals
 
@@ -17,24 +19,26 @@ def test_the_temperature_that_counts() -> None:
 
 
 def test_how_a_call_stands() -> None:
-    """Goal: what the list foretold is told as such, and once its time is past, that no word of it has come."""
+    """Goal: what the list foretold is told as such, and once its time is past, that its departure is not confirmed."""
 
     def told(departs_ms: int, arrived_ms: int | None = None, sailed_ms: int | None = None) -> str:
         at = {"departs": departs_ms, "arrived": arrived_ms, "sailed": sailed_ms}
         return tables.call_when({f"{what}_at_ms": None if ms is None else NOW_MS + ms for what, ms in at.items()}, NOW_MS)
 
-    assert told(2 * HOUR_MS) == "expected: the list is here before the ship; she sails again in 2 h by the list"
-    assert told(-2 * HOUR_MS) == "no word of this call has come; by the list she sailed 2 h ago"
+    assert told(2 * HOUR_MS) == "expected; planned departure in 2 h"
+    assert told(-2 * HOUR_MS) == "planned departure 2 h ago, call not confirmed"
     arrived = f"in port since {words.stamp(NOW_MS - 5 * HOUR_MS)} UTC, "
-    assert told(HOUR_MS, -5 * HOUR_MS) == f"{arrived}sails {words.stamp(NOW_MS + HOUR_MS)} UTC by the list"
-    assert told(-HOUR_MS, -5 * HOUR_MS) == f"{arrived}by the list she sailed 1 h ago, no word of it has come"
+    assert told(HOUR_MS, -5 * HOUR_MS) == f"{arrived}planned departure {words.stamp(NOW_MS + HOUR_MS)} UTC"
+    assert told(-HOUR_MS, -5 * HOUR_MS) == f"{arrived}planned departure 1 h ago, departure not confirmed"
     assert told(-HOUR_MS, -5 * HOUR_MS, -HOUR_MS).endswith(f"sailed {words.stamp(NOW_MS - HOUR_MS)} UTC")
 
 
 def test_overboard_is_said_before_anything() -> None:
     assert tables.where(container(), {"BBLU1000088": lost("BBLU1000088")}, NAMES) == "Probably overboard"
     assert tables.where(container(ended=True), {}, NAMES) == "Aboard Ship 9999010, when the booking ended"
-    assert tables.where(container(place=None, place_basis=None, standing="unreported"), {}, NAMES) == "Not heard of yet"
+    nowhere: dict[str, Any] = {"place": None, "place_basis": None, "standing": "unreported"}
+    assert tables.where(container(**nowhere), {}, NAMES) == "Place unknown", "it was heard, so it has reported"
+    assert tables.where(container(**nowhere, at_ms=None, age_ms=None), {}, NAMES) == "Never reported"
     quay = {"kind": "quay", "id": "SGSIN"}
     assert tables.where(container(place=quay, standing="delivered"), {}, NAMES) == "Delivered"
     assert tables.where(container(place=quay, place_basis="papers"), {}, NAMES).endswith(", by the papers")
@@ -65,7 +69,7 @@ def test_evidence_in_plain_words() -> None:
     rows = tables.evidence_rows(alert(evidence=[full, bare, word]))
     assert (rows[0]["family"], rows[0]["detail"], rows[0]["weight"]) == ("Its own movement", "a shock of 8.3 g", "1,000× for a loss")
     assert (rows[1]["detail"], rows[1]["weight"]) == ("on deck, outboard or aft", "–")
-    assert (rows[2]["family"], rows[2]["weight"]) == ("A person's word", "–"), "nobody's word opens a case"
+    assert (rows[2]["family"], rows[2]["weight"]) == ("A person's statement", "–"), "nobody's word opens a case"
 
 
 def test_links_are_read_from_gauges() -> None:

@@ -81,7 +81,7 @@ def test_certainty_is_never_claimed() -> None:
 
 def test_codes_become_words() -> None:
     names = {"9999010": "Big Blue", "SGSIN": "Singapore"}
-    assert words.slot("0741284") == "bay 074 · row 12 · tier 84, on deck"
+    assert words.slot("0741284") == "bay 074, row 12, tier 84, on deck"
     assert words.slot("0740006").endswith("in the hold")
     assert words.slot(None) == words.NOTHING
     assert words.event("LOAD") == "Loaded"
@@ -90,8 +90,10 @@ def test_codes_become_words() -> None:
     assert words.place({"kind": "ship", "id": "1"}, names) == "Aboard 1"
     assert words.custody("delivered", names) == "Delivered"
     assert words.custody("ship/9999010", names) == "Aboard Big Blue"
-    assert words.speed(0) == "stands still"
-    assert words.speed(4000) == "4,000× real time"
+    states = ("paused", "waiting", "ended")
+    assert [words.pace({"speed": 0, "state": state}) for state in states] == ["Paused", "Waiting", "Ended"]
+    assert words.pace({"speed": 4000.0, "state": "running"}) == "4,000× real time"
+    assert [words.severity(code) for code in ("LOG", "WARNING", "CRITICAL")] == ["info", "warning", "critical"]
 
 
 @given(st.floats(-90, 90), st.floats(-540, 540))
@@ -110,7 +112,7 @@ def test_a_wrong_check_digit_is_told() -> None:
     assert words.number_problem(container()) is None
     told = words.number_problem(container(number_problem="the check digit of BBLU100008 is 8, not 9"))
     assert told is not None
-    assert told[0] == "No right container number: the check digit of BBLU100008 is 8, not 9."
+    assert told[0] == "Not a valid container number: the check digit of BBLU100008 is 8, not 9."
     assert "counts as no container" in markup.banner(*told)
 
 

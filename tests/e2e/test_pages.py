@@ -68,7 +68,7 @@ def owners(told: dict[str, Any]) -> set[str]:
     """Whose boxes an answer of `/api/map` tells of, and how many, as the legend writes it."""
     boxes = Counter[str]()
     for group in (group for place in told["places"] for group in place["groups"]):
-        boxes[group["name"] or "No booking now"] += group["boxes"]
+        boxes[group["name"] or "Unbooked"] += group["boxes"]
     return {f"{name} {count}" for name, count in boxes.items()}
 
 
@@ -82,7 +82,7 @@ def test_the_map_draws_what_the_api_tells(played: Played, tab: Tab, tmp_path: Pa
     present = counts["boxes"] - counts["delivered"]
     expect(tile(tab, "Accounted for")).to_contain_text(f"{words.number(accounted)} of {words.number(present)}")
     expect(tile(tab, "Accounted for")).to_contain_text(f"{counts['lost']} overboard")
-    expect(tile(tab, "Alerts open")).to_contain_text(words.number(counts["open_alerts"]))
+    expect(tile(tab, "Open alerts")).to_contain_text(words.number(counts["open_alerts"]))
     expect(tile(tab, "Readings received")).to_contain_text(words.number(readings))
     expect(tab.page.locator(".lf-legend")).to_be_visible()
     assert {" ".join(owner.split()) for owner in tab.page.locator(".lf-legend > span").all_inner_texts()} == owners(told)

@@ -57,7 +57,7 @@ def test_what_lies_in_the_future_has_no_age() -> None:
         page.goto("http://ship.example/empty")
         told = page.evaluate(ASKED, [9 * YEAR_MS + 1_000, 72 * HOUR_MS + 1_000, 10 * MINUTE_MS, -3 * HOUR_MS])
         browser.close()
-    assert told == ["clock wrong by 9.0 y", "clock wrong by 3.0 d", "10 min ahead of the clock", "3.0 h ago"]
+    assert told == ["clock wrong by 9 y", "clock wrong by 3 d", "10 min ahead of the clock", "3 h ago"]
 
 
 def test_a_muster_is_green_for_no_longer_than_an_interval() -> None:
@@ -69,4 +69,4 @@ def test_a_muster_is_green_for_no_longer_than_an_interval() -> None:
         page.goto("http://ship.example/empty")
         shown = page.evaluate(COLOURS, [50 * MINUTE_MS, 70 * MINUTE_MS, round(12.8 * 24 * HOUR_MS)])
         browser.close()
-    assert shown == [[False, "50 min ago", GREEN], [True, "70 min ago", AMBER], [True, "12.8 d ago", AMBER]]
+    assert shown == [[False, "50 min ago", GREEN], [True, "1 h 10 min ago", AMBER], [True, "12 d 19 h ago", AMBER]]

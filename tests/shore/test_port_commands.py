@@ -48,7 +48,7 @@ def test_what_the_quay_brought_and_how_standby_and_links_stand(tmp_path: Path, c
         assert told.startswith("quay-a (JPTYO), a port's node sensors: MQTT on port")
         assert "4 came in since the start: 1 accepted, 1 repeated, 1 malformed, 1 foreign other nodes of this port: quay-b in" in told
         assert "in vain" not in told
-        wait(lambda: "quay-b in session, still lacks 0 records" in status(one), all_.tails)
+        wait(lambda: "quay-b in session, 0 records still to send" in status(one), all_.tails)
         assert "0 came in since the start other nodes of this port: quay-a in session" in status(other)
 
         whole: dict[str, Any] = json.loads(run(capsys, "-c", str(one.config), "status", "--json")[1])
@@ -61,7 +61,7 @@ def test_what_the_quay_brought_and_how_standby_and_links_stand(tmp_path: Path, c
         os.kill(other.pid, signal.SIGSTOP)  # a standby that takes nothing in, in session as long as nobody misses its word
         boxes = [(f"landfall/containers/{make_container('TGHU', at)}/reading", json.dumps(READING).encode()) for at in range(100)]
         with Gateway(one.mqtt_port, boxes) as gateway:
-            lacking = re.compile(r"quay-b in session, still lacks [1-9]\d\d records")
+            lacking = re.compile(r"quay-b in session, [1-9]\d\d records still to send")
             wait(lambda: bool(lacking.search(status(one))), all_.tails)
             other.kill()
             all_.hq.kill()

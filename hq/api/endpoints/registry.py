@@ -81,8 +81,8 @@ def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
         error = "Nothing was written: somebody else changed it meanwhile."
         raise ApiError(409, "entries_overtaken", error, hint, problems=refused.problems) from None
     except Unacceptable as refused:
-        error = "Nothing was written: some entries are not right."
-        raise ApiError(422, "entries_invalid", error, "Mend what is listed.", problems=refused.problems) from None
+        error = "Nothing was written: some entries are invalid."
+        raise ApiError(422, "entries_invalid", error, "Fix these fields.", problems=refused.problems) from None
     count = sum(one.written for one in receipt.entries)
     changed = [one for one in (*receipt.others, *receipt.entries) if one.written]
     if changed:
