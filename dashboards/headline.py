@@ -40,7 +40,7 @@ def own_tiles(fleet: Answer) -> list[Tile]:
     """What a customer sees of its own boxes, or a crew of those aboard."""
     counts, muster = fleet["counts"], fleet["muster"]
     where = [f"{words.number(counts['on_ship'])} aboard ships", f"{words.number(counts['on_quay'])} on quays", *_other_notes(counts)]
-    where += [f"{words.number(counts['unreported'])} not heard yet"] if counts["unreported"] else []
+    where += [f"{words.number(counts['unreported'])} never reported"] if counts["unreported"] else []
     where += [note for name in UNHEARD if name != "never" for note in _band_note(muster, name)]
     boxes = Tile("Containers", words.number(counts["boxes"]), " · ".join(where), _quiet(musters.tone(muster)))
     alerts = alerts_tile(counts["open_alerts"], fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])

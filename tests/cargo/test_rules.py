@@ -133,7 +133,7 @@ def test_what_was_wrong_before_and_after_a_silence_is_not_known_to_have_lasted(
     assert [(minute, change.rule, change.state) for minute, change in changes] == [(lasts + silence, rule, "raised")]
     assert changes[0][1].detail.endswith("20 h of it not measured")
     (cleared,) = run([(lasts + silence + 400, right)], replace(where, tilted=False if rule == "tilt" else None), memory, limits)
-    assert cleared.detail.endswith("26.7 h of it not measured, now ended")
+    assert cleared.detail.endswith("1 d 2 h of it not measured, now ended")
 
 
 @pytest.mark.parametrize(("every_h", "told"), [(0, []), (23, []), (24, ["raised"])])

@@ -51,7 +51,7 @@ def test_who_is_past_its_own_interval_is_no_longer_accounted_for() -> None:
     assert (mustered(stated).note, mustered(stated).tone) == ("every box · by the ship, 06:24 UTC · as of 5 s ago", "good")
     late = muster(5, NOW_MS - 13 * HOUR_MS, overdue=True, under_1d=5)
     assert mustered(late).tone == "warning"
-    assert "by the ship, 17 May 2026 17:44 UTC, the next two are overdue" in mustered(late).note
+    assert "by the ship, 17 May 17:44 UTC, the next two are overdue" in mustered(late).note
     assert mustered(muster(5, no_tracker=0)).tone == "good"
 
 
