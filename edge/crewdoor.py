@@ -96,8 +96,8 @@ class CrewDoor:
         for method, path, handler, need in (
             ("GET", "/ship/board", self._board, Need("consume", ALERTS)),
             ("GET", "/ship/bays/{bay}", self._bay, Need("consume", ALERTS)),
-            ("POST", "/ship/acknowledge", self._acknowledge, Need("produce", ALERTS)),
-            ("POST", "/ship/decide", self._decide, Need("produce", DECISIONS)),
+            ("POST", "/ship/acknowledge", self._acknowledge, Need("produce", ALERTS, person=True)),
+            ("POST", "/ship/decide", self._decide, Need("produce", DECISIONS, person=True)),
             ("GET", "/ship/reports/{report}.{kind}", self._report, Need("consume", REPORTS)),
         ):
             node.guard.route(method, path, handler, need)

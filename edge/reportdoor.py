@@ -34,7 +34,7 @@ class ReportDoor:
 
     def __init__(self, node: Node, reports: LossReports) -> None:
         self._reports = reports
-        node.guard.route("POST", "/ship/report", self._take, Need("produce", REPORTS))
+        node.guard.route("POST", "/ship/report", self._take, Need("produce", REPORTS, person=True))
 
     async def _take(self, request: web.Request) -> web.Response:
         who, wish = person_of(request), typed_json(await request.read(), dict[str, Any])

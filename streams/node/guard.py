@@ -30,10 +30,11 @@ _PRINCIPAL = web.RequestKey("principal", Principal)
 @dataclass(frozen=True, slots=True)
 class Need:
     """What a route needs its caller to be allowed: `verb` on `stream`. `{stream}`: on the one that its path names. None: on those that its
-    handler finds in the request and asks `must` for, one by one."""
+    handler finds in the request and asks `must` for, one by one. `person`: the caller is a person, whose name is recorded."""
 
     verb: Verb
     stream: str | None = None
+    person: bool = False
 
 
 OPEN = None
@@ -54,11 +55,9 @@ def must(request: web.Request, verb: Verb, stream: str) -> None:
 
 
 def person_of(request: web.Request) -> str:
-    """The name and rank of the person who sends this request. Raises NotAllowed for a program: what is written down has a person's name."""
+    """The name and rank of the person who sends this request, on a route that needs one."""
     principal = principal_of(request)
-    if not principal.is_person:
-        hint = "log in with a user's name and password: `landfall credential add user:NAME --crew …` makes one"
-        raise NotAllowed(f"{principal.name} is no person", hint=hint, code="person_expected")
+    assert principal.is_person, "the route's Need does not say that it needs a person"
     return principal.title
 
 
@@ -163,6 +162,9 @@ def _pass(request: web.Request, principal: Principal, need: Need | None) -> None
         raise NotAllowed(f"{principal.name} has nothing to do here", code="credential_not_allowed")
     if need.stream is not None:
         must(request, need.verb, need.stream.format(**request.match_info))
+    if need.person and not principal.is_person:
+        hint = "log in with a user's name and password: `landfall credential add user:NAME --crew …` makes one"
+        raise NotAllowed(f"{principal.name} is no person", hint=hint, code="person_expected")
 
 
 def problem_response(status: int, sentence: str, code: str, headers: Mapping[str, str] | None = None) -> web.Response:

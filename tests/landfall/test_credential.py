@@ -1,29 +1,18 @@
-"""Goal: who may do what at a node is given, listed and taken back by command, and docs/security.md says what each route needs."""
+"""Goal: who may do what at a node is given, listed and taken back by command."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
-from edge.console import Console
-from edge.crewdoor import CrewDoor
-from edge.reportdoor import ReportDoor
 from intake.routes import SUBSCRIPTIONS
 from landfall.demo.fleet import AT_HQ, Fleet, write_settings
-from shore.status import Status
 from streams.access import CREW
 from streams.credentials import CredentialFile, Credentials
-from streams.node.guard import Need
-from streams.node.node import Node
 from tests.landfall.commands import run
-from tests.node.fleet import settings
-
-SECURITY = Path(__file__).resolve().parents[2] / "docs" / "security.md"
-PERSON = ", as a person"
 
 
 def test_a_program_gets_a_token_once_and_loses_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,32 +91,3 @@ def test_each_process_of_the_fleet_may_do_what_it_has_to_and_no_more(tmp_path: P
     for ship in ("albatross", "cormorant"):
         others = [one.principal for one in CredentialFile(tmp_path / ship).read() if not one.principal.startswith("node:")]
         assert others == ["gateway:gateways", "user:master"]
-
-
-async def test_the_table_says_what_each_route_needs(tmp_path: Path) -> None:
-    needs: dict[tuple[str, str], Need | None] = {}
-    for name in ("ship-a", "tokyo"):
-        node, nothing = Node(settings(name, tmp_path)), cast(Any, None)
-        if name == "tokyo":
-            Status(node, nothing)
-        else:
-            CrewDoor(node, nothing)
-            Console(node, nothing, nothing, nothing, nothing)
-            ReportDoor(node, nothing)
-        needs |= node.guard.needs
-    rows = re.findall(r"^\| `(GET|POST) (/\S+)`[^|]* \| ([^|]+) \|$", SECURITY.read_text(), re.MULTILINE)
-    table = {(method, path): told.strip().removesuffix(PERSON) for method, path, told in rows}
-    open_ones = {route for route, need in needs.items() if need is None and not route[1].startswith("/console/")}
-    assert {route for route, told in table.items() if told.startswith("nothing") or route[1] == "/sync"} == open_ones
-    closed = {route: need for route, need in needs.items() if need is not None}
-    assert {route: told for route, told in table.items() if route not in open_ones} == {
-        route: in_words(need) for route, need in closed.items()
-    }
-
-
-def in_words(need: Need) -> str:
-    """As the table says it."""
-    if need.verb == "consume" and need.stream is None:
-        return "a credential"
-    where = {None: "each stream of the body", "{stream}": "the stream"}.get(need.stream, f"`{need.stream}`")
-    return f"`{need.verb}` on {where}"

@@ -27,7 +27,7 @@ from streams.passwords import Crowded
 from streams.records import Record, to_batch
 from streams.words import Position
 from streams.wrongsecrets import NAME_CHARS_MAX, REPORTED_EVERY_S, REPORTS_MAX, SLOWED_MAX, SLOWED_S_MAX, WrongSecrets
-from tests.node.fleet import address, started, until
+from tests.node.fleet import address, settings, started, until
 
 ONE = to_batch([Record("MSKU1234565", body={"said": "quack"})])
 
@@ -207,6 +207,24 @@ async def test_the_user_of_the_node_may_do_everything_on_its_machine(tmp_path: P
     token = operator_token(tmp_path / "hq")
     await asyncio.to_thread(AppendDoor(node.url, token).append, [Append("registry", ONE)])
     assert "registry" in await asyncio.to_thread(ReadDoor(node.url, token).streams)
+    await node.stop()
+
+
+async def test_where_a_persons_name_is_recorded_no_program_may_act(tmp_path: Path) -> None:
+    async def acted(request: aiohttp.web.Request) -> aiohttp.web.Response:
+        return aiohttp.web.json_response({"by": guard.person_of(request)})
+
+    allow_crew(tmp_path / "hq", "anna", "Anna Lind, master")
+    node = Node(settings("hq", tmp_path))
+    node.guard.route("POST", "/act", acted, guard.Need("produce", "alerts", person=True))
+    await node.start()
+    told = []
+    async with aiohttp.ClientSession() as session:
+        for shown in (bearer(operator_token(tmp_path / "hq")), basic("anna", PASSWORD)):
+            async with session.post(f"{node.url}/act", headers=shown) as answer:
+                body = await answer.json()
+                told.append((answer.status, body.get("code"), body.get("by")))
+    assert told == [(403, "person_expected", None), (200, None, "Anna Lind, master")]
     await node.stop()
 
 
