@@ -75,12 +75,12 @@ def owners(told: dict[str, Any]) -> set[str]:
 def test_the_map_draws_what_the_api_tells(played: Played, tab: Tab, tmp_path: Path) -> None:
     """The lost where they fell, each owner's boxes, and the counts, with no way to the internet."""
     api = played.voyage.api("operations")
-    told, counts = api.get("/api/map"), api.get("/api/fleet")["counts"]
+    told, fleet = api.get("/api/map"), api.get("/api/fleet")
+    counts, muster = fleet["counts"], fleet["muster"]
     readings = api.get("/api/status")["readings"]
     enter(played, tab, "operations")
-    accounted = counts["on_ship"] + counts["on_quay"]
-    present = counts["boxes"] - counts["delivered"]
-    expect(tile(tab, "Accounted for")).to_contain_text(f"{words.number(accounted)} of {words.number(present)}")
+    present = muster["boxes"] + counts["lost"]
+    expect(tile(tab, "Accounted for")).to_contain_text(f"{words.number(muster['accounted'])} of {words.number(present)}")
     expect(tile(tab, "Accounted for")).to_contain_text(f"{counts['lost']} overboard")
     expect(tile(tab, "Open alerts")).to_contain_text(words.number(counts["open_alerts"]))
     expect(tile(tab, "Readings received")).to_contain_text(words.number(readings))
