@@ -16,7 +16,7 @@ from aiohttp import web
 from cargo.accounted import RECENT_MS
 from cargo.alerts import Standing
 from cargo.byhand import Word, may_say, read_said
-from cargo.identifiers import compact_container, number_kind
+from cargo.identifiers import listed_identity, number_kind
 from cargo.lossform import HINTS, LINES
 from cargo.lossreport import Report
 from cargo.losstext import report_text
@@ -153,7 +153,7 @@ class CrewDoor:
         who, wish = person_of(request), typed_json(await request.read(), Saying)
         self._node.originating.check(DECISIONS)
         called = await self._crew.watching.call_roll()
-        number = wish.container if wish.container in called.states else compact_container(wish.container)
+        number = wish.container if wish.container in called.states else listed_identity(wish.container)
         can = may_say(called.states.get(number))
         if wish.said not in can:
             about = " or ".join(repr(word) for word in can) or "nothing: it is neither silent nor lost"

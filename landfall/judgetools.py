@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cargo.agreement import Compared, Told, Verdict
+from cargo.identifiers import stored_number
 from landfall.loglists import UNSEEN_WIDTH
 from landfall.lognumbers import many, minutes, printable, read_at_ms, utc
 from landfall.processes import settings_of
@@ -57,12 +58,13 @@ def judge_again(
 
     settings = settings_of("analytics", config)
     assert isinstance(settings, AnalyticsSettings)
-    asked = Asked(container, None if since is None else read_at_ms(since), None if until is None else read_at_ms(until))
+    number = None if container is None else stored_number(container)
+    asked = Asked(number, None if since is None else read_at_ms(since), None if until is None else read_at_ms(until))
     judgement = judge_tables(settings, asked)
     if as_json:
         say(msgspec.json.encode(_body(judgement)).decode())
     else:
-        show(judgement, whole=container is not None)
+        show(judgement, whole=number is not None)
 
 
 def _body(judgement: Judgement) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from cargo.entitled import JUDGES
+from cargo.identifiers import stored_number
 from landfall.writingout import tell
 from streams.codec import BlockCodec
 from streams.errors import Misuse
@@ -81,6 +82,12 @@ def known_stream(log: AnyReader, stream: str) -> str:
     if _named(stream) not in log.streams():
         raise Misuse(f"nothing of a stream {stream!r} is in this log", hint=_NAMES)
     return stream
+
+
+def known_topic(log: LogReader, topic: str) -> str:
+    """`topic` as the log has it: as it is written, where the log has records of it, else as intake stores a container's number."""
+    stored = stored_number(topic)
+    return topic if stored == topic or log.history(topic).rows.num_rows else stored
 
 
 def awaited_stream(log: AnyReader, stream: str) -> str:

@@ -15,7 +15,7 @@ from landfall.logfollowing import Following
 from landfall.logheld import Held
 from landfall.loglists import Column, List
 from landfall.lognumbers import counts, many, read_at_ms
-from landfall.logopening import awaited_stream, floors_why, known_stream, opened
+from landfall.logopening import awaited_stream, floors_why, known_stream, known_topic, opened
 from landfall.logshowing import RECORDS, limited, with_proven
 from landfall.logunread import NEWER, end_of_unread, unread_of, unread_of_topic, unread_words
 from landfall.writingout import Format, Row, say, tell, write
@@ -154,6 +154,7 @@ def history(
     """
     span = span_ms(since, until)
     with opened(folder) as log:
+        topic = known_topic(log, topic)
         found = log.history(topic, *span)
         shown = with_proven(found.rows.slice(0, limit), _signed(log))
         write(lambda: iter([shown]), RECORDS, format_, output)
@@ -188,7 +189,8 @@ def export(
         chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
         if chosen is None:
             raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
-        rows = write(lambda: (_within(table, *span) for table in held.rows(topics)), RECORDS, chosen, output)
+        known = None if topics is None else [known_topic(log, topic) for topic in topics]
+        rows = write(lambda: (_within(table, *span) for table in held.rows(known)), RECORDS, chosen, output)
         say(f"{output}: {many(rows, 'record')}")
         _tell_left_out(held, holes=True)
 

@@ -13,7 +13,7 @@ import typer
 from landfall.givenkeys import Keys, given_trust, trust_among
 from landfall.loglists import Column, List
 from landfall.lognumbers import printable, read_at_ms, utc
-from landfall.logopening import floors_why, known_stream, opened
+from landfall.logopening import floors_why, known_stream, known_topic, opened
 from landfall.logtools import Folder, How, Output, Stream, Topic, log_app
 from landfall.logunread import end_of_unread, unread_of_topic
 from landfall.proofwords import completeness_row, completeness_words, finding_words, verdict_row, verdict_words
@@ -132,6 +132,7 @@ def write_proof(
     check_output(Format.JSON, out)
     with opened(folder, whole=True) as log:
         copy = Copy(log, BlockCodec())
+        topic = known_topic(log, topic)
         claim = Claim(topic, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min))
         streams = stream or [one for one in READINGS if one in log.streams()]
         named = [(one, _origin(text)) for text in origin or () for one in streams]
@@ -204,6 +205,7 @@ def tell_completeness(
     """
     with opened(folder) as log:
         streams = [one for one in READINGS if one in log.streams() and one != "events"]
+        topic = known_topic(log, topic)
         rows = log.history(topic, read_at_ms(since), read_at_ms(until), streams).rows
         try:
             readings, thinned = reported(_readings(rows))

@@ -131,6 +131,24 @@ def test_records_are_shown_as_text_and_json(folder: Path, capsys: pytest.Capture
     assert [row["coordinates"].split(":")[0] for row in rows] == ["containers", "events"]
 
 
+@pytest.mark.parametrize("written", [NUMBER, "msku1234565", "MSKU-123456-5", "MSKU 123456 5"])
+def test_a_container_is_found_however_its_number_is_written(folder: Path, capsys: pytest.CaptureFixture[str], written: str) -> None:
+    where, day = ("--folder", str(folder)), ("--since", "2026-04-30", "--until", "2026-05-01")
+    code, out, err = run(capsys, "log", "history", written, *where, "--format", "json")
+    assert (code, {json.loads(line)["topic"] for line in out.splitlines()}, err) == (0, {NUMBER}, "")
+    found = json.loads(run(capsys, "log", "completeness", written, *where, *day, "--interval-min", "15", "--format", "json")[1])
+    assert (found["topic"], found["held"]) == (NUMBER, 1)
+    exported = folder / "out.csv"
+    assert run(capsys, "log", "export", "containers", *where, "-o", str(exported), "--topic", written)[0] == 0
+    assert [row["topic"] for row in csv.DictReader(exported.read_text().splitlines())] == [NUMBER]
+    log = FileLog(folder / "log", folder / "marker", "tokyo", BlockCodec(), StillClock())
+    log.append([Append("containers", to_batch([Record("MSKU-123456-5", "OLD")]))])
+    log.close()
+    _, out, _ = run(capsys, "log", "history", written, *where, "--format", "json")
+    as_stored = "MSKU-123456-5" if written == "MSKU-123456-5" else NUMBER
+    assert {json.loads(line)["topic"] for line in out.splitlines()} == {as_stored}, "records of before are found as they are written"
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

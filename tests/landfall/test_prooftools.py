@@ -137,7 +137,7 @@ def test_what_is_never_signed_is_not_said_to_be_signed_later(tmp_path: Path, cap
 
 def test_a_proof_goes_from_one_to_another(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     span = ("--since", "2026-05-01", "--until", "2026-05-01T08:00")
-    code, out, _ = run(capsys, "log", "proof", BOX, "-f", folder, *span, "--out", tmp_path / "claim.json")
+    code, out, _ = run(capsys, "log", "proof", BOX.lower(), "-f", folder, *span, "--out", tmp_path / "claim.json")
     assert code == 0
     assert f"ship-a={key_text(KEY.public)}" in out
     _, keys, _ = run(capsys, "proof", "key", "-f", folder)
