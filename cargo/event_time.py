@@ -8,6 +8,7 @@ said, and what has passed by the node's clock since it was heard.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -35,6 +36,8 @@ OLD_MS = 180 * 86_400_000
 """Readings whose device time is longer ago than this raise no alarm, unless the device's clock is known to be wrong."""
 AHEAD_MS = 24 * 3_600_000
 """Maximum distance of a corrected time ahead of the trusted clock. Beyond it the node's own clock is wrong, and nothing is corrected."""
+CORRECTED = "corrected_at_ms"
+"""Where the body of a customer's copy says when a reading flagged CLOCK_BACK was received first, UTC ms."""
 REPORT_MS = 60_000
 """Messages of one device that are received within this time are one report."""
 BACK_MESSAGES = 3
@@ -55,6 +58,12 @@ def believed_at_ms(at_ms: pa.ChunkedArray, admitted_at_ms: pa.ChunkedArray) -> p
 def corrected_at_ms(records: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
     """The times that records are of (UTC ms): their order times, and the received times of those that are flagged CLOCK_BACK."""
     return pc.if_else(pa.array(flagged(records, {CLOCK_BACK})), records.column("received_at_ms"), records.column("order_at_ms"))
+
+
+def corrected_time(order_at_ms: int, body: Mapping[str, Any]) -> int:
+    """The time (UTC ms) that a customer's copy of a reading is of: its order time, or CORRECTED where it is flagged CLOCK_BACK."""
+    flags, at_ms = body.get("flags"), body.get(CORRECTED)
+    return at_ms if isinstance(flags, list) and CLOCK_BACK in flags and isinstance(at_ms, int) else order_at_ms
 
 
 def are_old(records: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from cargo.heard import CLOCK_BACK, flagged
 from hq.analytics.bookings import Right, Rights
-from hq.analytics.disclosure import KINDS, MAY_HAVE_KIND, disclosed
+from hq.analytics.disclosure import KINDS, MAY_HAVE_KIND, disclosed, with_corrected_time
 from hq.tables import HISTORY
 from hq.wide import WIDE, narrow
-from streams.records import BODY, OFFSET, ORDER_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC
+from streams.records import BODY, OFFSET, ORDER_AT, RECEIVED_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC
 
 SHARED_STREAMS = ("containers", "events", "alerts")
 """The streams whose records, where their topic is a container, its owner gets."""
@@ -130,4 +131,15 @@ def _records(given: pa.Table) -> pa.RecordBatch:
         rows = zip(streams.to_pylist(), bodies.to_pylist(), *(given.column(name).to_pylist() for name in _SPAN_ENDS), strict=True)
         disclosed_bodies = pa.array([disclosed(*row) for row in rows], pa.string())
         records = records.set_column(records.schema.get_field_index(BODY), BODY, disclosed_bodies)
-    return records
+    return _corrected(records, given)
+
+
+def _corrected(records: pa.RecordBatch, given: pa.Table) -> pa.RecordBatch:
+    """Readings whose device's clock fell back say when they were received first."""
+    fallen = flagged(given, {CLOCK_BACK}) & pc.equal(given.column("stream"), "containers").to_numpy()
+    if not fallen.any():
+        return records
+    bodies, received = records.column(BODY).to_pylist(), given.column(RECEIVED_AT).to_pylist()
+    for row in np.flatnonzero(fallen):
+        bodies[row] = with_corrected_time(bodies[row], received[row])
+    return records.set_column(records.schema.get_field_index(BODY), BODY, pa.array(bodies, pa.string()))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from cargo.event_time import CORRECTED
 from streams.records import body_text, read_body
 
 EVENT_FIELDS = ("event_id", "event", "classifier", "event_at_ms", "place", "ship", "node", "updated_at_ms", "retracted")
@@ -42,6 +43,11 @@ def disclosed(stream: str, body: str | None, from_at_ms: int, until_at_ms: int) 
             [_evidence(one) for one in evidence if _may_tell(one, from_at_ms, until_at_ms)] if isinstance(evidence, list) else []
         )
     return body_text(kept | {KIND: kind})
+
+
+def with_corrected_time(body: str, received_at_ms: int) -> str:
+    """The body of a reading whose device's clock fell back, with when it was received first (UTC ms)."""
+    return body_text(_fields(body) | {CORRECTED: received_at_ms})
 
 
 def _without_kind(body: str) -> str:

@@ -232,6 +232,21 @@ def test_no_device_makes_its_readings_look_like_alerts(said: str, given: dict[st
     assert (json.loads(first), second) == (given, None)
 
 
+def test_a_reading_whose_clock_fell_back_says_when_it_was_received_first() -> None:
+    rights = Rights()
+    rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None)))], 0)
+    rows = wide([reading(A, NOON_MS), reading(A, NOON_MS + 1)])
+    rows = rows.set_column(
+        rows.schema.get_field_index("body"), "body", pa.chunked_array([['{"flags":["clock_back"]}', '{"flags":["will"]}']])
+    )
+    received = rows.column("received_at_ms").to_pylist()
+    ((_, _, records),) = customers_appends(covered(rows, rights.current()), 100)
+    assert [json.loads(body) for body in records.column("body").to_pylist()] == [
+        {"flags": ["clock_back"], "corrected_at_ms": received[0]},
+        {"flags": ["will"]},
+    ]
+
+
 def test_an_event_keeps_only_fields_that_are_known_to_be_harmless() -> None:
     told = disclosed(
         "events", json.dumps({"event_id": "e", "event": "LOAD", "event_at_ms": 5, "left_behind": [B], "count": 3}), NOON_MS, OPEN_MS

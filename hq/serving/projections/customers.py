@@ -14,6 +14,7 @@ from sqlalchemy import Connection, delete, func, select
 
 from cargo.aboard import LOOK_BACK_MS, is_disputed, place_heard
 from cargo.alertbody import AlertBody
+from cargo.event_time import CORRECTED, corrected_time
 from cargo.fleet import TWO_SHIPS_MS, Report
 from cargo.heard import is_sign_of_life
 from cargo.registry import BookedContainer
@@ -116,8 +117,9 @@ def _put_containers(connection: Connection, customer: str, rows: list[Fields], s
     for row in rows:
         one = known.setdefault(row["topic"], _unknown(customer, row["topic"]))
         if row["kind"] == "reading" and is_sign_of_life(row["signals"], row["body"]):
-            one["heard_at_ms"] = max(one["heard_at_ms"] or 0, row["order_at_ms"])
-            one["signals"] = _with_signals(one["signals"], row)
+            at_ms = _measured_at_ms(row)
+            one["heard_at_ms"] = max(one["heard_at_ms"] or 0, at_ms)
+            one["signals"] = _with_signals(one["signals"], row["signals"], at_ms)
             if _place(row["source_origin"], places):
                 one["place_at_ms"] = max(one["place_at_ms"] or 0, row["order_at_ms"])
     _put_in_place(connection, customer, known, spans, places)
@@ -135,9 +137,20 @@ def _unknown(customer: str, container: str) -> Fields:
     return {"customer": customer, "container": container, **nowhere, "signals": {}}
 
 
-def _with_signals(signals: Fields, row: Fields) -> Fields:
+def _measured_at_ms(row: Fields) -> int:
+    """The time (UTC ms) that a reading is of, also where its device's clock fell back."""
+    at_ms: int = row["order_at_ms"]
+    if row["body"] is None or CORRECTED not in row["body"]:
+        return at_ms
+    try:
+        return corrected_time(at_ms, read_body(row["body"]))
+    except ValueError:
+        return at_ms
+
+
+def _with_signals(signals: Fields, said: Fields, at_ms: int) -> Fields:
     """The later of the known and the new value of each signal: in whatever order the records come, the outcome is the same."""
-    new = {name: {"value": value, "at_ms": row["order_at_ms"]} for name, value in row["signals"].items()}
+    new = {name: {"value": value, "at_ms": at_ms} for name, value in said.items()}
     return signals | {name: value for name, value in new.items() if name not in signals or _rank(value) > _rank(signals[name])}
 
 
