@@ -12,6 +12,7 @@ import msgspec
 from cargo.alertbody import read_alert
 from cargo.alerts import AlertBook, Standing, acknowledged
 from streams.bodies import Bodies
+from streams.errors import Misuse
 from streams.log import Append
 from streams.node.node import Node
 from streams.records import Record, to_batch
@@ -41,7 +42,7 @@ class AlertDesk:
 
     async def acknowledge(self, alert_id: str, by: str) -> Standing:
         """The alert is acknowledged in the ship's own log, durable, by `by` or by who did it before; the alert as it stands. Raises
-        ValueError for an alert there is not, and for nobody's name; NotAllowed where headquarters lets her write no alerts."""
+        Misuse for an alert there is not, ValueError for nobody's name; NotAllowed where headquarters lets her write no alerts."""
         by = by.strip()
         if not 0 < len(by) <= BY_CHARS_MAX or not by.isprintable():
             raise ValueError(f"whoever takes note of an alert says who it is, in 1 to {BY_CHARS_MAX} printable characters")
@@ -49,7 +50,7 @@ class AlertDesk:
             await asyncio.to_thread(self._catch_up)
             standing = self._book.get(alert_id)
             if standing is None:
-                raise ValueError(f"there is no alert {alert_id!r}")
+                raise Misuse(f"there is no alert {alert_id!r}", code="alert_unknown")
             if standing.acknowledged_by is None:
                 self._node.originating.check(ALERTS)
                 made = acknowledged(standing, by, self._node.clock.now_ms())

@@ -14,8 +14,10 @@ from edge.storm import StormMode
 from edge.waiting import TellingWaiting
 from intake.musters import Musters
 from intake.serving import Intake
+from streams.errors import Misuse
 from streams.node.guard import Need
 from streams.node.node import Node
+from streams.node.requests import body_of
 from streams.textfiles import typed_json
 from streams.threadpool import READERS
 
@@ -67,9 +69,9 @@ class Console:
         return web.json_response(told)
 
     async def _link(self, request: web.Request) -> web.Response:
-        wish = typed_json(await request.read(), dict[str, Any])
+        wish = typed_json(await body_of(request), dict[str, Any])
         if not isinstance(wish.get("link"), str):
-            raise ValueError('the body is {"link": "auto|none|satellite|lan|<LOCODE>"}')
+            raise Misuse('the body is {"link": "auto|none|satellite|lan|<LOCODE>"}', code="link_unknown")
         self._links.choose(wish["link"])
         return web.json_response({"wish": self._links.wish})
 

@@ -28,9 +28,11 @@ from edge.reporting import DECISIONS, REPORTS, LossReports
 from edge.waiting import TellingWaiting
 from intake.musters import Called, Musters
 from intake.watching import Watching
+from streams.errors import Misuse
 from streams.log import Append
 from streams.node.guard import OPEN, Need, person_of, principal_of
 from streams.node.node import Node
+from streams.node.requests import body_of
 from streams.records import Record, to_batch
 from streams.textfiles import typed_json
 from streams.threadpool import READERS
@@ -141,23 +143,23 @@ class CrewDoor:
         called, bay = await self._crew.musters.last(), request.match_info["bay"]
         lines = [line for line in called.lines if bay_of(line) == bay]
         if not lines:
-            raise ValueError(f"there is no box in bay {bay!r} on the list in force")
+            raise Misuse(f"there is no box in bay {bay!r} on the list in force", code="bay_unknown")
         boxes = [box_told(line, called) for line in lines]
         return web.json_response({"bay": bay, "at_ms": called.at_ms, "now_at_ms": self._node.clock.now_ms(), "boxes": boxes})
 
     async def _acknowledge(self, request: web.Request) -> web.Response:
-        who, wish = person_of(request), typed_json(await request.read(), Acknowledging)
+        who, wish = person_of(request), typed_json(await body_of(request), Acknowledging)
         return web.json_response(alert_told(await self._crew.alerts.acknowledge(wish.alert, who)))
 
     async def _decide(self, request: web.Request) -> web.Response:
-        who, wish = person_of(request), typed_json(await request.read(), Saying)
+        who, wish = person_of(request), typed_json(await body_of(request), Saying)
         self._node.originating.check(DECISIONS)
         called = await self._crew.watching.call_roll()
         number = wish.container if wish.container in called.states else listed_identity(wish.container)
         can = may_say(called.states.get(number))
         if wish.said not in can:
             about = " or ".join(repr(word) for word in can) or "nothing: it is neither silent nor lost"
-            raise ValueError(f"of {number} you can say {about}")
+            raise Misuse(f"of {number} you can say {about}", code="said_not_possible")
         body = {"container": number, "ship": self._node.settings.identity, "said": wish.said, "by": who, "note": wish.note}
         made = read_said({**body, "at_ms": self._node.clock.now_ms()}).made()
         await self._node.append([Append(DECISIONS, to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
@@ -172,7 +174,7 @@ class CrewDoor:
             return web.Response(body=await READERS.run(partial(_pdf, report)), content_type="application/pdf")
         if kind == "json":
             return web.json_response(report.to_json() | {"form": FORM, "text": report_text(report)}, dumps=_dumps)
-        raise ValueError(f"a report is given as json, txt or pdf, not as {kind!r}")
+        raise Misuse(f"a report is given as json, txt or pdf, not as {kind!r}", code="report_kind_unknown")
 
 
 FORM = [{**asdict(line), "hint": HINTS.get(line.holds, "")} for line in LINES]

@@ -22,6 +22,7 @@ from edge.seeking import POSITION_COUNTS_MS, Seeking, Yard
 from edge.settings import PORT_PATIENCE_S, TAKEOVER_S, Headquarters, PortOfCall
 from edge.turns import Turn
 from edge.wished import Wished
+from streams.errors import Misuse
 from streams.log import LogReader
 from streams.node.node import Node
 from streams.node.settings import PeerAddress
@@ -121,10 +122,11 @@ class LinkChoice:
 
     def choose(self, wish: str) -> None:
         """`auto`, `none`, `satellite`, `lan` (headquarters over a network that is not dear, as in a yard), or a port's LOCODE: until the
-        next word, whatever becomes of the node meanwhile. Raises ValueError for anything else.
+        next word, whatever becomes of the node meanwhile. Raises Misuse for anything else.
         """
         if wish not in self._known:
-            raise ValueError(f"a link is auto, none, satellite, lan or one of {sorted(port.locode for port in self._ports)}, not {wish!r}")
+            ports = sorted(port.locode for port in self._ports)
+            raise Misuse(f"a link is auto, none, satellite, lan or one of {ports}, not {wish!r}", code="link_unknown")
         self._wished.keep(wish)
         self.wish = wish
         self._moved.set()

@@ -14,6 +14,7 @@ from edge.reporting import REPORTS, LossReports
 from streams.errors import Misuse
 from streams.node.guard import Need, person_of, principal_of
 from streams.node.node import Node
+from streams.node.requests import body_of
 from streams.textfiles import typed_json
 
 
@@ -37,7 +38,7 @@ class ReportDoor:
         node.guard.route("POST", "/ship/report", self._take, Need("produce", REPORTS, person=True))
 
     async def _take(self, request: web.Request) -> web.Response:
-        who, wish = person_of(request), typed_json(await request.read(), dict[str, Any])
+        who, wish = person_of(request), typed_json(await body_of(request), dict[str, Any])
         if "by" in wish:
             raise Misuse("who does it is who has logged in", hint="leave out by", code="by_given")
         if wish.get("do") == "approve":

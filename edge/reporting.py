@@ -25,7 +25,7 @@ from cargo.sighting import Sighted, followed
 from intake.lossfacts import ALERTS, LossAlerts, full_facts, latest_position
 from intake.watching import Watching
 from streams.bodies import Bodies
-from streams.errors import LandfallError
+from streams.errors import LandfallError, Misuse
 from streams.log import Append, LogReader
 from streams.node.node import Node
 from streams.records import Record, to_batch
@@ -80,12 +80,12 @@ class LossReports:
     async def change(self, report_id: str, make: Callable[[Report, int], Made]) -> Report:
         """Append the record that `make(report, now_at_ms)` gives (`cargo.lossreport`: edit, approve, mark_sent); the report as it stands
         then. With the sending of a report the log has, in the same instant, that each box which it tells of as lost was reported: its watch
-        takes that in. Raises ValueError for a report there is not, and where `make` does; NotAllowed where she may write no reports."""
+        takes that in. Raises as `find`, and ValueError where `make` does; NotAllowed where she may write no reports."""
         for stream in (REPORTS, DECISIONS):
             self._node.originating.check(stream)
         async with self._one:
             await asyncio.to_thread(self._catch_up)
-            report = self._reports.find(report_id)
+            report = self._found(report_id)
             made = await asyncio.to_thread(make, report, self._node.clock.now_ms())  # a drift is tenths of a second of work
             said = await self._reported(report, made) if "sending" in made.body else []
             return await self._append(made, said=said)
@@ -97,13 +97,14 @@ class LossReports:
             return self._reports.reports()
 
     async def find(self, text: str) -> Report:
-        """A report as it stands, by its id or as `cargo.lossreport.ReportBook.find`, and raises as that."""
+        """A report as it stands, by its id or as `cargo.lossreport.ReportBook.find`. Raises Misuse (`report_unknown`) for
+        none, or several."""
         async with self._one:
             await asyncio.to_thread(self._catch_up)
-            return self._reports.find(text)
+            return self._found(text)
 
     async def final(self, incident_id: str) -> Report:
-        """Draft the FINAL of an incident, or of a sighting. Raises ValueError for one there is not, and as `cargo.lossdraft.final_draft`
+        """Draft the FINAL of an incident, or of a sighting. Raises Misuse for one there is not, and as `cargo.lossdraft.final_draft`
         and `cargo.sighting.followed`; NotAllowed where she may write no reports."""
         self._node.originating.check(REPORTS)
         async with self._one:
@@ -112,7 +113,8 @@ class LossReports:
             if incident is None and before:
                 return await self._append(*followed(before, "FINAL", {}, self._node.settings.node, self._node.clock.now_ms()))
             if incident is None:
-                raise ValueError(f"there is no incident {incident_id!r}: `landfall report ls` shows those with reports")
+                hint = "`landfall report ls` shows those with reports"
+                raise Misuse(f"there is no incident {incident_id!r}", hint=hint, code="incident_unknown")
             facts = await self._facts(incident)
             return await self._append(final_draft(before, facts, self._node.settings.node))
 
@@ -123,10 +125,16 @@ class LossReports:
         async with self._one:
             if wish.after:
                 await asyncio.to_thread(self._catch_up)
-                before = self._reports.reports(self._reports.find(wish.after).head.incident_id)
+                before = self._reports.reports(self._found(wish.after).head.incident_id)
                 return await self._append(*followed(before, "UPDATE", wish.given, wish.by, self._node.clock.now_ms()))
             registry, where = await asyncio.to_thread(self._here)
             return await self._append(*wish.made(self._imo, registry, where, self._node.clock.now_ms()))
+
+    def _found(self, text: str) -> Report:
+        try:
+            return self._reports.find(text)
+        except ValueError as problem:
+            raise Misuse(str(problem), code="report_unknown") from None
 
     def _here(self) -> tuple[Registry, tuple[int, Mapping[str, Any]] | None]:
         last = latest_position(self._node.log, self._imo, self._node.clock.now_ms())

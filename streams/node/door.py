@@ -145,7 +145,15 @@ class Door:
     @web.middleware
     async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
+            if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+                return problem_response(415, "bodies are not unpacked here: send them without Content-Encoding", "body_encoded")
             return await self._guard.check(request, handler)
+        except web.HTTPNotFound:
+            return problem_response(404, f"this node has no {request.path}", "path_unknown")
+        except web.HTTPMethodNotAllowed as problem:
+            allowed = ", ".join(sorted(problem.allowed_methods))
+            sentence = f"{request.path} takes {allowed}, and no {request.method}"
+            return problem_response(405, sentence, "method_not_allowed", {"Allow": allowed})
         except NotAllowed as problem:
             return problem_response(403, str(problem), problem.code)
         except Crowded:
@@ -198,7 +206,8 @@ class Door:
         a retry is told so, whoever may write by now.
         """
         if append.stream.endswith(DERIVED) or append.stream == HOMES:
-            raise NotAllowed(f"{append.stream} is what the node itself says of its records: no other program writes into it")
+            what = f"{append.stream} is what the node itself says of its records: no other program writes into it"
+            raise NotAllowed(what, code="stream_of_node")
         try:
             self._node.originating.check(append.stream)
             await WRITERS.run(partial(self._node.originating.check_said, append))
@@ -293,7 +302,8 @@ class Door:
         its_own = stream in OF_ITSELF or may_originate(definition, me.role, me.node)
         if its_own or may_have(me, definition) or stream in self._node.log.streams():
             return stream
-        raise RetryLater(f"'{me.node}' is given nothing of {stream}, which goes to {', '.join(definition.replicate)}", hint="ask these")
+        what = f"'{me.node}' is given nothing of {stream}, which goes to {', '.join(definition.replicate)}"
+        raise RetryLater(what, hint="ask these", code="stream_elsewhere")
 
     async def _follow(self, request: web.Request) -> web.Response:
         wanted = json_of(await body_of(request), WireFollow)

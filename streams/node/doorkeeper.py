@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 from streams.listening import EXHAUSTED
 
@@ -47,7 +47,7 @@ class _Gate(socket.socket):
 
 
 class Doorkeeper:
-    """For the event loop of one node. `asked` is a middleware of its application; `keep` looks after who comes through its `gates`."""
+    """For the event loop of one node. `runner` serves its application; `keep` looks after who comes through its `gates`."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
@@ -70,9 +70,8 @@ class Doorkeeper:
             raise
         return gates
 
-    @property
-    def asked(self) -> Middleware:
-        """The middleware: who asks anything is no stranger."""
+    async def runner(self, app: web.Application) -> web.AppRunner:
+        """Return what serves `app`, set up. Who asks it anything is no stranger. Bodies are left as they come: none is unpacked."""
 
         @web.middleware
         async def asked(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -80,7 +79,12 @@ class Doorkeeper:
                 self._strangers.pop(request.transport.get_extra_info("socket").fileno(), None)
             return await handler(request)
 
-        return asked
+        app.middlewares.insert(0, asked)
+        runner = web.AppRunner(
+            app, handle_signals=False, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S_MAX, auto_decompress=False
+        )
+        await runner.setup()
+        return runner
 
     async def keep(self) -> None:
         """Until cancelled, when nobody comes any more: then all strangers are let go, those in TLS's handshake too, of whom the application

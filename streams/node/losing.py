@@ -38,12 +38,14 @@ class Losing:
         """
         stream, origin = self.key
         if self.here:
-            raise Misuse(f"this node holds {_told(self.here)} of {stream}:{origin}: what is held is not lost", hint="name what is wanted")
+            what = f"this node holds {_told(self.here)} of {stream}:{origin}: what is held is not lost"
+            raise Misuse(what, hint="name what is wanted", code="held_here")
         if has := [f"'{peer}' says it holds {_told(ranges)}" for peer, ranges in sorted(self.peers.items())]:
             hint = "let it come from there, or give up the rest"
             raise Misuse(f"not lost: of {stream}:{origin} {', '.join(has)}", hint=hint, code="held_by_peer")
         if not self.lost:
-            raise Misuse(f"nothing of these offsets of {stream}:{origin} is wanted here", hint="`landfall log gaps` shows what is")
+            what = f"nothing of these offsets of {stream}:{origin} is wanted here"
+            raise Misuse(what, hint="`landfall log gaps` shows what is", code="nothing_wanted")
         if self.reason == "expired" and (away := sorted(set(self.away) - set(without))):
             what = f"not in session, and may hold {_told(self.lost)} of {stream}:{origin}: {', '.join(away)}"
             raise Misuse(what, hint="wait for them, or name each that holds nothing more: --without NODE", code="peers_away")
@@ -73,17 +75,20 @@ def losing(log: Log, me: Peer, key: Key, asked: RangeSet, said: Said) -> Losing:
     """
     stream, origin = check_stream(key[0]), key[1]
     if origin.node != me.node and me.role != "hq":
-        raise NotAllowed(f"'{origin.node}' wrote these: it says itself that they are lost, or headquarters says it for a dead node")
+        what = f"'{origin.node}' wrote these: it says itself that they are lost, or headquarters says it for a dead node"
+        raise NotAllowed(what, code="origin_elsewhere")
     one = log.ledger(stream).get(origin)
     living = origin.node != me.node and origin.node in said.settled
     if living and (one is None or asked.without(one.settled()).without(said.dropped_by(origin.node))):
         raise NotAllowed(f"'{origin.node}' is in session: it says itself what of its own is lost", code="origin_in_session")
     if one is None:
-        raise Misuse(f"this node knows nothing of {stream}:{origin}", hint="`landfall log ls` shows the origins of each stream")
+        hint = "`landfall log ls` shows the origins of each stream"
+        raise Misuse(f"this node knows nothing of {stream}:{origin}", hint=hint, code="origin_unknown")
     found = _meaning(key, one, asked, said, "expired" if living else "lost")
     end = max(found.known_end, log.own_end(stream, origin))
     if origin.node == me.node and asked.end() > end:
-        raise Misuse(f"{stream}:{origin} ends at {end}: no offset from there on was given", hint="`landfall log gaps` shows what is wanted")
+        what = f"{stream}:{origin} ends at {end}: no offset from there on was given"
+        raise Misuse(what, hint="`landfall log gaps` shows what is wanted", code="offsets_not_given")
     return found
 
 

@@ -40,7 +40,7 @@ from streams.node.checking import Checking, keep_checking
 from streams.node.clockkeeper import ClockKeeper, machine_boot_id
 from streams.node.defining import Defining
 from streams.node.door import Door
-from streams.node.doorkeeper import IDLE_S_MAX, Doorkeeper, open_many_files
+from streams.node.doorkeeper import Doorkeeper, open_many_files
 from streams.node.ending import Part, end_in_turn, set_when_asked
 from streams.node.fleetclock import clock_of, follow
 from streams.node.floorlook import keep_floor_trouble
@@ -224,9 +224,7 @@ class Node:
         await asyncio.to_thread(introductions.tell_unknown, keyring.of)
         store = self._store = self._make_links(self._log, copy, keyring, introductions, [key.public, *sorted(own - {key.public})])
         open_many_files()
-        self.app.middlewares.insert(0, self._doorkeeper.asked)
-        self._runner = web.AppRunner(self.app, handle_signals=False, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S_MAX)
-        await self._runner.setup()
+        self._runner = await self._doorkeeper.runner(self.app)
         await self._listen(f"the door of '{settings.node}'", settings.host, settings.port)
         if tls := settings.tls:
             shown, doubted = shown_of(serving(tls.files()), tls.files()), partial(tell_doubt, settings.node, tls.files())

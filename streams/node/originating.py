@@ -56,13 +56,14 @@ class Originating:
             if could_originate(stream, self._me.role):
                 who = f"headquarters says who may: landfall stream set {parent_of(stream)} originate=…"
             what = f"'{self._me.node}' may not write into {stream}: it is written by {self._writers(stream)}"
-            raise NotAllowed(what, hint=f"nothing was written; {who}")
+            raise NotAllowed(what, hint=f"nothing was written; {who}", code="stream_not_own")
 
     def check_said(self, append: Append) -> None:
         """Raises NotAllowed where a record is not this node's to say: nobody else would take it, nor what stands behind it."""
         judge = self._judges.get(append.stream)
         if judge is not None and (why := not_own(judge, append.records, self._me)):
-            raise NotAllowed(f"'{self._me.node}' may not say that in {append.stream}: {why}", hint="nothing was written")
+            what = f"'{self._me.node}' may not say that in {append.stream}: {why}"
+            raise NotAllowed(what, hint="nothing was written", code="record_not_own")
 
     def appended(self, appends: Iterable[Append]) -> None:
         """These are in the log. Of what nobody could be refused, what goes to no other node is counted (`kept_here`) and told once."""

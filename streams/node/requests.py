@@ -24,33 +24,32 @@ from streams.words import Origin, Position, check_stream, check_topic
 
 
 async def body_of(request: web.Request) -> bytearray:
-    """Return the whole body, unpacked where it comes packed, a piece of some hundred KiB at a time. Raises a refusal as soon as it has more
-    than APPEND_BYTES_MAX bytes.
-    """
+    """Return the whole body, a piece of some hundred KiB at a time. Raises a refusal as soon as it has more than APPEND_BYTES_MAX bytes."""
     body = bytearray()
     while piece := await request.content.readany():
         body += piece
         if len(body) > APPEND_BYTES_MAX:
             refusal = {"problem": f"one request takes at most {APPEND_BYTES_MAX} bytes", "code": "body_too_large"}
-            raise web.HTTPRequestEntityTooLarge(APPEND_BYTES_MAX, len(body), text=json.dumps(refusal))
+            raise web.HTTPRequestEntityTooLarge(APPEND_BYTES_MAX, len(body), text=json.dumps(refusal), content_type="application/json")
     return body
 
 
 def number_of(request: web.Request, name: str, default: int | None, least: int = 0) -> Any:
-    """Return a whole number of the query, from `least` to what 64 bits hold; `default` where there is none. Raises ValueError else."""
+    """Return a whole number of the query, from `least` to what 64 bits hold; `default` where there is none. Raises Misuse else."""
     if (text := request.query.get(name)) is None:
         return default
     if not (re.fullmatch(r"-?[0-9]{1,19}", text) and least <= int(text) <= INT64_MAX):
-        raise ValueError(f"{name} is a whole number from {least} to {INT64_MAX}, not {text[:100]!r}")
+        raise Misuse(f"{name} is a whole number from {least} to {INT64_MAX}, not {text[:100]!r}", code="number_invalid")
     return int(text)
 
 
 def asked_position(text: str) -> Position:
-    """Return the Position that `text` holds as JSON. Raises ValueError for other text."""
+    """Return the Position that `text` holds as JSON. Raises Misuse for other text."""
     try:
         return Position.from_json(msgspec.json.decode(text, type=dict[str, int]))
-    except msgspec.MsgspecError:
-        raise ValueError(f"a position is a JSON object of origins and offsets, not {text[:100]}") from None
+    except (msgspec.MsgspecError, ValueError) as problem:
+        what = f"a position is a JSON object of origins and offsets, not {text[:100]}: {problem}"
+        raise Misuse(what, code="position_invalid") from None
 
 
 def bearer_of(request: web.Request) -> str:
@@ -70,7 +69,7 @@ def link_class_of(name: str) -> LinkClass:
     for known in get_args(LinkClass):
         if name == known:
             return cast(LinkClass, known)
-    raise Misuse(f"a link is one of {', '.join(get_args(LinkClass))}, not {name!r}")
+    raise Misuse(f"a link is one of {', '.join(get_args(LinkClass))}, not {name!r}", code="link_class_unknown")
 
 
 def appends_of(body: bytes | bytearray) -> list[Append]:

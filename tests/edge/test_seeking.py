@@ -17,6 +17,7 @@ from edge.linking import LinkChoice
 from edge.seeking import POSITION_COUNTS_MS
 from edge.settings import Headquarters, PortOfCall
 from streams.clock import WallClock
+from streams.errors import Misuse
 from streams.log import Append
 from streams.node.node import Node
 from streams.records import Record, to_batch
@@ -138,7 +139,7 @@ async def test_her_crew_has_headquarters_over_a_network_that_is_not_dear(tmp_pat
         await until(lambda: hq.log.position("containers") == ship.log.position("containers"))
         choice.choose("auto")
         await until(lambda: over(ship) == {"hq": "satellite"})
-        with pytest.raises(ValueError, match="auto, none, satellite, lan or one of"):
+        with pytest.raises(Misuse, match="auto, none, satellite, lan or one of"):
             choice.choose("wifi")
     await hq.stop()
 
