@@ -75,11 +75,13 @@ class Companion:
     def linked(self, log: LogReader, name: str, now_s: float) -> set[str]:
         """The peers with which the node `name` was in session when it last told `metrics`, unless that came in STALE_S ago (monotonic).
 
-        What was there at the first look is of an unknown time.
+        At the first look the newest generation's word counts as if it came then.
         """
         told = _told(log, name)
+        newest = max((origin for origin, _, _ in told), default=None)
         for origin, offset, said in told:
-            if self._ends is not None and self._ends.get(origin) != offset:
+            is_new = origin == newest if self._ends is None else self._ends.get(origin) != offset
+            if is_new:
                 gauges = [(key.split("."), value) for key, value in said.gauges.items()]
                 self._linked = {key[1] for key, value in gauges if len(key) == 4 and (key[0], key[3]) == ("link", "open") and value}
                 self._heard_at_s = now_s

@@ -169,10 +169,10 @@ def api_of(settings: ApiSettings, clock: FleetClock | None = None) -> Iterator[h
 
 
 @asynccontextmanager
-async def api_beside(settings: ApiSettings) -> AsyncIterator[httpx.Client]:
+async def api_beside(settings: ApiSettings, clock: FleetClock | None = None) -> AsyncIterator[httpx.Client]:
     """`api_of`, for a test whose event loop the API's node runs on: that goes on while the API starts and ends."""
     with ExitStack() as stack:
-        yield await asyncio.to_thread(stack.enter_context, api_of(settings))
+        yield await asyncio.to_thread(stack.enter_context, api_of(settings, clock))
         await asyncio.to_thread(stack.close)
 
 

@@ -33,7 +33,7 @@ def test_requests_are_counted_and_broken_ones_told(tmp_path: Path) -> None:
             project(hq.projector())
             (tmp_path / "accounts.db").write_bytes(b"this is no database, however one looks at it" * 100)
             broken = client.get("/api/map", headers=hq.clerk)
-            assert (broken.status_code, set(broken.json())) == (500, {"error", "hint"})
+            assert (broken.status_code, set(broken.json())) == (500, {"code", "error", "hint"})
             until(lambda: bool(hq.bodies("exceptions")), "the failure in the log")
             until(lambda: hq.bodies("metrics")[-1]["counts"].get("answers_5xx") == 1, "its count")
             told = hq.bodies("exceptions")

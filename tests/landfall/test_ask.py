@@ -154,7 +154,7 @@ async def test_who_does_not_answer_is_told_of_with_her_last_position(tmp_path: P
     await hq.start()
     try:
         told_to = settings_for(tmp_path / "hq" / "log", tmp_path, hq.url).model_copy(update={"token": SecretStr("door-of-hq")})
-        async with api_beside(told_to) as client:
+        async with api_beside(told_to, still_clock(at_ms)) as client:
             entries = [{"type": "ship", "id": imo, "value": ship(imo, "Albatross")} for imo in (IMO, NO_NODE)]
             headers = await asyncio.to_thread(log_in, client, "mira")
             answer = await asyncio.to_thread(client.post, "/api/registry", json={"entries": entries}, headers=headers)

@@ -18,7 +18,7 @@ from bench.credentials import allow_all
 from bench.ports import free_port
 from streams.clock import WallClock
 from streams.crash import CRASH_VARIABLE
-from streams.errors import LandfallError
+from streams.errors import LandfallError, RetryLater
 from streams.link.door import AdmitDoor, AppendDoor, ReadDoor
 from streams.log import Append
 from streams.privatefiles import write_private
@@ -110,8 +110,15 @@ class NodeProcess:
 
 
 def wait(true: Callable[[], bool], told: Callable[[], str] = str, deadline_s: float = DEADLINE_S) -> None:
-    """Returns once `true()`; fails with what `told` after the deadline."""
+    """Returns once `true()`; fails with what `told` after the deadline. A node that can not be asked for a moment is asked again."""
     end = time.monotonic() + deadline_s
-    while not true():
+
+    def is_true() -> bool:
+        try:
+            return true()
+        except RetryLater:
+            return False
+
+    while not is_true():
         assert time.monotonic() < end, f"not within {deadline_s} s\n{told()}"
         time.sleep(0.02)
