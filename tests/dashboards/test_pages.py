@@ -20,7 +20,7 @@ from tests.dashboards.stage import TOKEN, Stage, staged, until
 from tests.dashboards.visit import Visit, pages_here, visiting
 
 AS_OF = re.compile(r"as of \d+ May 2026, \d\d:\d\d UTC")
-TICKING = re.compile("real time|stands still")
+TICKING = re.compile("real time|Paused|Waiting|Ended")
 STILL = re.compile(r"stopped since \d+ May 2026, \d\d:\d\d UTC \(fleet\), .* \(real time\)")
 
 pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: stage.py
