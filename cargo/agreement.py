@@ -95,10 +95,10 @@ def episodes(alerts: Iterable[Said], events: Iterable[Said]) -> list[Told]:
     for topic, one in _excursions(events):
         recorded[one.alert_id].append(_recorded(topic, one))
     found = recorded.pop(None, [])
-    for standing in book.standing():
+    for standing in book.alerts():
         body, id_ = standing.body, str(standing.body["alert_id"])
         since_at_ms = body["evidence"][0]["at_ms"] if body["rule"] == TEMPERATURE and body["evidence"] else first_at_ms[id_]
-        over = not standing.open
+        over = standing.closed
         alone = Told(
             side=id_.rpartition("-")[0],
             topic=standing.topic,

@@ -14,6 +14,9 @@ from cargo.registry import AtMs, need_plain
 AnyMs = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """UTC ms by a clock that may be wrong, as a column of 64 bits holds them."""
 
+COUNT_MAX = 1 << 53
+NOTE_CHARS_MAX = 500
+
 
 class Position(msgspec.Struct, frozen=True):
     """Where an alert happened; `basis` is ACTUAL, ESTIMATED or DISCOVERED."""
@@ -45,12 +48,13 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class AlertBody(msgspec.Struct, frozen=True):
-    """Of `alerts`: one step in an alert's life."""
+    """Of `alerts`: one step in an alert's life. `note`: what a person wrote who acknowledged or closed it; `reopened_at_ms`: since when it
+    had been open again that this acknowledges."""
 
     alert_id: Annotated[str, Meta(min_length=1)]
     rule: str
     severity: str
-    state: Literal["raised", "updated", "acknowledged", "cleared", "retracted"]
+    state: Literal["raised", "updated", "acknowledged", "unacknowledged", "cleared", "retracted"]
     at_ms: AtMs
     title: str = ""
     detail: str = ""
@@ -63,6 +67,15 @@ class AlertBody(msgspec.Struct, frozen=True):
     posterior: float | None = None
     by: str | None = None
     incident: Cluster | None = None
+    figure: float | None = None
+    unit: str | None = None
+    limit: float | None = None
+    worse: Literal["up", "down"] | None = None
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
+    first_at_ms: AnyMs | None = None
+    last_at_ms: AnyMs | None = None
+    note: Annotated[str, Meta(max_length=NOTE_CHARS_MAX)] = ""
+    reopened_at_ms: AtMs | None = None
 
 
 def read_alert(body: Mapping[str, Any]) -> AlertBody:

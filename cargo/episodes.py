@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cargo.alerts import Alert, AlertState, Severity, alert_id
+from cargo.alerts import Alert, AlertState, Figure, Severity, alert_id
 from cargo.climate import Climate
 from cargo.durations import duration_text
 from cargo.lost import Evidence
@@ -56,7 +56,7 @@ class Episode(msgspec.Struct, omit_defaults=True):
     none).
 
     `degree_minutes`: by how much times how long beyond the setpoint, as far as it was measured; `unmeasured_ms`: how long nobody measured;
-    `last_at_ms`, `last_beyond`: the reading before; `lasted`: for as long as makes it one.
+    `last_at_ms`, `last_beyond`: the reading before; `lasted`: for as long as makes it one; `count`: how often it happened.
     """
 
     since_ms: int = 0
@@ -69,6 +69,7 @@ class Episode(msgspec.Struct, omit_defaults=True):
     raised_at_ms: int = 0
     alert_id: str = ""
     lasted: bool = False
+    count: int = 1
 
 
 class Excursion(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -131,12 +132,16 @@ class Where(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What an alert says: severity, title ("": that of its rule), detail, and the evidence."""
+    """What an alert says: severity, title ("": that of its rule), detail, the evidence, and how bad it is. `count`: how often it happened;
+    `last_at_ms`: when last, where that is not now."""
 
     severity: Severity
     title: str
     detail: str
     proof: Evidence
+    figure: Figure | None = None
+    count: int = 1
+    last_at_ms: int | None = None
 
 
 def unmeasured(episode: Episode) -> str:
@@ -166,6 +171,10 @@ def change_alert(episode: Episode, state: AlertState, rule: str, where: Where, a
         title=text.title or f"{where.container}: {WORDS[rule]}",
         detail=text.detail,
         evidence=(text.proof,),
+        figure=text.figure,
+        count=text.count,
+        first_at_ms=episode.since_ms,
+        last_at_ms=text.last_at_ms,
         **more,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cargo.alerts import Alert, AlertState, alert_id
+from cargo.alerts import Alert, AlertState, Figure, alert_id
 from cargo.boxes import Box, Loss
 from cargo.changes import clock_text, found, heard_again, pieces
 from cargo.lost import GONE_STATES, REPORTED_STATES, ROLL_WINDOW_MS, Decision, Evidence, State, Witness, counted
@@ -210,6 +210,7 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | 
         position=position_of(state, incident.first_at_ms),
         evidence=(first,),
         by=by,
+        figure=Figure(len(lost), "containers", 0.0, "up") if lost else None,
         incident={
             "containers": lost,
             "at_risk": at_risk,

@@ -138,7 +138,7 @@ def marked_reported(alerts: Iterable[Standing], report: Report, by: str, at_ms: 
     for one in alerts:
         body, whole = one.body, one.body["rule"] == "incident"
         boxes = set(body["incident"]["containers"]) if whole else {one.topic}
-        if not one.open or not boxes or not boxes <= told or body["status"] in ("REPORTED_FINAL", status):
+        if one.closed or not boxes or not boxes <= told or body["status"] in ("REPORTED_FINAL", status):
             continue
         title = body["title"].removesuffix(REPORTED_WORDS["REPORTED_INITIAL"]) + REPORTED_WORDS[status]
         when = max(at_ms, body["at_ms"] + 1)

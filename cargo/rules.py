@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cargo.alerts import Alert
+from cargo.alerts import WORSE_BY, Alert, Figure
 from cargo.durations import duration_text
 from cargo.episodes import Episode, Limits, RuleMemory, Text, Where, change_alert, raise_alert, unmeasured
 from cargo.heard import Value
@@ -32,14 +32,17 @@ def judge_reading(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, 
     if "setpoint_c" in signals and where.booked_c is not None:
         wrong = where.laden and abs(float(signals["setpoint_c"]) - where.booked_c) > limits.setpoint_within_c
         if wrong or "setpoint" in told:
-            words = f"set to {float(signals['setpoint_c']):.1f} °C, booked at {where.booked_c:.1f} °C"
-            changes += _switch(limits, memory, where, at_ms, _Switch("setpoint", wrong, limits.setpoint_lasts_ms, words))
+            set_c = float(signals["setpoint_c"])
+            words = f"set to {set_c:.1f} °C, booked at {where.booked_c:.1f} °C"
+            figure = _outside(set_c, where.booked_c - limits.setpoint_within_c, where.booked_c + limits.setpoint_within_c, "°C")
+            changes += _switch(limits, memory, where, at_ms, _Switch("setpoint", wrong, limits.setpoint_lasts_ms, words, figure))
     if "humidity_pct" in signals:
         low, high = limits.humidity_pct
         damp = where.laden and not low <= float(signals["humidity_pct"]) <= high
         if damp or "humidity" in told:
             words = f"humidity out of {low:.0f} to {high:.0f} %"
-            changes += _switch(limits, memory, where, at_ms, _Switch("humidity", damp, limits.humidity_lasts_ms, words))
+            figure = _outside(float(signals["humidity_pct"]), low, high, "%")
+            changes += _switch(limits, memory, where, at_ms, _Switch("humidity", damp, limits.humidity_lasts_ms, words, figure))
     if where.tilted is not None:
         changes += _switch(limits, memory, where, at_ms, _Switch("tilt", where.tilted, limits.tilt_lasts_ms, "lies tilted"))
     if "door_open" in signals:
@@ -57,11 +60,17 @@ class _Switch:
     bad: bool
     after_ms: int
     words: str
+    figure: Figure | None = None
+
+
+def _outside(value: float, low: float, high: float, unit: str) -> Figure:
+    return Figure(value, unit, low, "down") if value < low else Figure(value, unit, high, "up")
 
 
 def _switch(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, switch: _Switch) -> list[Alert]:
     """A thing that is right or wrong, and an alarm when it is known to have been wrong for longer than `after_ms`: a silence says nothing
-    of it, counts for nothing, and is told."""
+    of it, counts for nothing, and is told. An update follows when its figure is half as far again from its limit (`episode.peak`: the
+    distance that the alert gives)."""
     episode = memory.episodes.get(switch.rule)
     if episode is None and not switch.bad:
         return []
@@ -78,41 +87,53 @@ def _switch(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, switch
         detail = f"{lasted}, now ended"
         proof = Evidence(switch.rule, switch.rule, 0.0, detail, episode.since_ms)
         return [change_alert(episode, "cleared", switch.rule, where, at_ms, Text("ALARM", "", detail, proof))]
-    if episode.raised_at_ms or lasted_ms - episode.unmeasured_ms < switch.after_ms:
+    beyond = switch.figure.beyond if switch.figure else 0.0
+    is_worse = beyond > episode.peak and beyond >= WORSE_BY * episode.peak
+    if lasted_ms - episode.unmeasured_ms < switch.after_ms or (episode.raised_at_ms and not is_worse):
         return []
     detail = lasted if switch.after_ms else switch.words
     proof = Evidence(switch.rule, switch.rule, 0.0, detail, episode.since_ms)
-    return raise_alert(episode, switch.rule, where, at_ms, Text("ALARM", f"{where.container}: {switch.words}", detail, proof))
+    text = Text("ALARM", f"{where.container}: {switch.words}", detail, proof, switch.figure)
+    episode.peak = beyond
+    if episode.raised_at_ms:
+        return [change_alert(episode, "updated", switch.rule, where, at_ms, text)]
+    return raise_alert(episode, switch.rule, where, at_ms, text)
 
 
 def _shock(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, shock_g: float) -> list[Alert]:
-    limit = limits.shock_at_sea_g if where.at_sea else limits.shock_ashore_g
+    """A run of shocks is one alert: an update for each harder one, and where only their number grows, for the 2nd, 4th, 8th and so on."""
+    limit_g = limits.shock_at_sea_g if where.at_sea else limits.shock_ashore_g
     episode = memory.episodes.get("shock")
-    if episode is not None and shock_g <= limit:
+    if episode is not None and shock_g <= limit_g:
         if at_ms - episode.last_at_ms < limits.shock_clears_ms:
             return []
         del memory.episodes["shock"]
-        return _shock_over(episode, where, at_ms, "a day without another")
-    if shock_g <= limit:
+        return _shock_over(episode, where, at_ms, limit_g, "a day without another")
+    if shock_g <= limit_g:
         return []
     detail = f"a shock of {shock_g:.1f} g {'at sea' if where.at_sea else 'in port'}"
     proof = Evidence("shock", "shock", 0.0, detail, at_ms)
-    text = Text("WARNING", f"{where.container}: hard shock", detail, proof)
+    title, figure = f"{where.container}: hard shock", Figure(shock_g, "g", limit_g, "up")
     if episode is None or at_ms - episode.last_at_ms > limits.shock_merges_ms:
-        over = [] if episode is None else _shock_over(episode, where, at_ms, "over; another came later")
+        over = [] if episode is None else _shock_over(episode, where, at_ms, limit_g, "over; another came later")
         episode = memory.episodes["shock"] = Episode(since_ms=at_ms, peak=shock_g, last_at_ms=at_ms)
-        return [*over, *raise_alert(episode, "shock", where, at_ms, text)]
-    episode.last_at_ms = at_ms
-    if shock_g <= episode.peak:
+        return [*over, *raise_alert(episode, "shock", where, at_ms, Text("WARNING", title, detail, proof, figure))]
+    doubled = False
+    if at_ms > episode.last_at_ms:
+        episode.last_at_ms, episode.count = at_ms, episode.count + 1
+        doubled = episode.count.bit_count() == 1
+    if shock_g <= episode.peak and not doubled:
         return []
-    episode.peak = shock_g
+    episode.peak = max(episode.peak, shock_g)
+    text = Text("WARNING", title, detail, proof, Figure(episode.peak, "g", limit_g, "up"), episode.count)
     if not episode.raised_at_ms:
         return raise_alert(episode, "shock", where, at_ms, text)
     return [change_alert(episode, "updated", "shock", where, at_ms, text)]
 
 
-def _shock_over(episode: Episode, where: Where, at_ms: int, why: str) -> list[Alert]:
+def _shock_over(episode: Episode, where: Where, at_ms: int, limit_g: float, why: str) -> list[Alert]:
     if not episode.raised_at_ms:
         return []
     proof = Evidence("shock", "shock", 0.0, why, episode.since_ms)
-    return [change_alert(episode, "cleared", "shock", where, at_ms, Text("WARNING", "", why, proof))]
+    text = Text("WARNING", "", why, proof, Figure(episode.peak, "g", limit_g, "up"), episode.count, episode.last_at_ms)
+    return [change_alert(episode, "cleared", "shock", where, at_ms, text)]

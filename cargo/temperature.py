@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from cargo.alerts import Alert, AlertState
+from cargo.alerts import Alert, AlertState, Figure
 from cargo.durations import duration_text
 from cargo.episodes import Episode, Excursion, Limits, RuleMemory, Text, Where, change_alert, raise_alert, unmeasured
 from cargo.heard import Value
@@ -62,12 +62,12 @@ def judge_temperature(limits: Limits, memory: RuleMemory, where: Where, at_ms: i
     before = memory.episodes.pop(RULE, None)
     episode, closed = fold(limits, before, at_ms, beyond)
     if episode is None:
-        return _over(memory, closed, where, at_ms) if closed else _was_none(before, where, at_ms)
+        return _over(limits, memory, closed, where, at_ms) if closed else _was_none(before, where, at_ms)
     memory.episodes[RULE] = episode
     if not episode.lasted or episode.back_ms:
         return []
     air = _Air(control_air(limits, memory.setpoint_c), memory.setpoint_c + beyond, memory.setpoint_c, memory.power_on)
-    text = _text(where, episode, air)
+    text = replace(_text(where, episode, air), figure=_figure(limits, memory.setpoint_c, episode))
     if not episode.raised_at_ms:
         return raise_alert(episode, RULE, where, at_ms, text)
     higher = before is not None and abs(episode.peak) > abs(before.peak)
@@ -161,7 +161,8 @@ def _again(limits: Limits, memory: RuleMemory, where: Where, now_ms: int) -> lis
     if episode is not None:
         episode.raised_at_ms, episode.alert_id = told.raised_at_ms, told.alert_id
         if (episode.since_ms, _summary(episode)) != (told.since_ms, _summary(told)):
-            changes.append(_change(episode, "updated", where, now_ms, f"{CORRECTED}{_summary(episode)}"))
+            change = _change(episode, "updated", where, now_ms, f"{CORRECTED}{_summary(episode)}")
+            changes.append(replace(change, figure=_figure(limits, memory.setpoint_c, episode)))
     elif all(one.alert_id != told.alert_id for one in closed):
         changes += _was_none(told, where, now_ms)
     return changes
@@ -198,12 +199,15 @@ def _corrected(memory: RuleMemory, closed: Sequence[Episode], alert: str, where:
     return changes
 
 
-def _over(memory: RuleMemory, closed: Episode, where: Where, at_ms: int) -> list[Alert]:
+def _over(limits: Limits, memory: RuleMemory, closed: Episode, where: Where, at_ms: int) -> list[Alert]:
     """An excursion has ended: its record, and its alert cleared if one was raised."""
     record = _record(closed, closed.since_ms)
     memory.told = (*memory.told[1 - TOLD_MAX :], record)
     memory.ended = (*memory.ended, record)
-    return [_change(closed, "cleared", where, at_ms, f"back in range after {_ended(closed)}")] if closed.raised_at_ms else []
+    if not closed.raised_at_ms:
+        return []
+    change = _change(closed, "cleared", where, at_ms, f"back in range after {_ended(closed)}")
+    return [replace(change, figure=_figure(limits, memory.setpoint_c, closed))]
 
 
 def _record(over: Episode, first_ms: int) -> Excursion:
@@ -220,6 +224,16 @@ def _was_none(episode: Episode | None, where: Where, at_ms: int) -> list[Alert]:
 def _change(episode: Episode, state: AlertState, where: Where, at_ms: int, detail: str) -> Alert:
     proof = Evidence("temperature", "range", 0.0, detail, episode.since_ms)
     return change_alert(episode, state, RULE, where, at_ms, Text("ALARM", "", detail, proof))
+
+
+def _figure(limits: Limits, setpoint_c: float | None, episode: Episode) -> Figure | None:
+    """The control air at its worst, in °C."""
+    if setpoint_c is None:
+        return None
+    value_c = setpoint_c + episode.peak
+    if episode.peak > 0:
+        return Figure(value_c, "°C", setpoint_c + limits.above_c, "up")
+    return Figure(value_c, "°C", setpoint_c - limits.below_c, "down")
 
 
 def _summary(episode: Episode) -> str:

@@ -26,7 +26,7 @@ def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
     return [
         clock_tile(fleet),
         muster_tile(fleet),
-        alerts_tile(fleet["counts"]["open_alerts"], status["projector"]["at_ms"], now),
+        alerts_tile(fleet["counts"], status["projector"]["at_ms"], now),
         Tile(
             "Readings received",
             words.number(status["readings"]),
@@ -43,7 +43,7 @@ def own_tiles(fleet: Answer) -> list[Tile]:
     where += [f"{words.number(counts['unreported'])} never reported"] if counts["unreported"] else []
     where += [note for name in UNHEARD if name != "never" for note in _band_note(muster, name)]
     boxes = Tile("Containers", words.number(counts["boxes"]), " · ".join(where), _quiet(musters.tone(muster)))
-    alerts = alerts_tile(counts["open_alerts"], fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])
+    alerts = alerts_tile(counts, fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])
     return [clock_tile(fleet), boxes, alerts, as_of_tile(fleet)]
 
 
@@ -93,9 +93,11 @@ def _other_notes(counts: Answer) -> list[str]:
     return notes + ([f"{words.number(counts['delivered'])} delivered"] if counts["delivered"] else [])
 
 
-def alerts_tile(count: int, at_ms: int | None, now_at_ms: int) -> Tile:
-    """How many alerts are open, and how old that is: `at_ms` is the time it is true for. Both times UTC ms."""
-    return Tile("Open alerts", words.number(count), words.as_of(at_ms, now_at_ms), "alert" if count else "good")
+def alerts_tile(counts: Answer, at_ms: int | None, now_at_ms: int) -> Tile:
+    """How many alerts need a person, how many are acknowledged, and how old that is: `at_ms` is the time it is true for. Times UTC ms."""
+    count, acknowledged = counts["open_alerts"], counts["acknowledged_alerts"]
+    note = [f"{words.number(acknowledged)} acknowledged"] if acknowledged else []
+    return Tile("Open alerts", words.number(count), " · ".join([*note, words.as_of(at_ms, now_at_ms)]), "alert" if count else "good")
 
 
 def spark_tile(status: Answer) -> Tile:

@@ -64,7 +64,7 @@ def fleet_layers(told: Row, now_at_ms: int, beat: int, search: Row | None = None
     ships = ship_rows(told["ships"], told["places"], now_at_ms, counted, told["ports"])
     ports = port_rows(told["ports"], told["places"], counted)
     lost = lost_rows(told["lost"], now_at_ms)
-    alarmed = alert_rows(told["alerts"], told["ships"], names, now_at_ms)
+    alarmed = alert_rows(told, names, now_at_ms)
     return [
         *([_search(search_rows(search, now_at_ms))] if search else []),
         _tails(tail_rows(told["ships"])),

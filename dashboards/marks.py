@@ -164,12 +164,14 @@ def fan_out(drawn: Sequence[Drawn]) -> list[Drawn]:
     return placed
 
 
-def alert_rows(alerts: Iterable[Row], ships: Iterable[Row], names: Mapping[str, str], now_at_ms: int) -> list[Drawn]:
-    """One mark for every spot with open alerts: where the gravest says it happened, else where its ship is."""
-    where = {ship["imo"]: ship["position"] for ship in ships}
+def alert_rows(told: Row, names: Mapping[str, str], now_at_ms: int) -> list[Drawn]:
+    """One mark for every spot with open alerts: where the gravest says it happened, else where its ship is, or where its box was heard."""
+    where = {("ship", ship["imo"]): ship["position"] for ship in told["ships"]}
+    where |= {("quay", port["locode"]): port for port in told["ports"]}
     clusters: list[tuple[list[float], list[Row]]] = []
-    for alert in sorted(alerts, key=lambda one: (SEVERITIES.index(one["severity"]), -one["raised_at_ms"])):
-        at = alert["position"] or where.get(alert["ship"] or "")
+    for alert in sorted(told["alerts"], key=lambda one: (SEVERITIES.index(one["severity"]), -one["raised_at_ms"])):
+        place = alert["place"] or {"kind": "ship", "id": alert["ship"]}
+        at = alert["position"] or where.get(("ship", alert["ship"])) or where.get((place["kind"], place["id"]))
         if not at:
             continue
         spot = [wrapped(at["longitude_deg"]), at["latitude_deg"]]

@@ -46,11 +46,6 @@ EVIDENCE = (
     Column("at", "When, UTC", right=True),
     Column("weight", "Weight", right=True),
 )
-ALERTS = (
-    Column("what", "Alert", markup=True),
-    Column("number", "Container", mono=True),
-    Column("raised", "Raised", right=True),
-)
 DUE_IN = (
     Column("ship", "Ship"),
     Column("from", "From"),
@@ -175,23 +170,11 @@ def _cargo(booking: Row) -> str:
 
 def state_pill(alert: Row) -> str:
     """An alert's state in a frame: open, acknowledged by whom, or how it ended."""
-    if not alert["open"]:
+    if alert["stage"] == "closed":
         return markup.pill(alert["state"], "muted")
-    if alert["acknowledged_by"]:
-        return markup.pill(f"acknowledged by {alert['acknowledged_by']}", "accent")
-    return markup.pill("open", theme.SEVERITY_TONES.get(alert["severity"], "warning"))
-
-
-def alert_rows(alerts: Iterable[Row], names: Names, now_at_ms: int) -> list[Texts]:
-    """Rows of ALERTS."""
-    return [
-        {
-            "what": markup.pill(_words_of(alert), _tone(alert)) + unconfirmed_note(alert, names),
-            "number": alert["topic"],
-            "raised": words.age(alert["raised_at_ms"], now_at_ms),
-        }
-        for alert in alerts
-    ]
+    if alert["stage"] == "acknowledged":
+        return markup.pill(f"acknowledged by {alert['acknowledgement']['by']}", "accent")
+    return markup.pill("open, worse" if alert["reopened"] else "open", theme.SEVERITY_TONES.get(alert["severity"], "warning"))
 
 
 def unconfirmed_note(alert: Row, names: Names, boxes: str = "this box") -> str:
@@ -199,15 +182,6 @@ def unconfirmed_note(alert: Row, names: Names, boxes: str = "this box") -> str:
     if not alert["unconfirmed"]:
         return ""
     return f'<p class="lf-note">{markup.escape(words.unconfirmed(alert, names, boxes))}.</p>'
-
-
-def _words_of(alert: Row) -> str:
-    told = words.status(alert["status"]) if alert["status"] else words.rule(alert["rule"])
-    return told if alert["open"] else f"{told}, {alert['state']}"
-
-
-def _tone(alert: Row) -> str:
-    return theme.SEVERITY_TONES.get(alert["severity"], "warning") if alert["open"] else "muted"
 
 
 def evidence_rows(alert: Row) -> list[Texts]:

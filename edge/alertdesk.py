@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from cargo.alertbody import read_alert
-from cargo.alerts import AlertBook, Standing, acknowledged
+from cargo.alertbody import NOTE_CHARS_MAX, read_alert
+from cargo.alerts import AlertBook, Stage, Standing, acknowledged, severity_rank, unacknowledged
+from cargo.outcome import Made
 from streams.bodies import Bodies
 from streams.errors import Misuse
 from streams.log import Append
@@ -21,6 +23,19 @@ ALERTS = "alerts"
 ACKNOWLEDGEMENT = "acknowledgement/"
 BY_CHARS_MAX = 200
 PROBLEM_CHARS_MAX = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    by: str
+    note: str
+
+    def check(self) -> None:
+        """Raises ValueError for nobody's name, and for what does not print."""
+        if not 0 < len(self.by.strip()) <= BY_CHARS_MAX or not self.by.strip().isprintable():
+            raise ValueError(f"whoever takes note of an alert says who it is, in 1 to {BY_CHARS_MAX} printable characters")
+        if len(self.note) > NOTE_CHARS_MAX or not self.note.isprintable():
+            raise ValueError(f"a note has at most {NOTE_CHARS_MAX} printable characters")
 
 
 class AlertDesk:
@@ -35,25 +50,35 @@ class AlertDesk:
         """As headquarters' registry has it; None before the ship was told."""
 
     async def standing(self) -> list[Standing]:
-        """Every alert as it stands, the last raised first. Raises RetryLater, as the log does."""
+        """Every alert as it stands: the worst first, then those that got worse after somebody acknowledged them, then the oldest. Raises
+        RetryLater, as the log does."""
         async with self._one:
             await asyncio.to_thread(self._catch_up)
-        return sorted(self._book.standing(), key=lambda one: (-one.raised_at_ms, one.body["alert_id"]))
+        now_ms = self._node.clock.now_ms()
+        return sorted(
+            self._book.standing(), key=lambda one: (severity_rank(one.body["severity"]), not one.reopened(now_ms), one.raised_at_ms)
+        )
 
-    async def acknowledge(self, alert_id: str, by: str) -> Standing:
+    async def acknowledge(self, alert_id: str, by: str, note: str = "") -> Standing:
         """The alert is acknowledged in the ship's own log, durable, by `by` or by who did it before; the alert as it stands. Raises
         Misuse for an alert there is not, ValueError for nobody's name; NotAllowed where headquarters lets her write no alerts."""
-        by = by.strip()
-        if not 0 < len(by) <= BY_CHARS_MAX or not by.isprintable():
-            raise ValueError(f"whoever takes note of an alert says who it is, in 1 to {BY_CHARS_MAX} printable characters")
+        return await self._do(alert_id, "open", acknowledged, _Words(by, note))
+
+    async def take_back(self, alert_id: str, by: str, note: str = "") -> Standing:
+        """The alert's acknowledgement no longer counts; as `acknowledge`."""
+        return await self._do(alert_id, "acknowledged", unacknowledged, _Words(by, note))
+
+    async def _do(self, alert_id: str, stage: Stage, record: Callable[[Standing, str, int, str], Made], words: _Words) -> Standing:
+        """Appends what `record` makes of the alert, if it is in this stage."""
+        words.check()
         async with self._one:
             await asyncio.to_thread(self._catch_up)
-            standing = self._book.get(alert_id)
+            standing, now_ms = self._book.get(alert_id), self._node.clock.now_ms()
             if standing is None:
                 raise Misuse(f"there is no alert {alert_id!r}", code="alert_unknown")
-            if standing.acknowledged_by is None:
+            if standing.stage(now_ms) == stage:
                 self._node.originating.check(ALERTS)
-                made = acknowledged(standing, by, self._node.clock.now_ms())
+                made = record(standing, words.by.strip(), now_ms, words.note.strip())
                 await self._node.append([Append(ALERTS, to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
                 await asyncio.to_thread(self._catch_up)
             return self._book.get(alert_id) or standing
@@ -63,8 +88,7 @@ class AlertDesk:
             self._learn(ALERTS, topic, body)
         for topic, body in self._bodies(self._told_by).news():
             if topic.startswith(ACKNOWLEDGEMENT):
-                known = self._book.get(topic.removeprefix(ACKNOWLEDGEMENT))
-                self._learn(self._told_by, known.topic if known else "", body)
+                self._learn(self._told_by, self._book.topic_of(topic.removeprefix(ACKNOWLEDGEMENT)), body)
             elif topic == f"ship/{self._node.settings.identity}":
                 value = body.get("value")
                 self.ship_name = str(value["name"]) if isinstance(value, dict) and "name" in value else None

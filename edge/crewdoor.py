@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from cargo.accounted import RECENT_MS
-from cargo.alerts import Standing
+from cargo.alerts import Standing, acknowledgement_told
 from cargo.byhand import Word, may_say, read_said
 from cargo.identifiers import listed_identity, number_kind
 from cargo.lossform import HINTS, LINES
@@ -57,9 +57,10 @@ NO_LIST, NO_SLOT = "none", "unknown"
 
 
 class Acknowledging(msgspec.Struct, forbid_unknown_fields=True):
-    """Take note of the alert with this id."""
+    """Acknowledge the alert with this id, or take its acknowledgement back."""
 
     alert: str
+    note: str = ""
 
 
 class Saying(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,7 +87,8 @@ class CrewDoor:
     """`GET /console` and its files for anybody; for who has logged in:
 
     `GET /ship/board`: muster by bay, alerts, reports, links, all as of now; `GET /ship/bays/<BBB>` (or `none`): each box of a bay;
-    `POST /ship/acknowledge` `{"alert"}`; `POST /ship/decide` `{"container", "said", "note"}`, which answers once it is kept;
+    `POST /ship/acknowledge` and `/ship/unacknowledge` `{"alert", "note"}`;
+    `POST /ship/decide` `{"container", "said", "note"}`, which answers once it is kept;
     `GET /ship/reports/<id>.<json|txt|pdf>`.
     """
 
@@ -99,6 +101,7 @@ class CrewDoor:
             ("GET", "/ship/board", self._board, Need("consume", ALERTS)),
             ("GET", "/ship/bays/{bay}", self._bay, Need("consume", ALERTS)),
             ("POST", "/ship/acknowledge", self._acknowledge, Need("produce", ALERTS, person=True)),
+            ("POST", "/ship/unacknowledge", self._take_back, Need("produce", ALERTS, person=True)),
             ("POST", "/ship/decide", self._decide, Need("produce", DECISIONS, person=True)),
             ("GET", "/ship/reports/{report}.{kind}", self._report, Need("consume", REPORTS)),
         ):
@@ -109,13 +112,13 @@ class CrewDoor:
 
     async def _board(self, request: web.Request) -> web.Response:
         called, alerts, links = await self._crew.musters.last(), await self._crew.alerts.standing(), self._crew.links
-        reports = await self._crew.reports.standing()
+        reports, now_ms = await self._crew.reports.standing(), self._node.clock.now_ms()
         told: dict[str, Any] = {
             "you": principal_of(request).title,
             "ship": self._node.settings.identity,
             "name": self._crew.alerts.ship_name,
             "node": self._node.settings.node,
-            "now_at_ms": self._node.clock.now_ms(),
+            "now_at_ms": now_ms,
             "position": links.where and msgspec.to_builtins(links.where),
             "port": called.port or links.port,
             "peers": sorted(self._node.links.status()),
@@ -125,8 +128,8 @@ class CrewDoor:
                 "fresh_ms": RECENT_MS + self._node.clock.early_ms(),
                 "bays": bays(called.lines),
             },
-            "alerts": [alert_told(one) for one in shown(alerts)],
-            "open_alerts": sum(one.open for one in alerts),
+            "alerts": [alert_told(one, now_ms) for one in shown(alerts)],
+            "open_alerts": sum(one.stage(now_ms) == "open" for one in alerts),
             "reports": [report_head(one) for one in reports],
             "reports_waiting": self._reports_waiting(),
             "troubles": [*self._node.metrics.troubles.values()],
@@ -149,7 +152,13 @@ class CrewDoor:
 
     async def _acknowledge(self, request: web.Request) -> web.Response:
         who, wish = person_of(request), typed_json(await body_of(request), Acknowledging)
-        return web.json_response(alert_told(await self._crew.alerts.acknowledge(wish.alert, who)))
+        standing = await self._crew.alerts.acknowledge(wish.alert, who, wish.note)
+        return web.json_response(alert_told(standing, self._node.clock.now_ms()))
+
+    async def _take_back(self, request: web.Request) -> web.Response:
+        who, wish = person_of(request), typed_json(await body_of(request), Acknowledging)
+        standing = await self._crew.alerts.take_back(wish.alert, who, wish.note)
+        return web.json_response(alert_told(standing, self._node.clock.now_ms()))
 
     async def _decide(self, request: web.Request) -> web.Response:
         who, wish = person_of(request), typed_json(await body_of(request), Saying)
@@ -224,15 +233,21 @@ def box_told(line: Roll, called: Called) -> dict[str, Any]:
     }
 
 
-def alert_told(one: Standing) -> dict[str, Any]:
-    """One alert as it stands: its body, and what became of it."""
+def alert_told(one: Standing, now_ms: int) -> dict[str, Any]:
+    """One alert as it stands at `now_ms` (UTC ms): its body, its state, and who acknowledged it."""
     return {
         **one.body,
+        "alert_id": one.id,
         "topic": one.topic,
-        "open": one.open,
+        "state": one.state(now_ms),
+        "stage": one.stage(now_ms),
+        "reopened": one.reopened(now_ms),
+        "change": one.change,
         "raised_at_ms": one.raised_at_ms,
-        "acknowledged_by": one.acknowledged_by,
-        "acknowledged_at_ms": one.acknowledged_at_ms,
+        "count": one.count,
+        "first_at_ms": one.first_at_ms,
+        "last_at_ms": one.last_at_ms,
+        "acknowledgement": acknowledgement_told(one.acknowledgement),
     }
 
 
@@ -244,11 +259,11 @@ def report_head(report: Report) -> dict[str, Any]:
 
 
 def shown(alerts: Sequence[Standing]) -> list[Standing]:
-    """Those of `alerts` (the last raised first) that the console shows: all that are open, all of incidents, whose reports are read and
-    written on when they are closed too, and CLOSED_MAX others."""
-    over = [one for one in alerts if not one.open]
+    """Those of `alerts` that the console shows: all that are not closed, all of incidents, whose reports are read and written on when they
+    are closed too, and of the others the CLOSED_MAX that were raised last."""
+    over = sorted((one for one in alerts if one.closed), key=lambda one: -one.raised_at_ms)
     of_losses, others = ([one for one in over if bool(one.body["incident_id"]) == lost] for lost in (True, False))
-    return [*(one for one in alerts if one.open), *of_losses, *others[:CLOSED_MAX]]
+    return [*(one for one in alerts if not one.closed), *of_losses, *others[:CLOSED_MAX]]
 
 
 def _pdf(report: Report) -> bytes:

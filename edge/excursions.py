@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cargo.alertbody import read_alert
+from cargo.alerts import CLOSED_STATES
 from cargo.errors import Unreadable
 from streams.bodies import Bodies
 from streams.log import Log
@@ -16,7 +17,6 @@ BEFORE_MS = 3_600_000
 OPEN_MS = 24 * 3_600_000
 """How long an alert that nobody cleared counts after its last change."""
 ALERTS = "alerts"
-_ENDS = ("cleared", "retracted")
 
 
 class AroundAlerts:
@@ -48,5 +48,5 @@ class AroundAlerts:
         except Unreadable:
             return  # the loss reports, which read the same, tell of it
         raised = self._raised[alert.alert_id] = min(self._raised.get(alert.alert_id, alert.at_ms), alert.at_ms)
-        until = alert.at_ms if alert.state in _ENDS else alert.at_ms + OPEN_MS
+        until = alert.at_ms if alert.state in CLOSED_STATES else alert.at_ms + OPEN_MS
         self._spans.setdefault(topic, RangeSet()).add(max(0, raised - BEFORE_MS), until + 1)

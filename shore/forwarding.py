@@ -129,7 +129,7 @@ class Forwarding:
         return news
 
     def _read(self, batch: Batch) -> Iterator[tuple[str, Record]]:
-        tell = self._registered if batch.stream == REGISTRY else _acknowledged
+        tell = self._registered if batch.stream == REGISTRY else _by_hand
         columns = (batch.records.column(name).to_pylist() for name in (OFFSET, TOPIC, BODY))
         for offset, topic, text in zip(*columns, strict=True):
             coordinates = Coordinates(batch.stream, batch.origin, offset)
@@ -147,11 +147,12 @@ class Forwarding:
         return [(imo, _record(told, coordinates)) for imo, told in self._desk.take(entry)]
 
 
-def _acknowledged(text: str | None, coordinates: Coordinates) -> Told:
-    """The ship hears that ashore somebody has taken note of her alert."""
+def _by_hand(text: str | None, coordinates: Coordinates) -> Told:
+    """What a person ashore did with a ship's alert, for that ship: acknowledged it, took that back, or closed it, which has a note."""
     body = read_body(text)
     alert = read_alert(body)
-    if alert.state != "acknowledged" or not alert.ship:
+    by_hand = alert.state in ("acknowledged", "unacknowledged") or (alert.state == "cleared" and alert.note)
+    if not by_hand or not alert.ship:
         return []
     if not is_imo(alert.ship):
         raise ValueError(f"{alert.ship!r} is no IMO number")

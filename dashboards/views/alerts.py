@@ -1,5 +1,5 @@
-"""The alerts desk: one incident for a cluster of losses, with each box's evidence in plain words; what ships saw adrift; then everything
-else that is open."""
+"""The alerts desk: the table of all alerts; one incident for a cluster of losses, with each box's evidence in plain words; what ships saw
+adrift."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import streamlit as st
 from dashboards import markup, tables, theme, words
 from dashboards.client import NotThere, address
 from dashboards.views import lossreports, parts, session
+from dashboards.views.alerttable import alert_table
 
 Answer = Mapping[str, Any]
 BOXES_ASKED_MAX = 60
-WHICH = {"Open": "open", "Closed": "closed", "All": "all"}
 
 
 def show() -> None:
@@ -24,40 +24,39 @@ def show() -> None:
 
 def _live() -> None:
     with session.telling_trouble():
-        incidents = session.ask("/incidents")
-        fleet = session.ask("/fleet")
-        listed = session.ask_all("/alerts")
-        names, alerts, now = tables.names_of(fleet), listed["items"], session.latest_now_ms(incidents, listed)
+        fleet, incidents = session.ask("/fleet"), session.ask_all("/incidents")
+        parts.heading("Alerts", "all of them, those of incidents too")
+        alert_table(fleet, "desk")
+        names = tables.names_of(fleet)
+        ongoing = [incident for incident in incidents["items"] if incident["open_alerts"]]
+        over = [incident for incident in incidents["items"] if not incident["open_alerts"]]
         parts.heading("Incidents", f"boxes lost together are one incident · {parts.as_of(incidents)}")
-        for incident in incidents["items"]:
-            _incident(incident, [alert for alert in alerts if alert["incident_id"] == incident["incident_id"]], names, now)
+        for incident in ongoing:
+            _incident(incident, names)
         if not incidents["items"]:
             st.html(markup.paragraph("No box has been lost.", muted=True))
+        if over and st.toggle(f"Show {words.counted(len(over), 'closed incident')}", key="incidents-closed", value=not ongoing):
+            for incident in over:
+                _incident(incident, names)
         if session.logged_in().sees_fleet and (sightings := session.ask("/sightings"))["items"]:
             parts.heading("Containers seen adrift", "ours or not, as ships reported them")
             lossreports.show_sightings(sightings, names)
-        parts.heading("Alerts", "of single boxes: temperature, power, door, shock")
-        which = st.segmented_control("Which", list(WHICH), default="Open", key="alerts-which", label_visibility="collapsed")
-        single = [alert for alert in alerts if not alert["incident_id"] and _wanted(alert, WHICH[which or "Open"])]
-        parts.alert_list(single, names, now, "desk")
 
 
-def _wanted(alert: Answer, which: str) -> bool:
-    return which == "all" or alert["open"] == (which == "open")
-
-
-def _incident(incident: Answer, alerts: Sequence[Answer], names: Mapping[str, str], now_at_ms: int) -> None:
+def _incident(incident: Answer, names: Mapping[str, str]) -> None:
+    answer = session.ask_all("/alerts", incident=incident["incident_id"])
+    alerts, now_at_ms = answer["items"], answer["clock"]["now_at_ms"]
     is_open = incident["open_alerts"] > 0
     tone = "alert" if is_open else "muted"
     boxes = sorted((alert for alert in alerts if not alert["incident"]), key=lambda alert: str(alert["slot"] or "~"))
-    waiting = [alert["alert_id"] for alert in alerts if alert["open"] and not alert["acknowledged_by"]]
+    waiting = [alert["alert_id"] for alert in alerts if alert["stage"] == "open"]
     with st.container(border=True, key=f"incident-{incident['incident_id']}"):
         text, button = st.columns([6, 1.25], vertical_alignment="center")
         text.html(_incident_head(incident, names, tone, now_at_ms))
         if waiting and session.logged_in().acknowledges:
             label = f"Acknowledge {len(waiting)}"
             key = f"acknowledge-{incident['incident_id']}"
-            button.button(label, key=key, type="primary", on_click=parts.acknowledge, args=(waiting,), width="stretch")
+            button.button(label, key=key, type="primary", on_click=parts.act_on, args=("acknowledge", waiting), width="stretch")
         known = _known_boxes(boxes)
         st.html(markup.table(tables.LOST, tables.lost_rows(boxes, known, now_at_ms), "The boxes' own alerts have not come yet."))
         if incident["at_risk"]:

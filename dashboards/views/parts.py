@@ -7,13 +7,13 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import markup, tables, theme, words
+from dashboards import alertrows, markup, tables, theme, words
 from dashboards.client import address
 from dashboards.grids import GridColumn, grid
 from dashboards.views import session
 
 Answer = Mapping[str, Any]
-ALERTS_SHOWN = 40
+ACTED_ON_MAX = 500
 TABLE_PX_MAX = 560
 
 
@@ -51,37 +51,51 @@ def choosable(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any
     return picked
 
 
+def choosable_many(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]], ids: Sequence[str], key: str) -> list[str]:
+    """A table of which rows can be chosen: the ids of those that are, of `ids`, one a row. They stay chosen while their rows are shown,
+    wherever these move: rows in another order are another table."""
+    shown, chosen = f"{key}-{hash(tuple(ids)):x}", f"{key}-chosen"
+
+    def choose() -> None:
+        st.session_state[chosen] = [ids[row] for row in st.session_state[shown]["selection"]["rows"]]
+
+    before: list[str] = [one for one in st.session_state.get(chosen, []) if one in ids]
+    default = {"selection": {"rows": [ids.index(one) for one in before]}}
+    typed_table(columns, rows, key=shown, on_select=choose, selection_mode="multi-row", selection_default=default)
+    return before
+
+
 def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str) -> None:
-    """One alert: what, where, since when, and the button to take note of it."""
+    """One alert: what, where, since when, what became of it, and the button to acknowledge it or to take that back."""
     text, button = st.columns([6.2, 1], vertical_alignment="center")
     place = names.get(alert["ship"] or "", "")
     about = "" if "." in alert["topic"] else f'<span class="lf-mono">{markup.escape(alert["topic"])}</span> · '
-    facts = " · ".join(part for part in (place, f"raised {words.age(alert['raised_at_ms'], now_at_ms)}", alert["detail"] or "") if part)
-    tone = theme.SEVERITY_TONES.get(alert["severity"], "warning") if alert["open"] else "muted"
+    raised = f"raised {words.age(alert['raised_at_ms'], now_at_ms)}"
+    facts = " · ".join(part for part in (place, raised, alert["detail"] or "", *alertrows.sentences(alert, now_at_ms)) if part)
+    tone = theme.SEVERITY_TONES.get(alert["severity"], "warning") if alert["stage"] == "open" else "muted"
     title = f"{markup.pill(words.severity(alert['severity']), tone)} {tables.state_pill(alert)} <b>{markup.escape(alert['title'])}</b>"
     with text:
         st.html(
             f'<div class="lf-card" style="--tone:{theme.TONES[tone]}">{title}<p class="lf-note">{about}{markup.escape(facts)}</p>'
             f"{tables.unconfirmed_note(alert, names)}</div>"
         )
-    if session.logged_in().acknowledges and alert["open"] and not alert["acknowledged_by"]:
-        button.button("Acknowledge", key=f"{key}-{alert['alert_id']}", on_click=acknowledge, args=([alert["alert_id"]],), width="stretch")
+    if session.logged_in().acknowledges and (act := {"open": "acknowledge", "acknowledged": "unacknowledge"}.get(alert["stage"])):
+        label = "Acknowledge" if act == "acknowledge" else "Take back"
+        button.button(label, key=f"{key}-{alert['alert_id']}", on_click=act_on, args=(act, [alert["alert_id"]]), width="stretch")
     if alert["evidence"]:
         with st.expander(f"Evidence: {words.counted(len(alert['evidence']), 'piece')}", icon=":material/fact_check:"):
             st.html(markup.table(tables.EVIDENCE, tables.evidence_rows(alert), ""))
 
 
-def acknowledge(alert_ids: Sequence[str]) -> None:
-    """Take note of alerts, by the viewer's name, for every node to see."""
-    for alert_id in alert_ids:
-        session.do(address("alerts", alert_id, "acknowledge"))
+def act_on(act: str, alert_ids: Sequence[str], note: str = "") -> None:
+    """Acknowledge alerts, take that back, or close them, by the viewer's name, for every node to see."""
+    for first in range(0, len(alert_ids), ACTED_ON_MAX):
+        session.do(address("alerts", act), alert_ids=list(alert_ids[first : first + ACTED_ON_MAX]), note=note)
 
 
 def alert_list(alerts: Sequence[Answer], names: Mapping[str, str], now_at_ms: int, key: str) -> None:
-    """Alerts one under the other, at most ALERTS_SHOWN."""
-    for alert in alerts[:ALERTS_SHOWN]:
+    """Alerts one under the other."""
+    for alert in alerts:
         alert_card(alert, names, now_at_ms, key)
-    if len(alerts) > ALERTS_SHOWN:
-        st.html(markup.paragraph(f"and {words.counted(len(alerts) - ALERTS_SHOWN, 'older alert')}", muted=True))
     if not alerts:
         st.html(markup.paragraph("No alert.", muted=True))

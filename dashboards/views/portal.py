@@ -12,6 +12,7 @@ from dashboards import layers, markup, tables, words
 from dashboards.client import address
 from dashboards.grids import GridColumn
 from dashboards.views import parts, session
+from dashboards.views.alerttable import alert_table
 from dashboards.views.containerlist import container_list
 
 Answer = Mapping[str, Any]
@@ -21,30 +22,28 @@ _BEAT, _CAMERA = "portal_beat", "portal_camera"
 
 
 def show() -> None:
-    """The page: the map asks again by itself, the list below it a little less often."""
+    """The page: the map asks again by itself, the lists below it less often."""
     refresh_s = session.settings().refresh_s
-    st.fragment(_map_and_alerts, run_every=refresh_s)()
+    st.fragment(_map, run_every=refresh_s)()
+    st.fragment(_alerts, run_every=refresh_s * 2)()
     st.fragment(_bookings, run_every=refresh_s * 3)()
 
 
-def _map_and_alerts() -> None:
+def _map() -> None:
     st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
     with session.telling_trouble():
         fleet = session.ask("/map")
-        now = fleet["clock"]["now_at_ms"]
-        wide, side = st.columns([2.1, 1], gap="medium")
-        with wide:
-            camera = st.session_state.get(_CAMERA) or layers.camera_over(fleet["bounds"], MAP_WIDTH_PX, MAP_HEIGHT_PX)
-            st.session_state[_CAMERA] = camera
-            drawn = layers.fleet_layers(fleet, now, st.session_state[_BEAT])
-            st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key="portal-map", alt="Map of your containers")
-            st.html(markup.paragraph(f"Your boxes and the ships and quays they are on, {parts.as_of(fleet)}.", muted=True))
-        with side:
-            alerts = session.ask("/alerts")
-            parts.heading("Alerts", "about your boxes, the last raised first; open a box for the evidence")
-            with st.container(height=MAP_HEIGHT_PX - 40, border=False):
-                rows = tables.alert_rows(alerts["items"], tables.names_of(fleet), session.latest_now_ms(fleet, alerts))
-                st.html(markup.table(tables.ALERTS, rows, "No alert has been raised."))
+        camera = st.session_state.get(_CAMERA) or layers.camera_over(fleet["bounds"], MAP_WIDTH_PX, MAP_HEIGHT_PX)
+        st.session_state[_CAMERA] = camera
+        drawn = layers.fleet_layers(fleet, fleet["clock"]["now_at_ms"], st.session_state[_BEAT])
+        st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key="portal-map", alt="Map of your containers")
+        st.html(markup.paragraph(f"Your boxes and the ships and quays they are on, {parts.as_of(fleet)}.", muted=True))
+
+
+def _alerts() -> None:
+    with session.telling_trouble():
+        parts.heading("Alerts", "about your boxes")
+        alert_table(session.ask("/fleet"), "portal-alerts")
 
 
 def _bookings() -> None:

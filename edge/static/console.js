@@ -276,8 +276,8 @@ function frame() {
   ];
 }
 
-/** Alerts nobody has taken note of. */
-export const open = () => seen.board.alerts.filter((one) => one.open && !one.acknowledged_by);
+/** Alerts that need a person: the node decides which. */
+export const open = () => seen.board.alerts.filter((one) => one.stage === "open");
 
 export { bayPanel };
 if (PAGES[location.hash.slice(1)]) seen.page = location.hash.slice(1);

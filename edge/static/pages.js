@@ -119,32 +119,58 @@ function sayForm(box) {
 export function alertsPage(board) {
   const waiting = open();
   const single = (one) => !one.incident_id;
-  const standing = board.alerts.filter((one) => one.open);
-  const closed = board.alerts.filter((one) => !one.open);
-  const going = new Set(standing.map((one) => one.incident_id));
-  const incidents = (ongoing) => board.alerts.filter((one) => one.incident && going.has(one.incident_id) === ongoing).map((one) => incidentCard(one, board));
+  const of = (stage) => board.alerts.filter((one) => one.stage === stage);
+  const stageOf = (id) => ["open", "acknowledged"].find((stage) => of(stage).some((one) => one.incident_id === id)) || "closed";
+  const incidents = (stage) => board.alerts.filter((one) => one.incident && stageOf(one.incident_id) === stage).map((one) => incidentCard(one, board));
+  const folded = (stage) => of(stage).length ? h("details", { class: "panel" }, h("summary", { key: stage }, `${count(of(stage).length)} ${stage}`), h("div", { class: "stackv" }, incidents(stage), of(stage).filter(single).map(alertCard))) : null;
   return [
-    h("div", { class: "row" }, h("h2", { class: "grow" }, `${count(standing.length)} open, ${waiting.length ? `${count(waiting.length)} unacknowledged` : "all acknowledged"}`), waiting.length > 1 ? h("button", { class: "main", key: "ack-all", onclick: () => acknowledge(waiting) }, `Acknowledge all ${count(waiting.length)}`) : null),
-    standing.length ? null : h("section", { class: "panel heard" }, shape("heard"), " No alert is open."),
-    incidents(true),
-    standing.filter(single).map(alertCard),
-    closed.length ? h("details", { class: "panel" }, h("summary", { key: "closed" }, `${count(closed.length)} closed`), h("div", { class: "stackv" }, incidents(false), closed.filter(single).map(alertCard))) : null,
+    h("div", { class: "row" }, h("h2", { class: "grow" }, waiting.length ? `${count(waiting.length)} open` : of("acknowledged").length ? `${count(of("acknowledged").length)} acknowledged, none open` : "None open"), waiting.length > 1 ? h("button", { class: "main", key: "ack-all", onclick: () => acknowledge(waiting) }, `Acknowledge all ${count(waiting.length)}`) : null),
+    waiting.length ? null : h("section", { class: "panel heard" }, shape("heard"), " No alert is open."),
+    incidents("open"),
+    waiting.filter(single).map(alertCard),
+    folded("acknowledged"),
+    folded("closed"),
   ];
 }
 
-const acknowledge = (alerts) => act(`Acknowledged by ${myName()}: ${count(alerts.length)} alert${alerts.length === 1 ? "" : "s"}.`, async () => {
+const alertsOf = (alerts) => `${count(alerts.length)} alert${alerts.length === 1 ? "" : "s"}`;
+
+const acknowledge = (alerts) => act(`Acknowledged by ${myName()}: ${alertsOf(alerts)}.`, async () => {
   for (const one of alerts) await ask("/ship/acknowledge", { alert: one.alert_id });
 });
 
-function noted(one) {
-  if (one.acknowledged_by) return h("span", { class: "pill heard" }, `✓ ${one.acknowledged_by}, ${moment(one.acknowledged_at_ms)}`);
-  return one.open ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge([one]) }, "Acknowledge") : null;
+function noteForm(one) {
+  const key = `noted-${one.alert_id}`;
+  const note = field("input", { key, maxlength: 500, placeholder: "note (may be empty)", "aria-label": `Note on ${one.title}` });
+  const keep = (event) => {
+    event.preventDefault();
+    document.activeElement.blur();
+    act(`Acknowledged by ${myName()}: 1 alert.`, () => ask("/ship/acknowledge", { alert: one.alert_id, note: note.value }), key);
+  };
+  return h("form", { class: "row", onsubmit: keep }, note, h("button", { class: "main", key: `ack-${one.alert_id}` }, "Acknowledge"));
 }
 
+const takeBack = (one) => act(`Taken back by ${myName()}: the alert is open again.`, () => ask("/ship/unacknowledge", { alert: one.alert_id }));
+
+const notedBy = (one) => `✓ ${one.acknowledgement.by}, ${moment(one.acknowledgement.at_ms)}${one.acknowledgement.note ? `: ${one.acknowledgement.note}` : ""}`;
+
+function noted(one) {
+  if (one.stage === "open") return noteForm(one);
+  return [one.acknowledgement ? h("span", { class: "pill heard" }, notedBy(one)) : null, one.stage === "acknowledged" ? h("button", { key: `back-${one.alert_id}`, onclick: () => takeBack(one) }, "Take back") : null];
+}
+
+function worsened(one) {
+  if (!one.reopened) return null;
+  return h("p", { class: "gone" }, `Worse since ${one.acknowledgement.by} acknowledged it at ${moment(one.acknowledgement.at_ms)}: ${one.change}.`);
+}
+
+const repeated = (one) => one.count > 1 ? [` · ${count(one.count)} times, last `, when(one.last_at_ms)] : "";
+
 function alertCard(one) {
-  return h("section", { class: `panel alert ${one.open ? one.severity : "closed"}` },
-    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${severity(one)} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · slot ${one.slot}` : "", " · raised ", when(one.raised_at_ms), one.open ? "" : ` · ${one.state}`)), noted(one)),
-    one.detail ? h("p", {}, one.detail) : null, evidence(one));
+  const closed = one.stage === "closed" ? ` · ${one.state}${one.by ? ` by ${one.by}${one.note ? `: ${one.note}` : ""}` : ""}` : "";
+  return h("section", { class: `panel alert ${one.stage === "open" ? one.severity : "closed"}` },
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${severity(one)} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · slot ${one.slot}` : "", " · raised ", when(one.raised_at_ms), repeated(one), closed)), noted(one)),
+    worsened(one), one.detail ? h("p", {}, one.detail) : null, evidence(one));
 }
 
 function evidence(one) {
@@ -170,12 +196,13 @@ export function position(where) {
 
 function incidentCard(one, board) {
   const boxes = board.alerts.filter((other) => other.incident_id === one.incident_id && !other.incident);
-  const waiting = [one, ...boxes].filter((other) => other.open && !other.acknowledged_by);
+  const waiting = [one, ...boxes].filter((other) => other.stage === "open");
+  const isClosed = one.stage === "closed";
   const fate = (box) => (box.state === "retracted" ? "heard" : "gone");
-  const rows = boxes.map((box) => h("tr", {}, h("td", { class: fate(box) }, shape(fate(box)), " ", h("span", { class: "mono" }, box.topic)), h("td", { class: "mono" }, box.slot || ""), h("td", {}, box.state === "retracted" ? "taken back" : STATES[box.status] || box.status, evidence(box)), h("td", {}, box.acknowledged_by ? `✓ ${box.acknowledged_by}` : "")));
-  return h("section", { class: `panel alert ${one.open ? one.severity : "closed"}` },
-    h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: one.open ? "gone" : "" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (reckoned) · raised `, when(one.raised_at_ms), one.open ? null : [` · ${one.state} `, when(one.at_ms), one.by ? ` by ${one.by}` : ""])),
-      one.acknowledged_by ? noted(one) : null,
+  const rows = boxes.map((box) => h("tr", {}, h("td", { class: fate(box) }, shape(fate(box)), " ", h("span", { class: "mono" }, box.topic)), h("td", { class: "mono" }, box.slot || ""), h("td", {}, box.state === "retracted" ? "taken back" : STATES[box.status] || box.status, evidence(box)), h("td", {}, box.acknowledgement ? `✓ ${box.acknowledgement.by}` : "")));
+  return h("section", { class: `panel alert ${isClosed ? "closed" : one.severity}` },
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: isClosed ? "" : "gone" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (reckoned) · raised `, when(one.raised_at_ms), isClosed ? [` · ${one.state} `, when(one.at_ms), one.by ? ` by ${one.by}` : ""] : null), worsened(one)),
+      one.stage === "open" ? null : noted(one),
       waiting.length ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge(waiting) }, `Acknowledge ${count(waiting.length)}`) : null,
       seen.page === "alerts" ? h("button", { key: `loss-${one.incident_id}`, onclick: () => show({ page: "loss" }) }, "Loss report") : null),
     one.incident.at_risk.length ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` At risk beside them, without a tracker: ${one.incident.at_risk.join(", ")}`) : null,

@@ -14,6 +14,8 @@ EVENT_FIELDS = ("event_id", "event", "classifier", "event_at_ms", "place", "ship
 EXCURSION_FIELDS = ("until_at_ms", "peak_c", "degree_minutes", "unmeasured_ms")
 """What an excursion came to: told of one that began and ended in the customer's own time."""
 ALERT_FIELDS = ("alert_id", "rule", "severity", "state", "at_ms", "status", "position")
+FIGURE_FIELDS = ("figure", "unit", "limit", "worse", "count", "first_at_ms", "last_at_ms", "reopened_at_ms")
+"""How bad it is and how often it happened: of an alert that lies in the customer's own time from its first reading on."""
 OWN_EVIDENCE = frozenset({"kinematic", "slot", "position"})
 """Families of evidence that speak of the box alone. The others count, name or imply its neighbours."""
 EVIDENCE_FIELDS = ("family", "signal", "at_ms")
@@ -35,9 +37,12 @@ def disclosed(stream: str, body: str | None, from_at_ms: int, until_at_ms: int) 
     if kind is None:
         return body if body is None or re.search(MAY_HAVE_KIND, body) is None else _without_kind(body)
     fields = _fields(body)
-    names = ALERT_FIELDS if kind == "alert" else EVENT_FIELDS + (EXCURSION_FIELDS if _within(fields, from_at_ms, until_at_ms) else ())
+    own_excursion = _lies_within(fields, ("event_at_ms", "until_at_ms"), from_at_ms, until_at_ms)
+    names = ALERT_FIELDS if kind == "alert" else EVENT_FIELDS + (EXCURSION_FIELDS if own_excursion else ())
     kept: dict[str, Any] = {name: fields[name] for name in names if name in fields}
     if kind == "alert":
+        if _lies_within(fields, ("first_at_ms", "last_at_ms"), from_at_ms, until_at_ms):
+            kept |= {name: fields[name] for name in FIGURE_FIELDS if name in fields}
         evidence = fields.get("evidence")
         kept["evidence"] = (
             [_evidence(one) for one in evidence if _may_tell(one, from_at_ms, until_at_ms)] if isinstance(evidence, list) else []
@@ -63,8 +68,8 @@ def _fields(body: str | None) -> dict[str, Any]:
         return {}
 
 
-def _within(excursion: Mapping[str, Any], from_at_ms: int, until_at_ms: int) -> bool:
-    began, ended = excursion.get("event_at_ms"), excursion.get("until_at_ms")
+def _lies_within(fields: Mapping[str, Any], ends: tuple[str, str], from_at_ms: int, until_at_ms: int) -> bool:
+    began, ended = (fields.get(end) for end in ends)
     return isinstance(began, int) and isinstance(ended, int) and from_at_ms <= began <= ended < until_at_ms
 
 

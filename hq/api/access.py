@@ -24,6 +24,7 @@ from sqlalchemy import JSON, BigInteger, ColumnElement, String, and_, false, fun
 from cargo.heard import SHIP_LOG
 from cargo.lost import GONE_STATES
 from hq.api.accounts import Role
+from hq.api.alertstates import as_they_stand
 from hq.api.containerrows import LOST, Rows, Which, fleet_containers, null_of, of, one_span, own_containers, whether
 from hq.serving import models as m
 from streams.words import folded
@@ -160,22 +161,22 @@ class Sight:
         return f"customers/{self.viewer.customer}" if self.viewer.role == "customer" else stream
 
     def alerts(self) -> Rows:
-        """All columns of `alert`, one row an alert. Of a customer's alert, whether it is unconfirmed is what it is for staff."""
+        """All columns of `alert`, as it stands now, one row an alert. Whether a customer's alert is unconfirmed is what it is for staff."""
+        own = m.CustomerAlert.__table__ if self.viewer.role == "customer" else m.Alert.__table__
+        rows = of(*as_they_stand(own, self.now_at_ms))
         if self.viewer.role == "customer":
-            table, known = m.CustomerAlert.__table__, m.Alert
-            rows = of(table, func.coalesce(known.unconfirmed, false()).label("unconfirmed"))
-            rows = rows.select_from(table).outerjoin(known, known.alert_id == table.c.alert_id)
-            return rows.where(table.c.customer == self.viewer.customer, table.c.topic.in_(self._own_numbers()))
-        table = m.Alert.__table__
-        if self.viewer.role == "crew":
-            return of(table).where(table.c.ship == self.viewer.ship)
-        return of(table).where(whether(self.is_staff))
+            known = m.Alert
+            rows = rows.add_columns(func.coalesce(known.unconfirmed, false()).label("unconfirmed"))
+            rows = rows.select_from(own).outerjoin(known, known.alert_id == own.c.alert_id)
+            return rows.where(own.c.customer == self.viewer.customer, own.c.topic.in_(self._own_numbers()))
+        return rows.where(own.c.ship == self.viewer.ship if self.viewer.role == "crew" else whether(self.is_staff))
 
-    def changes_of(self, alert_id: str) -> Rows:
-        """`topic, body` of an alert's changes, for those who may acknowledge it."""
+    def changes_of(self, alerts: Collection[str], members: Collection[str]) -> Rows:
+        """`topic, body` of the changes of `members`, for those who may acknowledge `alerts`."""
         mine = self.alerts().subquery()
-        rows = of(m.AlertChange.topic, m.AlertChange.body).where(m.AlertChange.alert_id == alert_id)
-        return rows.where(whether(self.viewer.may(Right.ACKNOWLEDGE)), select(mine.c.alert_id).where(mine.c.alert_id == alert_id).exists())
+        seen = select(func.count()).select_from(mine).where(mine.c.alert_id.in_(alerts)).scalar_subquery()
+        rows = of(m.AlertChange.topic, m.AlertChange.body).where(m.AlertChange.alert_id.in_(members))
+        return rows.where(whether(self.viewer.may(Right.ACKNOWLEDGE)), seen == len(alerts))
 
     def incidents(self) -> Rows:
         """All columns of `incident`: of the fleet, or of the crew's ship."""

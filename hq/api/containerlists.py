@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import IO, Annotated, Any, Literal
 
 import pyarrow as pa
-import pyarrow.csv as csv
 from fastapi import Depends
 from sqlalchemy import func, or_, select
 
 from cargo.identifiers import compact_container
+from hq.api.alertstates import in_stage
 from hq.api.containerrows import Rows
+from hq.api.csvfiles import write_tables
 from hq.api.cursors import INT_MAX, INT_MIN, TEXT_MAX, Key, beginning, beyond, no_cursor, read_cursor, write_cursor
 from hq.api.musters import judge_of
 from hq.api.services import Look
-from hq.api.wording import CLOSED_STATES, Fields, container_told, position_at_ms
-from streams.spreadsheets import without_formulas
+from hq.api.wording import Fields, container_told, position_at_ms
 
 Sort = Literal["number", "place", "heard_oldest", "heard_newest"]
 FILE_ROWS_AT_ONCE = 1_000
@@ -123,19 +123,13 @@ def containers_told(look: Look, rows: Sequence[Fields]) -> list[Fields]:
 def _open_alerts(look: Look, rows: Sequence[Fields]) -> dict[str, int]:
     alerts = look.sight.alerts().subquery()
     about = alerts.c.topic.in_([row["number"] for row in rows])
-    asked = select(alerts.c.topic, func.count().label("alerts")).where(about, alerts.c.state.not_in(CLOSED_STATES))
+    asked = select(alerts.c.topic, func.count().label("alerts")).where(about, in_stage(alerts.c, "open"))
     return {row["topic"]: row["alerts"] for row in look.rows(asked.group_by(alerts.c.topic))}
 
 
 def write_containers(look: Look, listed: Listing, file: IO[bytes]) -> int:
     """Write the whole list into `file` as CSV; returns how many rows that is."""
-    rows = 0
-    for table in _tables(look, listed):
-        part = pa.BufferOutputStream()
-        csv.write_csv(without_formulas(table), part, csv.WriteOptions(include_header=file.tell() == 0))
-        file.write(part.getvalue())
-        rows += table.num_rows
-    return rows
+    return write_tables(_tables(look, listed), file)
 
 
 def _tables(look: Look, listed: Listing) -> Iterator[pa.Table]:

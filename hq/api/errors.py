@@ -15,6 +15,7 @@ from streams.errors import NotAllowed, RetryLater
 
 RETRY_AFTER_S = 1
 Code = Literal[
+    "alert_of_a_loss",
     "alert_unknown",
     "body_too_large",
     "body_unreadable",
@@ -34,6 +35,7 @@ Code = Literal[
     "logins_too_many",
     "method_not_allowed",
     "not_logged_in",
+    "note_unfit",
     "notice_unknown",
     "nul_in_address",
     "path_unknown",

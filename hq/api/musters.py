@@ -26,12 +26,12 @@ from cargo.accounted import (
     is_overdue,
     total,
 )
+from cargo.alerts import CLOSED_STATES
 from cargo.identifiers import is_container
 from cargo.silence import SEVERITIES
 from hq.api.containerrows import DELIVERED, LOST
 from hq.api.services import Look
 from hq.api.stowages import UNLISTED, Stowing
-from hq.api.wording import CLOSED_STATES
 
 Fields = dict[str, Any]
 Place = tuple[str | None, str | None]

@@ -214,10 +214,9 @@ class Registrar:
             self._catch_up()
             return Registry(entry for entry in self._standing.values() if _concerns(entry, numbers, ships))
 
-    def acknowledge(self, made: Made, by: str) -> str:
-        """The acknowledgement of an alert, appended to `alerts`; who did it. Raises RetryLater when the node is away."""
-        self.door.append([Append("alerts", to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
-        return by
+    def record_alerts(self, made: Sequence[Made]) -> None:
+        """What a person did with alerts, appended to `alerts` in one commit. Raises RetryLater when the node is away."""
+        self.door.append([Append("alerts", to_batch([Record(one.topic, device_at_ms=one.at_ms, body=one.body) for one in made]))])
 
     def _catch_up(self) -> None:
         end = self.reader.position(STREAM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cargo.alerts import stage_of
 from cargo.identifiers import check_container
 from hq.api.containerrows import DELIVERED, LOST, UNREPORTED
 from streams.proof.until import Until
@@ -12,7 +13,6 @@ from streams.records import read_body
 from streams.words import Origin
 
 Fields = dict[str, Any]
-CLOSED_STATES = ("cleared", "retracted")
 _OWN_WORDS = {
     "LATE": "Late: no reading when one was expected",
     "MISSING": "Missing: no reading for too long",
@@ -82,14 +82,15 @@ def _span_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
 def alert_told(row: Mapping[str, Any]) -> Fields:
     """An alert as it stands. `unconfirmed`: it tells of the loss of a box that its ship has by no load list and no custody record."""
     plain = ("alert_id", "topic", "rule", "severity", "state", "status", "detail", "ship", "incident_id", "slot", "posterior")
-    times = ("raised_at_ms", "changed_at_ms", "acknowledged_by", "unconfirmed")
+    more = ("raised_at_ms", "changed_at_ms", "unconfirmed", "evidence", "incident", "acknowledgement")
     return {
-        **{name: row[name] for name in (*plain, *times)},
+        **{name: row[name] for name in (*plain, *more)},
+        **{name: value for name, value in row["more"].items() if name not in ("members", "change")},
         "title": row["title"] or _OWN_WORDS.get(row["status"] or "", f"Alert: {row['rule']}"),
         "position": position_told(row),
-        "evidence": row["evidence"],
-        "incident": row["incident"],
-        "open": row["state"] not in CLOSED_STATES,
+        "stage": stage_of(row["state"]),
+        "reopened": bool(row["reopened"]),
+        "change": row["more"]["change"] if row["reopened"] else None,
     }
 
 

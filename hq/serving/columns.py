@@ -23,7 +23,8 @@ class Base(DeclarativeBase):
 
 
 class AlertColumns:
-    """What is known of an alert after all its changes."""
+    """What is known of an alert after all its changes, as `cargo.alerts.Standing` has it. `state` leaves `reopens_at_ms` aside, which the
+    API adds; `rank`: of the severity, the worst first; `more`: figure, count, members."""
 
     topic: Mapped[str]
     rule: Mapped[str]
@@ -44,7 +45,10 @@ class AlertColumns:
     incident: Mapped[dict[str, Any] | None]
     raised_at_ms: Mapped[int]
     changed_at_ms: Mapped[int]
-    acknowledged_by: Mapped[str | None]
+    rank: Mapped[int]
+    reopens_at_ms: Mapped[int | None]
+    acknowledgement: Mapped[dict[str, Any] | None]
+    more: Mapped[dict[str, Any]]
 
 
 class Latest:

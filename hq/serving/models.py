@@ -1,9 +1,8 @@
 """The serving store's tables: readings and events as they are, and the latest word on everything that changes.
 
 Keys are the log's own (coordinates, ids), never numbers of the database, so that a database built again is the same to the last row.
-Times are UTC ms. `generation` and `offset` say which record of its origin a row of the kind "latest wins" was made
-from. A `body` that is text is the log's own canonical JSON. Text is ordered by its bytes in every database, as Python orders it.
-`folded` is what a search by a booking's reference compares (`streams.words.folded`).
+Times are UTC ms. `generation` and `offset` say which record of its origin a row of the kind "latest wins" was made from. A `body` that is
+text is the log's own canonical JSON. Text is ordered by its bytes in every database. `folded`: by `streams.words.folded`.
 """
 
 from __future__ import annotations
@@ -136,8 +135,7 @@ class Alert(AlertColumns, Base):
 
 
 class Incident(Base):
-    """Alerts of one cluster (ship, bays, ten minutes): which boxes, which at risk beside them, since when, how it stands. `unconfirmed`:
-    all of its alerts are."""
+    """Alerts of one cluster: which boxes, which at risk, since when, how it stands. `unconfirmed`: all of its alerts are."""
 
     __tablename__ = "incident"
     incident_id: Mapped[str] = mapped_column(primary_key=True)
@@ -252,9 +250,7 @@ class Hour(Latest, Base):
 
 class Digest(Latest, Base):
     """The digest of a container with the newest reading in it (`at_ms`), as a ship told it over a dear link; the window with the later end
-    where two are of one time. `body`: `{"node", "from_at_ms", "until_at_ms", "readings", "signals": {name: value}}`, as `cargo.digests` has
-    it.
-    """
+    where two are of one time. `body`: `node`, `from_at_ms`, `until_at_ms`, `readings`, `signals`, as `cargo.digests` has it."""
 
     __tablename__ = "digest"
     container: Mapped[str] = mapped_column(primary_key=True)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cargo.alerts import Alert, AlertBook, AlertState, acknowledged, alert_id
+from cargo.alerts import Alert, AlertBook, AlertState, Figure, Standing, acknowledged, alert_id
 from cargo.lost import Evidence
 from tests.cargo.sea import number
 
@@ -42,7 +42,9 @@ def test_the_body_is_the_contract_s() -> None:
     """Goal: exactly the fields of docs/reference/streams-table.md, and plain JSON."""
     body = record("raised", 5, posterior=0.98)[1]
     fields = "alert_id rule severity state at_ms title detail ship incident_id slot status position evidence posterior by incident"
-    assert list(body) == fields.split()
+    figures = "figure unit limit worse count first_at_ms last_at_ms"
+    assert list(body) == [*fields.split(), *figures.split()]
+    assert [body[name] for name in figures.split()] == [None, None, None, None, 1, 1_000, 5]
     assert json.loads(json.dumps(body)) == body
     assert body["evidence"] == [{"family": "kinematic", "signal": "shock", "weight": 3.0, "detail": "a shock of 6.0 g", "at_ms": 1_000}]
 
@@ -60,13 +62,23 @@ def test_the_id_names_rule_topic_and_first_evidence() -> None:
     assert len({id_, *others}) == 5
 
 
-STATES = st.sampled_from(["raised", "updated", "acknowledged", "cleared", "retracted"])
+def who_when(standing: Standing) -> tuple[str, int] | None:
+    """Who acknowledged it, and when."""
+    noted = standing.acknowledgement
+    return None if noted is None else (noted["by"], noted["at_ms"])
 
 
-@given(st.lists(st.tuples(STATES, st.integers(0, 5), st.sampled_from(["anna", "ben"])), min_size=1, max_size=8), st.randoms())
-def test_the_fold_does_not_depend_on_the_order(changes: list[tuple[AlertState, int, str]], chance: random.Random) -> None:
+STATES = st.sampled_from(["raised", "updated", "acknowledged", "unacknowledged", "cleared", "retracted"])
+FIGURES = st.sampled_from([None, 5.0, 6.0, 9.0])
+
+
+@given(st.lists(st.tuples(STATES, st.integers(0, 5), st.sampled_from(["anna", "ben"]), FIGURES), min_size=1, max_size=8), st.randoms())
+def test_the_fold_does_not_depend_on_the_order(changes: list[tuple[AlertState, int, str, float | None]], chance: random.Random) -> None:
     """Goal: records come over any link, in any order, more than once: every node shows the same."""
-    records = [record(state, at_ms, by=by if state == "acknowledged" else None) for state, at_ms, by in changes]
+    records = [
+        record(state, at_ms, by=by if "acknowledged" in state else None, figure=value and Figure(value, "g", 4.0, "up"))
+        for state, at_ms, by, value in changes
+    ]
     shuffled = records + [chance.choice(records) for _ in range(3)]
     chance.shuffle(shuffled)
     assert AlertBook(shuffled).standing() == AlertBook(records).standing()
@@ -80,11 +92,14 @@ def test_an_acknowledgement_stays_when_the_alert_goes_on() -> None:
     book.learn(made.topic, made.body)
     book.learn(*record("updated", 3))
     (standing,) = book.standing()
-    who_when = (standing.acknowledged_by, standing.acknowledged_at_ms, standing.raised_at_ms)
-    assert (standing.body["state"], *who_when) == ("updated", "anna", 2, 1)
-    assert standing.open
+    assert (standing.state(4), standing.stage(4), who_when(standing), standing.raised_at_ms) == (
+        "acknowledged",
+        "acknowledged",
+        ("anna", 2),
+        1,
+    )
     book.learn(*record("cleared", 4))
-    assert not book.standing()[0].open
+    assert (book.standing()[0].state(4), book.standing()[0].stage(4)) == ("cleared", "closed")
     assert book.get("nothing") is None
 
 
@@ -94,7 +109,7 @@ def test_who_took_note_by_a_clock_that_lags_has_taken_note_of_what_stands() -> N
     noted = acknowledged(book.standing()[0], "anna", 2)
     book.learn(noted.topic, noted.body)
     (standing,) = book.standing()
-    assert (noted.at_ms, standing.body["state"], standing.acknowledged_at_ms, standing.raised_at_ms) == (5, "acknowledged", 5, 5)
+    assert (noted.at_ms, standing.state(5), who_when(standing), standing.raised_at_ms) == (5, "acknowledged", ("anna", 5), 5)
 
 
 @pytest.mark.parametrize("change", ["updated", "cleared", "retracted"])
@@ -105,14 +120,15 @@ def test_who_took_note_without_having_heard_the_last_word_does_not_undo_it(chang
     book.learn(noted.topic, noted.body)
     book.learn(*record(change, 3, status="CONFIRMED_LOST"))
     (standing,) = book.standing()
-    assert (standing.body["status"], standing.open, standing.acknowledged_by) == ("CONFIRMED_LOST", change == "updated", "anna")
-    assert standing.body["state"] == ("acknowledged" if change == "updated" else change)
+    assert (standing.body["status"], standing.closed, who_when(standing)) == ("CONFIRMED_LOST", change != "updated", ("anna", 5))
+    assert standing.state(5) == ("acknowledged" if change == "updated" else change)
     early = AlertBook([(noted.topic, noted.body)])
     assert early.standing()[0].body["status"] == "PROBABLE_OVERBOARD"
 
 
 def test_at_one_instant_the_stronger_state_stands() -> None:
     """Goal: retracted beats cleared beats acknowledged beats updated beats raised."""
-    for weaker, stronger in [("raised", "updated"), ("updated", "acknowledged"), ("acknowledged", "cleared"), ("cleared", "retracted")]:
-        for records in ([record(weaker, 7), record(stronger, 7)], [record(stronger, 7), record(weaker, 7)]):  # type: ignore[arg-type]
-            assert AlertBook(records).standing()[0].body["state"] == stronger
+    pairs: list[tuple[AlertState, AlertState]] = [("raised", "updated"), ("updated", "acknowledged"), ("acknowledged", "unacknowledged")]
+    for weaker, stronger in (*pairs, ("acknowledged", "cleared"), ("unacknowledged", "cleared"), ("cleared", "retracted")):
+        for records in ([record(weaker, 7), record(stronger, 7)], [record(stronger, 7), record(weaker, 7)]):
+            assert AlertBook([record("raised", 6), *records]).standing()[0].state(7) == stronger

@@ -107,13 +107,13 @@ def test_a_confirmed_loss_is_confirmed_in_its_alert_and_its_incident() -> None:
         "Mate Meyer",
     )
     assert stands.body["evidence"][1:] == raised["evidence"]
-    assert stands.open
+    assert not stands.closed
     (incident,) = [one for one in book.standing() if one.body["rule"] == "incident"]
     assert (incident.body["status"], incident.body["title"]) == ("CONFIRMED_LOST", "1 container lost overboard")
     for one in speaking_on(state, SAID_MS + 12 * HOUR_MS, again=True).alerts:
         book.learn(one.topic, one.body)
     assert {(one.body["state"], one.body["status"]) for one in book.standing()} >= {("retracted", "FOUND")}
-    assert not [one for one in book.standing() if one.open and one.body["incident_id"]]
+    assert not [one for one in book.standing() if not one.closed and one.body["incident_id"]]
 
 
 def test_an_incident_is_confirmed_once_all_its_boxes_are() -> None:

@@ -133,7 +133,14 @@ def test_headquarters_speaks_of_a_silent_box_in_its_ship_s_alert() -> None:
 
 AUTHORS = (("ship", SHIP), ("ship", OTHER), ("port", PORT), ("port", "SGSIN"), ("hq", ""))
 CHANGES = some.builds(
-    lambda owner, state, at_ms, ship: {"alert_id": f"{owner}-1", "state": state, "at_ms": at_ms, "ship": ship, "rule": "shock"},
+    lambda owner, state, at_ms, ship: {
+        "alert_id": f"{owner}-1",
+        "state": state,
+        "at_ms": at_ms,
+        "ship": ship,
+        "rule": "shock",
+        "severity": "LOG",
+    },
     some.sampled_from([SHIP, OTHER, PORT]),
     some.sampled_from(["raised", "updated", "acknowledged", "cleared", "retracted"]),
     some.integers(0, 9),

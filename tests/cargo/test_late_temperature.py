@@ -206,7 +206,7 @@ def test_whenever_a_reading_comes_the_record_is_the_same(steps: list[tuple[int, 
     for one in held:
         assert "raised" not in {change.state for change in box.hears_late(*one, now=newest)}
     assert box.record() == heard(samples).record()
-    assert not any(one.open for one in AlertBook((one.topic, one.made().body) for one in box.changes).standing())
+    assert not any(not one.closed for one in AlertBook((one.topic, one.made().body) for one in box.changes).standing())
 
 
 def test_the_watch_tells_a_correction_as_a_later_version_of_the_same_event() -> None:

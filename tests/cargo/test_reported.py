@@ -95,7 +95,7 @@ def finally_reported(state: WatchState, book: AlertBook, *serials: int) -> list[
 
 def open_rules(book: AlertBook) -> list[str]:
     """Of the alerts of losses those that are open, by rule."""
-    return sorted(one.body["rule"] for one in book.standing() if one.open and one.body["incident_id"])
+    return sorted(one.body["rule"] for one in book.standing() if not one.closed and one.body["incident_id"])
 
 
 def test_the_final_clears_its_boxes_and_with_the_last_of_them_the_incident() -> None:
@@ -126,9 +126,9 @@ def test_an_incident_is_closed_whatever_order_its_records_come_in() -> None:
     assert len(ours) == 8
     for at in range(len(ours)):
         mixed = AlertBook((one.topic, one.body) for one in (*ours[at:], *ours[:at][::-1], *ours))
-        assert [one.open for one in mixed.standing()] == [False]
+        assert [not one.closed for one in mixed.standing()] == [False]
     box = [(one.topic, one.body) for one in made if one.topic == number(0)]
-    assert [one.open for mixed in permutations(box) for one in AlertBook(mixed).standing()] == [False] * 24
+    assert [not one.closed for mixed in permutations(box) for one in AlertBook(mixed).standing()] == [False] * 24
 
 
 def test_a_count_after_the_final_is_said_and_opens_nothing() -> None:

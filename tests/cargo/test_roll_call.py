@@ -184,4 +184,4 @@ def test_what_it_said_as_it_fell_alarms_nobody_once_it_is_told_as_lost() -> None
     assert after_s(made) == {STRUCK: 29.0}
     assert [one.body["shock_g"] for one in told(made.events, event="X_SHOCK") if one.topic == number(STRUCK)] == [6.5, 11.8]
     book = AlertBook((one.topic, one.body) for one in made.alerts)
-    assert {one.body["rule"] for one in book.standing() if one.open and one.topic == number(STRUCK)} == {"lost_container"}
+    assert {one.body["rule"] for one in book.standing() if not one.closed and one.topic == number(STRUCK)} == {"lost_container"}

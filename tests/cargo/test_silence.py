@@ -63,7 +63,7 @@ def test_a_box_that_falls_silent_is_late_then_silent_then_heard_again() -> None:
     assert 6.0 < intervals(quiet) < 6.2
     assert (late.body["severity"], quiet.body["severity"]) == ("LOG", "WARNING")
     assert {one.topic for one in made.alerts} == {number(9)}
-    assert not any(one.open for one in AlertBook((one.topic, one.body) for one in made.alerts).standing())
+    assert not any(not one.closed for one in AlertBook((one.topic, one.body) for one in made.alerts).standing())
 
 
 def test_headquarters_tells_of_the_same_silence_by_the_same_alert() -> None:
@@ -125,4 +125,4 @@ def test_what_was_kept_and_comes_late_ends_the_silence_for_good() -> None:
     assert silence(made, 9)[:2] == [("late", "raised"), ("late", "cleared")]
     standing = AlertBook((one.topic, one.body) for one in made.alerts).get(late.body["alert_id"])
     assert standing is not None
-    assert not standing.open
+    assert standing.closed

@@ -63,11 +63,19 @@ def alert(alert_id: str = "a-1", topic: str = "BBLU1000088", severity: str = "CR
         "slot": "0941084",
         "posterior": 0.99998,
         "raised_at_ms": NOW_MS - 2_300_000,
-        "acknowledged_by": None,
+        "changed_at_ms": NOW_MS - 2_300_000,
+        "acknowledgement": None,
         "unconfirmed": False,
         "position": position(),
         "evidence": [],
-        "open": True,
+        "stage": "open",
+        "reopened": False,
+        "place": None,
+        "note": "",
+        **dict.fromkeys(("figure", "unit", "limit", "worse", "by", "change")),
+        "count": 1,
+        "first_at_ms": NOW_MS - 2_300_000,
+        "last_at_ms": NOW_MS - 2_300_000,
     }
     return {**known, **more}
 
@@ -114,7 +122,7 @@ def muster(boxes: int = 1993, stated_at_ms: int | None = None, overdue: bool = F
 
 def fleet(**more: Any) -> Row:
     losses = {"lost": 7, "lost_closed": 0, "lost_unconfirmed": 0}
-    counts = {"boxes": 2000, **losses, "open_alerts": 9, "misread": 0, "on_ship": 1500, "on_quay": 493}
+    counts = {"boxes": 2000, **losses, "open_alerts": 9, "acknowledged_alerts": 0, "misread": 0, "on_ship": 1500, "on_quay": 493}
     counts |= {"delivered": 0, "unreported": 0}
     clock = {"now_at_ms": NOW_MS, "speed": 4000.0, "state": "running"}
     known: Row = {"clock": clock, "as_of_at_ms": NOW_MS - 5_000, "ships": [ship()], "ports": [port()], "counts": counts}

@@ -75,7 +75,9 @@ def test_everything_has_its_age() -> None:
     spark_stands = status(age(fleet_ms=600_000))
     assert tile("Open alerts", spark_stands).note == "as of 5 s ago"
     assert tile("Open alerts", {**spark_stands, "projector": age(fleet_ms=120_000)}).note == "as of 2 min ago"
-    assert headline.alerts_tile(0, None, NOW_MS).note == "not known yet"
+    assert headline.alerts_tile({"open_alerts": 0, "acknowledged_alerts": 0}, None, NOW_MS).note == "not known yet"
+    acknowledged = headline.alerts_tile({"open_alerts": 0, "acknowledged_alerts": 12}, NOW_MS, NOW_MS)
+    assert (acknowledged.value, acknowledged.note, acknowledged.tone) == ("0", "12 acknowledged · as of just now", "good")
     assert headline.own_tiles(fleet(as_of_at_ms=NOW_MS - 60_000))[2].note == "as of 1 min ago"
     assert tile("Fleet clock").note == "4,000× real time"
     stopped = {state: headline.clock_tile(fleet(clock={"now_at_ms": NOW_MS, "speed": 0, "state": state})) for state in ("waiting", "ended")}
@@ -100,8 +102,8 @@ def test_spark_standing_still_is_said_with_since_when() -> None:
     broken = headline.still_since(status({**age(600_000, 2_000), "well": False})) or ""
     assert "since 18 May 2026, 06:34 UTC (fleet)." in broken
     assert headline.own_tiles(fleet())[1].note == "1,500 aboard ships · 493 on quays · 7 overboard"
-    counts = {"boxes": 7, "lost": 0, "lost_unconfirmed": 0, "misread": 0, "open_alerts": 0, "on_ship": 2, "on_quay": 0}
-    waiting = fleet(counts={**counts, "delivered": 2, "unreported": 3})
+    counts = {"boxes": 7, "lost": 0, "lost_unconfirmed": 0, "misread": 0, "on_ship": 2, "on_quay": 0}
+    waiting = fleet(counts={**counts, "delivered": 2, "unreported": 3, "open_alerts": 0, "acknowledged_alerts": 0})
     assert headline.own_tiles(waiting)[1].note == "2 aboard ships · 0 on quays · 2 delivered · 3 never reported"
 
 
@@ -113,6 +115,7 @@ INCIDENT = {
     "containers": ["A", "B"],
     "bays": [94],
     "open_alerts": 3,
+    "acknowledged_alerts": 0,
 }
 
 

@@ -114,10 +114,12 @@ def test_what_a_final_report_closed_lies_there_and_does_not_swell() -> None:
 
 
 def test_alerts_share_a_mark_where_they_are_close() -> None:
-    """The gravest is what the mark tells; one without a place is where its ship is; without both it is not on the map."""
+    """The gravest is what the mark tells; one without a place is where its ship is, or where its box was heard, else nowhere."""
     close = [alert("a", severity="WARNING", title="door open"), alert("b", position=position(152.0)), alert("c", position=None)]
-    found = marks.alert_rows([*close, alert("d", position=None, ship=None)], [ship()], {}, NOW_MS)
-    assert len(found) == 1
+    ashore = alert("e", position=None, ship=None, place={"kind": "quay", "id": port()["locode"]})
+    told = a_map(ships=[ship()], ports=[port()], alerts=[*close, alert("d", position=None, ship=None), ashore])
+    found = marks.alert_rows(told, {}, NOW_MS)
+    assert [one["title"] for one in found] == ["3 open alerts", "1 open alert"]
     assert found[0]["title"] == "3 open alerts"
     assert "probably overboard" in found[0]["told"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards import markup, tables, words
-from tests.dashboards.rows import HOUR_MS, NOW_MS, age, alert, container, fleet, lost, position, signals
+from dashboards import alertrows, markup, tables, words
+from tests.dashboards.rows import HOUR_MS, NOW_MS, age, alert, container, fleet, lost, signals
 
 NAMES = tables.names_of(fleet())
 
@@ -57,8 +57,16 @@ def test_the_lost_with_cargo_and_position() -> None:
 
 def test_an_alerts_state() -> None:
     assert ">open<" in tables.state_pill(alert())
-    assert "acknowledged by Mira" in tables.state_pill(alert(acknowledged_by="Mira"))
-    assert "retracted" in tables.state_pill(alert(open=False, state="retracted"))
+    noted = {"by": "Mira", "at_ms": NOW_MS - 60_000, "note": "a plug is out", "severity": "ALARM", "figure": 4.5, "unit": "°C"}
+    assert "acknowledged by Mira" in tables.state_pill(alert(stage="acknowledged", acknowledgement=noted))
+    assert "retracted" in tables.state_pill(alert(stage="closed", state="retracted"))
+    worse = alert(acknowledgement=noted, reopened=True, change="4.5 → 42.5 °C", figure=42.5, unit="°C", limit=-15.0, count=3)
+    assert "open, worse" in tables.state_pill(worse)
+    times, since = alertrows.sentences(worse, NOW_MS)
+    assert (times[:7], since) == ("3 times", "Worse since Mira acknowledged it 1 min ago: 4.5 → 42.5 °C")
+    assert alertrows.figure(worse) == "42.5 °C, limit -15"
+    (row,) = alertrows.alert_rows([alert(stage="closed", state="cleared", by="Jo", note="tracker taken off")], {}, NOW_MS)
+    assert (row["state"], row["topic"], row["what"]) == ("closed by Jo", "BBLU1000088", "Probably overboard")
 
 
 def test_evidence_in_plain_words() -> None:
@@ -118,9 +126,8 @@ def test_streams_and_calls() -> None:
 
 
 def test_customers_alerts_without_free_text() -> None:
-    (row,) = tables.alert_rows([alert(status=None, rule="power_off", severity="ALARM")], {}, NOW_MS)
-    assert "Power off" in row["what"]
-    assert position()["basis"] not in row["what"]
+    (row,) = alertrows.alert_rows([alert(status=None, rule="power_off", severity="ALARM", title="Alert: power_off")], {}, NOW_MS)
+    assert (row["what"], row["rank"]) == ("Power off", 1.0)
 
 
 def test_markup_escapes() -> None:

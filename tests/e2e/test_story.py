@@ -76,9 +76,7 @@ def test_tokyo_and_sydney_have_the_passages_readings_after_singapore(played: Pla
 def test_the_alert_crosses_the_satellite_while_readings_wait_for_port(played: Played) -> None:
     at_hq, aboard = played.off_sydney.held_back
     ship = next(origin for origin in aboard if origin.node == FIRST)
-    after_ms = (
-        sailed_from_singapore(played) + 72 * HOUR_MS
-    )
+    after_ms = sailed_from_singapore(played) + 72 * HOUR_MS
     at_sea = [row.coordinates.offset for row in aboard_first(played) if row.received_at_ms > after_ms]
     assert at_hq[ship] <= min(at_sea) < aboard[ship]
 

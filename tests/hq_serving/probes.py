@@ -25,7 +25,8 @@ class Probe:
     no_login: bool = False
 
 
-CURSORS = [write_cursor(key) for key in (("number", FOREIGN[0]), (NOW_MS + 1, "~"), (NOW_MS, "a-foreign"), (0, "", "", 0))]
+_KEYS = (("number", FOREIGN[0]), (NOW_MS + 1, "~"), (NOW_MS, "a-foreign"), (0, "", "", 0), ("worst", 0, 0, 0, "a"))
+CURSORS = [write_cursor(key) for key in _KEYS]
 PROBES: dict[tuple[str, str], Probe] = {
     ("POST", "/api/token"): Probe(foreign=("otto",), unknown="nobody", data={"username": "<>", "password": "wrong wrong"}, no_login=True),
     ("POST", "/api/logout"): Probe(no_login=True),
@@ -67,8 +68,15 @@ PROBES: dict[tuple[str, str], Probe] = {
         foreign=(*FOREIGN, *(number[:10] + str((int(number[10]) + 1) % 10) for number in FOREIGN), "MSKU", "rubbish"), unknown=UNKNOWN
     ),
     ("GET", "/api/alerts"): Probe(
-        ("", "?state=open", "?state=closed", "?state=all", "?limit=1", f"?cursor={CURSORS[1]}", f"?cursor={CURSORS[2]}", "?state=odd")
+        (
+            *("", "?state=open", "?state=closed", "?state=acknowledged", "?state=all", "?limit=1&count=true", "?state=odd", "?sort=newest"),
+            *(f"?cursor={CURSORS[1]}", f"?cursor={CURSORS[2]}", f"?cursor={CURSORS[4]}", "?sort=oldest&limit=1", "?sort=odd"),
+            *("?q=<>", "?box=<>", "?ship=<>&count=true", "?port=<>", "?customer=<>", "?incident=<>", "?rule=lost", "?severity=CRITICAL"),
+        ),
+        (*FOREIGN, OTHER_SHIP, "AUSYD", "machines", "i-2"),
+        UNKNOWN,
     ),
+    ("GET", "/api/alerts.csv"): Probe(("", "?state=odd", "?box=<>", "?ship=<>", "?customer=<>"), (FOREIGN[0], OTHER_SHIP), UNKNOWN),
     ("GET", "/api/incidents"): Probe(("", "?limit=1", f"?cursor={CURSORS[2]}")),
     ("GET", "/api/incidents/{incident_id}/search-area"): Probe(("", "?wind_speed_ms=9&wind_from_deg=1"), ("i-2", "i-1"), "i-none"),
     ("GET", "/api/incidents/{incident_id}/reports"): Probe(foreign=("i-2", "i-1"), unknown="i-none"),
@@ -82,7 +90,7 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("GET", "/api/asks"): Probe(("", "?limit=1", "?cursor=rubbish")),
     ("GET", "/api/asks/{ask_id}"): Probe(foreign=("q1",), unknown="q2"),
     ("POST", "/api/asks"): Probe(json={"ship": SHIP, "container": FOREIGN[0], "since_at_ms": 0, "until_at_ms": NOW_MS}),
-    ("POST", "/api/alerts/{alert_id}/acknowledge"): Probe(foreign=("a-foreign", "a-ship"), unknown="a-none"),
+    ("POST", "/api/alerts/{act}"): Probe(unknown="acknowledge", json={"alert_ids": ["a-foreign"], "note": "why"}),
     ("GET", "/api/bookings"): Probe(("", "?limit=1", "?q=<>", "?q=B"), ("BK-9",), "BK-8"),
     ("GET", "/api/bookings/{reference:path}"): Probe(foreign=("BK-9",), unknown="BK-8"),
     ("GET", "/api/ports/{locode}"): Probe(foreign=("AUSYD", "SGSIN"), unknown="XXXXX"),
@@ -92,5 +100,5 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("GET", "/api/status"): Probe(),
     ("GET", "/api/story"): Probe(),
 }
-OWN = {"number": DUCKS, "alert_id": ["a-duck"], "reference": ["BK-1", "BK-2"], "locode": ["JPTYO"]}
+OWN = {"number": DUCKS, "act": ["acknowledge", "unacknowledge", "close", "odd"], "reference": ["BK-1", "BK-2"], "locode": ["JPTYO"]}
 """What a customer may ask for by name: its answers must not differ between the worlds either."""

@@ -19,7 +19,16 @@ from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, OTHER_SHIP, 
 
 Headers = dict[str, str]
 HOURS = 502
-COUNTS = {"boxes": 12, "lost_closed": 0, "lost_unconfirmed": 0, "misread": 0, "on_quay": 5, "delivered": 0, "unreported": 0}
+COUNTS = {
+    "boxes": 12,
+    "lost_closed": 0,
+    "lost_unconfirmed": 0,
+    "misread": 0,
+    "acknowledged_alerts": 0,
+    "on_quay": 5,
+    "delivered": 0,
+    "unreported": 0,
+}
 """More than one page may hold."""
 
 

@@ -44,11 +44,11 @@ class Desk:
 
     def statuses(self) -> Counter[str]:
         """How many of the open alerts of losses say what, as headquarters' log has them."""
-        return Counter(one.body["status"] for one in self._losses() if one.open)
+        return Counter(one.body["status"] for one in self._losses() if not one.closed)
 
     def closed(self) -> list[Mapping[str, Any]]:
         """The alerts of losses that are not open any more."""
-        return [one.body for one in self._losses() if not one.open]
+        return [one.body for one in self._losses() if one.closed]
 
     def _losses(self) -> list[Standing]:
         with closing(FileLogReader(self.folder / "log", BlockCodec())) as reader:

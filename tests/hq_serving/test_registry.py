@@ -36,7 +36,7 @@ from streams.proof.keys import SigningKey, key_text
 from streams.proof.trust import IN_REGISTRY, registry_trust
 from streams.records import Record, to_batch
 from streams.words import Position
-from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
+from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, booking, customer, port, ship
 
 
@@ -312,35 +312,6 @@ def test_while_the_node_is_away_nothing_is_said_to_be_written(tmp_path: Path) ->
         for wanted in (1, 0):
             with api_of(settings.model_copy(update={"door": door})) as client:
                 assert Headquarters(tmp_path, client, door).write(entry).json()["written"] == wanted
-
-
-def test_an_alert_is_acknowledged_by_name_once(hq: Headquarters) -> None:
-    """The record goes to `alerts` with who; a second click changes nothing; customers may not; an unknown alert is not found."""
-    body = {"alert_id": "a-1", "rule": "lost", "severity": "CRITICAL", "state": "raised", "at_ms": NOW_MS, "title": "Lost", "ship": SHIP}
-    AppendDoor(hq.door, "door").append([Append("alerts", to_batch([Record(DUCKS[0], body=body)]))])
-    project(hq.projector())
-    crew = log_in(hq.client, "crew")
-    first = hq.client.post("/api/alerts/a-1/acknowledge", headers=crew).json()
-    assert (first["alert_id"], first["acknowledged_by"]) == ("a-1", "Crew of One")
-    project(hq.projector())
-    assert hq.client.post("/api/alerts/a-1/acknowledge", headers=log_in(hq.client, "mira")).json()["acknowledged_by"] == "Crew of One"
-    assert [(one["state"], one.get("by")) for one in hq.bodies("alerts")] == [("raised", None), ("acknowledged", "Crew of One")]
-    assert hq.client.get("/api/alerts", headers=crew).json()["items"][0]["acknowledged_by"] == "Crew of One"
-    assert hq.client.post("/api/alerts/a-1/acknowledge", headers=log_in(hq.client, "donald")).status_code == 403
-    assert hq.client.post("/api/alerts/a-2/acknowledge", headers=crew).status_code == 404
-
-
-def test_an_alert_of_a_ship_whose_clock_is_ahead_is_acknowledged(hq: Headquarters) -> None:
-    """Goal: headquarters' own clock, which is a minute behind, makes it neither unacknowledged nor raised earlier."""
-    at_ms = NOW_MS + 60_000
-    body = {"alert_id": "a-1", "rule": "lost", "severity": "CRITICAL", "state": "raised", "at_ms": at_ms, "title": "Lost", "ship": SHIP}
-    AppendDoor(hq.door, "door").append([Append("alerts", to_batch([Record(DUCKS[0], body=body)]))])
-    project(hq.projector())
-    crew = log_in(hq.client, "crew")
-    assert hq.client.post("/api/alerts/a-1/acknowledge", headers=crew).status_code == 200
-    project(hq.projector())
-    alert = hq.client.get("/api/alerts", headers=crew).json()["items"][0]
-    assert (alert["state"], alert["raised_at_ms"], alert["acknowledged_by"]) == ("acknowledged", at_ms, "Crew of One")
 
 
 def test_the_company_reports_in_the_masters_place_in_its_own_name(hq: Headquarters) -> None:

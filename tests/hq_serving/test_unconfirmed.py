@@ -65,7 +65,7 @@ def asking(fleet: Fleet, folder: Path) -> Iterator[Callable[[str, str], Any]]:
 def test_it_is_said_at_full_severity_and_its_box_stays_where_it_is_heard(fleet: Fleet, tmp_path: Path) -> None:
     with asking(fleet, tmp_path) as get:
         alerts = get("mira", "alerts")["items"]
-        assert {(one["severity"], one["open"], one["unconfirmed"]) for one in alerts} == {("CRITICAL", True, True)}
+        assert {(one["severity"], one["stage"], one["unconfirmed"]) for one in alerts} == {("CRITICAL", "open", True)}
         assert [one["unconfirmed"] for one in get("mira", "incidents")["items"]] == [True]
         for username in ("mira", "donald"):
             assert [one["unconfirmed"] for one in get(username, f"containers/{BOX}")["alerts"]] == [True], username

@@ -155,7 +155,7 @@ def test_the_end_of_a_doubt_comes_after_it() -> None:
     cleared = watch.judge(told_of(A, 25, "X_FOUND"), ())
     assert (raised[0].alert_id, raised[0].at_ms) == (cleared[0].alert_id, cleared[0].at_ms)
     book = AlertBook((alert.topic, alert.made().body) for alert in (*cleared, *raised))
-    assert [alert.open for alert in book.standing()] == [False]
+    assert [not alert.closed for alert in book.standing()] == [False]
 
 
 def test_what_a_place_that_was_down_did_not_hear_is_no_silence() -> None:

@@ -1,39 +1,67 @@
-"""Alerts and incidents, and taking note of an alert."""
+"""Alerts and incidents, and what a person does with alerts: acknowledge them, take that back, close them."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import IO, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
+from starlette.responses import StreamingResponse
 
-from cargo.alerts import AlertBook, acknowledged
+from cargo.alertbody import NOTE_CHARS_MAX
+from cargo.alerts import AlertBook, Standing, acknowledged, closed, unacknowledged
+from cargo.entitled import LOSS_RULES
+from cargo.outcome import Made
 from hq.api.access import Right
+from hq.api.alertlists import AlertsListed, write_alerts
+from hq.api.csvfiles import csv_response
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beyond, read_cursor, write_cursor
-from hq.api.errors import not_found
-from hq.api.services import Asking
-from hq.api.wording import CLOSED_STATES, alert_told, incident_told
+from hq.api.errors import ApiError, not_found
+from hq.api.services import Asking, Look
+from hq.api.wording import alert_told, incident_told
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
-Which = Literal["open", "closed", "all"]
+Act = Literal["acknowledge", "unacknowledge", "close"]
+ID_CHARS_MAX = 200
+
+
+class Chosen(BaseModel):
+    """Alerts by id, and a note on what is done with them."""
+
+    model_config = ConfigDict(extra="forbid")
+    alert_ids: Annotated[list[Annotated[str, Field(max_length=ID_CHARS_MAX)]], Field(min_length=1, max_length=LIMIT_MAX)]
+    note: Annotated[str, Field(max_length=NOTE_CHARS_MAX)] = ""
 
 
 @router.get("/alerts")
-def alerts(ask: Asking, state: Which = "all", cursor: str | None = None, limit: Limit = LIMIT_DEFAULT) -> dict[str, Any]:
-    """The viewer's alerts, the last raised first. An alert keeps its place in this order whatever becomes of it."""
-    key = read_cursor(cursor, [int, str])
+def alerts(
+    ask: Asking, listed: AlertsListed, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT, count: bool = False
+) -> dict[str, Any]:
+    """The viewer's alerts, by `sort`: the worst first. With `count`, how many there are in each stage, whatever `state` is asked for."""
+    key = listed.key(cursor)
     with ask.look() as look:
-        own = look.sight.alerts().subquery()
-        order = (own.c.raised_at_ms, own.c.alert_id)
-        asked = select(own).where(*beyond(order, key, descending=True)).order_by(*(column.desc() for column in order)).limit(limit + 1)
-        if state != "all":
-            closed = own.c.state.in_(CLOSED_STATES)
-            asked = asked.where(closed if state == "closed" else ~closed)
-        rows = look.rows(asked)
-        more = write_cursor((rows[limit - 1]["raised_at_ms"], rows[limit - 1]["alert_id"])) if len(rows) > limit else None
-        return look.framed(from_log=look.sight.reads_log, items=[alert_told(row) for row in rows[:limit]], next=more)
+        rows = look.rows(listed.rows(look, key).limit(limit + 1))
+        shown = rows[:limit]
+        more = listed.cursor(shown[-1]) if len(rows) > limit else None
+        counts = listed.counts(look) if count else None
+        names = look.names(*(row["ship"] for row in shown))
+        return look.framed(from_log=look.sight.reads_log, items=[alert_told(row) for row in shown], next=more, counts=counts, names=names)
+
+
+@router.get("/alerts.csv")
+def alerts_file(ask: Asking, listed: AlertsListed) -> StreamingResponse:
+    """All pages of the list as one CSV file; text cells that a spreadsheet would take for formulas begin with an apostrophe."""
+
+    def write(file: IO[bytes]) -> None:
+        with ask.look() as look:
+            rows = write_alerts(look, listed, file)
+        ask.audit("export", kind="csv", alerts=rows, **listed.filters)
+
+    return csv_response(write)
 
 
 @router.get("/incidents")
@@ -49,21 +77,54 @@ def incidents(ask: Asking, cursor: str | None = None, limit: Limit = LIMIT_DEFAU
         return look.framed(from_log=look.sight.reads_log, items=[incident_told(row) for row in rows[:limit]], next=more)
 
 
-@router.post("/alerts/{alert_id}/acknowledge")
-def acknowledge(ask: Asking, alert_id: str) -> dict[str, Any]:
-    """Take note of an alert, by name; it goes to every node. Doing so again changes nothing."""
+@router.post("/alerts/{act}")
+def act_on_alerts(ask: Asking, act: Act, chosen: Chosen) -> dict[str, Any]:
+    """Acknowledge alerts, take acknowledgements back, or close alerts, by name; it goes to every node. Doing so again changes nothing.
+
+    Closing needs a note. Losses are not closed by hand: their reports close them.
+    """
     ask.need(Right.ACKNOWLEDGE)
+    note = chosen.note.strip()
+    if not note.isprintable():
+        raise ApiError(422, "note_unfit", "The note is not one line of text.", "Take line breaks and the like out of it.")
+    if act == "close" and not note:
+        raise ApiError(422, "note_unfit", "Closing an alert needs a note.", "Write why it is closed.")
     with ask.look() as look:
-        own = look.sight.alerts().subquery()
-        if not look.rows(select(own.c.alert_id).where(own.c.alert_id == alert_id)):
-            raise not_found("alert_unknown", "alert")
-        changes = look.rows(look.sight.changes_of(alert_id))
-        now_ms = look.now_at_ms
-    standing = AlertBook((change["topic"], json.loads(change["body"])) for change in changes).get(alert_id)
-    if standing is None:
+        now_ms, standing = look.now_at_ms, _standing(look, set(chosen.alert_ids))
+    if act == "close" and any(one.body["rule"] in LOSS_RULES for one in standing):
+        raise ApiError(422, "alert_of_a_loss", "Losses are not closed by hand.", "Send the FINAL loss report.")
+    made = [record for one in standing for record in _ACTS[act](one, ask.viewer.name, now_ms, note)]
+    if made:
+        ask.services.registrar.record_alerts(made)
+        ask.audit(act, alert_ids=sorted(one.id for one in standing))
+    return look.framed(from_log=True, alert_ids=sorted(one.id for one in standing), changed=len(made))
+
+
+def _standing(look: Look, ids: set[str]) -> list[Standing]:
+    """The viewer's alerts of these ids. Raises the one 404 where one is not among the viewer's."""
+    own = look.sight.alerts().subquery()
+    rows = look.rows(select(own.c.alert_id, own.c.more).where(own.c.alert_id.in_(ids)))
+    if len(rows) < len(ids):
         raise not_found("alert_unknown", "alert")
-    by = standing.acknowledged_by
-    if by is None:
-        by = ask.services.registrar.acknowledge(acknowledged(standing, ask.viewer.name, now_ms), ask.viewer.name)
-        ask.audit("acknowledge", alert_id=alert_id)
-    return look.framed(from_log=True, alert_id=alert_id, acknowledged_by=by)
+    members = {member for row in rows for member in row["more"]["members"]}
+    changes = look.rows(look.sight.changes_of(ids, members))
+    book = AlertBook((change["topic"], json.loads(change["body"])) for change in changes)
+    found = {one.id: one for one in book.standing() if one.id in ids}
+    if len(found) < len(ids):
+        raise not_found("alert_unknown", "alert")
+    return [found[id_] for id_ in sorted(ids)]
+
+
+def _acknowledged(one: Standing, by: str, now_ms: int, note: str) -> Sequence[Made]:
+    return [acknowledged(one, by, now_ms, note)] if one.stage(now_ms) == "open" else []
+
+
+def _unacknowledged(one: Standing, by: str, now_ms: int, note: str) -> Sequence[Made]:
+    return [unacknowledged(one, by, now_ms, note)] if one.stage(now_ms) == "acknowledged" else []
+
+
+_ACTS: dict[Act, Callable[[Standing, str, int, str], Sequence[Made]]] = {
+    "acknowledge": _acknowledged,
+    "unacknowledge": _unacknowledged,
+    "close": closed,
+}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from tempfile import SpooledTemporaryFile
 from typing import IO, Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Depends, Query
@@ -13,19 +10,19 @@ from starlette.responses import StreamingResponse
 
 from cargo.identifiers import check_container, compact_container
 from cargo.registry import AT_MS_MAX
+from hq.api.alertstates import in_stage
 from hq.api.containerlists import Listed, containers_told, write_containers
 from hq.api.containerrows import Rows
+from hq.api.csvfiles import csv_response
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beyond, read_cursor, write_cursor
 from hq.api.errors import ApiError, unknown_container
 from hq.api.histories import chart_of, signed_until
 from hq.api.services import Asking, Look, framed_clock
-from hq.api.wording import CLOSED_STATES, alert_told, booking_told, record_told
+from hq.api.wording import alert_told, booking_told, record_told
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 AtMs = Annotated[int | None, Query(ge=0, le=AT_MS_MAX)]
-FILE_MEMORY_BYTES_MAX, FILE_PART_BYTES = 4 << 20, 1 << 16
-"""A larger file is put on the disk until it is sent; it is sent in parts."""
 Pixels = Annotated[int, Query(ge=10, le=4_000)]
 PIXELS_DEFAULT = 800
 Kind = Literal["reading", "event", "alert"]
@@ -61,24 +58,25 @@ def containers(ask: Asking, listed: Listed, cursor: str | None = None, limit: Li
 @router.get("/containers.csv")
 def containers_file(ask: Asking, listed: Listed) -> StreamingResponse:
     """All pages of the list as one CSV file; text cells that a spreadsheet would take for formulas begin with an apostrophe."""
-    with ExitStack() as failed:
-        file = failed.enter_context(SpooledTemporaryFile(max_size=FILE_MEMORY_BYTES_MAX))
+
+    def write(file: IO[bytes]) -> None:
         with ask.look() as look:
             rows = write_containers(look, listed, file)
         ask.audit("export", kind="csv", containers=rows, **listed.filters)
-        failed.pop_all()
-    return StreamingResponse(_sent(file), media_type="text/csv", headers={"Content-Disposition": "attachment"})
+
+    return csv_response(write)
 
 
 @router.get("/containers/{number}")
 def container(ask: Asking, number: str) -> dict[str, Any]:
-    """How one container stands: place, last signals, booking, custody, open alerts."""
+    """How one container stands: place, last signals, booking, custody, the alerts that are not closed."""
     with ask.look() as look:
         row = _own(look, number)
         bookings = look.sight.bookings().subquery()
         booked = look.rows(select(bookings).where(bookings.c.id == row["booking"])) if row["booking"] else []
         alerts = look.sight.alerts().subquery()
-        of = select(alerts).where(alerts.c.topic == row["number"]).order_by(alerts.c.raised_at_ms.desc(), alerts.c.alert_id)
+        of = select(alerts).where(alerts.c.topic == row["number"], in_stage(alerts.c, "open", "acknowledged"))
+        of = of.order_by(alerts.c.state == "acknowledged", alerts.c.rank, alerts.c.raised_at_ms, alerts.c.alert_id)
         custody = look.rows(look.sight.custody(row["number"]))
         booking = booking_told(booked[0], look.now_at_ms, {row["number"]: row}) if booked else None
         if booking:
@@ -88,7 +86,7 @@ def container(ask: Asking, number: str) -> dict[str, Any]:
             container=containers_told(look, [row])[0],
             booking=booking,
             custody=custody[0]["value"] if custody else None,
-            alerts=[alert_told(alert) for alert in look.rows(of.where(alerts.c.state.not_in(CLOSED_STATES)))],
+            alerts=[alert_told(alert) for alert in look.rows(of)],
             names=look.names(row["place_id"], *ends, consignees=consignees),
         )
 
@@ -157,13 +155,6 @@ def check(ask: Asking, number: str) -> dict[str, Any]:
     found = check_container(number[:40])
     told = {"number": found.number, "valid": found.valid, "problem": found.problem, "candidates": list(found.candidates)}
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, **told}
-
-
-def _sent(file: IO[bytes]) -> Iterator[bytes]:
-    file.seek(0)
-    with file:
-        while part := file.read(FILE_PART_BYTES):
-            yield part
 
 
 def _own(look: Look, number: str) -> dict[str, Any]:

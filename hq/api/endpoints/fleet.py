@@ -8,16 +8,18 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import func, select
 
+from cargo.alerts import CLOSED_STATES
 from cargo.event_time import BELIEVED_AHEAD_MS
 from hq.api.access import LOST_STATUSES
+from hq.api.alertstates import in_stage
 from hq.api.containerrows import DELIVERED, LOST, UNREPORTED
 from hq.api.musters import boxes_judged, judge_of, misread_numbers, musters_by_place, whole
 from hq.api.picture import Fields, bounds, places_drawn, points_of, port_drawn, ship_drawn
 from hq.api.services import Asking, Look
-from hq.api.wording import CLOSED_STATES, alert_told, position_told
+from hq.api.wording import alert_told, position_told
 
 router = APIRouter()
-MAP_ALERTS_MAX = 100
+MAP_ALERTS_MAX = 2_000
 LOST_MAX = 1_000
 STANDINGS = {"on_ship": "ship", "on_quay": "quay", "lost": LOST, "delivered": DELIVERED, "unreported": UNREPORTED}
 """Which count of an answer has the containers that stand so; their sum is `boxes`."""
@@ -25,8 +27,8 @@ STANDINGS = {"on_ship": "ship", "on_quay": "quay", "lost": LOST, "delivered": DE
 
 @router.get("/fleet")
 def fleet(ask: Asking) -> dict[str, Any]:
-    """Ships with position, tail and age of the last word; ports; counts: each container in one of those by where it stands; and how many
-    are accounted for, in all (`muster`), by ship and by port."""
+    """Ships with position, tail and age of the last word; ports; customers; counts: each container in one of those by where it stands;
+    and how many are accounted for, in all (`muster`), by ship and by port."""
     with ask.look() as look:
         judge = judge_of(look)
         boxes = boxes_judged(look, judge)
@@ -46,13 +48,15 @@ def fleet(ask: Asking) -> dict[str, Any]:
         ports = [port_drawn(row) for row in look.rows(look.sight.ports())]
         ports = [{**port, "muster": musters.get(("quay", port["locode"]), none)} for port in ports]
         counts = {name: standing[kind] for name, kind in STANDINGS.items()}
-        losses = _lost(look, _customers(look))
+        customers = _customers(look)
+        losses = _lost(look, customers)
         counts["boxes"] = standing.total()
         counts["lost_closed"] = sum(one["closed"] and not one["unconfirmed"] for one in losses)
         counts["lost_unconfirmed"] = sum(one["unconfirmed"] for one in losses)
         counts["misread"] = len(misread_numbers(look))
-        counts["open_alerts"] = _open_alerts(look)
-        return look.framed(ships=ships, ports=ports, counts=counts, muster=whole(musters.values()))
+        counts |= _alert_counts(look)
+        named = [{"id": id_, "name": value["name"]} for id_, value in sorted(customers.items())]
+        return look.framed(ships=ships, ports=ports, customers=named, counts=counts, muster=whole(musters.values()))
 
 
 @router.get("/map")
@@ -64,14 +68,12 @@ def map_(ask: Asking) -> dict[str, Any]:
         ports = [port_drawn(row) for row in look.rows(look.sight.ports())]
         lost = _lost(look, customers)
         there = _groups(look)
-        alerts = look.sight.alerts().subquery()
-        newest = select(alerts).where(alerts.c.state.not_in(CLOSED_STATES)).order_by(alerts.c.raised_at_ms.desc(), alerts.c.alert_id)
         return look.framed(
             ships=ships,
             ports=ports,
             places=places_drawn(there, ships, ports, customers),
             lost=lost,
-            alerts=[alert_told(row) for row in look.rows(newest.limit(MAP_ALERTS_MAX))],
+            alerts=_open_alerts(look),
             bounds=bounds(points_of(ships, ports, lost)),
         )
 
@@ -131,6 +133,22 @@ def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:
     return list(found.values())
 
 
-def _open_alerts(look: Look) -> int:
+def _alert_counts(look: Look) -> dict[str, int]:
     alerts = look.sight.alerts().subquery()
-    return int(look.connection.execute(select(func.count()).select_from(alerts).where(alerts.c.state.not_in(CLOSED_STATES))).scalar_one())
+    counted = {stage: look.count(select(alerts.c.alert_id).where(in_stage(alerts.c, stage))) for stage in ("open", "acknowledged")}
+    return {f"{stage}_alerts": count for stage, count in counted.items()}
+
+
+def _open_alerts(look: Look) -> list[Fields]:
+    """Open alerts, the worst first, each with where its box was last heard."""
+    alerts, own = look.sight.alerts().subquery(), look.sight.containers().subquery()
+    asked = select(alerts, own.c.place_kind, own.c.place_id).outerjoin(own, own.c.number == alerts.c.topic)
+    asked = asked.where(in_stage(alerts.c, "open")).order_by(alerts.c.rank, alerts.c.raised_at_ms, alerts.c.alert_id)
+    return [
+        {
+            **{name: told[name] for name in ("alert_id", "topic", "rule", "severity", "title", "ship", "raised_at_ms", "position")},
+            "place": {"kind": row["place_kind"], "id": row["place_id"]} if row["place_kind"] else None,
+        }
+        for row in look.rows(asked.limit(MAP_ALERTS_MAX))
+        for told in (alert_told(row),)
+    ]

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Sequence, Set
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 
 from cargo.alertbody import AlertBody
-from cargo.alerts import AlertBook, Standing
+from cargo.alerts import CLOSED_STATES, AlertBook, Standing, acknowledgement_told, severity_rank
 from hq.serving import models
 from hq.serving.projections.losses import judged_losses, losses_of
 from hq.serving.projections.shape import coordinates, readable
@@ -17,12 +17,13 @@ from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add, put
 from streams.records import Batch
 
-CLOSED_STATES = frozenset({"cleared", "retracted"})
-_SEVERITIES = ("LOG", "WARNING", "ALARM", "CRITICAL")
+NEVER_AT_MS = -1
+"""Before every time at which an alert opens again."""
 
 
 def project_alerts(connection: Connection, batch: Batch) -> None:
-    """`alerts`: each record a row of `alert_change`; then the alerts and incidents it speaks of, folded anew from all their changes."""
+    """`alerts`: each record a row of `alert_change`; then the alerts of its topics, and their incidents, folded anew from all their
+    changes."""
     good = readable(connection, record_rows(batch), AlertBody)
     add(
         connection,
@@ -32,10 +33,22 @@ def project_alerts(connection: Connection, batch: Batch) -> None:
             for row, body in good
         ],
     )
+    topics = _related(connection, {row["topic"] for row, _ in good})
     table = models.AlertChange.__table__
-    asked = select(table).where(table.c.alert_id.in_(sorted({body.alert_id for _, body in good})))
-    changes = [dict(row) for row in connection.execute(asked).mappings()]
+    changes = [dict(row) for row in connection.execute(select(table).where(table.c.topic.in_(topics))).mappings()]
+    connection.execute(delete(models.Alert).where(models.Alert.topic.in_(topics)))
     _put_alerts(connection, judged_losses(connection, alert_rows(changes)))
+
+
+def _related(connection: Connection, topics: set[str]) -> list[str]:
+    """`topics`, and those that have changes of the same alerts: what writes an alert may write it under any topic."""
+    table = models.AlertChange.__table__
+    while True:
+        ids = select(table.c.alert_id).where(table.c.topic.in_(topics))
+        wider = topics | set(connection.execute(select(table.c.topic).distinct().where(table.c.alert_id.in_(ids))).scalars())
+        if wider == topics:
+            return sorted(topics)
+        topics = wider
 
 
 def judge_losses_again(connection: Connection, ships: Set[str], boxes: Set[str]) -> None:
@@ -49,18 +62,21 @@ def _put_alerts(connection: Connection, rows: Sequence[Fields]) -> None:
 
 
 def alert_rows(changes: Iterable[Fields]) -> list[Fields]:
-    """One row per alert, as it stands after all `changes` (each with topic and body), in whatever order, by the rules' own fold."""
+    """One row per alert that people see, as it stands after all `changes` (each with topic and body), in whatever order, by the rules' own
+    fold."""
     book = AlertBook((change["topic"], json.loads(change["body"])) for change in changes)
     return [_standing_row(standing) for standing in book.standing()]
 
 
 def _standing_row(standing: Standing) -> Fields:
     body = msgspec.convert(standing.body, AlertBody)
-    plain = ("alert_id", "rule", "severity", "state", "status", "title", "detail", "ship", "incident_id", "slot", "posterior")
+    plain = ("rule", "severity", "status", "title", "detail", "ship", "incident_id", "slot", "posterior")
     position = body.position
     return {
         **{name: getattr(body, name) for name in plain},
+        "alert_id": standing.id,
         "topic": standing.topic,
+        "state": standing.state(NEVER_AT_MS),
         "latitude_deg": position.latitude_deg if position else None,
         "longitude_deg": position.longitude_deg if position else None,
         "position_basis": position.basis if position else None,
@@ -69,7 +85,14 @@ def _standing_row(standing: Standing) -> Fields:
         "incident": standing.body.get("incident"),
         "raised_at_ms": standing.raised_at_ms,
         "changed_at_ms": body.at_ms,
-        "acknowledged_by": standing.acknowledged_by,
+        "rank": severity_rank(body.severity),
+        "reopens_at_ms": None if standing.closed else standing.reopens_at_ms,
+        "acknowledgement": acknowledgement_told(standing.acknowledgement),
+        "more": {
+            **{name: getattr(body, name) for name in ("figure", "unit", "limit", "worse", "by", "note")},
+            **{name: getattr(standing, name) for name in ("change", "count", "first_at_ms", "last_at_ms")},
+            "members": [member["alert_id"] for member in standing.members],
+        },
     }
 
 
@@ -93,7 +116,7 @@ def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
         "incident_id": incident_id,
         "ship": told["ship"],
         "status": told["status"],
-        "severity": max((alert["severity"] for alert in standing), key=_rank),
+        "severity": min((alert["severity"] for alert in standing), key=severity_rank),
         "unconfirmed": all(alert["unconfirmed"] for alert in standing),
         "open_alerts": sum(alert["state"] not in CLOSED_STATES for alert in alerts),
         "containers": sorted(boxes | set(belongs.get("containers", ()))),
@@ -106,7 +129,3 @@ def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
         "raised_at_ms": alerts[0]["raised_at_ms"],
         "changed_at_ms": max(alert["changed_at_ms"] for alert in alerts),
     }
-
-
-def _rank(severity: str) -> int:
-    return _SEVERITIES.index(severity) if severity in _SEVERITIES else -1

@@ -88,9 +88,8 @@ def review(connection: Connection, customer: str, before: Spans, after: Spans, p
         old, new = before.get(container, []), after.get(container, [])
         if old == new or (_whole(connection, customer, container, old) and _whole(connection, customer, container, new)):
             continue
-        known, alert, r = models.CustomerContainer, models.CustomerAlert, models.CustomerRecord
+        known, r = models.CustomerContainer, models.CustomerRecord
         connection.execute(delete(known).where(known.customer == customer, known.container == container))
-        connection.execute(delete(alert).where(alert.customer == customer, alert.topic == container))
         asked = select(r.topic, r.order_at_ms, r.kind, r.signals, r.body, r.source_origin)
         asked = asked.where(r.customer == customer, r.topic == container)
         rows = [dict(row) for row in connection.execute(asked).mappings()]
@@ -211,4 +210,6 @@ def _put_alerts(connection: Connection, customer: str, containers: list[str], sp
     asked = select(record.topic, record.order_at_ms, record.body)
     asked = asked.where(record.customer == customer, record.topic.in_(containers), record.kind == "alert")
     changes = _covered((dict(row) for row in connection.execute(asked).mappings()), spans)
+    alert = models.CustomerAlert
+    connection.execute(delete(alert).where(alert.customer == customer, alert.topic.in_(containers)))
     put(connection, models.CustomerAlert, [{**row, "customer": customer} for row in alert_rows(changes)])
