@@ -18,11 +18,10 @@ from streams.clockcheck import STEP_MS_MAX, CheckedClock, ClockCheck, LastConfir
 from streams.errors import RetryLater
 from streams.logs.keeping import KeptLog
 from streams.metrics import Metrics
+from streams.release import RELEASED_AT_MS
 from streams.replacing import replace_file
 
 FILE_NAME = "clock.json"
-EARLIEST_AT_MS = 1_767_225_600_000
-"""The year of this release, 2026-01-01, UTC ms: a clock before it is wrong."""
 LOOK_EVERY_S = 1.0
 """The time between two looks at the clock, seconds."""
 KEPT_EVERY_S = 3_600.0
@@ -62,7 +61,7 @@ class ClockKeeper:
         self.check = ClockCheck(clock) if followed else ClockCheck(clock, boot_id, last)
         self._checked = None if followed else CheckedClock(clock, self.check)
         self.clock: Clock = self._checked or clock
-        if self._checked is not None and (clock.now_ms() < EARLIEST_AT_MS or (last and self.check.confirmed_ms() is None)):
+        if self._checked is not None and (clock.now_ms() < RELEASED_AT_MS or (last and self.check.confirmed_ms() is None)):
             self._checked.doubt()
         self._kept_s = self._found_s = self._reopened_s = -math.inf
         self._last: Step | None = None
@@ -81,13 +80,13 @@ class ClockKeeper:
         await asyncio.Event().wait()
 
     def look_at_start(self, newest_received_ms: int) -> None:
-        """Report a clock that is more than STEP_MS_MAX before the log's newest received time (UTC ms), or before EARLIEST_AT_MS."""
+        """Report a clock that is more than STEP_MS_MAX before the log's newest received time (UTC ms), or before RELEASED_AT_MS."""
         now_ms = self.clock.now_ms()
-        behind_ms = max(newest_received_ms - STEP_MS_MAX, EARLIEST_AT_MS) - now_ms
+        behind_ms = max(newest_received_ms - STEP_MS_MAX, RELEASED_AT_MS) - now_ms
         if behind_ms > 0:
             if self._checked is not None:
                 self._checked.doubt()
-            self._found(Step(now_ms - max(newest_received_ms, EARLIEST_AT_MS), now_ms, at_start=True))
+            self._found(Step(now_ms - max(newest_received_ms, RELEASED_AT_MS), now_ms, at_start=True))
 
     def look(self, checked: CheckedClock) -> None:
         """Report a step since the last look, and say in `troubles` what is wrong now."""

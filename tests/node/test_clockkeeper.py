@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ from streams.clock import FleetClock, FleetTime, StillClock, WallClock
 from streams.codec import BlockCodec
 from streams.logs.files import FileLog
 from streams.metrics import Metrics
-from streams.node.clockkeeper import CODE, EARLIEST_AT_MS, FILE_NAME, REPORTS_MAX, SHOWN_S, ClockKeeper
+from streams.node import clockkeeper
+from streams.node.clockkeeper import CODE, FILE_NAME, REPORTS_MAX, SHOWN_S, ClockKeeper
+from streams.release import RELEASED, RELEASED_AT_MS
 from tests.node.fleet import Stepped, address, readings, started, until
 from tests.node.test_definitions import bodies
 
@@ -60,17 +64,27 @@ def test_a_clock_that_steps_without_end_fills_nothing(tmp_path: Path) -> None:
     assert (len(kept.reported), kept.metrics.body(0, 0)["counts"]["clock_steps"]) == (REPORTS_MAX, 200)
 
 
-def test_a_clock_before_its_log_or_its_release_is_reported_at_the_start(tmp_path: Path) -> None:
-    clock = StillClock()
+def test_a_clock_before_its_log_or_its_release_is_reported_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clockkeeper, "RELEASED_AT_MS", RELEASED_AT_MS)
+    clock = StillClock(RELEASED_AT_MS)
     kept = Kept(tmp_path, clock)
     kept.keeper.look_at_start(clock.now_ms() + 1_000)
     assert kept.reported == []
     kept.keeper.look_at_start(clock.now_ms() + YEARS_MS)
     assert kept.keeper.clock.doubted()
-    clock.at_ms = 0
+    clock.at_ms = RELEASED_AT_MS - 1
     kept.keeper.look_at_start(0)
     assert Kept(tmp_path, clock).keeper.clock.doubted()
-    assert [(one["stepped_ms"], one["at_start"]) for one in kept.reported] == [(-YEARS_MS, True), (-EARLIEST_AT_MS, True)]
+    assert [(one["stepped_ms"], one["at_start"]) for one in kept.reported] == [(-YEARS_MS, True), (-1, True)]
+
+
+def test_the_release_is_not_older_than_the_newest_version_of_the_changelog() -> None:
+    """Each version's heading has its date: `## 0.1.0, 2026-12-01`. What is not released yet has none."""
+    headings = re.findall(r"^## (.+)$", (Path(__file__).parents[2] / "CHANGELOG.md").read_text(), re.MULTILINE)
+    dates = [heading.rpartition(", ")[2] for heading in headings if heading != "Unreleased"]
+    assert [date for date in dates if not re.fullmatch(r"\d{4}-\d\d-\d\d", date)] == []
+    assert max(dates, default=RELEASED) <= RELEASED
+    assert datetime.fromtimestamp(RELEASED_AT_MS / 1_000, UTC).isoformat() == f"{RELEASED}T00:00:00+00:00"
 
 
 def test_the_last_confirmed_time_is_kept_for_the_next_process(tmp_path: Path) -> None:
