@@ -54,7 +54,7 @@ def test_each_box_is_at_the_place_that_heard_it_last(played: Played) -> None:
     for box in heard_at.keys() - truth.fallen().keys():
         at_ms, place = heard_at[box]
         assert box in truth.there(place, at_ms), f"{box} was heard where it was not"
-    delivered = {box["number"] for box in boxes if box["ended"]}
+    delivered = {box["number"] for box in boxes if box["standing"] == "delivered"}
     counts = Counter(place for box, place in shown.items() if box not in truth.fallen().keys() | delivered)
     assert {f"{one['place']['kind']}/{one['place']['id']}": one["boxes"] for one in told["places"] if one["place"]} == counts
 
