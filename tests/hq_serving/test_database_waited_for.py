@@ -127,6 +127,7 @@ def test_a_postgresql_that_is_restarted_is_waited_for(server: Postgres, fleet: F
     )
 
 
+@pytest.mark.long  # a container may not mount
 def test_a_full_and_a_read_only_file_system_have_codes_of_their_own(tmp_path: Path) -> None:
     """Of a real one, in memory: see `smalldisk.py`."""
     command = [*UNSHARED, sys.executable, "-m", "tests.hq_serving.smalldisk", str(tmp_path)]

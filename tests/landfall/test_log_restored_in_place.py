@@ -62,6 +62,7 @@ def without_mount(home: Path, disk: Path) -> None:
     disk.rename(home / "log")
 
 
+@pytest.mark.long  # a container may not mount
 def test_inside_a_mount_its_contents_are_replaced(tmp_path: Path) -> None:
     home, disk, copy = on_a_disk(tmp_path)
     (disk / "lost+found").mkdir()
@@ -82,6 +83,7 @@ def test_inside_a_mount_its_contents_are_replaced(tmp_path: Path) -> None:
     old.close()
 
 
+@pytest.mark.long  # a container may not mount
 def test_a_new_disk_takes_a_backup(tmp_path: Path) -> None:
     home, _, copy = on_a_disk(tmp_path)
     new = tmp_path / "new"
@@ -94,6 +96,7 @@ def test_a_new_disk_takes_a_backup(tmp_path: Path) -> None:
     log.close()
 
 
+@pytest.mark.long  # a container may not mount
 @pytest.mark.parametrize("point", ["log.restore.copied", "log.restore.entry.aside", "log.restore.aside", "log.restore.entry"])
 def test_a_restore_killed_inside_a_mount_goes_on(tmp_path: Path, point: str) -> None:
     """The node starts with the log that was there, or not at all; the restore done again ends what was begun."""
@@ -183,6 +186,7 @@ def test_a_log_that_can_not_be_moved_keeps_its_marker(tmp_path: Path, monkeypatc
     log.close()
 
 
+@pytest.mark.long  # a container may not mount
 def test_a_folder_of_the_same_disk_that_is_mounted_is_a_mount(tmp_path: Path) -> None:
     home, disk = tmp_path / "home of tokyo", tmp_path / "disk"
     for folder in (home / "log", disk):
