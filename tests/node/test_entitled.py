@@ -74,7 +74,7 @@ def counting(node: Node, stream: str) -> Iterator[StoredRecord]:
 def standing(node: Node) -> dict[str, str]:
     """Each alert's state by the node's log."""
     rows = [row.record for row in counting(node, "alerts")]
-    return {one.body["alert_id"]: one.body["state"] for one in AlertBook((row.topic, row.body or {}) for row in rows).standing()}
+    return {one.id: one.state(NOW_MS) for one in AlertBook((row.topic, row.body or {}) for row in rows).alerts()}
 
 
 def refused(node: Node, stream: str) -> list[str]:
