@@ -104,19 +104,19 @@ def state(alert: Row) -> str:
 
 def sentences(alert: Row, now_at_ms: int) -> list[str]:
     """What a person reads of an alert's life: how often it happened, who acknowledged it, what got worse since, who closed it."""
-    told = []
+    lines = []
     if alert["count"] > 1:
         last = f", last {words.age(alert['last_at_ms'], now_at_ms)}" if alert["last_at_ms"] is not None else ""
-        told.append(f"{words.number(alert['count'])} times, first {words.age(alert['first_at_ms'], now_at_ms)}{last}")
+        lines.append(f"{words.number(alert['count'])} times, first {words.age(alert['first_at_ms'], now_at_ms)}{last}")
     if noted := alert["acknowledgement"]:
         when = words.age(noted["at_ms"], now_at_ms)
         if alert["reopened"]:
-            told.append(f"Worse since {noted['by']} acknowledged it {when}: {alert['change']}")
+            lines.append(f"Worse since {noted['by']} acknowledged it {when}: {alert['change']}")
         else:
-            told.append(f"Acknowledged by {noted['by']} {when}" + (f": {noted['note']}" if noted["note"] else ""))
+            lines.append(f"Acknowledged by {noted['by']} {when}" + (f": {noted['note']}" if noted["note"] else ""))
     if alert["stage"] == "closed" and alert["by"] and alert["note"]:
-        told.append(f"Closed by {alert['by']} {words.age(alert['changed_at_ms'], now_at_ms)}: {alert['note']}")
-    return told
+        lines.append(f"Closed by {alert['by']} {words.age(alert['changed_at_ms'], now_at_ms)}: {alert['note']}")
+    return lines
 
 
 def shown(items: int, before: int, count: int) -> str:
