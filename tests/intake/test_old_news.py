@@ -34,8 +34,8 @@ def published(port: int, first: int, end: int, retain: bool) -> None:
 
 
 async def until_there(log: Log, metrics: Metrics, readings: int, **outcomes: int) -> None:
-    """Until the log has so many, and at least so many messages have come to these outcomes since the node began: one whose acknowledgement the
-    broker did not get before the node went comes once more."""
+    """Until the log has so many, and at least so many messages have come to these outcomes since the node began: a message whose
+    acknowledgement the broker did not get before the node went comes once more."""
 
     def is_so() -> bool:
         counts = metrics.body(0, 0)["counts"]
