@@ -21,6 +21,7 @@ from bench.credentials import allow_all
 from bench.mqtt import mosquitto_binary
 from bench.nats import nats_binary, nats_client
 from bench.nursery import Forked
+from bench.pahoclients import close
 from bench.ports import free_port
 from streams.errors import LandfallError
 from streams.link.door import ReadDoor
@@ -195,8 +196,7 @@ class Subscribed:
         client.subscribe(TOPIC, qos=1)
         while not subscribed or (collecting and time.monotonic() - heard_s < QUIET_S):
             client.loop(0.05)
-        client.disconnect()
-        client.loop(0.05)
+        close(client)
 
 
 class Stored(Subscribed):

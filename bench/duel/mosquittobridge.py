@@ -14,6 +14,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from bench.duel.side import Compared, Given, compare, folder_of, wait_until
 from bench.mqtt import mosquitto_binary
 from bench.mqttload import Sender, publish
+from bench.pahoclients import close
 from bench.ports import free_ports
 from bench.proxy import Proxy
 from intake.packets import packet
@@ -111,7 +112,7 @@ class MosquittoBridge:
 
     def stop(self) -> None:
         """Killed."""
-        self._reader.loop_stop()
+        close(self._reader)
         for broker in self._brokers.values():
             broker.kill()
             broker.wait()

@@ -17,6 +17,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from bench.credentials import PASSWORD, allow_crew
+from bench.pahoclients import close
 from bench.ports import free_port
 from cargo.heard import Heard
 from tests.cargo.sea import SHIP
@@ -103,8 +104,7 @@ class Gateway:
             self._mids |= mids
 
     def __exit__(self, *_: object) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
+        close(self.client)
 
     def done(self) -> bool:
         """Whether everything is acknowledged."""

@@ -25,6 +25,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
+from bench.pahoclients import close
 from bench.ports import free_port
 from intake.arrivals import Outcome
 from tests.cargo.sea import SHIP
@@ -129,8 +130,7 @@ class Sensors:
         self._closing.set()
         self._thread.join()
         for client in self._clients:
-            client.disconnect()
-            client.loop_stop()
+            close(client)
 
     def finish(self) -> None:
         """Nothing new from now on; returns once all is acknowledged."""

@@ -19,6 +19,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 from typer.testing import CliRunner
 
+from bench.pahoclients import close
 from bench.ports import free_ports
 from cargo.stormmode import REQUEST_TOPIC
 from deploy.containers.compose import health_checks, services
@@ -190,8 +191,7 @@ class Client:
 
     def close(self) -> None:
         """Leave."""
-        self._client.disconnect()
-        self._client.loop_stop()
+        close(self._client)
 
     def _connected(self, client: mqtt.Client, _userdata: object, _flags: object, reason: ReasonCode, _properties: object) -> None:
         self.accepted = not reason.is_failure

@@ -18,6 +18,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from bench.pahoclients import close
 from intake.endpoint import Endpoint
 from intake.pipeline import Pipeline, Strangers
 from intake.settings import EndpointSettings, PipelineSettings
@@ -143,8 +144,7 @@ class Publisher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
+        close(self.client)
 
     def publish(self, topic: str, payload: bytes, qos: int = 1) -> int:
         """Publish; the packet identifier."""

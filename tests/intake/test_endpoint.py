@@ -21,6 +21,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from bench.credentials import allow_gateway
+from bench.pahoclients import close
 from intake.packets import Reason, packet
 from intake.settings import EndpointSettings, PipelineSettings
 from streams.clock import FleetClock, FleetTime
@@ -315,7 +316,7 @@ async def test_an_mqtt_5_client_may_ask_for_the_will_when_it_leaves(tmp_path: Pa
         await eventually(client.is_connected)
         client.disconnect(ReasonCode(PacketTypes.DISCONNECT, "Disconnect with will message"))
         await eventually(lambda: len(one.rows("containers")) == 1)
-        client.loop_stop()
+        close(client)
 
 
 async def test_over_a_full_disk_nothing_is_acknowledged_and_nothing_forgotten(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from pydantic import ValidationError
 
+from bench.pahoclients import close
 from cargo.registry import entry_body
 from intake.settings import EndpointSettings, IntakeSettings
 from shore.port import PortNode
@@ -35,8 +36,7 @@ def _publish(port: int, readings: list[tuple[str, dict[str, object]]]) -> None:
         for box, reading in readings:
             client.publish(f"landfall/containers/{box}/reading", json.dumps(reading), qos=1).wait_for_publish(60)
     finally:
-        client.disconnect()
-        client.loop_stop()
+        close(client)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import pytest
 from paho.mqtt.client import Client, MQTTMessage, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion
 
+from bench.pahoclients import close
 from bench.ports import free_port
 from sim.arrays import NEVER_MS
 from sim.publish import Publisher
@@ -170,8 +171,7 @@ def test_a_broker_hears_each_message_once(sensors: Sensors, tmp_path: Path, port
         deadline_s = time.monotonic() + DEADLINE_S
         while sum(heard.values()) < playing.tape.published and time.monotonic() < deadline_s:
             time.sleep(0.01)
-        listener.disconnect()
-        listener.loop_stop()
+        close(listener)
     whole = published(tmp_path / "truth")
     assert sum(heard.values()) == whole.num_rows
     assert sum(count - 1 for count in heard.values()) == sum(whole["repeat"].to_pylist()), "twice: only what is seeded so"
