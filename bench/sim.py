@@ -1,7 +1,8 @@
 """How fast the simulator is: readings made as columns, written as payloads, and published until a real Mosquitto has acknowledged them.
 
-`python -m bench.sim [boxes|demo|bench|stress]` makes the story's voyage with so many boxes, or a fleet of docs/simulator.md; at most the
-first 600,000 readings. Prints one JSON object; `made` rates are readings per second of one core's processor time, so that what else runs
+`python -m bench.sim [boxes|demo|bench|stress]` makes the story's voyage with so many boxes, or a fleet of
+docs/guide/simulator.md; at most the first 600,000 readings. Prints one JSON object.
+`made` rates are readings per second of one core's processor time, so that what else runs
 does not count, `world_s` is that of the world before them; `published_per_s` is by the wall, and `publisher_cpu_us` the processor time of
 it.
 """

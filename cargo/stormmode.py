@@ -84,7 +84,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
         try:
             return msgspec.json.decode(payload, type=cls)
         except msgspec.MsgspecError as problem:
-            raise Unreadable(f"no request to devices: {problem}", hint="docs/storm-mode.md says how they are written") from problem
+            raise Unreadable(f"no request to devices: {problem}", hint="see docs/reference/storm-mode.md") from problem
 
 
 def storm_span(rolls: Iterable[tuple[int, float]], rules: StormRules) -> tuple[int, int]:

@@ -104,7 +104,7 @@ class WatchPatience(SettingsTable):
 
 class StormAsking(SettingsTable):
     """From a roll beyond `roll_deg` (to either side) devices that listen are asked to report every `interval_s`, until none was beyond
-    `calm_deg` for `calm_after_s`, all in fleet time (docs/storm-mode.md)."""
+    `calm_deg` for `calm_after_s`, all in fleet time (docs/reference/storm-mode.md)."""
 
     roll_deg: Annotated[float, Field(gt=0, le=90)] = 10.0
     calm_deg: Annotated[float, Field(gt=0, le=90)] = 8.0
@@ -125,7 +125,7 @@ class ShipSettings(SettingsTable):
     """One ship. `node.role` is ship and `node.identity` its IMO number; every node it dials is among `node.known`.
 
     `waiting_every_s` (wall): how often, at most, she tells those ashore, over whatever link, how much waits on board.
-    `digest_every_h` (fleet time): the window of one digest, written per container while its readings wait for port (docs/at-sea.md).
+    `digest_every_h` (fleet time): the window of one digest, written per container while its readings wait for port (docs/guide/at-sea.md).
     `port_patience_s` (wall): how long a port where she lies may not answer before she keeps the satellite's link beside its own.
     `takeover_s` (wall): how long the node of this ship that keeps the satellite's link may have no way ashore before another takes it.
     """

@@ -82,7 +82,7 @@ class EndpointSettings(WithCertificate):
 
 class BrokerSettings(SettingsTable):
     """A broker to subscribe at, over TLS with `tls_ca`, a PEM file of who signed its certificate. `client_id` names the persistent session
-    there: one per node, and never changed. `asks_devices`: publish what the node asks of devices there (docs/storm-mode.md); its login
+    there: one per node, and never changed. `asks_devices`: publish storm mode's requests there (docs/reference/storm-mode.md); its login
     must be allowed to, and no other. `stands_in_for`: the `client_id`s of other nodes of this ship or port that share a subscription with
     this one there; each is named by one other (docs/cluster.md). When nothing could be stored for `gives_way_after_ms`, because the disk
     is full or fails, one that has others leaves the broker to them until it can."""

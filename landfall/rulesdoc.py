@@ -1,4 +1,4 @@
-"""`docs/alerts.md`, written from the rules' own table, so that it can not drift from it."""
+"""`docs/reference/alerts.md`, written from the rules' own table, so that it can not drift from it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from cargo.alerts import CONTRADICTIONS, REOPENS_EVERY_MS, WORSE_BY
 from cargo.rulebook import RULES
 
-TARGET = Path(__file__).resolve().parents[1] / "docs" / "alerts.md"
+TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "alerts.md"
 _HEAD = f"""# Alerts
 
 An alert is open, acknowledged or closed. Every program that shows an alert asks `cargo.alerts.Standing` for its state: pages, portal, the

@@ -29,7 +29,7 @@ FIRST_MS, LAST_MS = read_at_ms("2000-01-01"), read_at_ms("2100-01-01")
 
 Wind = Annotated[str, typer.Option("--wind", help="SPEED,FROM: m/s, and the degrees it comes from.")]
 Current = Annotated[str, typer.Option("--current", help="SPEED,TOWARDS: m/s, and the degrees it sets to.")]
-ForecastFile = Annotated[Path | None, typer.Option("--forecast", help="CSV or JSON of wind and current: docs/search-area.md.")]
+ForecastFile = Annotated[Path | None, typer.Option("--forecast", help="CSV or JSON of wind and current: docs/guide/search-area.md.")]
 
 
 def write_search_area(
@@ -116,12 +116,12 @@ def _from_file(file: Path, wind: str, current: str) -> Forecast:
             text = opened.read(FORECAST_CHARS_MAX + 1)
         if len(text) > FORECAST_CHARS_MAX:
             told = f"{file} has more than {FORECAST_CHARS_MAX:,} characters"
-            raise Misuse(told, hint="give the forecast of one place, for the days of the drift: docs/search-area.md")
+            raise Misuse(told, hint="give the forecast of one place, for the days of the drift: docs/guide/search-area.md")
         return read_forecast(text)
     except (OSError, UnicodeDecodeError) as problem:
-        raise Misuse(f"{file} can not be read: {problem}", hint="give a text file: docs/search-area.md") from None
+        raise Misuse(f"{file} can not be read: {problem}", hint="give a text file: docs/guide/search-area.md") from None
     except Unreadable as problem:
-        raise Misuse(f"{file}: {problem}", hint="mend what is listed: docs/search-area.md") from None
+        raise Misuse(f"{file}: {problem}", hint="mend what is listed: docs/guide/search-area.md") from None
 
 
 def _unknown(forecast: Forecast, from_at_ms: int, until_at_ms: int) -> list[tuple[int, int]]:

@@ -35,7 +35,7 @@ def run(
 
 @sim_app.command("replay")
 def replay(
-    file: Annotated[Path, typer.Argument(help="CSV of recorded readings, as docs/simulator.md tells.")],
+    file: Annotated[Path, typer.Argument(help="CSV of recorded readings, as docs/guide/simulator.md tells.")],
     config: Config = None,
 ) -> None:
     """Publish recorded readings of real sensors as containers of a ship, with their duplicates, gaps and sparse rows."""

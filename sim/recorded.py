@@ -17,7 +17,7 @@ from streams.errors import Misuse
 from streams.textfiles import ENCODING
 
 COLUMNS = ("device", "Date", "Time_UTC", "Latitude", "Longitude", "Accuracy", "Temperature", "Humidity", "GForce", "Tilt", "Door", "Light")
-"""What the file must have: docs/simulator.md."""
+"""What the file must have: docs/guide/simulator.md."""
 OWNER = "SCHU"
 _NUMBERS = {
     "Latitude": "latitude_deg",
@@ -69,7 +69,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         names = next(table, [])
         missing = [name for name in COLUMNS if name not in names]
         if missing:
-            raise Misuse(f"{path} has no column {', '.join(missing)}", hint="give a CSV with the columns that docs/simulator.md lists")
+            raise Misuse(f"{path} has no column {', '.join(missing)}", hint="give the columns of docs/guide/simulator.md")
         for fields in filter(None, table):
             if len(fields) != len(names):
                 raise _misread(path, table.line_num, f"it has {len(fields)} fields, and the first line names {len(names)}")

@@ -99,7 +99,7 @@ class SimSettings(WithCertificate):
     seed: int = Field(default=1, ge=0)
     preset: Literal["story", PresetName] = "story"
     """`story`: the demo's. The others are fleets of DOMAIN.md 6, three weeks long: 6 ships with 2,000 boxes each, 30 with 10,000, 1 with
-    24,000 (docs/simulator.md)."""
+    24,000 (docs/guide/simulator.md)."""
     boxes: int = Field(default=2_000, ge=BOXES_MIN, le=BOXES_MAX)
     """Of the story: a fleet has as many as its preset says."""
     cadence: Literal["demo", "short"] = "demo"
@@ -107,7 +107,7 @@ class SimSettings(WithCertificate):
     reefers_min: Literal[60, 15] = 60
     """Of a fleet: how often its reefers report, minutes."""
     listening: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
-    """The share of boxes whose trackers do as the ship's node asks (docs/storm-mode.md): what they report then depends on when it asks."""
+    """The share of boxes whose trackers do as the ship's node asks (docs/reference/storm-mode.md). Their reports depend on when it asks."""
     begins_at_ms: int = BEGINS_AT_MS
     speed: float = Field(default=SPEED_DEFAULT, gt=0, le=SPEED_MAX)
     """Fleet time per wall time at the start of a fresh story; a plain start keeps the speed last set."""

@@ -31,7 +31,7 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     assert [path for path in LINK.findall(text) if not (page.parent / path).exists()] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *sorted({*(ROOT / "docs").rglob("*.md")} - {*PAGES})], ids=lambda page: page.name)
 def test_sections_that_a_page_links_to_exist(page: Path) -> None:
     assert [link for link in ANCHOR.findall(page.read_text()) if link[1] not in anchors(page.parent / link[0] if link[0] else page)] == []
 

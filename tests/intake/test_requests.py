@@ -196,7 +196,7 @@ topic write landfall/containers/#
 
 @contextmanager
 def guarded_broker(folder: Path) -> Iterator[int]:
-    """A Mosquitto where the node alone may publish requests, as docs/storm-mode.md sets it up; its port."""
+    """A Mosquitto where the node alone may publish requests, as docs/reference/storm-mode.md sets it up; its port."""
     passwords, acl = folder / "passwords", folder / "acl"
     passwords.touch(mode=0o600)
     mosquitto_passwords(passwords)
