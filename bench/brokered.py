@@ -2,11 +2,11 @@
 her nodes' disks.
 
 `python -m bench.brokered [seconds]`. Each way for so long (10), at each of RATES readings a second from one publisher: Mosquitto with its
-best settings (docs/mqtt.md) before a ship's intake alone, as `bench.mqtt` has it on one core; before `landfall ship` with its watch and all
-else; and before two of them with a shared subscription and `ack = "two_nodes"`. Durable is a reading when its node's PUBACK to the broker
-goes by, seen by a relay between the two: nodes send that after their commit, and the other's. The bound of the same run: a subscriber in
-the ship's place that stores nothing and acknowledges at once, and one `fdatasync` of 512 B, or two, added to it. On the cores there are;
-prints one JSON object.
+best settings (docs/guide/mqtt.md) before a ship's intake alone, as `bench.mqtt` has it on one core; before `landfall ship` with its watch
+and all else; and before two of them with a shared subscription and `ack = "two_nodes"`. Durable is a reading when its node's PUBACK to
+the broker goes by, seen by a relay between the two: nodes send that after their commit, and the other's. The bound of the same run: a
+subscriber in the ship's place that stores nothing and acknowledges at once, and one `fdatasync` of 512 B, or two, added to it. On the
+cores there are; prints one JSON object.
 
 `python -m bench.brokered seconds side …`: instead, BESIDE_PER_S readings a second through the intake alone, while a hostile client of the
 same Mosquitto does one of what `bench.endless` knows (`few_topics`, `malformed`, …), and before, while nobody does.

@@ -38,7 +38,7 @@ SHIP, TOKEN = "9321483", "of-the-ship"
 MQTT_STREAM = "$MQTT_msgs"
 PAGE = 100_000
 BEST = "max_queued_messages 0\nmax_inflight_messages 0\nset_tcp_nodelay true\nautosave_interval 1\n"
-"""What docs/mqtt.md asks of a Mosquitto."""
+"""What docs/guide/mqtt.md asks of a Mosquitto."""
 EACH_CHANGE = BEST + "autosave_on_changes true\n"
 
 

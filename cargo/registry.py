@@ -254,10 +254,10 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A node of the network (its id is its name): the public keys it signs with, of which one is enough (`docs/proof.md`).
+    """A node of the network (its id is its name): the public keys it signs with, of which one is enough (`docs/guide/proof.md`).
 
-    `withdrawn`: ports and headquarters have no session with it any more (`docs/links.md`); what it wrote stays, and its keys with that.
-    That it is false, or not said, takes that back.
+    `withdrawn`: ports and headquarters have no session with it any more (`docs/guide/links.md`). Its records and keys stay. False, or no
+    value, takes that back.
     """
 
     keys: tuple[str, ...] = ()

@@ -158,7 +158,7 @@ class LinkChoice:
         unsubscribe = self._node.log.subscribe(changed)
         self._moved.set()
         if self._headquarters and self._node.settings.policy("satellite").rate_bit_s is None:
-            _log.warning("the satellite's link keeps below no rate, so an alert may wait in its modem: write rate_bit_s, docs/links.md")
+            _log.warning("the satellite link has no rate_bit_s, so an alert may wait in its modem: set it, see docs/guide/links.md")
         try:
             while True:
                 with suppress(TimeoutError):

@@ -18,8 +18,8 @@ MESSAGES_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What stands in a message: messages of our own, each an MQTT topic of ours and a JSON payload (docs/payloads.md), and in a sentence
-    what of it could not be told so. With a `problem` the messages are taken all the same, and the original goes to `exceptions`."""
+    """The content of a message: messages of our own form, each an MQTT topic and a JSON payload (docs/guide/payloads.md). `problem` says in
+    a sentence what could not be decoded; the messages are taken all the same, and the original goes to `exceptions`."""
 
     messages: Sequence[tuple[bytes, bytes]]
     problem: str = ""

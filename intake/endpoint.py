@@ -1,7 +1,7 @@
 """The node itself as the MQTT server its sensors and gateways publish to: a door for publishers, not a broker.
 
 MQTT 3.1.1 and 5, QoS 0 and 1. A PUBACK goes out only once the reading, or its record in `exceptions`, is durable. What is refused, and how:
-docs/mqtt.md. A session holds a subscription at most: repeats are told by content.
+docs/guide/mqtt.md. A session holds a subscription at most: repeats are told by content.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _Filters = Annotated[tuple[str, ...], AfterValidator(_checked)]
 
 class TopicDecoder(SettingsTable):
     """Messages on MQTT topics that match the filter `topic` are others' payloads: `decoder` is the name of one that comes along
-    (`dcsa-tnt-3`), or `module:function` of one of your own (docs/payloads.md). Topics of our own are never decoded."""
+    (`dcsa-tnt-3`), or `module:function` of one of your own (docs/guide/payloads.md). Topics of our own are never decoded."""
 
     topic: Annotated[str, AfterValidator(lambda one: _checked((one,))[0])]
     decoder: Annotated[str, AfterValidator(_known)]
@@ -45,7 +45,7 @@ class PipelineSettings(SettingsTable):
     """How much waits at once, how far back repeats are known, and whose payloads are decoded; of several filters that match, the first.
 
     `exceptions_bytes_per_h`: so much an hour of what one login (without one: one address; or the broker) brings and is not taken is kept in
-    `exceptions`, of all together 16 times as much; beyond, it is counted there (docs/mqtt.md).
+    `exceptions`, of all together 16 times as much; beyond, it is counted there (docs/guide/mqtt.md).
     """
 
     batch_readings_max: int = Field(default=4_096, ge=1)
@@ -58,7 +58,7 @@ class PipelineSettings(SettingsTable):
 
 
 class EndpointSettings(WithCertificate):
-    """The node's own MQTT door; who may log in are the gateways of the node's credentials (docs/mqtt.md). Port 0 takes any free one.
+    """The node's own MQTT door; who may log in are the gateways of the node's credentials (docs/guide/mqtt.md). Port 0 takes any free one.
 
     `anonymous_publish`: what a client without a login may publish to; nothing by default. What a client can make the node hold: one packet
     of `packet_bytes_max`, `receive_max` messages on their way to the log, `unread_bytes_max` of acknowledgements it does not read. Of
@@ -84,8 +84,8 @@ class BrokerSettings(SettingsTable):
     """A broker to subscribe at, over TLS with `tls_ca`, a PEM file of who signed its certificate. `client_id` names the persistent session
     there: one per node, and never changed. `asks_devices`: publish storm mode's requests there (docs/reference/storm-mode.md); its login
     must be allowed to, and no other. `stands_in_for`: the `client_id`s of other nodes of this ship or port that share a subscription with
-    this one there; each is named by one other (docs/cluster.md). When nothing could be stored for `gives_way_after_ms`, because the disk
-    is full or fails, one that has others leaves the broker to them until it can."""
+    this one there; each is named by one other (docs/guide/cluster.md). A node that has others leaves the broker to them when it could not
+    store anything for `gives_way_after_ms`, because the disk is full or fails; it returns when it can."""
 
     host: Host = "127.0.0.1"
     port: _Port = 1883

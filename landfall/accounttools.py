@@ -24,7 +24,7 @@ Username = Annotated[str, typer.Argument(help="What they log in with.")]
 def add(
     username: Username,
     file: File,
-    role: Annotated[Role, typer.Option("--role", help="What they may see and do: docs/pages.md.")],
+    role: Annotated[Role, typer.Option("--role", help="What they may see and do: docs/guide/pages.md.")],
     name: Annotated[str, typer.Option("--name", help="The person's or company's name, as pages show it.", show_default="as username")] = "",
     customer: Annotated[str | None, typer.Option("--customer", help="Whose boxes a customer's account sees: its id in bookings.")] = None,
     ship: Annotated[str | None, typer.Option("--ship", help="The ship of a crew's account: her IMO number.")] = None,

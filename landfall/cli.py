@@ -25,7 +25,7 @@ UMASK = 0o027
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
 ]
-SETTINGS = "Every setting: docs/settings.md. Working examples, once a demo ran: landfall-demo/settings/. `GET /healthz` tells how it fares."
+SETTINGS = "Every setting: docs/reference/settings.md. Examples, after a demo: landfall-demo/settings/. State: `GET /healthz`."
 
 
 @app.command(rich_help_panel=DEMO)
@@ -144,7 +144,7 @@ def line_for(words: Sequence[str] = ()) -> typer.Typer:
             "See it at work: [cyan]landfall demo[/cyan]. "
             "Look into what it wrote: [cyan]landfall log history CONTAINER -f landfall-demo/hq[/cyan]."
         ),
-        epilog="Every setting: docs/settings.md   How it is built: ARCHITECTURE.md   Why: docs/decisions",
+        epilog="Every setting: docs/reference/settings.md   How it is built: ARCHITECTURE.md   Why: docs/decisions",
         rich_markup_mode="rich",
         no_args_is_help=True,
         add_completion=False,

@@ -56,7 +56,7 @@ def load(kind: type[Settings], path: Path | None, environment: Mapping[str, str]
     if settings is None or reading.problems:
         many = f"{len(reading.problems)} problem{'s' if len(reading.problems) > 1 else ''} in the settings"
         lines = "\n".join(f"  {problem}" for problem in reading.problems)
-        raise Misuse(f"{many}:\n{lines}\n", hint="docs/settings.md lists every setting")
+        raise Misuse(f"{many}:\n{lines}\n", hint="docs/reference/settings.md lists every setting")
     return settings
 
 
@@ -274,7 +274,7 @@ def _example(problem: Mapping[str, Any], wanted: Any) -> str:
     for start, example in _EXAMPLES.items():
         if type_.startswith(start):
             return example
-    return f"a {in_words(wanted)}" if wanted is not None else "what docs/settings.md says"
+    return f"a {in_words(wanted)}" if wanted is not None else "what docs/reference/settings.md says"
 
 
 _EXAMPLES = {

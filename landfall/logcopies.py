@@ -132,5 +132,5 @@ def _refuse_kafka(log: Path) -> None:
     if in_kafka(log):
         raise Misuse(
             f"the log of {log} is in a Kafka, whose brokers keep the copies of it that its setting replication asks for",
-            hint="for a copy elsewhere let another node sync with this one: from there it comes back, too; see docs/kafka.md",
+            hint="for a copy elsewhere let another node sync with this one: from there it comes back, too; see docs/guide/kafka.md",
         )

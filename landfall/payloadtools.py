@@ -27,7 +27,7 @@ payload_app = typer.Typer(
 
 @payload_app.command("schema")
 def schema() -> None:
-    """The JSON Schema of a payload of our own form, as docs/payload.schema.json has it."""
+    """The JSON Schema of a payload of our own form, as docs/reference/payload.schema.json has it."""
     say(schema_text().removesuffix("\n"))
 
 
@@ -70,7 +70,7 @@ def findings(payload: bytes, decoder: str, believed: range) -> tuple[list[str], 
         try:
             made = decoded(find_decoder(decoder), payload)
         except ValueError as problem:
-            raise Misuse(str(problem), hint="see docs/payloads.md") from None
+            raise Misuse(str(problem), hint="see docs/guide/payloads.md") from None
         payloads = [one for _, one in made.messages]
         problems = [made.problem] if made.problem else []
     readings = read_payloads(payloads)

@@ -1,17 +1,15 @@
-"""`docs/reference/alerts.md`, written from the rules' own table, so that it can not drift from it."""
+"""`docs/reference/alerts.md`: the states of an alert, and every rule that raises one."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from cargo.alerts import CONTRADICTIONS, REOPENS_EVERY_MS, WORSE_BY
 from cargo.rulebook import RULES
+from landfall.markdown import GENERATED, table
 
-TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "alerts.md"
 _HEAD = f"""# Alerts
 
 An alert is open, acknowledged or closed. Every program that shows an alert asks `cargo.alerts.Standing` for its state: pages, portal, the
-crew's console and the API. This page is written by `python -m landfall.rulesdoc`; a test checks it against the code.
+crew's console and the API. {GENERATED}
 
 * **Acknowledged**: a person knows of it. The record has who, when, a note, the severity and the figure. A higher severity, or a figure
   {WORSE_BY:g} times as far from its limit, opens the alert again, at most once in {REOPENS_EVERY_MS // 3_600_000} h.
@@ -26,11 +24,7 @@ Durations and limits are those without a booking's own.
 
 
 def page() -> str:
-    """The whole page, in Markdown."""
+    """Return the whole page in Markdown."""
     head = ("Rule", "Name", "Who decides", "Raise", "Update", "Clear", "Close")
-    rows = [(f"`{one.name}`", one.words, one.decides, one.raises, one.updates, one.clears, one.closes) for one in RULES]
-    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
-
-
-if __name__ == "__main__":
-    TARGET.write_text(page(), encoding="utf-8")
+    rows = ((f"`{rule.name}`", rule.words, rule.decides, rule.raises, rule.updates, rule.clears, rule.closes) for rule in RULES)
+    return _HEAD + table(head, rows)

@@ -80,7 +80,7 @@ def concatenated(parts: Sequence[Readings]) -> Readings:
 
 
 def payloads(readings: Readings, devices: Sequence[str], gateways: Sequence[str]) -> list[bytes]:
-    """The MQTT payload of each reading (docs/payloads.md): UTF-8 JSON with `device`, `at`, `gateway` and the signals it carries.
+    """The MQTT payload of each reading (docs/guide/payloads.md): UTF-8 JSON with `device`, `at`, `gateway` and the signals it carries.
 
     `devices`: the device of each thing; `gateways`: the name of each.
     """

@@ -1,7 +1,7 @@
 """The block: an immutable run of consecutive offsets of one (stream, origin), the unit of storage, transfer and repair.
 
 Written as its head (`LFB2`, a length, the fields of BlockHead, their checksum), the payload, and xxh3-64 of all before it:
-docs/block-format.md. The head stays readable over versions, so that a node stores and relays whole what it can not decode.
+docs/internals/block-format.md. The head stays readable over versions, so that a node stores and relays whole what it can not decode.
 """
 
 from __future__ import annotations

@@ -207,13 +207,13 @@ def test_no_file_names_a_machine(what: str) -> None:
 
 
 def test_each_dependency_is_explained() -> None:
-    """`docs/dependencies.md` says of each package in pyproject.toml why it is here."""
+    """`docs/internals/dependencies.md` says of each package in pyproject.toml why it is here."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
     names = {re.split(r"[\[<>=~ ]", requirement)[0] for requirement in wanted}
-    told = set(re.findall(r"^\| `([\w.-]+)`", (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8"), re.MULTILINE))
-    assert names - told == set(), "in pyproject.toml, not in docs/dependencies.md"
-    assert told - names == set(), "in docs/dependencies.md, no longer in pyproject.toml"
+    told = set(re.findall(r"^\| `([\w.-]+)`", (ROOT / "docs" / "internals" / "dependencies.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert names - told == set(), "in pyproject.toml, not in docs/internals/dependencies.md"
+    assert told - names == set(), "in docs/internals/dependencies.md, no longer in pyproject.toml"
 
 
 def test_what_is_heavy_is_one_workers() -> None:

@@ -17,7 +17,7 @@ class AnalyticsSettings(WorkSettings):
     """Settings of `landfall analytics`, Spark's part of headquarters.
 
     `log_dir`: headquarters' log, the folder `log` of its node's. `tables_dir`: where its Delta tables are (a folder, or an object store's
-    URL); `group`: the name of the Unix group that may read that folder, without it the process's own (docs/security.md).
+    URL); `group`: the name of the Unix group that may read that folder, without it the process's own (docs/guide/security.md).
     `checkpoint_dir` belongs to the tables: move or delete both or neither. `scratch_dir`: where Spark may spill. `door`: the node's URL
     (`http://host:port`), and `token`: that of a credential there. `clock`: "wall", or the URL of the fleet's clock. `places`: node
     name → `ship/<imo>` or `quay/<locode>`, where that node's sensors are. `records_max`: of one micro-batch; `request_records_max`: of one

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, closing, suppress
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -49,7 +50,22 @@ STOP_S_MAX = 5
 IDLE_S_MAX = 60
 """An idle connection is closed after so long: whoever asks keeps one for a shorter time (httpx for 5 s), and so never asks on one that is
 just being closed."""
-_ABOUT = "Ships, containers, alerts. Every answer says the fleet's time (`clock`) and what time it is true for (`as_of_at_ms`)."
+ENDPOINTS = {
+    "Session": session,
+    "Fleet and map": fleet,
+    "Containers": containers,
+    "Alerts and incidents": alerts,
+    "Search area": searcharea,
+    "Loss reports": reports,
+    "Queries to ships": asks,
+    "Bookings": bookings,
+    "Ports": ports,
+    "Registry": registry,
+    "Status": status,
+}
+"""The modules of the endpoints by section of the API's reference."""
+_TITLE = "Landfall"
+_ABOUT = "Ships, containers, alerts. Every answer has the fleet's time (`clock`) and the time it is true for (`as_of_at_ms`)."
 
 
 def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = None) -> FastAPI:
@@ -74,14 +90,11 @@ def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = N
                 async with _kept(shown, teller):
                     yield
 
-    app = FastAPI(title="Landfall", description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
+    app = FastAPI(title=_TITLE, description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
     app.add_middleware(Gate, identify=identify)
     app.add_middleware(Measured, metrics=metrics)
     add_handlers(app, lambda reason, request: teller.report(reason, request, "answered 500"))
-    for part in (session, fleet, containers, alerts, bookings, ports, registry, reports, searcharea, asks, status):
-        app.include_router(part.router, prefix="/api")
-
-    add_examples(app)
+    _add_endpoints(app)
     app.openapi()  # FastAPI makes its routes now, not while the first requests wait
     add_reference(app)
 
@@ -90,6 +103,19 @@ def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = N
         return JSONResponse({"process": PROCESS, "now_at_ms": clock.now_ms()})
 
     return app
+
+
+def describe_api() -> dict[str, Any]:
+    """Return the OpenAPI description of every endpoint below `/api`; its tags are the sections of ENDPOINTS."""
+    app = FastAPI(title=_TITLE, description=_ABOUT)
+    _add_endpoints(app)
+    return app.openapi()
+
+
+def _add_endpoints(app: FastAPI) -> None:
+    for section, module in ENDPOINTS.items():
+        app.include_router(module.router, prefix="/api", tags=[section])
+    add_examples(app)
 
 
 @asynccontextmanager

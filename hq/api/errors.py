@@ -3,59 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from hq.api.codes import Code
 from hq.serving.faults import GONE, DatabaseGone
 from streams.errors import NotAllowed, RetryLater
 
 RETRY_AFTER_S = 1
-Code = Literal[
-    "alert_of_a_loss",
-    "alert_unknown",
-    "body_too_large",
-    "body_unreadable",
-    "booking_unknown",
-    "broken",
-    "clock_not_movable",
-    "clock_refused",
-    "container_unknown",
-    "cursor_invalid",
-    "entries_invalid",
-    "entries_overtaken",
-    "field_invalid",
-    "incident_unknown",
-    "load_list_unknown",
-    "login_slowed",
-    "login_wrong",
-    "logins_too_many",
-    "method_not_allowed",
-    "not_logged_in",
-    "note_unfit",
-    "notice_unknown",
-    "nul_in_address",
-    "path_unknown",
-    "place_of_loss_unknown",
-    "port_unknown",
-    "question_invalid",
-    "question_unknown",
-    "report_refused",
-    "report_unknown",
-    "request_refused",
-    "right_missing",
-    "ship_unknown",
-    "simulator_away",
-    "simulator_foreign",
-    "span_reversed",
-    "speed_or_chapter_invalid",
-    "wind_incomplete",
-    "wind_unknown",
-]
-"""The API's own codes. `docs/reference/api.md` says what each means. A RetryLater or NotAllowed has its own."""
 _CODES: dict[int, Code] = {404: "path_unknown", 405: "method_not_allowed"}
 """The codes of what the framework refuses, by status."""
 

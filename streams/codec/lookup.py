@@ -1,4 +1,4 @@
-"""The rows of one topic out of a block, from the groups that may hold them. docs/block-format.md describes the bytes."""
+"""The rows of one topic out of a block, from the groups that may hold them. docs/internals/block-format.md describes the bytes."""
 
 from __future__ import annotations
 

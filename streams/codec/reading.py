@@ -1,4 +1,4 @@
-"""Codec 2, the reading half: a block's rows from its payload. docs/block-format.md describes the bytes."""
+"""Codec 2, the reading half: a block's rows from its payload. docs/internals/block-format.md describes the bytes."""
 
 from __future__ import annotations
 

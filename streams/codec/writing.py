@@ -1,4 +1,4 @@
-"""Codec 2, the writing half: records into a block's payload. docs/block-format.md describes the bytes."""
+"""Codec 2, the writing half: records into a block's payload. docs/internals/block-format.md describes the bytes."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Introductions:
         if unknown := sorted(node for node in self.peers if not known(node).keys):
             _log.warning(
                 "no key is known of %s: what others than headquarters bring in such a name, and is acted upon, is not believed until that "
-                "node has once been in session here, which shows its key, or somebody gives or pins it (docs/proof.md)",
+                "node has once been in session here, which shows its key, or somebody gives or pins it (docs/guide/proof.md)",
                 ", ".join(unknown),
             )
 

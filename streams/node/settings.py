@@ -38,7 +38,7 @@ class KnownPeer(SettingsTable):
     node:NAME --replicate '*'`). `keys`: the public keys it signs with, as it says them
     by a way that is trusted (`landfall proof key`): headquarters' on every node, for the registry can not vouch for who writes it.
     `bytes_per_day`: of records that it may bring, saved up for ten days; by default 2 GB of a ship or a customer, 20 of a port, 200 of
-    headquarters (docs/reference/peer-limits.md).
+    headquarters (docs/internals/peer-limits.md).
     """
 
     node: NodeName
@@ -97,7 +97,7 @@ class PeerAddress(SettingsTable):
 
 
 class LinkSettings(SettingsTable):
-    """One class of link, where it is otherwise than by default: docs/links.md.
+    """One class of link, where it is otherwise than by default: docs/guide/links.md.
 
     `streams`: what it carries, by pattern (`!` in front: not these). `rate_bit_s`: kept below. `ping_every_s`: how often the peer is asked
     whether it is there; `dead_after_s`, longer: after so much silence it is not. `budget_bytes_per_day` (UTC, counted by who dials, at the
@@ -156,7 +156,7 @@ class KeepSettings(SettingsTable):
 
 
 class TlsSettings(SettingsTable):
-    """A node's door for peers and readers elsewhere, over TLS 1.3, beside the plain one for this machine: docs/links.md.
+    """A node's door for peers and readers elsewhere, over TLS 1.3, beside the plain one for this machine: docs/guide/links.md.
 
     `authority`: who signs the nodes' certificates; `certificate` and `key`: this node's own, all PEM. `port` 0: any free one.
     """
@@ -193,10 +193,10 @@ def disks_missing(node: NodeSettings, disks: str) -> Iterator[Problem]:
 class NodeSettings(SettingsTable):
     """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
 
-    `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. Who may do what at its door: docs/security.md.
+    `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. Who may do what at its door: docs/guide/security.md.
     `tls`: a second door, by certificates; none: tokens alone. `links`: what links of a class carry, how fast, and how much a day.
-    `keep`: by name or pattern of streams, how long this node keeps its copy, shorter or longer than headquarters has set (docs/streams.md).
-    `log`: kept in files in the node's folder, or in a Kafka (docs/kafka.md).
+    `keep`: by name or pattern of streams, how long this node keeps its copy, whatever headquarters has set (docs/guide/streams.md).
+    `log`: kept in files in the node's folder, or in a Kafka (docs/guide/kafka.md).
     `retention_every_s`: how often streams are dropped and thinned. `disk_budget_bytes`: what a ship's records may take on disk (none: as
     much as there is). `reserve_bytes`: a file that pays for cleaning up on a full disk.
     `port` 0: any free one. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.

@@ -1,4 +1,4 @@
-"""The frames of a carried file (docs/sneakernet.md): each stands alone, so damage costs the frames it hits and no other.
+"""The frames of a carried file (docs/guide/sneakernet.md): each stands alone, so damage costs the frames it hits and no other.
 
 A frame is its head (magic, sealed or not, the file's id, its number, the file's own key if sealed, the body's length and digest, a
 checksum) and its body: the signer's key, its signature over head and message, and the message; sealed as a whole when told.

@@ -18,7 +18,7 @@ from cargo.signals import SIGNALS, Signal
 
 SCHEMA = Draft202012Validator(payload_schema())
 CASES = Path(__file__).parent / "cases" / "mqtt"
-FILE = Path(__file__).resolve().parents[2] / "docs" / "payload.schema.json"
+FILE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "payload.schema.json"
 
 
 def taken_whole(fields: Any) -> bool:
@@ -136,7 +136,7 @@ def test_what_is_no_object_is_neither(content: Any) -> None:
 
 
 def test_the_file_in_the_docs_is_the_schema_and_its_example_is_taken() -> None:
-    """`landfall payload schema > docs/payload.schema.json` writes it anew."""
+    """`landfall payload schema > docs/reference/payload.schema.json` writes it anew."""
     schema = json.loads(FILE.read_text(encoding="utf-8"))
     assert schema == payload_schema()
     Draft202012Validator.check_schema(schema)

@@ -352,7 +352,7 @@ async def test_it_begins_at_the_node_that_has_dropped_least(tmp_path: Path) -> N
 
 def test_the_example_in_the_docs_runs(one: Station, capsys: pytest.CaptureFixture[str]) -> None:
     """As printed, but for the nodes' addresses and a last alert that ends it."""
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "client.md").read_text(), re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guide" / "client.md").read_text(), re.DOTALL)
     example = re.sub(r'NodeDoor\("http://tokyo[^)]*\)', 'NodeDoor("http://127.0.0.1:1", "x")', example)
     example = re.sub(r'NodeDoor\("http://hq[^)]*\)', f'NodeDoor("{one.url}", "door-of-hq")', example)
     one.writer.append([Append("alerts", readings(0, 3).records)])

@@ -1,6 +1,6 @@
 """Goal: in a real browser, on the fleet's own pages, operations sees what the API tells, and a customer sees its own boxes alone.
 
-With PICTURES_TO=<folder> the pictures of docs/pages.md go there.
+With PICTURES_TO=<folder> the pictures of docs/guide/pages.md go there.
 """
 
 from __future__ import annotations

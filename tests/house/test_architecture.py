@@ -12,9 +12,12 @@ ROOT = Path(__file__).parents[2]
 OVERVIEW = ROOT / "ARCHITECTURE.md"
 INDEX = ROOT / "docs" / "decisions" / "README.md"
 DECISIONS = sorted(INDEX.parent.glob("[0-9]*.md"))
-PAGES = [OVERVIEW, INDEX, *DECISIONS, *sorted((ROOT / "docs" / "reference").glob("*.md"))]
+DOCS = ROOT / "docs"
+SORTED = [page for part in ("guide", "internals", "reference") for page in sorted((DOCS / part).glob("*.md"))]
+PAGES = [OVERVIEW, INDEX, *DECISIONS, *SORTED]
 BYTES_MAX = 12_000
-PATH = re.compile(r"`((?:\w+/)+[\w.-]+\.\w+|(?:tests|streams|cargo|hq|edge|intake|sim|deploy)/[\w/]+)`")
+FOLDERS = "bench|cargo|dashboards|deploy|docs|edge|hq|intake|shore|sim|streams|tests"
+PATH = re.compile(rf"`((?:{FOLDERS})/[\w/]+(?:\.\w+)?|landfall/[\w/]+\.py)`")
 NAMED = re.compile(r"`([\w/]+\.py)` \((`[\w.]+`(?:, `[\w.]+`)*)\)")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 ANCHOR = re.compile(r"\]\((?!https?:)([^)#]*)#([^)]+)\)")
@@ -31,7 +34,7 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     assert [path for path in LINK.findall(text) if not (page.parent / path).exists()] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, *sorted({*(ROOT / "docs").rglob("*.md")} - {*PAGES})], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name)
 def test_sections_that_a_page_links_to_exist(page: Path) -> None:
     assert [link for link in ANCHOR.findall(page.read_text()) if link[1] not in anchors(page.parent / link[0] if link[0] else page)] == []
 

@@ -33,7 +33,7 @@ from streams.records import Record, to_batch
 from tests.cargo.sea import SHIP, Sea
 from tests.intake.stand import BOX, TOPIC, Publisher, eventually, payload, stand
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "payloads.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "guide" / "payloads.md"
 NOW_MS = time.time_ns() // 1_000_000
 STRANGER = "HLXU2008419"
 PACKET_BYTES_MAX = 20_000

@@ -1,4 +1,4 @@
-"""Goal: the table of docs/security.md says what each request at each door needs, as the doors themselves have it."""
+"""Goal: the table of docs/guide/security.md says what each request at each door needs, as the doors themselves have it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.hq_serving.fleet import Fleet, fill
 from tests.hq_serving.probes import PROBES
 from tests.node.fleet import settings
 
-SECURITY = Path(__file__).resolve().parents[2] / "docs" / "security.md"
+SECURITY = Path(__file__).resolve().parents[2] / "docs" / "guide" / "security.md"
 ROLES: Final = {"mira": "operations", "cleo": "clerk", "donald": "customer", "crew": "crew"}
 Table = dict[str, dict[str, str]]
 

@@ -55,7 +55,7 @@ def test_the_first_screen_leads_to_the_demo_and_names_every_group(capsys: pytest
             < told.index("Headquarters")
             < told.index("Look and manage")
         )
-        assert "docs/settings.md" in told
+        assert "docs/reference/settings.md" in told
 
 
 @pytest.mark.parametrize("first", [words[0] for words in COMMANDS if len(words) == 1])
@@ -114,7 +114,7 @@ def test_a_process_without_settings_says_what_it_misses(capsys: pytest.CaptureFi
     for part in (
         "LANDFALL_NODE__PROT: there is no such setting; did you mean LANDFALL_NODE__PORT?",
         "node.folder is missing",
-        "→ docs/settings.md",
+        "→ docs/reference/settings.md",
     ):
         assert part in told
     assert "Traceback" not in told

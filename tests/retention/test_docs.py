@@ -1,4 +1,4 @@
-"""Goal: docs/streams.md says what the defaults are, which settings there are, and which commands."""
+"""Goal: docs/guide/streams.md says what the defaults are, which settings there are, and which commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streams.definitions import DEFAULTS, Definition
 from streams.policy import Lane
 from tests.node.forked import ROOT
 
-TEXT = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "guide" / "streams.md").read_text(encoding="utf-8")
 
 
 def words(fields: dict[str, Any]) -> set[str]:

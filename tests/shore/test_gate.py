@@ -1,4 +1,4 @@
-"""Goal: a gate reports to its port's node by the command that docs/mqtt.md gives, and the box is told to have come in."""
+"""Goal: a gate reports to its port's node by the command that docs/guide/mqtt.md gives, and the box is told to have come in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streams.words import Position
 from tests.landfall.commands import run
 from tests.node.fleet import settings, until
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "mqtt.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "guide" / "mqtt.md"
 BOX, NEXT = "MSKU1234565", "HLXU2008419"
 
 

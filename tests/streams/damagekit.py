@@ -253,7 +253,7 @@ def check_spoiled(was: Spoilable, spoiled: Path, flip: Flip) -> None:
 
 
 def check_told(was: Spoilable, flip: Flip, told: Told) -> None:
-    """As docs/log.md says of each kind of file."""
+    """As docs/internals/log.md says of each kind of file."""
     cost, offsets = was.cost(flip), [(s, o, at) for damage in told.found for s, o, first, end in damage.offsets for at in range(first, end)]
     assert len(offsets) == len(set(offsets)), "each is told once"
     in_doubt = was.kind == "torn"  # where the index is built anew, nobody knows any more what was torn

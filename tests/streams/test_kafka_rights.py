@@ -1,4 +1,4 @@
-"""Goal: a node's login needs the rights that docs/kafka.md names and no more; without them it is told so."""
+"""Goal: a node's login needs the rights that docs/guide/kafka.md names and no more; without them it is told so."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.fanout.kafka import PASSWORD, Kafka
 from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import append_rows, rows
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "kafka.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "guide" / "kafka.md"
 OPERATIONS = {one.name.capitalize(): one for one in AclOperation}
 RESOURCES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactional-id": ResourceType.TRANSACTIONAL_ID}
 
@@ -59,7 +59,7 @@ def test_the_documented_rights_suffice_and_are_needed(kafka: Kafka, tmp_path: Pa
     login = UserScramCredentialUpsertion("harbour", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8_192), PASSWORD.encode())
     for made in admin.alter_user_scram_credentials([login]).values():
         made.result()
-    with pytest.raises(NotAllowed, match=r"docs/kafka\.md"):
+    with pytest.raises(NotAllowed, match=r"docs/guide/kafka\.md"):
         open_kafka_log(where, options=KafkaLogOptions())
     for allowed in admin.create_acls(documented(where.settings.prefix, "harbour")).values():
         allowed.result()

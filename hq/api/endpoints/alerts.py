@@ -41,7 +41,11 @@ class Chosen(BaseModel):
 def alerts(
     ask: Asking, listed: AlertsListed, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT, count: bool = False
 ) -> dict[str, Any]:
-    """The viewer's alerts, by `sort`: the worst first. With `count`, how many there are in each stage, whatever `state` is asked for."""
+    """List the viewer's alerts in the order of `sort`; `worst` is by severity, then reopened alerts, then the first raised.
+
+    `q`: how the container number begins. `box`: a container number. `ship`, `port` and `customer` also find the alerts of the
+    containers there. `count=true` adds the number of alerts in each stage, whatever `state` selects.
+    """
     key = listed.key(cursor)
     with ask.look() as look:
         rows = look.rows(listed.rows(look, key).limit(limit + 1))
@@ -54,7 +58,9 @@ def alerts(
 
 @router.get("/alerts.csv")
 def alerts_file(ask: Asking, listed: AlertsListed) -> StreamingResponse:
-    """All pages of the list as one CSV file; text cells that a spreadsheet would take for formulas begin with an apostrophe."""
+    """Return all pages of the list as one CSV file; recorded in `audit`. Text that a spreadsheet would read as a formula begins with an
+    apostrophe.
+    """
 
     def write(file: IO[bytes]) -> None:
         with ask.look() as look:
@@ -66,7 +72,7 @@ def alerts_file(ask: Asking, listed: AlertsListed) -> StreamingResponse:
 
 @router.get("/incidents")
 def incidents(ask: Asking, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT) -> dict[str, Any]:
-    """Clusters of lost boxes, the last first."""
+    """List incidents (groups of lost containers), the last raised first. Staff and crew."""
     key = read_cursor(cursor, [int, str])
     with ask.look() as look:
         own = look.sight.incidents().subquery()
@@ -79,9 +85,10 @@ def incidents(ask: Asking, cursor: str | None = None, limit: Limit = LIMIT_DEFAU
 
 @router.post("/alerts/{act}")
 def act_on_alerts(ask: Asking, act: Act, chosen: Chosen) -> dict[str, Any]:
-    """Acknowledge alerts, take acknowledgements back, or close alerts, by name; it goes to every node. Doing so again changes nothing.
+    """Acknowledge alerts, take acknowledgements back, or close alerts: all or none. Operations and crew.
 
-    Closing needs a note. Losses are not closed by hand: their reports close them.
+    `changed` is the number of records written; a repeated request changes nothing. To close an alert, give a note. Losses can not be
+    closed by hand: their final report closes them.
     """
     ask.need(Right.ACKNOWLEDGE)
     note = chosen.note.strip()

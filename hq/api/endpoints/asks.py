@@ -43,10 +43,11 @@ class NewAsk(BaseModel):
 
 @router.post("/asks")
 def ask_ship(ask: Asking, new: NewAsk) -> dict[str, Any]:
-    """Ask a ship; durable when answered here, and on its way to her. What she says to it shows under `GET /api/asks/{ask_id}`.
+    """Send a query for one container's records to a ship. Operations only. It is durable when answered; `GET /api/asks/{ask_id}` has
+    the result.
 
-    `spend`: `budget` brings it if the day's budget allows, or it costs nothing; else it is `priced`: ask again with `at_most`, 1 % more
-    than the `cost` told, for it may then be a byte longer. `nothing` tells the price alone.
+    `spend`: `budget` brings the records if they are free or the day's budget allows it; otherwise the query is `priced`. Ask again with
+    `at_most` 1 % above the `cost`, because the second answer may be a byte longer. `nothing` returns the price only.
     """
     ask.need(Right.ASK_SHIPS)
     desk = ask.services.asks
@@ -63,7 +64,7 @@ def ask_ship(ask: Asking, new: NewAsk) -> dict[str, Any]:
 
 @router.get("/asks")
 def asks(ask: Asking, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT) -> dict[str, Any]:
-    """What ships were asked, by whom, and what they said to it, the last asked first; as the log has it now."""
+    """List queries to ships and their answers, the last first, as the log has them now. Operations only."""
     ask.need(Right.ASK_SHIPS)
     key = read_cursor(cursor, [int, str])
     told = [one for one in ask.services.asks.asks() if key is None or (one["asked_at_ms"], one["ask_id"]) < tuple(key)]
@@ -73,7 +74,7 @@ def asks(ask: Asking, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT) -
 
 @router.get("/asks/{ask_id}")
 def one(ask: Asking, ask_id: str) -> dict[str, Any]:
-    """One question and what the ship said to it. `arrived`: the records are in headquarters' log, and soon in the container's timeline."""
+    """Return one query and its answer. Operations only. `arrived`: the records are in headquarters' log."""
     ask.need(Right.ASK_SHIPS)
     told = ask.services.asks.one(ask_id)
     if told is None:

@@ -21,7 +21,7 @@ router = APIRouter()
 def bookings(
     ask: Asking, q: str = "", cursor: str | None = None, limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT_DEFAULT
 ) -> dict[str, Any]:
-    """The viewer's bookings by reference; `q`: how the reference begins, in small letters or capitals."""
+    """List the viewer's bookings by reference. `q`: how the reference begins, in any case."""
     key = read_cursor(cursor, [str])
     with ask.look() as look:
         own = look.sight.bookings().subquery()
@@ -38,7 +38,7 @@ def bookings(
 
 @router.get("/bookings/{reference:path}")
 def booking(ask: Asking, reference: str) -> dict[str, Any]:
-    """One booking of the viewer's."""
+    """Return one booking of the viewer."""
     with ask.look() as look:
         own = look.sight.bookings().subquery()
         rows = look.rows(select(own).where(own.c.id == composed(reference)))

@@ -43,8 +43,10 @@ Asked = Annotated[Span, Depends(asked_span)]
 
 @router.get("/containers")
 def containers(ask: Asking, listed: Listed, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT, count: bool = False) -> dict[str, Any]:
-    """The viewer's containers, by `sort`. `q`: how a number begins; `booking`: the reference of one that had, has or will have them, with
-    its span in `found_by`; `place`: `ship/<imo>` or `quay/<locode>`. With `count`, how many there are on all pages.
+    """List the viewer's containers in the order of `sort`.
+
+    `q`: how the number begins. `booking`: a reference; lists every container that it had, has or will have, each with its span in
+    `found_by`. `place`: `ship/<imo>` or `quay/<locode>`. `count=true` adds the number of containers on all pages.
     """
     key = listed.key(cursor)
     with ask.look() as look:
@@ -57,7 +59,9 @@ def containers(ask: Asking, listed: Listed, cursor: str | None = None, limit: Li
 
 @router.get("/containers.csv")
 def containers_file(ask: Asking, listed: Listed) -> StreamingResponse:
-    """All pages of the list as one CSV file; text cells that a spreadsheet would take for formulas begin with an apostrophe."""
+    """Return all pages of the list as one CSV file; recorded in `audit`. Text that a spreadsheet would read as a formula begins with an
+    apostrophe.
+    """
 
     def write(file: IO[bytes]) -> None:
         with ask.look() as look:
@@ -69,7 +73,7 @@ def containers_file(ask: Asking, listed: Listed) -> StreamingResponse:
 
 @router.get("/containers/{number}")
 def container(ask: Asking, number: str) -> dict[str, Any]:
-    """How one container stands: place, last signals, booking, custody, the alerts that are not closed."""
+    """Return one container: place, last signals, booking, custody, and its alerts that are not closed."""
     with ask.look() as look:
         row = _own(look, number)
         bookings = look.sight.bookings().subquery()
@@ -102,11 +106,11 @@ def timeline(
     cursor: str | None = None,
     limit: Limit = LIMIT_DEFAULT,
 ) -> dict[str, Any]:
-    """One container's readings, events and alerts in one order (order time, coordinates), from `since` on and before `until` (UTC ms), the
-    `oldest` first or the `newest`. `kind`: these alone. With `count`, how many there are on all pages.
+    """List one container's readings, events and alerts by time, those with `since_at_ms` <= time < `until_at_ms` (UTC ms).
 
-    `taken_in_by`: the node that recorded it. `proven`: whether that node has signed it (null: not known now); if not, `signed_at_ms` says
-    when it signed last.
+    `kind` may be repeated and selects kinds. `count=true` adds the number on all pages. `taken_in_by`: the node that recorded it.
+    `proven`: whether that node has signed it; null: not known now. If it is not proven, `signed_at_ms` is the time of the node's last
+    signature.
     """
     key = read_cursor(cursor, [int, str, str, int])
     newest = order == "newest"
@@ -127,10 +131,10 @@ def timeline(
 
 @router.get("/containers/{number}/chart")
 def chart(ask: Asking, number: str, span: Asked, pixels: Pixels = PIXELS_DEFAULT) -> dict[str, Any]:
-    """All of one container's readings from `since` on and before `until` (UTC ms), thinned for a chart of `pixels` columns.
+    """Return one container's readings of a span (UTC ms), reduced to `pixels` columns.
 
-    `lines`: of each temperature, of each pixel the least and the greatest value, in order of time, with nulls where a line breaks;
-    `measured`: how many readings that is of. `shocks`: of 2 g and more. `track`: its own positions. `bands`: begin and end of each.
+    `lines`: for each temperature, the least and the greatest value of each column, with null where the line breaks; `measured` is the
+    number of values. `shocks`: 2 g and more. `track`: the container's own positions. `bands`: begin and end of each.
     """
     with ask.look() as look:
         known = _own(look, number)["number"]
@@ -139,7 +143,7 @@ def chart(ask: Asking, number: str, span: Asked, pixels: Pixels = PIXELS_DEFAULT
 
 @router.get("/containers/{number}/hours")
 def hours(ask: Asking, number: str, span: Asked, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT) -> dict[str, Any]:
-    """Hourly counts, minima, means and maxima of one container's temperatures, as Spark has them."""
+    """List hourly counts, minima, means and maxima of one container's temperatures. Staff only: for others the list is empty."""
     key = read_cursor(cursor, [int])
     with ask.look() as look:
         asked = look.sight.hours(_own(look, number)["number"])
@@ -151,7 +155,9 @@ def hours(ask: Asking, number: str, span: Asked, cursor: str | None = None, limi
 
 @router.get("/check/{number}")
 def check(ask: Asking, number: str) -> dict[str, Any]:
-    """What is wrong with a container number as it was written, and what may have been meant; knows nothing of which containers exist."""
+    """Check a container number: its problem, and what may have been meant. Arithmetic only: it does not say whether the container
+    exists.
+    """
     found = check_container(number[:40])
     told = {"number": found.number, "valid": found.valid, "problem": found.problem, "candidates": list(found.candidates)}
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, **told}

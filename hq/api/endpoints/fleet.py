@@ -27,8 +27,10 @@ STANDINGS = {"on_ship": "ship", "on_quay": "quay", "lost": LOST, "delivered": DE
 
 @router.get("/fleet")
 def fleet(ask: Asking) -> dict[str, Any]:
-    """Ships with position, tail and age of the last word; ports; customers; counts: each container in one of those by where it stands;
-    and how many are accounted for, in all (`muster`), by ship and by port."""
+    """Return ships with position, track and last report, ports, customers, counts of containers, and how many are accounted for.
+
+    `counts` has each container once, by where it stands. `muster` is given for all, for each ship and for each port.
+    """
     with ask.look() as look:
         judge = judge_of(look)
         boxes = boxes_judged(look, judge)
@@ -61,7 +63,7 @@ def fleet(ask: Asking) -> dict[str, Any]:
 
 @router.get("/map")
 def map_(ask: Asking) -> dict[str, Any]:
-    """All that a map draws for this viewer: ships, ports, boxes by place and customer, boxes overboard, open alerts, its bounds."""
+    """Return all that the map shows this viewer: ships, ports, containers by place and customer, losses, open alerts and bounds."""
     with ask.look() as look:
         customers = _customers(look)
         ships = _ships(look)

@@ -38,10 +38,10 @@ class Standings:
 
 @router.get("/ports/{locode}")
 def port(ask: Asking, locode: str) -> Fields:
-    """What `locode` expects and what was heard there: boxes due in by ship, on the quay, each call's list against the sensors.
+    """Return what a port expects and has: containers due in by ship, containers on the quay, and the last 10 calls. Staff only.
 
-    `in_port`: as `due_in`, of the ships that lie there, what is still to come off. `unknown_pod`: as `due_in`, the boxes at sea whose list
-    says no port of discharge: any of them may be for here. `lost`: the boxes for here that were lost on the way, in no other list.
+    `in_port`: ships in port, with the containers still to be discharged. `unknown_pod`: containers at sea without a port of discharge.
+    `lost`: containers for this port that were lost on the way; they are in no other list.
     """
     ask.need(Right.SEE_PORTS)
     with ask.look() as look:

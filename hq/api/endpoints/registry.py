@@ -66,11 +66,11 @@ class NewEntries(BaseModel):
 
 @router.post("/registry")
 def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
-    """Write entries, all or none; durable when answered. The same again changes nothing. All problems are listed together (422);
-    an entry that is `based_on` another version than stands is refused (409), for it would undo what somebody else wrote.
+    """Write 1 to 5,000 entries: all or none, durable when answered. Staff only. The same request again changes nothing.
 
-    `ended`: open spans of bookings that now end where another customer's span of the same box begins, each with its booking's version.
-    `notes`: what of a load list's lines, and of port codes, was left out or is not known; the first 1,000 of `notes_count`.
+    422: `problems` lists all faults. 409: an entry is `based_on` another version than the current one (0: none) and would change it.
+    `ended`: open spans of bookings that end because another customer's span of the same container begins. `notes`: parts of load lists
+    and port codes that were left out or are unknown, the first 1,000 of `notes_count`.
     """
     ask.need(Right.WRITE_REGISTRY)
     wanted = [Wanted(entry.type, entry.id, entry.value, entry.based_on) for entry in new.entries]
@@ -108,7 +108,7 @@ def _note(receipt: Receipt, index: int, note: Note) -> dict[str, Any]:
 
 @router.get("/registry/streams")
 def streams(ask: Asking) -> dict[str, Any]:
-    """What has been set of streams, by name or pattern: `value` of it alone, and the `whole` that holds with all that it leaves open."""
+    """List the streams and patterns that have settings: `value` is what is set, `whole` the complete settings that follow. Staff only."""
     ask.need(Right.SEE_STREAMS)
     definitions = ask.services.registrar.streams()
     return {
@@ -123,9 +123,10 @@ def streams(ask: Asking) -> dict[str, Any]:
 
 @router.get("/registry/load_lists/{ship}")
 def load_lists(ask: Asking, ship: str, call: Annotated[int | None, Query(ge=0, le=COUNT_MAX)] = None) -> dict[str, Any]:
-    """A ship's calls, and the load list of one of them (the last, unless `call` says which), as the registry has them now: a bay plan
-    written a moment ago is there. `ship`: its IMO number, or a call sign that one ship has. `unknown`: the lines of its boxes that lack
-    something, or whose number is none of ISO 6346.
+    """Return a ship's calls and the load list of one of them, as the log has them now. Staff only.
+
+    `ship`: an IMO number, or a call sign that one ship has. Without `call` it is the last list. `unknown`: containers that lack a
+    field, or whose number is not an ISO 6346 number.
     """
     ask.need(Right.SEE_PORTS)
     registrar = ask.services.registrar

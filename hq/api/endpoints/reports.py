@@ -31,7 +31,7 @@ MEDIA: dict[FileKind, str] = {"txt": "text/plain", "pdf": "application/pdf", "js
 
 @router.get("/incidents/{incident_id}/reports")
 def reports(ask: Asking, incident_id: str) -> dict[str, Any]:
-    """An incident's loss reports by number, as the log has them now: each line with its basis, who approved it, to whom it was sent."""
+    """List the loss reports of an incident by number, as the log has them now. Staff only. Each line has its basis."""
     ask.need(Right.SEE_REPORTS)
     with ask.look() as look:
         known = look.sight.incidents().subquery()
@@ -67,8 +67,10 @@ class Doing(BaseModel):
 
 @router.post("/incidents/{incident_id}/reports")
 def report(ask: Asking, incident_id: str, doing: Doing) -> dict[str, Any]:
-    """Draft, edit, approve, or record the sending of a loss report in the company's name, where the master can not. Nothing sends itself.
-    An approval is recorded with the login's name besides the person's."""
+    """Draft, edit, approve or record the sending of a loss report in the company's name. Operations only. Nothing is sent by itself.
+
+    An approval is recorded with the person's name and login.
+    """
     ask.need(Right.REPORT_LOSSES)
     given, viewer = doing.model_dump(exclude_none=True), ask.viewer
     by = f"{viewer.name} ({viewer.username})" if doing.do == "approve" else viewer.name
@@ -88,7 +90,7 @@ def report(ask: Asking, incident_id: str, doing: Doing) -> dict[str, Any]:
 
 @router.get("/sightings")
 def sightings(ask: Asking) -> dict[str, Any]:
-    """The reports of containers that ships saw adrift, by sighting and number, as the log has them now."""
+    """List the reports of containers seen adrift, by sighting and number, as the log has them now. Staff only."""
     ask.need(Right.SEE_REPORTS)
     items = [{**one.to_json(), "text": report_text(one)} for one in ask.services.reports.reports() if is_sighting(one)]
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "items": items}
@@ -96,7 +98,7 @@ def sightings(ask: Asking) -> dict[str, Any]:
 
 @router.get("/reports/{report_id}/file")
 def report_file(ask: Asking, report_id: str, kind: Annotated[FileKind, Query(alias="as")] = "txt") -> Response:
-    """A loss report, or a report of containers seen adrift, as a file to keep."""
+    """Return a loss report, or a report of containers seen adrift, as a file; recorded in `audit`. Staff only."""
     ask.need(Right.SEE_REPORTS)
     found = next((one for one in ask.services.reports.reports() if one.id == report_id), None)
     if found is None:
@@ -106,13 +108,15 @@ def report_file(ask: Asking, report_id: str, kind: Annotated[FileKind, Query(ali
 
 @router.get("/notices")
 def notices(ask: Asking) -> dict[str, Any]:
-    """What owners are told of their containers in loss reports, from when the carrier's policy says: a customer its own, staff all."""
+    """List notices to owners about containers in loss reports. A customer sees its own, from when `policy/owners` allows; staff see
+    all.
+    """
     return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "items": [one.to_json() for one in _notices(ask)]}
 
 
 @router.get("/notices/{notice_id}/file")
 def notice_file(ask: Asking, notice_id: str) -> Response:
-    """A notice to an owner as a file to keep."""
+    """Return a notice to an owner as a text file; recorded in `audit`. Staff and that owner."""
     found = next((one for one in _notices(ask) if one.notice_id == notice_id), None)
     if found is None:
         raise not_found("notice_unknown", "notice")

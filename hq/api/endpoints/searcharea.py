@@ -43,10 +43,10 @@ def area(
     hours: Hours = 24,
     particles: Particles = 1_000,
 ) -> Fields:
-    """Where the lost boxes may be: GeoJSON with the loss segment and 50 and 95 % hulls of two classes of containers. Not for navigation.
+    """Return where the lost containers may be, as GeoJSON: the loss segment, and 50 % and 95 % hulls. Staff only. Not for navigation.
 
-    Without a wind, the ship's own last report of it before the loss is taken; `weather.basis` says which (`GIVEN`, `SHIP`), `weather.at_ms`
-    when she reported it: null for a given one.
+    Without a wind, the ship's last report before the loss is used. `weather.basis` is `GIVEN` or `SHIP`; `weather.at_ms` is the time of
+    the ship's report.
     """
     ask.need(Right.SEE_SEARCH_AREAS)
     with ask.look() as look:

@@ -46,9 +46,12 @@ class ClockMove(BaseModel):
 
 @router.post("/token")
 async def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services: Serving, request: Request) -> Token:
-    """Begin a session: its bearer token for a username and password. It ends by `POST /api/logout`, with the account or its password, and
-    unused for 8 h. An unknown username and a wrong password get one answer, after the same time. After 5 failures for an account from one
-    address the next logins there are slowed (429)."""
+    """Open a session: return a bearer token for a username and a password (form fields).
+
+    It ends by `POST /api/logout`, when the account or its password changes, and after 8 h without a request. An unknown username and a
+    wrong password get the same answer after the same time. After 5 failures for one account from one address, further logins there are
+    slowed down (429).
+    """
     address = address_of(request, services)
     try:
         account, argon2_hash = await services.logins.check(address, form.username, form.password)
@@ -63,7 +66,7 @@ async def log_in(form: Annotated[OAuth2PasswordRequestForm, Depends()], services
 
 @router.post("/logout")
 def log_out(ask: Asking, request: Request) -> dict[str, Any]:
-    """End the session of this request's token: it counts for nothing from now on."""
+    """End the session of this token."""
     ask.services.accounts.close_session(token_of(request))
     ask.audit("logout")
     return framed_clock(ask.services.clock)
@@ -71,13 +74,13 @@ def log_out(ask: Asking, request: Request) -> dict[str, Any]:
 
 @router.get("/clock")
 def clock(services: Serving) -> dict[str, Any]:
-    """The fleet's time and how fast it runs (0: paused); for everyone, so that the login page can show it."""
+    """Return the fleet's time and its speed (0: paused). Needs no login."""
     return framed_clock(services.clock)
 
 
 @router.post("/clock")
 def move_clock(ask: Asking, move: ClockMove) -> dict[str, Any]:
-    """Pause, resume, speed up or jump to a chapter of the story. For operations; only where the clock is a simulator's."""
+    """Pause, resume or speed up the clock, or jump to a chapter of the demo. Operations only; 409 where the clock is real time."""
     ask.need(Right.MOVE_CLOCK)
     if (move.action == "speed") != (move.speed is not None) or (move.action == "jump") != (move.chapter is not None):
         hint = 'For example {"action": "jump", "chapter": "C"}.'

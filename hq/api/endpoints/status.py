@@ -14,8 +14,9 @@ Fields = dict[str, Any]
 
 @router.get("/status")
 def status(ask: Asking) -> Fields:
-    """Since when Spark's results and the projector stand still, in fleet and wall time; for staff all processes, readings, streams and
-    what waits."""
+    """Return the age of analytics and projector, in fleet time and wall time. Staff also see processes, readings, streams, and what
+    ships have waiting.
+    """
     with ask.look() as look:
         processes = look.rows(look.sight.processes())
         told = sorted((_process(row, look) for row in processes), key=lambda one: (one["node"], one["process"]))
@@ -31,7 +32,7 @@ def status(ask: Asking) -> Fields:
 
 @router.get("/story")
 def story(ask: Asking) -> Fields:
-    """The chapters told so far: what has just happened, and where to look."""
+    """List the chapters of the demo that have begun: what happened, and where to look. For others than staff the list is empty."""
     with ask.look() as look:
         chapters = [{"chapter": row["id"], **row["value"]} for row in look.rows(look.sight.stories())]
         return look.framed(from_log=True, items=sorted(chapters, key=lambda one: (one["at_ms"], one["chapter"])))

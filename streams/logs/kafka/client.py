@@ -158,7 +158,7 @@ def told(problem: KafkaException, who: str) -> NotAllowed | RetryLater:
     if error.code() in _FENCED:
         return Fenced(f"another {who} has taken over", hint="one writes at a time: stop this one, or give each a name of its own")
     if error.code() in _FORBIDDEN:
-        return NotAllowed(f"Kafka does not allow it: {error.str()}", hint="docs/kafka.md tells which rights the login needs")
+        return NotAllowed(f"Kafka does not allow it: {error.str()}", hint="docs/guide/kafka.md tells which rights the login needs")
     return RetryLater(f"Kafka: {error.str()}", hint="it is tried again")
 
 

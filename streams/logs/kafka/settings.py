@@ -74,7 +74,7 @@ class KafkaAccess(SettingsTable):
 
 
 class KafkaLogSettings(KafkaAccess):
-    """A node's log in a Kafka, with the login of `docs/kafka.md`'s rights.
+    """A node's log in a Kafka, with the login of `docs/guide/kafka.md`'s rights.
 
     Kafka topics are called `<prefix>.<stream>`; without a `prefix` it is `log-<node>`. New ones get `replication` copies, of which
     `min_insync` must have a block before it is acknowledged. Appends are gathered for `gather_ms` into one transaction, alerts are not
@@ -102,7 +102,7 @@ class FileLogSettings(SettingsTable):
     """A node's log in its own files, in the node's folder.
 
     `group`: the name of the Unix group that may read its folder; without it, the process's own. Nobody else may, and nobody but the node
-    writes there: docs/security.md.
+    writes there: docs/guide/security.md.
     """
 
     kind: Literal["files"] = "files"
