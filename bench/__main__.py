@@ -1,6 +1,6 @@
 """`python -m bench [name …]`: every bench, or those named, one after another, each in a process of its own and in a short size.
 
-`python -m bench.<name>` is one alone, in the size its figures in docs/performance.md are of. Ends with 1 when any of them failed.
+`python -m bench.<name>` runs one alone; a row of docs/performance.md names the full size. Ends with 1 when any of them failed.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bench.endless import NOBODY
 from bench.machine import machine
@@ -35,6 +36,7 @@ from bench.mqtt import packet_end, percentiles, receiver
 from bench.mqttload import messages
 from bench.mqttservers import BEST, mosquitto, versions
 from bench.ports import free_port
+from bench.results import Measured, write
 from tests.edge.aboard import TOKEN
 from tests.edge.test_two_nodes import ShipNode
 from tests.node.process import DEADLINE_S, wait
@@ -242,7 +244,7 @@ def sync_ms(folder: Path) -> list[float]:
 
 def main(seconds: int = 10) -> None:
     """Measures and prints."""
-    results: dict[str, object] = {"bench": "brokered", "machine": machine(), "seconds": seconds}
+    results: dict[str, Any] = {"bench": "brokered", "machine": machine(), "seconds": seconds}
     packets = messages(max(RATES) * (WARM_S + seconds))
     with tempfile.TemporaryDirectory(prefix="bench-brokered-") as name:
         for per_s in RATES:
@@ -272,6 +274,10 @@ def main(seconds: int = 10) -> None:
                 for percent in (50, 99)
             }
     print(json.dumps(results | {"load_1_min_after": round(os.getloadavg()[0], 1)}, indent=1))
+    p99 = results[f"{max(RATES)} a second"]["p99_ms"]
+    waited = [p99[way]["until durable"] for way in (ALONE, "one node")]
+    bound = f"nothing stored {p99['nothing stored']} ms; fdatasync {p99['fdatasync']} ms"
+    write("brokered", {"durable": Measured("; ".join(map(str, waited)) + " ms", max(waited) <= 100, bound)})
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from bench.bounds import entropy_bytes, parquet_bytes
 from bench.codecdata import LIVE_PER_S, recorded, simulated, synthetic, synthetic_live
 from bench.machine import machine
 from bench.readings import as_json
+from bench.results import Measured, write
 from streams.block import BLOCK_RECORDS_MAX, Block, BlockTooLarge
 from streams.codec import BlockCodec
 from streams.codec.columns import known_rows
@@ -173,7 +174,7 @@ def main() -> None:
     readings = synthetic(containers, hours).slice(0, BLOCK_RECORDS_MAX)
     sims, real = simulated(containers, max(1, hours // 24)), recorded()
     topics = [count for count in (100, 2_000, 100_000, 1_000_000) if count <= readings.num_rows]
-    figures = {
+    figures: dict[str, Any] = {
         "bench": "codec",
         "machine": machine(),
         "bytes_per_reading": {
@@ -185,6 +186,21 @@ def main() -> None:
         "one_topic_of": {str(count): lookups(readings, count) for count in topics},
     }
     print(json.dumps(figures, indent=2))
+    write("codec", goals(figures))
+
+
+def goals(figures: dict[str, Any]) -> dict[str, Measured]:
+    """Return the rows of the table of goals."""
+    encode, decode, encode_alone, decode_alone = (
+        figures["rates"][name]["one_core"] for name in ("encode", "decode", "encode_pcodec_alone", "decode_pcodec_alone")
+    )
+    looked_up_ms = [one["ms"] for one in figures["one_topic_of"].values()]
+    return {
+        "encode_and_decode": Measured(
+            f"{encode} M; {decode} M", encode >= 1 and decode >= 5, f"pcodec alone {encode_alone} M; {decode_alone} M"
+        ),
+        "one_topic": Measured("; ".join(map(str, looked_up_ms)) + " ms", max(looked_up_ms) <= 1),
+    }
 
 
 if __name__ == "__main__":

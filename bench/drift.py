@@ -14,6 +14,7 @@ from statistics import median
 import numpy as np
 
 from bench.machine import machine
+from bench.results import Measured, write
 from cargo.drift import CLASSES, HOUR_MS, STEP_MS, Fix, LossSegment, drift
 from cargo.forecast import Forecast, Weather
 from cargo.searcharea import Search, search_area
@@ -56,6 +57,8 @@ def main() -> None:
         "at": machine(),
     }
     print(json.dumps(told, indent=1))
+    bare = f"as many bare steps {told['bound_cpu_s']} s"
+    write("drift", {"search_area": Measured(f"{told['search_area_cpu_s']} s", whole_s <= 2, bare)})
 
 
 if __name__ == "__main__":

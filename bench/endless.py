@@ -27,11 +27,13 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bench.machine import machine
 from bench.mqtt import GATEWAY, percentiles, way_in
 from bench.mqttload import CHUNK, CONTAINERS, KEEP_ALIVE_S, WINDOW, connect
 from bench.proc import cpu_clock_s
+from bench.results import Measured, write
 from intake.packets import packet
 
 HOSTILE = "127.0.0.2"
@@ -221,11 +223,15 @@ def beside(way: str, folder: Path, side: str, seconds: float) -> dict[str, objec
 def main(way: str = "endpoint", seconds: str = "20", *sides: str) -> None:
     """Measures and prints."""
     os.sched_setaffinity(0, {(os.cpu_count() or 1) - 1})
-    results: dict[str, object] = {"bench": "endless", "way": way, **machine()}
-    for side in sides or (NOBODY, *SIDES, *VISITORS):
+    results: dict[str, Any] = {"bench": "endless", "way": way, **machine()}
+    asked = sides or (NOBODY, *SIDES, *VISITORS)
+    for side in asked:
         with tempfile.TemporaryDirectory() as name:
             results[side] = beside(way, Path(name), side, float(seconds))
     print(json.dumps({**results, "load_at_end": machine()["load_1_min"]}, indent=1))
+    p99_ms = {side: results[side]["p99_ms"] for side in asked}
+    told = "; ".join(f"{side.replace('_', ' ')} {waited}" for side, waited in p99_ms.items()) + " ms"
+    write("endless", {"waits": Measured(told, max(p99_ms.values()) <= 100)})
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import zstandard
@@ -25,6 +26,7 @@ from bench.credentials import allow_peers
 from bench.ports import free_port
 from bench.proc import cpu_s
 from bench.readings import as_json, fleet_readings
+from bench.results import Measured, write
 from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.log import Append
@@ -223,7 +225,18 @@ def _machine() -> dict[str, object]:
 def main(containers: int = 2_000, hours: int = 400) -> None:
     """Measures and prints."""
     with tempfile.TemporaryDirectory() as name:
-        print(json.dumps(asyncio.run(here(containers, hours, Path(name))), indent=1))
+        found: dict[str, Any] = asyncio.run(here(containers, hours, Path(name)))
+    print(json.dumps(found, indent=1))
+    alone = f"a log alone admits the same blocks at {found['fresh_admit_alone_readings_s']:,}/s"
+    fresh_s = found["fresh_catch_up_readings_s"]
+    write(
+        "link",
+        {
+            "live_bytes": Measured(str(found["live_bytes_reading"]), found["live_bytes_reading"] <= 16),
+            "lag": Measured(f"p50 {found['lag_p50_ms']}, p99 {found['lag_p99_ms']} ms", found["lag_p99_ms"] <= 500),
+            "fresh": Measured(f"{fresh_s:,}/s", fresh_s >= 1_000_000, alone),
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from bench.duel.nodes import IMO, Dial, StationNode
 from bench.duel.side import wait_until
 from bench.machine import machine
 from bench.proxy import LoopThread, Proxy, Shape
+from bench.results import Measured, write
 from bench.watching import spread
 from cargo.heard import Heard
 from cargo.registry import entry_body
@@ -170,6 +171,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-lossashore-") as folder:
         figures = measured(losses, Path(folder))
     print(json.dumps({"bench": "lossashore", **before, **figures, "load_at_end": machine()["load_1_min"]}))
+    bridge_s, ashore_s = figures["bridge_s"]["max"], figures["ashore_s"]["max"]
+    write("lossashore", {"told": Measured(f"at most {bridge_s} s; {ashore_s} s", bridge_s <= 60 and ashore_s <= ASHORE_S_MAX)})
 
 
 if __name__ == "__main__":

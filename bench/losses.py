@@ -27,6 +27,7 @@ from bench.losspublisher import Publisher
 from bench.machine import machine
 from bench.mqttservers import BEST, EACH_CHANGE, Before, Behind, Server, Ship, mosquitto, nats, versions
 from bench.powercut import CutDisk
+from bench.results import Measured, write
 from bench.tally import Tally
 
 SERVERS: dict[str, tuple[str, Callable[[Path], Server]]] = {
@@ -46,6 +47,8 @@ STARTING, STARTING_S_MAX = 5, 0.5
 STRUCK_WITHIN_S = 0.02
 """So long at most after the last acknowledgement that is waited for a strike falls."""
 BACKLOG = 5_000
+GOALS = ("landfall-pair", "landfall", "landfall-behind")
+"""The servers in the table of goals."""
 PAIRS: dict[str, tuple[str, Callable[..., Tally]]] = {
     "landfall-pair": ("Landfall, two nodes; either's disk alone", struck_pair),
     "landfall-pair-behind": (
@@ -175,6 +178,10 @@ def main() -> None:
             print(f"{server}: {json.dumps({kind: tally and asdict(tally) for kind, tally in results[server].items()})}", flush=True)
     print("\n".join(rows(results)))
     print(json.dumps({"machine": machine(), "versions": versions(), **asdict(torture), "seed": given.seed}))
+    if not given.names:
+        ours = {name: (found["kills"], found["cuts"]) for name, found in results.items() if name in GOALS}
+        strikes = "; ".join(" and ".join(told(tally) for tally in ours[name]) for name in GOALS)
+        write("losses", {"strikes": Measured(strikes, not any(tally.lost for pair in ours.values() for tally in pair if tally))})
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.credentials import allow_gateway
 from bench.mqttload import PACED_PER_S, PACED_S, connect, messages, paced, publish
@@ -33,6 +34,7 @@ from bench.nats import nats_client, nats_server
 from bench.ports import free_port
 from bench.proc import cpu_s, memory_mib
 from bench.readings import START_AT_MS
+from bench.results import Measured, write
 from cargo.outcome import Place
 from cargo.state import WatchSettings
 from intake.packets import packet
@@ -260,7 +262,7 @@ def main(readings: int = 400_000) -> None:
     """Measures and prints."""
     os.sched_setaffinity(0, {(os.cpu_count() or 1) - 1})
     packets = messages(readings)
-    results: dict[str, object] = {"readings": readings, "bytes_per_message": round(statistics.mean(map(len, packets)), 1)}
+    results: dict[str, Any] = {"readings": readings, "bytes_per_message": round(statistics.mean(map(len, packets)), 1)}
     with tempfile.TemporaryDirectory() as name:
         for way in ("endpoint", "broker", "mosquitto", "nats", "watched"):
             results[way] = measured(way, Path(name), packets)
@@ -269,6 +271,35 @@ def main(readings: int = 400_000) -> None:
             results[f"endpoint_beside_{idle}_idle"] = beside_idle(Path(name), packets, idle)
         results["nodes"] = local_and_two_nodes(Path(name), packets[: readings // 4])
     print(json.dumps(results, indent=1))
+    write("mqtt", goals(results))
+
+
+def goals(results: dict[str, Any]) -> dict[str, Measured]:
+    """Return the rows of the table of goals."""
+
+    def of(way: str, figure: str) -> list[float]:
+        return [results[way][f"{publishers}_publishers"][figure] for publishers in (1, 100)]
+
+    def rates(way: str, least: int, peer: str | None = None) -> Measured:
+        found = of(way, "readings_s")
+        return Measured("; ".join(f"{one:,}" for one in found) + "/s", min(found) >= least, peer)
+
+    def waits(way: str) -> Measured:
+        found = of(way, "p99_ms")
+        return Measured("; ".join(map(str, found)) + " ms", max(found) <= 100)
+
+    quiet, idle = results["endpoint_beside_0_idle"], results[f"endpoint_beside_{IDLE}_idle"]
+    more = round(idle["cpu_us"] / quiet["cpu_us"] * 100 - 100)
+    quickest = "a subscriber that only acknowledges {:,}; {:,}/s".format(*of("mosquitto", "readings_s"))
+    return {
+        "endpoint": rates("endpoint", 50_000, f"Mosquitto and {quickest}"),
+        "endpoint_waits": waits("endpoint"),
+        "watched_waits": waits("watched"),
+        "watched": rates("watched", 20_000),
+        "broker": rates("broker", 50_000, f"Mosquitto with {quickest}"),
+        "two_nodes": Measured(str(results["nodes"]["ratio"]), results["nodes"]["ratio"] >= 0.5),
+        "idle": Measured(f"{idle['memory_mib']} MiB; {more} % more", more <= 0),
+    }
 
 
 if __name__ == "__main__":

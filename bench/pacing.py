@@ -20,6 +20,7 @@ from bench.credentials import allow_peers
 from bench.machine import machine
 from bench.ports import free_port
 from bench.proc import cpu_s
+from bench.results import Measured, write
 from streams.log import Append
 from streams.logs.files import FileLog
 from streams.node.node import Node
@@ -47,7 +48,7 @@ async def there(folder: Path, port: int) -> None:
     await node.run_until_stopped()
 
 
-async def share(rate_bit_s: int, seconds: float, folder: Path) -> dict[str, object]:
+async def share(rate_bit_s: int, seconds: float, folder: Path) -> dict[str, float]:
     """One rate: a backlog that takes a quarter longer than is measured, as rows that do not compress."""
     port = free_port()
     node = Node(_settings("here", folder, rate_bit_s=rate_bit_s))
@@ -86,10 +87,13 @@ def _sent_bytes(node: Node) -> int:
 def main(seconds: float = 10.0) -> None:
     """Measures and prints."""
     print(json.dumps(machine()))
+    shares: list[float] = []
     for rate_bit_s in RATES_BIT_S:
         with tempfile.TemporaryDirectory() as name:
             measured = asyncio.run(share(rate_bit_s, seconds, Path(name)))
-            print(json.dumps({**measured, "load_1_min": round(os.getloadavg()[0], 1)}), flush=True)
+        shares.append(measured["share"])
+        print(json.dumps({**measured, "load_1_min": round(os.getloadavg()[0], 1)}), flush=True)
+    write("pacing", {"share": Measured("; ".join(f"{share:.3f}" for share in shares), min(shares) >= 0.95)})
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 from bench.log import append_in, merged, open_log
 from bench.machine import machine
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
+from bench.results import Measured, write
 from streams.codec import BlockCodec
 from streams.logs.files import FileLogReader
 from streams.words import Position
@@ -69,6 +70,10 @@ def main() -> None:
             log.close()
             figures[kind] = reading(folder / kind)
     print(json.dumps(figures, indent=1))
+    read, codec = figures["merged"]["read"], figures["merged"]["codec_alone"]
+    told = f"{read['wall']} M by the wall, {read['one_core']} M per second of one core"
+    bound = f"the codec alone {codec['wall']} M, {codec['one_core']} M"
+    write("reading", {"read_merged": Measured(told, read["wall"] >= 5, bound)})
 
 
 if __name__ == "__main__":

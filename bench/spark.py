@@ -20,6 +20,7 @@ from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
 from bench.readings import fleet_readings
+from bench.results import Measured, write
 from hq.analytics.job import LOOK_S, STREAMS, AnalyticsJob, make_tables
 from hq.analytics.progress import Progress
 from hq.analytics.settings import AnalyticsSettings
@@ -68,6 +69,8 @@ def main(containers: int = 2_000, hours: int = 500) -> None:
             result["live_micro_batches"] = times["micro_batch"]["count"]
         spark.stop()
     print(json.dumps(result, indent=1))
+    bounds = f"thrown away {result['noop_readings_s']:,}/s; into Parquet {result['parquet_readings_s']:,}/s"
+    write("spark", {"job": Measured(f"{result['job_readings_s']:,}/s", result["job_readings_s"] >= 500_000, bounds)})
 
 
 def drained(spark: SparkSession, settings: AnalyticsSettings, folder: Path, kind: str, total: int) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.machine import machine
 from bench.peers import Broker, until
 from bench.readings import fleet_readings
+from bench.results import Measured, write
 from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.log import Append
@@ -86,6 +87,7 @@ def main() -> None:
         finally:
             broker.kill()
     print(json.dumps({"bench": "standby", "machine": machine(), "taken_over_s": took_s}, indent=2))
+    write("standby", {"takeover": Measured(f"{', '.join(map(str, sorted(took_s)))} s", max(took_s) <= 10)})
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ received at once. That is how the made-up live ones were heard; 100 of the other
 would in a node, and costs every way of storing them more.
 
 `live_on_disk`: before anything is merged. `merged_on_disk`: once upkeep has nothing left to do and what it merged is freed; upkeep comes
-either after all commits, or between them, as in a node: then its files also hold what is dead in them. `empty_log`: the bytes of a log that
+either after all commits, or between them, as in a node: then its files also hold what is dead in them (`after_the_last_commit`: before
+the rest of upkeep). `empty_log`: the bytes of a log that
 holds one event, which a short set of readings can not hide. The rest is `bench.codec`'s, of the same readings as the log has them: blocks
 alone, Parquet, entropy, zstd'd JSON, JSON. No commit is synced, which changes no byte.
 """
@@ -25,6 +26,7 @@ from bench.codec import sizes
 from bench.codecdata import LIVE_PER_S, recorded, simulated, synthetic, synthetic_live
 from bench.log import LIVE_READINGS, Figures, bytes_per_reading, merged
 from bench.machine import machine
+from bench.results import Measured, write
 from streams.block import BLOCK_RECORDS_MAX
 from streams.clock import StillClock
 from streams.codec import BlockCodec
@@ -93,11 +95,14 @@ def on_disk(folder: Path, readings: pa.RecordBatch, live: pa.RecordBatch) -> Fig
         return bytes_per_reading(log / "log", rows)
 
     count = readings.num_rows
+    between = append(folder / "between", readings, upkeep=True)
+    at_once = each(between, count)
     return {
         "live_on_disk": each(append(folder / "live", live), live.num_rows),
         "merged_on_disk": {
             "upkeep_after": each(tidied(append(folder / "after", readings)), count),
-            "upkeep_between": each(tidied(append(folder / "between", readings, upkeep=True)), count),
+            "upkeep_between": each(tidied(between), count),
+            "after_the_last_commit": at_once,
         },
         "empty_log": each(tidied(append(folder / "empty", readings.slice(0, 0))), 1),
     }
@@ -120,6 +125,17 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="bench-stored-") as folder:
             figures[name] = on_disk(Path(folder), readings, live) | sizes(readings, live)
     print(json.dumps(figures, indent=2))
+    live_bytes = [figures[name]["live_on_disk"] for name in sets]
+    merged_bytes = [figures[name]["merged_on_disk"]["upkeep_after"] for name in sets]
+    at_once = figures[next(iter(sets))]["merged_on_disk"]["after_the_last_commit"]
+    write(
+        "stored",
+        {
+            "live": Measured("; ".join(map(str, live_bytes)), max(live_bytes) <= 16),
+            "merged": Measured("; ".join(map(str, merged_bytes)), max(merged_bytes) <= 8),
+            "merged_at_once": Measured(str(at_once), at_once <= 8),
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from bench.fleet import until
 from bench.machine import machine
 from bench.ports import free_port
 from bench.proxy import LoopThread
+from bench.results import Measured, write
 from cargo.identifiers import make_container, make_imo
 from hq.api.accounts import Account, Accounts
 from hq.opening import judged_reader
@@ -259,6 +260,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-strangers-") as name:
         found = measured(Path(name), boxes, seconds)
     print(json.dumps({"bench": "strangers", **machine(), "boxes": boxes, "bound_ms": BOUND_MS, **found}, indent=1))
+    p99, alone = found["beside_strangers_ms"]["p99"], found["alone_ms"]["p99"]
+    write("strangers", {"fleet": Measured(f"{p99} ms", p99 <= BOUND_MS, f"without them {alone} ms")})
 
 
 if __name__ == "__main__":

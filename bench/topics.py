@@ -38,6 +38,7 @@ from bench.machine import machine
 from bench.peers import kafka_topics, nats_subjects
 from bench.proc import memory_mib, open_files, peak_mib
 from bench.readings import INTERVAL_MS, fleet_readings
+from bench.results import Measured, write
 from streams.clock import WallClock
 from streams.codec import BlockCodec
 from streams.log import Append
@@ -260,7 +261,23 @@ def main() -> None:
         figures[name] = result(side)
         print(json.dumps({name: figures[name]}), file=sys.stderr, flush=True)
     print(json.dumps({**figures, "load_at_end": machine()["load_1_min"]}, indent=1))
+    write("topics", goals(figures.get("many", {}), figures.get("pace", {})))
     return None
+
+
+def goals(many: dict[str, Any], pace_of_both: dict[str, Any]) -> dict[str, Measured]:
+    """Return the rows of the table of goals, of the sides that ran to their end."""
+    rows: dict[str, Measured] = {}
+    if "history_of_one_topic" in many:
+        history = many["history_of_one_topic"]["from_disk"]
+        rows["memory"] = Measured(f"{many['memory_mib']}; {many['memory_peak_mib']}", many["memory_peak_mib"] <= 512)
+        rows["ready"] = Measured(f"{many['ready_s']} s", many["ready_s"] <= 5)
+        rows["history"] = Measured(f"{history['p50_ms']} ms", history["p50_ms"] <= 50)
+        rows["first_history"] = Measured(f"{history['first_ms']} ms", history["first_ms"] <= 50, f"p50 {history['p50_ms']} ms")
+    if "rate" in pace_of_both:
+        rate, cpu = pace_of_both["rate"], pace_of_both["cpu"]
+        rows["pace"] = Measured(f"{rate}; {cpu}", min(rate, cpu) >= 0.9)
+    return rows
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import httpx
 
 from bench.fleet import Underway, until
 from bench.machine import machine
+from bench.results import Measured, write
 from bench.watching import NODES, Watcher, spread
 from landfall.demo.fleet import HQ, QUAYS, SHIP_NODES, Story
 from streams.logs.files import FileLogReader
@@ -231,6 +232,19 @@ def main() -> None:
             underway.stop()
     figures["load_1_min_at_the_end"] = machine()["load_1_min"]
     print(json.dumps(figures, indent=1))
+    write("voyage", whole_goal(figures) if asked.whole else real_time_goals(figures))
+
+
+def whole_goal(figures: dict[str, Any]) -> dict[str, Measured]:
+    """Return the row of the whole voyage."""
+    told = f"{figures['overboard_after_s']} s after the launch; the story from {figures['launch_to_story_s']} to {figures['voyage_s']} s"
+    return {"whole": Measured(told, max(figures["overboard_of_its_bound"], figures["voyage_of_its_bound"]) <= 1)}
+
+
+def real_time_goals(figures: dict[str, Any]) -> dict[str, Measured]:
+    """Return the rows of the loss at real time."""
+    map_s, lag_s = figures["headquarters_to_map_s"]["max"], figures["real_time"]["port_to_port_s"]["p99"]
+    return {"map": Measured(f"{map_s} s", map_s <= 2), "port_to_port": Measured(f"{lag_s} s", lag_s <= 1)}
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from bench.credentials import allow_all
 from bench.machine import machine
 from bench.proc import cpu_s, memory_mib, peak_mib
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
+from bench.results import Measured, write
 from cargo.heard import Heard, rows
 from cargo.outcome import Outcome, Place
 from cargo.registry import Entry, LoadList, Stowed, entry_body
@@ -153,7 +155,7 @@ def main() -> None:
         node = of_node(Path(name), rests_s) | of_node(Path(name), rests_s, "node_again")
         (home / "watch.snapshot").unlink()
         node |= of_node(Path(name), rests_s, "node_anew")
-    figures = {
+    figures: dict[str, Any] = {
         "boxes": boxes,
         "hours": hours,
         "readings": count,
@@ -165,7 +167,25 @@ def main() -> None:
         "snapshot_written_cpu_s": round(written_s, 2),
         "snapshot_read_cpu_s": round(read_s, 2),
     }
-    print(json.dumps({**figures, **node, "machine": machine()}))
+    figures |= node
+    print(json.dumps({**figures, "machine": machine()}))
+    write("watchday", goals(figures))
+
+
+def goals(figures: dict[str, Any]) -> dict[str, Measured]:
+    """Return the rows of the table of goals."""
+    memory_mib = [(figures[f"{name}_mib"], figures[f"{name}_peak_mib"]) for name in ("node", "node_again", "node_anew")]
+    anew_s, judged_per_s = figures["node_anew_mustered_s"], figures["judged_per_cpu_s"]
+    return {
+        "judged": Measured(f"{judged_per_s:,}/s", judged_per_s >= 20_000),
+        "rebuilt": Measured(f"{figures['rebuilt_cpu_s']}; {figures['rebuilt_s']} s", figures["rebuilt_s"] <= 30),
+        "restarted": Measured(
+            f"{anew_s}; {figures['node_anew_mustered_cpu_s']} s",
+            anew_s <= 30,
+            f"with its snapshot {figures['node_again_mustered_cpu_s']} s of CPU",
+        ),
+        "memory": Measured("; ".join(f"{rest}, {peak}" for rest, peak in memory_mib), max(peak for _, peak in memory_mib) <= 300),
+    }
 
 
 if __name__ == "__main__":

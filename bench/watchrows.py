@@ -1,4 +1,4 @@
-"""What voyages come to, once the watch has seen them: the lines of the tables of docs/watch.md, and what other weights had made of them."""
+"""What voyages come to once the watch has seen them: the lines of the tables of validation, and the results of other weights."""
 
 from __future__ import annotations
 

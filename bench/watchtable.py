@@ -1,14 +1,16 @@
-"""`python -m bench.watchtable [quiet] [lossy] [--part PART] [--real FILE]`: the watch put to the proof, as the table of docs/watch.md.
+"""`python -m bench.watchtable [quiet] [lossy] [--part PART] [--real FILE]`: the validation of the watch (`bench.watchdoc` shows it).
 
 `quiet` voyages with every fault and no loss, and `lossy` voyages for each cause of losses: how many losses are found, how soon on the
 bridge, and how often the watch cries wolf; then the same cases under other weights. Voyages that judge and voyages that calibrate are of
-different seeds; readings of real devices (`--real`) are a table of their own. Prints Markdown; one core, no time limit.
+different seeds; readings of real devices (`--real`) are a table of their own. Prints Markdown; a run of exactly the
+command that a table of `bench/results/watch` names also replaces it. One core, no time limit.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +21,8 @@ from typing import get_args
 import numpy as np
 
 from bench.machine import machine
+from bench.results import Measured, write
+from bench.watchdoc import keep
 from bench.watchreal import real_rows
 from bench.watchrows import LOSS_HEAD, QUIET_HEAD, WEIGHTS_HEAD, Seen, curve, likelihoods, quiet_row, recall_row
 from cargo.heard import Heard
@@ -53,6 +57,7 @@ SEEN_OUT_H = 74.0
 """A voyage with a loss lasts until a box that reports daily has missed two reports, whenever it last spoke."""
 CONSIDERED = {"MISSING", "PROBABLE_OVERBOARD", "DEVICE_FAULT", "GATEWAY_OUTAGE"}
 CASES_MAX = 6
+CALIBRATION_HEAD = "| signal | lost boxes whose case has it | silent boxes aboard | log10 ratio | weight |"
 CLOSE_MS, CLOSE_EVERY_MS = 3 * MINUTE_MS, 5 * SECOND_MS
 """So long after its loss a box's case is kept so often: what its delay under other weights is read from."""
 PARTS = ("causes", "sizes", "quiet", "weights")
@@ -192,12 +197,15 @@ def lossy(seed: int, weather: Weather, felt: str, boxes: int = 0, *, deaf: bool 
     return trial
 
 
-def table(head: str, rows: Iterable[str]) -> None:
-    """Prints a table as it is made."""
+def table(name: str, head: str, rows: Iterable[str], arguments: list[str]) -> None:
+    """Print a table as it is made, and keep it where it is of this run's command."""
     columns = head.count("|") - 1
-    print(f"\n{head}\n|{'---|' * columns}", flush=True)
+    print(f"\n{name}\n{head}\n|{'---|' * columns}", flush=True)
+    made = []
     for row in rows:
         print(row, flush=True)
+        made.append(row)
+    keep(name, made, arguments)
 
 
 def by_cause(
@@ -234,6 +242,18 @@ def by_look(count: int, alikes: int, quiets: list[Seen]) -> Iterator[str]:
         yield quiet_row(name, [watched(alike(name, JUDGING + 600_000 + n)) for n in range(alikes)])
 
 
+def goals(losses: Sequence[Seen], quiets: Sequence[Seen]) -> dict[str, Measured]:
+    """Return the rows of the table of goals, of the voyages in severe and extreme weather and of those without a loss."""
+    rows: dict[str, Measured] = {}
+    if lost := sum(len(seen.lost) for seen in losses):
+        found = sum(len(seen.told.keys() & seen.lost.keys()) for seen in losses)
+        rows["detected"] = Measured(f"{found / lost:.1%}", found >= 0.95 * lost)
+    if quiets:
+        crying = sum(bool(seen.false) for seen in quiets)
+        rows["false_alarms"] = Measured(str(crying), crying == 0)
+    return rows
+
+
 def main() -> None:
     """Runs what was asked for and prints. The other weights are held against the voyages of the parts that were run."""
     parser = argparse.ArgumentParser(prog="python -m bench.watchtable", description=__doc__)
@@ -248,29 +268,26 @@ def main() -> None:
     parser.add_argument("--real", metavar="FILE")
     given = parser.parse_args()
     parts, began_s = given.part or PARTS, time.process_time()
+    arguments = ["FILE" if word == given.real else word for word in sys.argv[1:]]
     losses: list[Seen] = []
     quiets: list[Seen] = []
     if "causes" in parts:
-        print("### Losses, by what was felt of them and by weather")
-        table(LOSS_HEAD, by_cause(given.lossy, losses, given.felt or FELT, given.weather or WEATHERS, deaf=given.deaf))
+        rows = by_cause(given.lossy, losses, given.felt or FELT, given.weather or WEATHERS, deaf=given.deaf)
+        table("deaf" if given.deaf else "causes", LOSS_HEAD, rows, arguments)
     if "sizes" in parts:
-        print("\n### Losses, by how many boxes")
-        table(LOSS_HEAD, by_size(given.lossy))
+        table("sizes", LOSS_HEAD, by_size(given.lossy), arguments)
     if "quiet" in parts:
-        print("\n### No loss")
-        table(QUIET_HEAD, by_look(given.quiet, given.lossy, quiets))
+        table("quiet", QUIET_HEAD, by_look(given.quiet, given.lossy, quiets), arguments)
+    write("watchtable", goals(losses, quiets), arguments)
     if "weights" in parts:
         losses = losses or [watched(lossy(JUDGING + n, WEATHERS[2 + n % 2], "mixed")) for n in range(given.lossy)]
         quiets = quiets or [watched(quiet(JUDGING + n)) for n in range(given.quiet)]
-        print("\n### Other weights: severe and extreme losses, and the voyages with every fault")
-        table(WEIGHTS_HEAD, curve(losses, quiets))
-        print("\n### Calibration, on voyages of other seeds")
+        table("weights", WEIGHTS_HEAD, curve(losses, quiets), arguments)
         own = [watched(quiet(CALIBRATING + n)) for n in range(given.quiet // 10)]
         own += [watched(lossy(CALIBRATING + n, WEATHERS[2 + n % 2], "mixed")) for n in range(2 * given.lossy)]
-        table("| signal | lost boxes whose case has it | silent boxes aboard | log10 ratio | weight |", likelihoods(own))
+        table("calibration", CALIBRATION_HEAD, likelihoods(own), arguments)
     if given.real:
-        print("\n### Readings of real devices (not simulated)")
-        table("| readings | rows | PROBABLE |", real_rows(given.real))
+        table("real", "| readings | rows | PROBABLE |", real_rows(given.real), arguments)
     print(f"\nCPU {time.process_time() - began_s:.0f} s; {json.dumps(machine())}")
 
 

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.duel.goals import goals
 from bench.duel.mirrormaker import MirrorMaker
 from bench.duel.mosquittobridge import MosquittoBridge
 from bench.duel.natsleaf import NatsLeaf
@@ -31,6 +32,7 @@ from bench.duel.slowlink import RATE_BIT_S, Plan, slow_link
 from bench.duel.unlimited import catching_up, meeting, ring
 from bench.machine import machine
 from bench.proxy import LoopThread
+from bench.results import write
 
 OWN_RATE_BIT_S = RATE_BIT_S - 1_000
 """What our ship is told to keep below: a little less than the link, whose own queue then stays empty."""
@@ -114,6 +116,7 @@ def main() -> None:
         for part in sizes or PARTS:
             figures[part] = PARTS[part](sizes.get(part, []), named, Path(name))
     print(json.dumps({**figures, "load_at_end": machine()["load_1_min"]}, indent=1))
+    write("duel", goals(figures))
 
 
 if __name__ == "__main__":
