@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.results import FOLDER, Row, read_rows
+from landfall.markdown import table
 
 TARGET = FOLDER.parents[1] / "docs" / "performance.md"
 AREAS = ("Log", "Sync", "Watch", "Intake", "Headquarters", "Simulator, demo, tests")
@@ -53,18 +54,14 @@ def page() -> str:
     rows.sort(key=lambda row: AREAS.index(row.area))
     machines = sorted({row.machine for row in rows})
     named = "".join(f"* M{number}: {machine}\n" for number, machine in enumerate(machines, 1))
-    lines = [_line(COLUMNS), _line(["---"] * len(COLUMNS)), *(_line(_cells(row, machines)) for row in rows)]
-    return f"{_HEAD}\nMachines:\n\n{named}\n## Goals\n" + "\n".join(lines) + f"\n{_TAIL}"
+    goals = table(COLUMNS, (_cells(row, machines) for row in rows))
+    return f"{_HEAD}\nMachines:\n\n{named}\n## Goals\n{goals}{_TAIL}"
 
 
 def _cells(row: Row, machines: list[str]) -> list[str]:
     where = ", ".join(filter(None, (f"M{machines.index(row.machine) + 1}", row.conditions)))
     outcome = row.outcome.replace("missed", "**missed**")
     return [row.area, row.measure, row.goal, row.figure, outcome, row.peer, f"`{row.command}`", row.commit, row.date, where]
-
-
-def _line(cells: list[str] | tuple[str, ...]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
