@@ -40,7 +40,7 @@ _TAIL = """
 * `bench.spark`, and `bench.voyage` at real time, on later code than 2026-11-21, and on a quiet machine.
 * `bench.codec`, `bench.reading` and `bench.log` on later code than 2026-11-22.
 * 10,000 kills of the log ([fault tests](torture.md#what-is-not-covered)).
-* 1,000,000 topics beside 1,000 over 4 M readings each, and the slow link with peers, on a quiet machine.
+* On a quiet machine: 1,000,000 topics compared with 1,000 over 4 M readings each, and the slow link with peers.
 * Every rule judged at the endpoint since a012cf9, on a quiet machine.
 * Floods at a broker (`bench.brokered 3 SIDE`) on a quiet machine, and for longer than seconds.
 * A broker with readings of the present: those of `bench.brokered` are months old, which costs the intake more and the watch less.
