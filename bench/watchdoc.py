@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -51,18 +52,18 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     conditions: str
 
 
-def read_table(name: str) -> Table:
+def read_table(name: str, folder: Path = TABLES) -> Table:
     """Return the table `name` of NAMES."""
-    return msgspec.json.decode((TABLES / f"{name}.json").read_bytes(), type=Table)
+    return msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=Table)
 
 
-def keep(name: str, lines: Sequence[str], arguments: list[str]) -> bool:
+def keep(name: str, lines: Sequence[str], arguments: list[str], folder: Path = TABLES) -> bool:
     """Replace the lines of a table by those of this run if the table names its command; return whether it does."""
-    table = read_table(name)
+    table = read_table(name, folder)
     if table.command != command_of("watchtable", arguments):
         return False
     renewed = msgspec.structs.replace(table, lines=tuple(lines), **stamp())
-    (TABLES / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(renewed), indent=2) + b"\n")
+    (folder / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(renewed), indent=2) + b"\n")
     return True
 
 

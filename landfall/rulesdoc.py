@@ -14,11 +14,11 @@ crew's console and the API. {GENERATED}
 * **Acknowledged**: a person knows of it. The record has who, when, a note, the severity and the figure. A higher severity, or a figure
   {WORSE_BY:g} times as far from its limit, opens the alert again, at most once in {REOPENS_EVERY_MS // 3_600_000} h.
   Every other update leaves it acknowledged. An acknowledgement can be taken back.
-* **Closed**: cleared by its rule, retracted by it, or closed by a person with a note. What the rule says later opens it again.
+* **Closed**: cleared by its rule, retracted by it, or closed by a person with a note. A later change by its rule opens it again.
 * **One alert for people**: alerts of one raiser, topic and rule that were open at the same time are one, with the number of times, the
   first and the last. Each keeps its own id. {CONTRADICTIONS} impossible movements of one container at one time are `position_unreliable`.
 
-Durations and limits are those without a booking's own.
+The durations and limits are the defaults ([limits of alerts](alert-limits.md)).
 
 """
 

@@ -10,6 +10,7 @@ import pytest
 
 from bench import performancedoc, watchdoc
 from bench.__main__ import SHORT
+from bench.duel.goals import goals
 from bench.results import FOLDER, Measured, Row, command_of, read_rows, write
 from tests.bench.test_tiny import TINY
 
@@ -92,3 +93,34 @@ def test_weights_that_change_nothing_are_one_line() -> None:
     page = watchdoc.page()
     assert page.count("| every other change of a weight |") == 1
     assert "threshold 0.9" in page
+
+
+def test_a_table_of_the_watch_is_replaced_by_a_run_of_its_command_alone(tmp_path: Path) -> None:
+    before = watchdoc.read_table("sizes")
+    (tmp_path / "sizes.json").write_bytes(msgspec.json.encode(before))
+    assert not watchdoc.keep("sizes", ["| x |"], ["2", "1"], tmp_path)
+    assert watchdoc.read_table("sizes", tmp_path) == before
+    assert watchdoc.keep("sizes", ["| x |"], before.command.split()[1:], tmp_path)
+    after = watchdoc.read_table("sizes", tmp_path)
+    assert (after.lines, after.title, after.head) == (("| x |",), before.title, before.head)
+    assert after.date > before.date
+
+
+def side(quiet: float, **more: object) -> dict[str, object]:
+    """What `bench.duel` says of one side over the slow link."""
+    alerts = {"share": 0.99, "backlog_slowed": 0.01, "published": 3, "heard": 3, "p50_s": 0.4, "p99_s": 0.9, "max_s": 0.9}
+    blocks = {"resent_block_bytes": 0, "block_bytes": 5_000, "resent_share": 0.0, "first_block_came_after_upgrade_s": [0.5, 0.4]}
+    phases = {"quiet": {"share": quiet}, "alerts": alerts, "cuts": {"share": 0.96}}
+    return {"bytes_reading": 7.5, "lost": 0, "duplicated": 0, "changed": 0, **phases, **blocks, **more}
+
+
+def test_the_duel_gives_its_rows_and_what_the_others_reached() -> None:
+    link = {"landfall": side(0.94), "nats": side(0.5, bytes_reading=10.8), "kafka": side(0.6, ended_by="its death")}
+    rows = goals({"link": link, "meeting": {"bytes_after_upgrade": 1_025, "round_trips_after_upgrade": 0.5}, "cycle": {"of_least": 1.008}})
+    assert rows["bytes"] == Measured("7.5", met=True, peer="nats 10.8")
+    assert rows["share"] == Measured("0.940; 0.990", met=False, peer="nats 0.500")
+    assert rows["alert"] == Measured("3 alerts: p50 0.4 s, the longest 0.9 s", met=False, peer="nats 0.9 s")
+    assert rows["first_block"].figure == "0.5, 0.4 s"
+    assert rows["resent"] == Measured("0 of 5,000 bytes; 0, 0, 0", met=True)
+    assert (rows["meeting"].met, rows["ring"].met) == (False, True)
+    assert goals({"link": {"landfall": side(0.99, ended_by="time")}}) == {}
