@@ -115,7 +115,7 @@ class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Door:
-    """The routes of one node, and what each needs of its caller (docs/guide/security.md). /sync is for peers, whom `Links.who` knows."""
+    """The routes of one node, and what each needs of its caller (docs/reference/access.md). /sync is for peers, whom `Links.who` knows."""
 
     def __init__(self, node: Served, guard: Guard) -> None:
         self._node, self._guard = node, guard

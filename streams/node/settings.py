@@ -193,7 +193,7 @@ def disks_missing(node: NodeSettings, disks: str) -> Iterator[Problem]:
 class NodeSettings(SettingsTable):
     """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
 
-    `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. Who may do what at its door: docs/guide/security.md.
+    `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. Who may do what at its door: docs/reference/access.md.
     `tls`: a second door, by certificates; none: tokens alone. `links`: what links of a class carry, how fast, and how much a day.
     `keep`: by name or pattern of streams, how long this node keeps its copy, whatever headquarters has set (docs/guide/streams.md).
     `log`: kept in files in the node's folder, or in a Kafka (docs/guide/kafka.md).

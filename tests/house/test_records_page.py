@@ -1,11 +1,12 @@
 """Goal: docs/reference/streams-table.md names every field of the records that the code has types for, and every stream with defaults;
-docs/reference/node-http.md every route of a node."""
+docs/reference/node-http.md every route of a node; docs/internals/sync.md every message of the protocol."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from cargo.digests import DIGEST_SIGNALS
 from cargo.lossreport import Content, Head, Receipt, Sending
 from cargo.registry import Entry
 from streams.definitions import DEFAULTS
+from streams.session.messages import Message
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "streams-table.md").read_text()
@@ -70,3 +72,10 @@ def test_the_page_of_a_nodes_http_interface_has_each_of_its_routes() -> None:
     routes = {f"{method} {path.replace(':.+', '')}" for method, path in re.findall(r'\("(GET|POST)", "([^"]+)",', source)}
     assert routes
     assert set(re.findall(r"^\| `((?:GET|POST) [/\w{}]+)", page, re.MULTILINE)) == routes
+
+
+def test_the_page_of_the_sync_protocol_has_each_message_with_its_number() -> None:
+    page = (ROOT / "docs/internals/sync.md").read_text()
+    rows = re.findall(r"^\| ([\d, ]+) \| (.+?) \|", page, re.MULTILINE)
+    listed = [pair for numbers, names in rows for pair in zip(map(int, numbers.split(", ")), re.findall(r"`(\w+)`", names), strict=True)]
+    assert listed == sorted((message.__struct_config__.tag, message.__name__) for message in get_args(Message))

@@ -1,4 +1,4 @@
-"""Goal: the table of docs/guide/security.md says what each request at each door needs, as the doors themselves have it."""
+"""Goal: the table of docs/reference/access.md says what each request at each door needs, as the doors themselves have it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.hq_serving.fleet import Fleet, fill
 from tests.hq_serving.probes import PROBES
 from tests.node.fleet import settings
 
-SECURITY = Path(__file__).resolve().parents[2] / "docs" / "guide" / "security.md"
+ACCESS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "access.md"
 ROLES: Final = {"mira": "operations", "cleo": "clerk", "donald": "customer", "crew": "crew"}
 Table = dict[str, dict[str, str]]
 
@@ -38,9 +38,7 @@ Table = dict[str, dict[str, str]]
 def table() -> Table:
     """By door and request what it needs."""
     doors: Table = {}
-    for door, request, needs in re.findall(
-        r"^\| ([\w ]+) \| `([A-Z]+(?: /[^`]*)?)`[^|]* \| ([^|]+) \|$", SECURITY.read_text(), re.MULTILINE
-    ):
+    for door, request, needs in re.findall(r"^\| ([\w ]+) \| `([A-Z]+(?: /[^`]*)?)`[^|]* \| ([^|]+) \|$", ACCESS.read_text(), re.MULTILINE):
         assert request not in doors.setdefault(door, {}), f"{door} {request} stands there twice"
         doors[door][request] = needs
     return doors
