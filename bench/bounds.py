@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streams.codec.decimals import as_decimals
-from streams.records import BODY, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
+from streams.model.records import BODY, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
 
 ZSTD_LEVEL = 9
 NEIGHBOURS_MAX = 3

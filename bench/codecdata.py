@@ -11,13 +11,13 @@ import orjson
 import pyarrow as pa
 
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
-from cargo.signals import SIGNALS
+from cargo.vocabulary.signals import SIGNALS
 from sim.arrays import DAY_MS
 from sim.recorded import read_recorded
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
 from sim.world import build_world
-from streams.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Record, to_batch
+from streams.model.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Record, to_batch
 
 RECORDED = Path(__file__).resolve().parents[2] / "shared" / "data" / "schenker_sea_containers.csv"
 COMMIT_MS = 1000

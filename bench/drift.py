@@ -15,9 +15,9 @@ import numpy as np
 
 from bench.machine import machine
 from bench.results import Measured, write
-from cargo.drift import CLASSES, HOUR_MS, STEP_MS, Fix, LossSegment, drift
-from cargo.forecast import Forecast, Weather
-from cargo.searcharea import Search, search_area
+from cargo.search.drift import CLASSES, HOUR_MS, STEP_MS, Fix, LossSegment, drift
+from cargo.search.forecast import Forecast, Weather
+from cargo.search.search_area import Search, search_area
 
 TURNS = 5
 

@@ -34,7 +34,7 @@ from bench.mqtt import GATEWAY, percentiles, way_in
 from bench.mqttload import CHUNK, CONTAINERS, KEEP_ALIVE_S, WINDOW, connect
 from bench.proc import cpu_clock_s
 from bench.results import Measured, write
-from intake.packets import packet
+from intake.mqtt.packets import packet
 
 HOSTILE = "127.0.0.2"
 REST_S = 0.02

@@ -15,11 +15,11 @@ from typing import Any
 import httpx
 
 from bench.ports import free_ports
-from landfall.demo.fleet import Doors, Fleet, Story
-from landfall.demo.run import run_demo
-from landfall.demo.secrets import CONTROL, SECRETS, Secrets
+from landfall.cli.demo_command import run_demo
+from landfall.demo.demo_secrets import CONTROL, SECRETS, Secrets
+from landfall.demo.fleet_settings import Doors, Fleet, Story
+from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
-from streams.logs.files import FileLogReader
 
 STOPPED_WITHIN_S = 80.0
 PASSWORD = "landfall-demo"

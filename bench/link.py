@@ -27,13 +27,13 @@ from bench.ports import free_port
 from bench.proc import cpu_s
 from bench.readings import as_json, fleet_readings
 from bench.results import Measured, write
-from streams.clock import WallClock
+from streams.model.clock import WallClock
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.node.node import Node
-from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
-from streams.ranges import RangeSet
+from landfall.storage.file_log import FileLog
+from landfall.node.node import Node
+from landfall.node.settings import KnownPeer, NodeSettings, PeerAddress
+from streams.model.ranges import RangeSet
 
 COMMIT_READINGS = 2_000
 LIVE_READINGS, LIVE_COMMIT_READINGS = 4_000, 20

@@ -29,14 +29,14 @@ import pyarrow as pa
 from bench.machine import machine
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
 from bench.results import Measured, write
-from streams.clock import StillClock
+from streams.model.clock import StillClock
 from streams.codec import BlockCodec
-from streams.committing import GroupCommitter
+from streams.group_commit import GroupCommitter
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.logs.stamping import stamped
-from streams.node.upkeep import REST_S_MIN, REST_SHARE
-from streams.words import Origin, Position
+from landfall.storage.file_log import FileLog
+from landfall.storage.append_planner import stamped
+from landfall.node.services.upkeep_job import REST_S_MIN, REST_SHARE
+from streams.model.identifiers import Origin, Position
 
 CALLERS = 64
 LIVE_ROWS = 100

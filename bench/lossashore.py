@@ -29,9 +29,9 @@ from bench.machine import machine
 from bench.proxy import LoopThread, Proxy, Shape
 from bench.results import Measured, write
 from bench.watching import spread
-from cargo.heard import Heard
-from cargo.registry import entry_body
-from streams.records import Record, to_batch
+from cargo.loss.reading_rows import Heard
+from cargo.vocabulary.registry_entries import entry_body
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import HOUR_MS, SAILS_MS, SECOND_MS, Sea, fall, number
 from tests.edge.aboard import Gateway, message
 

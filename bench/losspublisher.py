@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import islice
 
 from bench.mqttservers import TOPIC, reading
-from intake.packets import packet
+from intake.mqtt.packets import packet
 
 WINDOW, PER_S = 500, 1_500
 """How many readings wait for their PUBACK at once, and how many are sent a second."""

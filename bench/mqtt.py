@@ -35,19 +35,19 @@ from bench.ports import free_port
 from bench.proc import cpu_s, memory_mib
 from bench.readings import START_AT_MS
 from bench.results import Measured, write
-from cargo.outcome import Place
-from cargo.state import WatchSettings
-from intake.packets import packet
-from intake.routes import SUBSCRIPTIONS
-from intake.serving import Intake
+from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_state import WatchSettings
+from intake.mqtt.packets import packet
+from intake.topic_routes import SUBSCRIPTIONS
+from intake.intake_service import Intake
 from intake.settings import BrokerSettings, EndpointSettings, IntakeSettings
-from intake.watching import Watching
-from streams.clock import FleetClock, FleetTime
+from landfall.watch.watch_service import Watching
+from streams.model.clock import FleetClock, FleetTime
 from streams.codec import BlockCodec
-from streams.committing import GroupCommitter
-from streams.credentials import Credentials
-from streams.logs.files import FileLog
-from streams.metrics import Metrics
+from streams.group_commit import GroupCommitter
+from landfall.access.credentials import Credentials
+from landfall.storage.file_log import FileLog
+from streams.model.metrics import Metrics
 
 TELL_EVERY_S = 0.02
 STARTED_WITHIN_S = 30.0

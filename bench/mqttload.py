@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from bench.readings import fleet_readings
-from intake.packets import packet
+from intake.mqtt.packets import packet
 
 CONTAINERS = 2_000
 WINDOW = 4_000

@@ -23,9 +23,9 @@ from bench.nats import nats_binary, nats_client
 from bench.nursery import Forked
 from bench.pahoclients import close
 from bench.ports import free_port
-from streams.errors import LandfallError
-from streams.link.door import ReadDoor
-from streams.words import Position
+from landfall.transport.http_client import ReadDoor
+from streams.model.errors import LandfallError
+from streams.model.identifiers import Position
 
 ROOT = Path(__file__).resolve().parents[1]
 STARTED_WITHIN_S = 120.0

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy.ma
 
-from landfall.cli import main
+from landfall.cli.main import main
 
 _LATE = (encodings.idna, numpy.ma)
 """What else a ship loads as it starts."""
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["__main__", "edge.settings", "edge.ship", "landfall.shiptools", "bench.nursery"])
+_CONTEXT.set_forkserver_preload(["__main__", "edge.settings", "edge.ship", "landfall.cli.ship_commands", "bench.nursery"])
 
 gc.collect()
 gc.freeze()  # else each looks through all of it, and has a copy of its own of what it has looked at

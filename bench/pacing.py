@@ -22,11 +22,11 @@ from bench.ports import free_port
 from bench.proc import cpu_s
 from bench.results import Measured, write
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.node.node import Node
-from streams.node.settings import KnownPeer, LinkSettings, NodeSettings, PeerAddress
-from streams.policy import LinkClass
-from streams.records import Record, to_batch
+from landfall.storage.file_log import FileLog
+from landfall.node.node import Node
+from landfall.node.settings import KnownPeer, LinkSettings, NodeSettings, PeerAddress
+from streams.config.roles import LinkClass
+from streams.model.records import Record, to_batch
 
 RATES_BIT_S = (256_000, 2_000_000, 10_000_000, 50_000_000, 100_000_000)
 ROW_BYTES, COMMIT_ROWS = 2_000, 200

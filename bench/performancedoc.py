@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.results import FOLDER, Row, read_rows
-from landfall.markdown import table
+from landfall.docs.markdown_tables import table
 
 TARGET = FOLDER.parents[1] / "docs" / "performance.md"
 AREAS = ("Log", "Sync", "Watch", "Intake", "Headquarters", "Simulator, demo, tests")

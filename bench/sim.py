@@ -31,7 +31,7 @@ from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor
 from sim.tape import Tape, piece_ms
 from sim.truth import Truth
 from sim.world import build_world
-from streams.clock import WallClock
+from streams.model.clock import WallClock
 
 STARTED_WITHIN_S = 10.0
 MADE_READINGS = 600_000

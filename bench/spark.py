@@ -24,14 +24,14 @@ from bench.results import Measured, write
 from hq.analytics.job import LOOK_S, STREAMS, AnalyticsJob, make_tables
 from hq.analytics.progress import Progress
 from hq.analytics.settings import AnalyticsSettings
-from hq.clock import following
-from hq.running import Running, keep_working
 from hq.source import FORMAT
-from hq.spark import SparkSettings, start_spark
-from hq.telling import Teller
-from streams.link.door import AppendDoor
+from hq.spark_session import SparkSettings, start_spark
+from landfall.runtime.process_clock import following
+from landfall.runtime.service import Running, keep_working
+from landfall.runtime.telemetry_client import Teller
+from landfall.transport.http_client import AppendDoor
 from streams.log import Append
-from streams.metrics import Metrics
+from streams.model.metrics import Metrics
 from tests.hq_spark.fleet import TOKEN, headquarters
 
 APPEND_READINGS = 50_000

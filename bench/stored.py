@@ -27,14 +27,14 @@ from bench.codecdata import LIVE_PER_S, recorded, simulated, synthetic, syntheti
 from bench.log import LIVE_READINGS, Figures, bytes_per_reading, merged
 from bench.machine import machine
 from bench.results import Measured, write
-from streams.block import BLOCK_RECORDS_MAX
-from streams.clock import StillClock
+from streams.model.block import BLOCK_RECORDS_MAX
+from streams.model.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.disk import Disk
-from streams.logs.files import FileLog, FileLogOptions, WriteLimits
-from streams.logs.upkeep import QUIET_LOOKS
-from streams.records import RECEIVED_AT, STAMPED, Record, to_batch
+from landfall.storage.disk import Disk
+from landfall.storage.file_log import FileLog, FileLogOptions, WriteLimits
+from landfall.storage.log_upkeep import QUIET_LOOKS
+from streams.model.records import RECEIVED_AT, STAMPED, Record, to_batch
 
 UPKEEP_COMMITS = 64
 """A minute's."""

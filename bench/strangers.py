@@ -31,21 +31,21 @@ from bench.machine import machine
 from bench.ports import free_port
 from bench.proxy import LoopThread
 from bench.results import Measured, write
-from cargo.identifiers import make_container, make_imo
+from cargo.vocabulary.trade_codes import make_container, make_imo
 from hq.api.accounts import Account, Accounts
-from hq.opening import judged_reader
+from landfall.runtime.log_wait import judged_reader
 from hq.serving.database import ServingDatabase
-from hq.serving.projecting import Projector
+from hq.serving.projection_loop import Projector
 from hq.serving.routes import routes
-from streams.clock import WallClock
+from streams.model.clock import WallClock
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.metrics import Metrics
-from streams.node.node import Node
-from streams.node.settings import NodeSettings
-from streams.privatefiles import write_private
-from streams.records import Record, to_batch
+from landfall.storage.file_log import FileLog
+from streams.model.metrics import Metrics
+from landfall.node.node import Node
+from landfall.node.settings import NodeSettings
+from landfall.system.private_files import write_private
+from streams.model.records import Record, to_batch
 
 BOUND_MS = 500
 """The goal: `/api/fleet` answers within this, p99."""

@@ -23,9 +23,9 @@ from bench.fleet import Underway, until
 from bench.machine import machine
 from bench.results import Measured, write
 from bench.watching import NODES, Watcher, spread
-from landfall.demo.fleet import HQ, QUAYS, SHIP_NODES, Story
-from streams.logs.files import FileLogReader
-from streams.words import Position
+from landfall.demo.fleet_settings import HQ, QUAYS, SHIP_NODES, Story
+from landfall.storage.file_log import FileLogReader
+from streams.model.identifiers import Position
 
 SHIP = next(iter(SHIP_NODES))
 PLAY_S = 40.0

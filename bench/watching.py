@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bench.fleet import Underway
-from landfall.demo.fleet import HQ, QUAYS, SHIP_NODES
-from streams.logs.files import FileLogReader
-from streams.words import Origin, Position
+from landfall.demo.fleet_settings import HQ, QUAYS, SHIP_NODES
+from landfall.storage.file_log import FileLogReader
+from streams.model.identifiers import Origin, Position
 
 NODES = (*SHIP_NODES, *QUAYS, HQ)
 LAGGING = ("containers", "events", "metrics")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import orjson
 
-from cargo.heard import Heard, Value
-from cargo.outcome import Outcome, Place
-from cargo.registry import Entry, LoadList, Stowed
-from cargo.signals import SIGNALS
-from cargo.state import WatchSettings, WatchState
-from cargo.watch import advance, learn, step
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.vocabulary.registry_entries import Entry, LoadList, Stowed
+from cargo.vocabulary.signals import SIGNALS
 from sim.recorded import read_recorded
 from sim.trial import HOME, SHIP
 

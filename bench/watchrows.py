@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cargo.lost import WEIGHTS, Case, Weights, decide
+from cargo.loss.loss_classifier import WEIGHTS, Case, Weights, decide
 
 MINUTE_MS = 60_000
 LOSS_HEAD = (

@@ -25,15 +25,14 @@ from bench.results import Measured, write
 from bench.watchdoc import keep
 from bench.watchreal import real_rows
 from bench.watchrows import LOSS_HEAD, QUIET_HEAD, WEIGHTS_HEAD, Seen, curve, likelihoods, quiet_row, recall_row
-from cargo.heard import Heard
-from cargo.judge import case_of
-from cargo.lost import SHOCK_G
-from cargo.outcome import Outcome, Place
-from cargo.rollcall import to_call
-from cargo.state import WatchSettings, WatchState
-from cargo.stormmode import Asking, StormRules
-from cargo.watch import advance, arrived, falls_due_ms, learn, step
-from sim.answering import Answering
+from cargo.loss.loss_classifier import SHOCK_G
+from cargo.loss.loss_evidence import case_of
+from cargo.loss.reading_rows import Heard
+from cargo.loss.roll_call import to_call
+from cargo.loss.watch import advance, arrived, falls_due_ms, learn, step
+from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.rules.storm_mode import Asking, StormRules
 from sim.mishaps import (
     Felt,
     batteries_die,
@@ -45,6 +44,7 @@ from sim.mishaps import (
     sockets_trip,
     stack_falls_aboard,
 )
+from sim.roll_call_answers import Answering
 from sim.storms import Weather
 from sim.trial import SHIP, STORM_MODE_DEG, Trial
 

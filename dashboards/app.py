@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboards.process import here
+from dashboards.pages_process import here
 from dashboards.views import frame
 
 st.set_page_config(page_title="Landfall", page_icon="⚓", layout="wide", initial_sidebar_state="collapsed")

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cargo.durations import YEAR_MS
-from dashboards import theme, words
-from dashboards.history import NOT_PROVEN, Band, bands
+from cargo.vocabulary.durations import YEAR_MS
+from dashboards import texts, theme
+from dashboards.container_history import NOT_PROVEN, Band, bands
 
 Spec = dict[str, Any]
 ZOOM = "zoom"
@@ -34,7 +34,7 @@ def temperature_chart(chart: Mapping[str, Any], now_at_ms: int, height_px: int =
 
 def _time(span: tuple[int, int], now_at_ms: int) -> Spec:
     """The axis of time, with the year where it is not the same all over and now's."""
-    year = "" if {words.year(at_ms) for at_ms in span} == {words.year(now_at_ms)} else " %Y"
+    year = "" if {texts.year(at_ms) for at_ms in span} == {texts.year(now_at_ms)} else " %Y"
     hour = " %H:%M" if span[1] - span[0] < YEAR_MS else ""
     axis = {"format": f"%-d %b{year}{hour}", "tickCount": 6 if year else 7}
     return {"field": "at_ms", "type": "temporal", "scale": {"type": "utc", "domain": list(span)}, "title": None, "axis": axis}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cargo.accounted import UNHEARD
-from dashboards import musters, words
-from dashboards.client import ClockHeard
+from cargo.loss.accounted_boxes import UNHEARD
+from dashboards import muster_rows, texts
+from dashboards.api_client import ClockHeard
 from dashboards.markup import Tile
 
 Answer = Mapping[str, Any]
@@ -29,8 +29,8 @@ def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
         alerts_tile(fleet["counts"], status["projector"]["at_ms"], now),
         Tile(
             "Readings received",
-            words.number(status["readings"]),
-            f"newest {words.age(newest, now)}",
+            texts.number(status["readings"]),
+            f"newest {texts.age(newest, now)}",
         ),
         spark_tile(status),
     ]
@@ -39,17 +39,21 @@ def fleet_tiles(fleet: Answer, status: Answer) -> list[Tile]:
 def own_tiles(fleet: Answer) -> list[Tile]:
     """What a customer sees of its own boxes, or a crew of those aboard."""
     counts, muster = fleet["counts"], fleet["muster"]
-    where = [f"{words.number(counts['on_ship'])} aboard ships", f"{words.number(counts['on_quay'])} on quays", *_other_notes(counts)]
-    where += [f"{words.number(counts['unreported'])} never reported"] if counts["unreported"] else []
+    where = [
+        f"{texts.number(counts['on_ship'])} aboard ships",
+        f"{texts.number(counts['on_quay'])} on quays",
+        *_other_notes(counts),
+    ]
+    where += [f"{texts.number(counts['unreported'])} never reported"] if counts["unreported"] else []
     where += [note for name in UNHEARD if name != "never" for note in _band_note(muster, name)]
-    boxes = Tile("Containers", words.number(counts["boxes"]), " · ".join(where), _quiet(musters.tone(muster)))
+    boxes = Tile("Containers", texts.number(counts["boxes"]), " · ".join(where), _quiet(muster_rows.tone(muster)))
     alerts = alerts_tile(counts, fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])
     return [clock_tile(fleet), boxes, alerts, as_of_tile(fleet)]
 
 
 def _band_note(muster: Answer, name: str) -> list[str]:
     boxes = muster["accounts"].get(name)
-    return [f"{words.number(boxes)} {musters.ACCOUNTS[name]}"] if boxes else []
+    return [f"{texts.number(boxes)} {muster_rows.ACCOUNTS[name]}"] if boxes else []
 
 
 def _quiet(tone: str) -> str:
@@ -61,13 +65,13 @@ def clock_tile(answer: Answer) -> Tile:
     """The one clock of the fleet."""
     clock = answer["clock"]
     stands = clock["speed"] == 0
-    return Tile("Fleet clock", words.moment(clock["now_at_ms"]), words.pace(clock), "warning" if stands else "plain")
+    return Tile("Fleet clock", texts.moment(clock["now_at_ms"]), texts.pace(clock), "warning" if stands else "plain")
 
 
 def unknown_clock_tile(heard: ClockHeard, wall_at_ms: int) -> Tile:
     """The fleet's clock while the API does not tell it: since when, and what it last was."""
-    since = f"since {words.stamp(heard.wall_at_ms)} UTC (real time), {words.span(wall_at_ms - heard.wall_at_ms)}"
-    last = f"last known: {words.moment(heard.clock['now_at_ms'])}" if heard.clock else "not known since these pages started"
+    since = f"since {texts.stamp(heard.wall_at_ms)} UTC (real time), {texts.span(wall_at_ms - heard.wall_at_ms)}"
+    last = f"last known: {texts.moment(heard.clock['now_at_ms'])}" if heard.clock else "not known since these pages started"
     return Tile("Fleet clock", "Unknown", f"{since}; {last}", "alert")
 
 
@@ -75,43 +79,43 @@ def muster_tile(fleet: Answer) -> Tile:
     """How many boxes are accounted for, each by its own interval or by its ship; who is not, and how old that is."""
     counts, muster, now = fleet["counts"], fleet["muster"], fleet["clock"]["now_at_ms"]
     if not counts["boxes"]:
-        return Tile("Accounted for", words.NOTHING, "no box is known yet")
-    notes = [*_other_notes(counts), *musters.others(muster)]
-    notes += [f"{words.counted(counts['misread'], 'wrong number')} heard, not counted"] if counts["misread"] else []
-    notes = [*(notes or ["every box"]), *filter(None, [musters.by_ships(muster, now)]), words.as_of(fleet["as_of_at_ms"], now)]
-    tone = "alert" if counts["lost"] > counts["lost_closed"] or counts["lost_unconfirmed"] else musters.tone(muster)
+        return Tile("Accounted for", texts.NOTHING, "no box is known yet")
+    notes = [*_other_notes(counts), *muster_rows.others(muster)]
+    notes += [f"{texts.counted(counts['misread'], 'wrong number')} heard, not counted"] if counts["misread"] else []
+    notes = [*(notes or ["every box"]), *filter(None, [muster_rows.by_ships(muster, now)]), texts.as_of(fleet["as_of_at_ms"], now)]
+    tone = "alert" if counts["lost"] > counts["lost_closed"] or counts["lost_unconfirmed"] else muster_rows.tone(muster)
     boxes = muster["boxes"] + counts["lost"]
     tone = "plain" if tone == "good" and counts["lost"] else tone
-    return Tile("Accounted for", f"{words.number(muster['accounted'])} of {words.number(boxes)}", " · ".join(notes), tone)
+    return Tile("Accounted for", f"{texts.number(muster['accounted'])} of {texts.number(boxes)}", " · ".join(notes), tone)
 
 
 def _other_notes(counts: Answer) -> list[str]:
     """How many boxes are overboard, how many losses nothing confirms (those boxes count where they were heard), how many were delivered."""
-    notes = [f"{words.number(counts['lost'])} overboard"] if counts["lost"] else []
+    notes = [f"{texts.number(counts['lost'])} overboard"] if counts["lost"] else []
     claims = counts["lost_unconfirmed"]
-    notes += [f"{words.counted(claims, 'loss', 'losses')} not confirmed"] if claims else []
-    return notes + ([f"{words.number(counts['delivered'])} delivered"] if counts["delivered"] else [])
+    notes += [f"{texts.counted(claims, 'loss', 'losses')} not confirmed"] if claims else []
+    return notes + ([f"{texts.number(counts['delivered'])} delivered"] if counts["delivered"] else [])
 
 
 def alerts_tile(counts: Answer, at_ms: int | None, now_at_ms: int) -> Tile:
     """How many alerts need a person, how many are acknowledged, and how old that is: `at_ms` is the time it is true for. Times UTC ms."""
     count, acknowledged = counts["open_alerts"], counts["acknowledged_alerts"]
-    note = [f"{words.number(acknowledged)} acknowledged"] if acknowledged else []
-    return Tile("Open alerts", words.number(count), " · ".join([*note, words.as_of(at_ms, now_at_ms)]), "alert" if count else "good")
+    note = [f"{texts.number(acknowledged)} acknowledged"] if acknowledged else []
+    return Tile("Open alerts", texts.number(count), " · ".join([*note, texts.as_of(at_ms, now_at_ms)]), "alert" if count else "good")
 
 
 def spark_tile(status: Answer) -> Tile:
     """How old Spark's results are: histories, states, hours and customers' streams."""
     told = status["spark"]
     tone = "alert" if still_since(status) else "plain"
-    wall = f"updated {words.ago(told['wall_age_ms'])} (real time)" if told["wall_age_ms"] is not None else "not started"
-    return Tile("Analytics updated", words.ago(told["age_ms"]) if told["at_ms"] else "none yet", wall, tone)
+    wall = f"updated {texts.ago(told['wall_age_ms'])} (real time)" if told["wall_age_ms"] is not None else "not started"
+    return Tile("Analytics updated", texts.ago(told["age_ms"]) if told["at_ms"] else "none yet", wall, tone)
 
 
 def as_of_tile(answer: Answer) -> Tile:
     """What time an answer is true for."""
     at_ms = answer["as_of_at_ms"]
-    return Tile("As of", words.age(at_ms, answer["clock"]["now_at_ms"]), words.moment(at_ms))
+    return Tile("As of", texts.age(at_ms, answer["clock"]["now_at_ms"]), texts.moment(at_ms))
 
 
 def starting(status: Answer) -> str | None:
@@ -129,9 +133,9 @@ def still_since(status: Answer, alerts_come: bool = True) -> str | None:
     told = status["spark"]
     if told["wall_age_ms"] is None or told["at_ms"] is None:
         return None
-    since = f"since {words.moment(told['at_ms'])} (fleet)"
+    since = f"since {texts.moment(told['at_ms'])} (fleet)"
     if told["wall_age_ms"] >= STILL_WALL_MS:
-        since += f", {words.span(told['wall_age_ms'])} (real time)"
+        since += f", {texts.span(told['wall_age_ms'])} (real time)"
     elif told["well"]:
         return None
     still = f"Headquarters' analytics (Spark) stopped {since}."

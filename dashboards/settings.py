@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field, HttpUrl
 
-from hq.running import TellingSettings
-from streams.tables import GivenPath, Host, SharedToken, TrustedProxies, WithCertificate
+from landfall.runtime.service import TellingSettings
+from landfall.system.settings_table import GivenPath, Host, SharedToken, TrustedProxies, WithCertificate
 
 
 class DashboardSettings(TellingSettings, WithCertificate):

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from cargo.identifiers import is_imo, is_locode
-from cargo.outcome import Place
-from cargo.registry import Entry, Port
-from cargo.state import WatchSettings
-from cargo.stormmode import StormRules
+from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_state import WatchSettings
+from cargo.rules.storm_mode import StormRules
+from cargo.vocabulary.registry_entries import Entry, Port
+from cargo.vocabulary.trade_codes import is_imo, is_locode
 from intake.settings import EndpointSettings, IntakeSettings
-from streams.node.settings import (
+from landfall.node.settings import (
     ROLES_WITH_IDENTITY,
     NodeName,
     NodeSettings,
@@ -24,9 +24,9 @@ from streams.node.settings import (
     uncertified,
     unproven,
 )
-from streams.policy import LinkClass
-from streams.tables import DoorUrl, Problem, SettingsTable, barred, between, repeated, unfit
-from streams.tables import Place as At
+from landfall.system.settings_table import DoorUrl, Problem, SettingsTable, barred, between, repeated, unfit
+from landfall.system.settings_table import Place as At
+from streams.config.roles import LinkClass
 
 WAITING_EVERY_S = 900.0
 DIGEST_EVERY_H = 6.0

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from cargo.entitled import JUDGES
-from edge.alertdesk import AlertDesk
-from edge.answering import Answering
-from edge.console import Aboard, Console
-from edge.crewdoor import Crew, CrewDoor
-from edge.digesting import Digesting
-from edge.excursions import AroundAlerts
-from edge.linking import LinkChoice
-from edge.reportdoor import ReportDoor
-from edge.reporting import DECISIONS, LossReports
+from cargo.alerts.alert_authorization import JUDGES
+from edge.console.console_status import Aboard, Console
+from edge.console.crew_alerts import AlertDesk
+from edge.console.crew_api import Crew, CrewDoor
+from edge.console.report_api import ReportDoor
+from edge.links.link_choice import LinkChoice
+from edge.services.backlog_reporter import TellingWaiting
+from edge.services.digest_service import Digesting
+from edge.services.excursion_keeper import AroundAlerts
+from edge.services.loss_report_service import DECISIONS, LossReports
+from edge.services.muster_statements import MusterStatements
+from edge.services.query_responder import Answering
+from edge.services.storm_requests import StormMode
 from edge.settings import ShipSettings
-from edge.statements import MusterStatements
-from edge.storm import StormMode
-from edge.waiting import TellingWaiting
-from intake.musters import Musters
+from intake.intake_service import Intake
 from intake.pipeline import STREAMS
-from intake.serving import Intake
-from intake.watching import Watching
-from streams.node.catchingup import lacked
-from streams.node.node import Node
-from streams.node.otherdisks import other_disks
+from landfall.node.node import Node
+from landfall.node.peers.catch_up import lacked
+from landfall.node.peers.replica_acknowledgements import other_disks
+from landfall.watch.muster_reader import Musters
+from landfall.watch.watch_service import Watching
 
 
 async def run_ship(settings: ShipSettings) -> None:

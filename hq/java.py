@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from streams.errors import Misuse
+from streams.model.errors import Misuse
 
 JAVA_MAJOR_MIN = 17
 JAVA_ANSWER_TIMEOUT_S = 30

@@ -19,15 +19,15 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from hq.opening import judged_reader
-from hq.patience import PatientReaders
-from hq.wide import WIDE_DDL, widen
-from streams.clock import WallClock
-from streams.errors import Misuse, RetryLater
+from hq.spark_rows import WIDE_DDL, widen
+from landfall.runtime.hole_patience import PatientReaders
+from landfall.runtime.log_wait import judged_reader
+from streams.gap_skipping_reader import Standing, between, cut, standings_from_json, standings_to_json
 from streams.log import LogReader
-from streams.patience import Standing, between, cut, standings_from_json, standings_to_json
-from streams.ranges import RangeSet
-from streams.words import Origin, check_stream
+from streams.model.clock import WallClock
+from streams.model.errors import Misuse, RetryLater
+from streams.model.identifiers import Origin, check_stream
+from streams.model.ranges import RangeSet
 
 FORMAT = "landfall"
 RECORDS_MAX = 100_000
@@ -35,7 +35,7 @@ PARTITIONS = 2
 PARTITION_RECORDS_MIN = 4_096
 
 StreamPositions = dict[str, Any]
-"""An offset as Spark keeps it: `streams.patience.standings_to_json`."""
+"""An offset as Spark keeps it: `streams.gap_skipping_reader.standings_to_json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class LandfallSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """The wide row of `hq.wide`."""
+        """The wide row of `hq.spark_rows`."""
         return WIDE_DDL
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 (Spark's name)
@@ -110,7 +110,7 @@ class LogStreamReader(DataSourceStreamReader):
         return standings_to_json(latest)
 
     def partitions(self, start: StreamPositions, end: StreamPositions) -> Sequence[Runs]:
-        """The micro-batch as tasks. What the log has dropped is passed over; `hq.belowfloor.WorkAboveFloor` reports it."""
+        """The micro-batch as tasks. What the log has dropped is passed over; `landfall.runtime.skipped_watch.WorkAboveFloor` reports it."""
         before, after = self._standings(start), self._standings(end)
         held = [run for stream in self.streams for run in self._held(stream, before[stream], after[stream])]
         total = sum(offsets.count() for _, _, offsets in held)

@@ -1,8 +1,8 @@
 """A subscription at a real MQTT broker: the other way in, for ships that have a broker already.
 
-MQTT 3.1.1, persistent session, QoS 1, manual acknowledgement (`intake.subscriber`): the broker hears PUBACK once the reading is durable, so
-a kill of this node loses nothing and brings repeats, dropped by content. What the broker itself acknowledges to a sensor and loses
-(Mosquitto stores after it acknowledges) is the broker's word, not ours. At Mosquitto set `max_queued_messages 0`,
+MQTT 3.1.1, persistent session, QoS 1, manual acknowledgement (`intake.mqtt.broker_client`): the broker hears PUBACK once the reading is
+durable, so a kill of this node loses nothing and brings repeats, dropped by content. What the broker itself acknowledges to a sensor and
+loses (Mosquitto stores after it acknowledges) is the broker's word, not ours. At Mosquitto set `max_queued_messages 0`,
 `max_inflight_messages 0` and `autosave_interval 1`. A filter taken out of the settings stays subscribed in the broker's session until it is
 removed there.
 """
@@ -20,22 +20,22 @@ from typing import Any
 import paho.mqtt.client as mqtt
 from paho.mqtt.reasoncodes import ReasonCode
 
-from cargo.stormmode import REQUEST_TOPIC
-from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
+from cargo.rules.storm_mode import REQUEST_TOPIC
+from intake.message_types import KEPT_BYTES_MAX, Outcome, Publish
+from intake.mqtt.broker_client import Subscriber
+from intake.mqtt.broker_window import Window
 from intake.pipeline import Pipeline
 from intake.settings import BrokerSettings
-from intake.subscriber import Subscriber
-from intake.window import Window
-from streams.apart import apart
-from streams.errors import Misuse
-from streams.listening import address
-from streams.metrics import Metrics
+from landfall.system.hung_calls import apart
+from landfall.system.listen_address import address
+from streams.model.errors import Misuse
+from streams.model.metrics import Metrics
 
 CONNECT_TIMEOUT_S = 5.0
 MISC_EVERY_S = 1.0
 READ_REST_S = 0.02
 """What comes so soon after what was read is read together: a broker writes each message by itself, and many small commits wait for each
-other. Not where the broker waits for acknowledgements itself (`intake.window`)."""
+other. Not where the broker waits for acknowledgements itself (`intake.mqtt.broker_window`)."""
 PRESENCE, HERE, AWAY, STILL_HERE = "landfall/nodes/", b"here", b"away", b"still here"
 _PRESENCE = PRESENCE.encode()
 """Where nodes that stand in for each other say, retained, whether they are at the broker; who breaks off says by its will that it is away.

@@ -15,27 +15,27 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from intake.arrivals import Publish, Sender
-from intake.connect import Connect
-from intake.connection import Connection
-from intake.doorway import Doorway, places
-from intake.frontdoor import Joined
-from intake.lastwords import LastWill, LastWords
-from intake.logins import Gateway, Logins, account_of
-from intake.packets import Reason
+from intake.message_types import Publish, Sender
+from intake.mqtt.client_connection import Connection
+from intake.mqtt.client_logins import Gateway, Logins, account_of
+from intake.mqtt.client_sessions import SESSION_S_MAX, Key, Sessions
+from intake.mqtt.connect_packet import Connect
+from intake.mqtt.endpoint_api import Joined
+from intake.mqtt.listener import Doorway, places
+from intake.mqtt.packets import Reason
+from intake.mqtt.pending_wills import Testator, Wills
+from intake.mqtt.subscriptions import Subscription
+from intake.mqtt.will_store import LastWill, LastWords
 from intake.pipeline import Pipeline
-from intake.sessions import SESSION_S_MAX, Key, Sessions
 from intake.settings import EndpointSettings
-from intake.subscriptions import Subscription
-from intake.wills import Testator, Wills
-from streams.clock import Clock, WallClock
-from streams.credentials import Credentials
-from streams.errors import RetryLater
-from streams.link.renewing import keep_certificate
-from streams.link.tls import showing
-from streams.listening import listening
-from streams.metrics import Metrics
-from streams.wrongsecrets import WrongSecrets
+from landfall.access.credentials import Credentials
+from landfall.access.wrong_secrets import WrongSecrets
+from landfall.system.listen_address import listening
+from landfall.transport.certificate_renewal import keep_certificate
+from landfall.transport.tls import showing
+from streams.model.clock import Clock, WallClock
+from streams.model.errors import RetryLater
+from streams.model.metrics import Metrics
 
 SWEEP_EVERY_S = 0.5
 WILLS_FILE = "mqtt.wills"

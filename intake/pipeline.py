@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Protocol
 
-from cargo.heard import CLOCK_BACK
-from cargo.identity import CLOCK_STOPPED
-from intake.arrivals import STORED, Outcome, Publish, Sender
-from intake.batches import CONTAINERS, EXCEPTIONS, Part, Prepared, believed_times, exception_record, mark_strangers, prepare
-from intake.decoders import find_decoder
-from intake.refusals import Refusals
-from intake.repeats import RepeatWindow, TakenInElsewhere
-from intake.routes import Routes
+from cargo.loss.reading_rows import CLOCK_BACK
+from cargo.vocabulary.reading_identity import CLOCK_STOPPED
+from intake.decoders.decoder_names import find_decoder
+from intake.deduplicator import RepeatWindow, TakenInElsewhere
+from intake.fair_queue import Parcel, Waiting, bytes_of
+from intake.message_types import STORED, Outcome, Publish, Sender
+from intake.pipeline_batches import CONTAINERS, EXCEPTIONS, Part, Prepared, believed_times, exception_record, mark_strangers, prepare
+from intake.reject_limits import Refusals
 from intake.settings import PipelineSettings
-from intake.stopped import LastSaid
-from intake.waiting import Parcel, Waiting, bytes_of
-from streams.clock import Clock
-from streams.crash import commit_point
-from streams.errors import RetryLater
+from intake.stuck_clocks import LastSaid
+from intake.topic_routes import Routes
+from streams.commit_points import commit_point
 from streams.log import Append, Appended, Log
-from streams.memory import large_work
-from streams.metrics import Metrics
-from streams.records import Record, to_batch
+from streams.memory_release import large_work
+from streams.model.clock import Clock
+from streams.model.errors import RetryLater
+from streams.model.metrics import Metrics
+from streams.model.records import Record, to_batch
 
 STREAMS = (CONTAINERS, "ships")
 Strangers = Callable[[set[str]], set[str]]
@@ -74,13 +74,13 @@ class _Unsettled:
 class Pipeline:
     """Takes messages, gives readings to the sink, tells each sender what became of its messages once that is durable.
 
-    1 `offer` puts messages into a bounded queue, of which each sender has its share (`intake.waiting`): beyond, it is held; when all is
+    1 `offer` puts messages into a bounded queue, of which each sender has its share (`intake.fair_queue`): beyond, it is held; when all is
       `full`, all senders stop reading until they are called back.
     2 `run` takes what waits, at most a batch, and decodes and checks it, column by column, while the batch before is still being written;
       a few messages wait for more meanwhile, and hundreds GATHER_S longer: a commit costs about the same for few as for many.
     3 When that one is durable, repeats are dropped: in this batch, and against the window of what is in the log.
-    4 Readings and exceptions, of these as many of each account as are kept (`intake.refusals`), are appended in one commit; a full disk is
-      waited for, and meanwhile nothing is acknowledged.
+    4 Readings and exceptions, of these as many of each account as are kept (`intake.reject_limits`), are appended in one commit; a full
+    disk is waited for, and meanwhile nothing is acknowledged.
     5 Their identities enter the window. The senders hear the outcomes, with `elsewhere` once another disk has all up to here; the next
       commits do not wait for that, as long as the queue is not `full`. Where damage takes from the log what no other disk has, all who
       wait are let go, to bring it again, and the windows are rebuilt from the log: what it lost is no repeat.

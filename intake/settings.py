@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from intake.decoders import find_decoder
-from intake.routes import SUBSCRIPTIONS, topic_pattern
-from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, WithCertificate, between
+from intake.decoders.decoder_names import find_decoder
+from intake.topic_routes import SUBSCRIPTIONS, topic_pattern
+from landfall.system.settings_table import Door, GivenPath, Host, Problem, SettingsTable, WithCertificate, between
 
 TAKEN_BYTES_MAX = 4 << 20
 """No limit of what is taken whole goes beyond: what of a reading is kept as it came fits a block of 8 MiB, however little it compresses."""

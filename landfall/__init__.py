@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from landfall.client import Client, Follower, NodeDoor, connect
-    from streams.patience import Standing
+    from streams.gap_skipping_reader import Standing
 
 __all__ = ["Client", "Follower", "NodeDoor", "Standing", "connect"]
 

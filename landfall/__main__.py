@@ -1,5 +1,5 @@
 """`python -m landfall`: the command line."""
 
-from landfall.cli import main
+from landfall.cli.main import main
 
 main()

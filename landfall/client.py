@@ -17,16 +17,16 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from landfall.transport.http_client import AppendDoor, Followed, ReadDoor
+from landfall.transport.tls import trusting
 from streams.consumers import CONSUMERS, Consumed, client_topic, skipped_told, standing_append
-from streams.errors import Corrupt, LandfallError, Misuse, RetryLater, Trimmed
-from streams.floors import EXCEPTIONS
-from streams.link.door import AppendDoor, Followed, ReadDoor
-from streams.link.tls import trusting
+from streams.gap_skipping_reader import Standing, newly_skipped
 from streams.log import Append
-from streams.patience import Standing, newly_skipped
-from streams.ranges import RangeSet
-from streams.records import Record, to_batch
-from streams.words import Origin, Position, check_stream
+from streams.model.errors import Corrupt, LandfallError, Misuse, RetryLater, Trimmed
+from streams.model.identifiers import Origin, Position, check_stream
+from streams.model.ranges import RangeSet
+from streams.model.records import Record, to_batch
+from streams.skipped_records import EXCEPTIONS
 
 TIMEOUT_S = 10.0
 PATIENCE_S = 30.0

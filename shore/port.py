@@ -4,22 +4,22 @@ headquarters tells its ships.
 
 from __future__ import annotations
 
-from cargo.entitled import JUDGES
+from cargo.alerts.alert_authorization import JUDGES
+from intake.intake_service import Intake
 from intake.pipeline import STREAMS
-from intake.serving import Intake
-from intake.watching import Watching
-from shore.aboard import ShipsDesk
-from shore.forwarding import Forwarding
+from landfall.node.node import Node
+from landfall.node.peers.catch_up import lacked
+from landfall.node.peers.replica_acknowledgements import other_disks
+from landfall.node.settings import NodeSettings
+from landfall.watch.watch_service import Watching
+from shore.customer_terms import CustomersDesk
+from shore.port_status import Status
+from shore.query_result_ingester import Taking
 from shore.settings import PortSettings
-from shore.status import Status
-from shore.taking import Taking
-from shore.terms import CustomersDesk
-from streams.clock import Clock
-from streams.node.catchingup import lacked
-from streams.node.node import Node
-from streams.node.otherdisks import other_disks
-from streams.node.settings import NodeSettings
-from streams.patience import Patience
+from shore.ship_feed import ShipsDesk
+from shore.ship_forwarder import Forwarding
+from streams.gap_skipping_reader import Patience
+from streams.model.clock import Clock
 
 
 class PortNode:

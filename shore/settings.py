@@ -7,12 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cargo.identifiers import is_locode
-from cargo.outcome import Place
-from cargo.state import WatchSettings
+from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_state import WatchSettings
+from cargo.vocabulary.trade_codes import is_locode
 from intake.settings import IntakeSettings
-from streams.node.settings import KeepSettings, NodeSettings, disks_missing
-from streams.tables import Problem, SettingsTable, barred, between
+from landfall.node.settings import KeepSettings, NodeSettings, disks_missing
+from landfall.system.settings_table import Problem, SettingsTable, barred, between
 
 
 class QuayPatience(SettingsTable):

@@ -10,11 +10,11 @@ from itertools import takewhile
 
 import httpx
 
+from landfall.transport.tls import trusting
 from sim.arrays import NEVER_MS
 from sim.paperwork import Paper
 from sim.settings import ApiDoor
-from streams.errors import Misuse, RetryLater
-from streams.link.tls import trusting
+from streams.model.errors import Misuse, RetryLater
 
 ENTRIES_MAX = 500
 """Entries in one request."""

@@ -11,11 +11,11 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from intake.arrivals import Publish
-from intake.packets import Control, Kind, PacketReader, Violation, packet, pubacks
+from intake.message_types import Publish
+from intake.mqtt.packets import Control, Kind, PacketReader, Violation, packet, pubacks
+from landfall.system.listen_address import address
 from sim.settings import IntakeDoor
-from streams.clock import Clock
-from streams.listening import address
+from streams.model.clock import Clock
 
 WINDOW_MAX = 2_000
 """Messages on their way to one intake that it has not acknowledged."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.arrays import Floats, Ints
-from sim.chance import Chance
 from sim.companies import CHILLED_GOODS, DRY_GOODS, DUCKS, DUCKWORKS, MEDICINES, CargoWords, Companies, Customer, Goods
+from sim.stateless_random import Chance
 
 REEFER_SHARE = 0.2
 BOOKING_BOXES_MAX = 48

@@ -11,12 +11,12 @@ from typing import Literal, TypeVar
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
-from sim.clock import StoryClock
-from streams.errors import Misuse
-from streams.link.answers import protect_answers
-from streams.passwords import Crowded
-from streams.textfiles import without_mark
-from streams.wrongsecrets import WrongSecrets
+from landfall.access.password_checks import Crowded
+from landfall.access.wrong_secrets import WrongSecrets
+from landfall.system.text_files import without_mark
+from landfall.transport.aiohttp_headers import protect_answers
+from sim.story_clock import StoryClock
+from streams.model.errors import Misuse
 
 T = TypeVar("T")
 _CLOCK = web.AppKey("clock", StoryClock)

@@ -10,16 +10,16 @@ from typing import Literal
 
 import numpy as np
 
-from cargo.identifiers import make_imo
+from cargo.vocabulary.trade_codes import make_imo
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, Floats, Ints
-from sim.chance import Chance
 from sim.companies import Customer, Invention
 from sim.consignments import Consignment, Leg
-from sim.falling import above_deck_m, fall_ms
+from sim.fall_time import above_deck_m, fall_ms
 from sim.identity import container_numbers
-from sim.places import PORTS, SHIP_GATEWAYS, Places, Port
-from sim.routes import Route, sea_route
+from sim.sea_routes import Route, sea_route
+from sim.sim_ports import PORTS, SHIP_GATEWAYS, Places, Port
 from sim.stages import Stages, State
+from sim.stateless_random import Chance
 from sim.storms import ROLL_DEG, Storm, Weather, storm
 from sim.stowage import FIRST_DECK_TIER, Hull
 from sim.voyages import Call, Ship, Timeline, Voyage, arrival, first_call, later_call, voyage_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from cargo.identifiers import make_container
+from cargo.vocabulary.trade_codes import make_container
 
 
 def container_numbers(owner: str, count: int, first_serial: int = 100_000) -> list[str]:

@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from cargo.heard import Value
-from cargo.lost import SHOCK_G
+from cargo.loss.loss_classifier import SHOCK_G
+from cargo.loss.reading_rows import Value
 from sim.arrays import HOUR_MS, MINUTE_MS, SECOND_MS
-from sim.falling import FREEBOARD_M, above_deck_m, fall_ms
+from sim.fall_time import FREEBOARD_M, above_deck_m, fall_ms
 from sim.trial import BEGINS_MS, SAILS_H, Trial
 
 Felt = Literal["shock and fall", "shock", "nothing", "mixed"]

@@ -10,7 +10,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cargo.registry import BookedContainer, Booking, Custody, Customer, Dangerous, LoadList, Port, RegistryValue, Ship, Story, Stowed
+from cargo.vocabulary.registry_entries import (
+    BookedContainer,
+    Booking,
+    Custody,
+    Customer,
+    Dangerous,
+    LoadList,
+    Port,
+    RegistryValue,
+    Ship,
+    Story,
+    Stowed,
+)
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Ints
 from sim.companies import Goods, People
 from sim.consignments import Booking as Booked

@@ -7,11 +7,11 @@ import select
 from collections.abc import Callable, Mapping, Sequence
 
 from cargo.errors import Unreadable
-from cargo.stormmode import REQUEST_TOPIC, Request
-from intake.arrivals import Publish
+from cargo.rules.storm_mode import REQUEST_TOPIC, Request
+from intake.message_types import Publish
 from sim.connection import Connection
 from sim.settings import IntakeDoor
-from streams.clock import Clock
+from streams.model.clock import Clock
 
 CLOSE_WITHIN_S = 2.0
 log = logging.getLogger("sim.publish")

@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from cargo.identifiers import make_container
-from streams.errors import Misuse
-from streams.textfiles import ENCODING
+from cargo.vocabulary.trade_codes import make_container
+from landfall.system.text_files import ENCODING
+from streams.model.errors import Misuse
 
 COLUMNS = ("device", "Date", "Time_UTC", "Latitude", "Longitude", "Accuracy", "Temperature", "Humidity", "GForce", "Tilt", "Door", "Light")
 """What the file must have: docs/guide/simulator.md."""

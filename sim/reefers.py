@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, Flags, Floats, Ints
-from sim.chance import Chance
 from sim.spells import Spells
 from sim.stages import Stages, State
+from sim.stateless_random import Chance
 from sim.world import World
 
 DEFROST_EVERY_MS = np.array([6, 8, 12]) * HOUR_MS

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hq.health import serve_health
-from hq.running import running
+from landfall.runtime.health_server import serve_health
+from landfall.runtime.service import running
 from sim.publish import Publisher
 from sim.recorded import Recorded, read_recorded
 from sim.settings import ReplaySettings
-from streams.clock import WallClock
-from streams.errors import RetryLater
-from streams.metrics import Metrics
+from streams.model.clock import WallClock
+from streams.model.errors import RetryLater
+from streams.model.metrics import Metrics
 
 TURN_S = 0.02
 SILENCE_S_MAX = 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, Floats, Ints
-from sim.chance import Chance
+from sim.stateless_random import Chance
 from sim.voyages import Timeline, Voyage
 
 KNOT_MS = 6 * HOUR_MS

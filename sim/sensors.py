@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
-from sim.chance import Chance
-from sim.cooling import Cooling
-from sim.faults import REPEAT_SHARE, REPEAT_WITHIN_MS, Faults, faults_of, gateway_of
-from sim.happenings import happenings_of
-from sim.readings import Readings, concatenated, payloads
+from sim.device_events import happenings_of
+from sim.device_faults import REPEAT_SHARE, REPEAT_WITHIN_MS, Faults, faults_of, gateway_of
+from sim.reading_columns import Readings, concatenated, payloads
+from sim.reefer_air import Cooling
 from sim.sea import BOXES_DIFFER_C, ROLLING_DEG, air_c, environment, location, noon_report, noons, roll_amplitude_deg
 from sim.settings import Cadence
 from sim.stages import STAGES_MAX, State
+from sim.stateless_random import Chance
 from sim.world import Outage, World
 
 AFTER_OUTAGE_MS = 2 * MINUTE_MS

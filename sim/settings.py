@@ -9,13 +9,24 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
-from hq.running import WorkSettings
+from landfall.runtime.service import WorkSettings
+from landfall.system.settings_table import (
+    DoorUrl,
+    GivenPath,
+    Host,
+    Problem,
+    SettingsTable,
+    SharedToken,
+    Token,
+    WithCertificate,
+    between,
+    repeated,
+)
 from sim.arrays import HOUR_MS, MINUTE_MS
 from sim.fleets import PRESETS, PresetName, build_fleet
-from sim.places import Places
+from sim.sim_ports import Places
 from sim.voyages import STORY
 from sim.world import World, build_world
-from streams.tables import DoorUrl, GivenPath, Host, Problem, SettingsTable, SharedToken, Token, WithCertificate, between, repeated
 
 BEGINS_AT_MS = 1_777_593_600_000
 """2026-05-01T00:00:00Z: when the story begins."""

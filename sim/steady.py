@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cargo.identifiers import make_container
+from cargo.vocabulary.trade_codes import make_container
 from sim.arrays import HOUR_MS, Floats, Ints
-from streams.records import BODY, DEVICE, DEVICE_AT, GIVEN, TOPIC
+from streams.model.records import BODY, DEVICE, DEVICE_AT, GIVEN, TOPIC
 
 SIGNALS = (
     "return_c",

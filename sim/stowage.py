@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from streams.errors import Misuse
+from streams.model.errors import Misuse
 
 FIRST_HOLD_TIER, FIRST_DECK_TIER = 2, 82
 STERN_TIERS = tuple(range(82, 90, 2))

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Protocol
 
 from sim.arrays import HOUR_MS, MINUTE_MS
-from sim.readings import Readings
+from sim.reading_columns import Readings
 from sim.sensors import Sensors
 from sim.truth import Truth
 

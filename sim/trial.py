@@ -11,15 +11,15 @@ from functools import cached_property
 
 import numpy as np
 
-from cargo.heard import Heard, Value
-from cargo.identifiers import make_imo
-from cargo.registry import Entry, LoadList, Port, Stowed
-from cargo.slots import Slot
-from cargo.stormmode import AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS, PROMISES_MS
+from cargo.loss.reading_rows import Heard, Value
+from cargo.rules.storm_mode import AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS, PROMISES_MS
+from cargo.vocabulary.registry_entries import Entry, LoadList, Port, Stowed
+from cargo.vocabulary.slots import Slot
+from cargo.vocabulary.trade_codes import make_imo
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.identity import container_numbers
 from sim.storms import ROLL_DEG, Weather
-from streams.records import order_at_ms
+from streams.model.records import order_at_ms
 
 STORM_MODE_DEG = 10.0
 """From this roll on boxes on deck report every minute (storm mode)."""

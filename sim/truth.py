@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from sim.arrays import NEVER_MS
 from sim.paperwork import forgotten
-from sim.readings import MEASURED, NOTED, Readings, type_of
+from sim.reading_columns import MEASURED, NOTED, Readings, type_of
 from sim.sensors import Sensors, Span
 from sim.stages import NOWHERE
 from sim.stowage import slot_text

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cargo.identifiers import make_imo
+from cargo.vocabulary.trade_codes import make_imo
 from sim.arrays import HOUR_MS, Flags, Floats, Ints
-from sim.places import PORTS, QUAYS, Places
-from sim.routes import Route, joined, sea_route
+from sim.sea_routes import Route, joined, sea_route
+from sim.sim_ports import PORTS, QUAYS, Places
 from sim.storms import Storm, storm
 
 SERVICE_KN = 19.0

@@ -9,13 +9,13 @@ from typing import Literal
 import numpy as np
 
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
-from sim.chance import Chance
 from sim.companies import Customer, companies
 from sim.consignments import DUCKS_ABOARD, Booking, Consignment, bookings, consignments
-from sim.falling import FREEBOARD_M, above_deck_m, fall_ms
+from sim.fall_time import FREEBOARD_M, above_deck_m, fall_ms
 from sim.identity import container_numbers
-from sim.places import PORTS, SHIP_GATEWAYS, Places, Port
+from sim.sim_ports import PORTS, SHIP_GATEWAYS, Places, Port
 from sim.stages import Stages, State
+from sim.stateless_random import Chance
 from sim.story import Chapter, chapters
 from sim.stowage import STERN_ROWS, STERN_TIERS, Hull, Kind, StowagePlan, groups_of, stacks_of
 from sim.voyages import STORY, Call, Timeline, timeline
@@ -178,7 +178,22 @@ def build_world(seed: int, boxes: int, begins_at_ms: int) -> World:
         np.ones(boxes, dtype=np.bool_),
     )
     ports, groups, outages = tuple(PORTS.values()), cargo.groups, (_outage(times),)
-    return World(chance, times, STORY, ports, of.all, groups, cargo.bookings, made, stages, hull, losses, outages, stern, chapters(times))
+    return World(
+        chance,
+        times,
+        STORY,
+        ports,
+        of.all,
+        groups,
+        cargo.bookings,
+        made,
+        stages,
+        hull,
+        losses,
+        outages,
+        stern,
+        chapters(times),
+    )
 
 
 def booked(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> Cargo:

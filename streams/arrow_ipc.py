@@ -10,8 +10,8 @@ import struct
 
 import pyarrow as pa
 
-from streams.errors import Misuse
-from streams.records import SIGNAL_TYPES, concat
+from streams.model.errors import Misuse
+from streams.model.records import SIGNAL_TYPES, concat
 
 _RECORD_BATCH, _COMPRESSION = "record batch", 3
 """The type of a message that holds rows; and which field of its header, by Arrow's Message.fbs, describes compression."""

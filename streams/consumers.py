@@ -10,10 +10,7 @@ from typing import Any
 
 import msgspec
 
-from streams.errors import Misuse, RetryLater
-from streams.floors import EXCEPTIONS, NODE, floor_append
-from streams.log import Append, Appended, Log
-from streams.patience import (
+from streams.gap_skipping_reader import (
     POLL_ROWS_MAX,
     Patience,
     PatientReader,
@@ -22,8 +19,11 @@ from streams.patience import (
     Standing,
     newly_skipped,
 )
-from streams.records import BODY, Record, to_batch
-from streams.words import TOPIC_CHARS_MAX, Position, check_stream, check_topic
+from streams.log import Append, Appended, Log
+from streams.model.errors import Misuse, RetryLater
+from streams.model.identifiers import TOPIC_CHARS_MAX, Position, check_stream, check_topic
+from streams.model.records import BODY, Record, to_batch
+from streams.skipped_records import EXCEPTIONS, NODE, floor_append
 
 CONSUMERS = "consumers"
 """The stream that holds the Positions of all consumers of a node; the topic is the consumer's name, the latest record counts."""
@@ -35,7 +35,8 @@ CLIENT = "client/"
 
 
 class Consumed(msgspec.Struct, frozen=True):
-    """The body of a consumer's record, whatever else it holds: Position and what is skipped as `streams.patience.Standing` writes them."""
+    """The body of a consumer's record, whatever else it holds: Position and what is skipped as `streams.gap_skipping_reader.Standing`
+    writes them."""
 
     stream: str
     position: dict[str, int]

@@ -8,12 +8,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from streams.block import Block
-from streams.errors import NotAllowed
-from streams.ledger import GoneReason, Ledger
-from streams.ranges import RangeSet
-from streams.records import Batch
-from streams.words import Origin, Position
+from streams.model.block import Block
+from streams.model.errors import NotAllowed
+from streams.model.identifiers import Origin, Position
+from streams.model.ledger import GoneReason, Ledger
+from streams.model.ranges import RangeSet
+from streams.model.records import Batch
 
 READ_RECORDS_MAX = 65_536
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from streams.node import clockkeeper
+from landfall.node.services import clock_job
 from tests.fanout.kafka import Kafka, certificates
 from tests.node.forked import LOADED
 from tests.streams.quickkafka import quick_clients
@@ -42,7 +42,7 @@ multiprocessing.set_forkserver_preload(list(LOADED))
 def _released_before_these_fleets() -> Iterator[None]:
     """The fleets of tests sail in April and May 2026, whenever this version was released."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clockkeeper, "RELEASED_AT_MS", 1_767_225_600_000)
+        patch.setattr(clock_job, "RELEASED_AT_MS", 1_767_225_600_000)
         yield
 
 

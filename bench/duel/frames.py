@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bench.proxy import Connection, Piece
-from streams.ranges import RangeSet
-from streams.session.messages import Begin, Fragment, Message, Ping, Pong, Track, decode
+from streams.model.ranges import RangeSet
+from streams.replication.sync_messages import Begin, Fragment, Message, Ping, Pong, Track, decode
 
 HEAD_END = b"\r\n\r\n"
 BINARY = 2

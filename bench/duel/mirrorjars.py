@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from deploy.setup import jars
-from deploy.setup.places import CACHE
+from deploy.setup.setup_folders import CACHE
 from hq.java import Jar, locked_jars
-from streams.errors import LandfallError
+from streams.model.errors import LandfallError
 
 LOCK = Path(__file__).with_name("mirrormaker.lock")
 FOLDER = CACHE / "mirrormaker" / "jars"

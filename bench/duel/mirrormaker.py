@@ -18,7 +18,7 @@ from bench.peers import PASSWORD, Broker
 from bench.ports import free_ports
 from bench.proxy import Proxy
 from hq.java import java_home
-from streams.logs.kafka.client import client_settings
+from landfall.storage.kafka.kafka_configuration import client_settings
 
 HEAP_MB = 512
 ANSWER_S, FLUSHED_S_MAX = 5.0, 120.0

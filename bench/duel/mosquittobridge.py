@@ -17,7 +17,7 @@ from bench.mqttload import Sender, publish
 from bench.pahoclients import close
 from bench.ports import free_ports
 from bench.proxy import Proxy
-from intake.packets import packet
+from intake.mqtt.packets import packet
 
 AT_ONCE = 50_000
 USUAL = {

@@ -17,17 +17,17 @@ from bench.credentials import allow_all
 from bench.duel.side import wait_until
 from bench.ports import free_ports
 from bench.proc import cpu_s
-from streams.clock import WallClock
+from landfall.node.services.signing_job import public_key
+from landfall.node.services.upkeep_job import IDLE_S, REST_SHARE
+from landfall.storage.file_log import FileLog
+from landfall.system.private_files import write_private
+from landfall.transport.http_client import AppendDoor, ReadDoor
 from streams.codec import BlockCodec
-from streams.errors import LandfallError, RetryLater
-from streams.link.door import AppendDoor, ReadDoor
+from streams.config.roles import LinkClass
+from streams.gap_skipping_reader import Standing
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.node.proving import public_key
-from streams.node.upkeep import IDLE_S, REST_SHARE
-from streams.patience import Standing
-from streams.policy import LinkClass
-from streams.privatefiles import write_private
+from streams.model.clock import WallClock
+from streams.model.errors import LandfallError, RetryLater
 
 IMO = "9321483"
 LOCODES = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD", "durban": "ZADUR"}

@@ -16,12 +16,12 @@ from bench.duel.frames import Tap
 from bench.duel.nodes import Dial, StationNode
 from bench.duel.side import Compared, Given, Listener, wait_until
 from bench.proxy import Proxy
+from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
+from streams.config.roles import LinkClass
 from streams.log import Append
-from streams.logs.files import FileLogReader
-from streams.policy import LinkClass
-from streams.records import OFFSET, Record, to_batch
-from streams.words import Position
+from streams.model.identifiers import Position
+from streams.model.records import OFFSET, Record, to_batch
 
 LOADED_S_MAX = 1_800.0
 

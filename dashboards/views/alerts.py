@@ -8,10 +8,10 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import markup, tables, theme, words
-from dashboards.client import NotThere, address
-from dashboards.views import lossreports, parts, session
-from dashboards.views.alerttable import alert_table
+from dashboards import markup, page_tables, texts, theme
+from dashboards.api_client import NotThere, address
+from dashboards.views import loss_reports, parts, tab_session
+from dashboards.views.alert_table import alert_table
 
 Answer = Mapping[str, Any]
 BOXES_ASKED_MAX = 60
@@ -19,15 +19,15 @@ BOXES_ASKED_MAX = 60
 
 def show() -> None:
     """The page; it asks again by itself."""
-    st.fragment(_live, run_every=session.settings().refresh_s * 2)()
+    st.fragment(_live, run_every=tab_session.settings().refresh_s * 2)()
 
 
 def _live() -> None:
-    with session.telling_trouble():
-        fleet, incidents = session.ask("/fleet"), session.ask_all("/incidents")
+    with tab_session.telling_trouble():
+        fleet, incidents = tab_session.ask("/fleet"), tab_session.ask_all("/incidents")
         parts.heading("Alerts", "all of them, those of incidents too")
         alert_table(fleet, "desk")
-        names = tables.names_of(fleet)
+        names = page_tables.names_of(fleet)
         ongoing = [incident for incident in incidents["items"] if incident["open_alerts"]]
         over = [incident for incident in incidents["items"] if not incident["open_alerts"]]
         parts.heading("Incidents", f"boxes lost together are one incident · {parts.as_of(incidents)}")
@@ -35,16 +35,16 @@ def _live() -> None:
             _incident(incident, names)
         if not incidents["items"]:
             st.html(markup.paragraph("No box has been lost.", muted=True))
-        if over and st.toggle(f"Show {words.counted(len(over), 'closed incident')}", key="incidents-closed", value=not ongoing):
+        if over and st.toggle(f"Show {texts.counted(len(over), 'closed incident')}", key="incidents-closed", value=not ongoing):
             for incident in over:
                 _incident(incident, names)
-        if session.logged_in().sees_fleet and (sightings := session.ask("/sightings"))["items"]:
+        if tab_session.logged_in().sees_fleet and (sightings := tab_session.ask("/sightings"))["items"]:
             parts.heading("Containers seen adrift", "ours or not, as ships reported them")
-            lossreports.show_sightings(sightings, names)
+            loss_reports.show_sightings(sightings, names)
 
 
 def _incident(incident: Answer, names: Mapping[str, str]) -> None:
-    answer = session.ask_all("/alerts", incident=incident["incident_id"])
+    answer = tab_session.ask_all("/alerts", incident=incident["incident_id"])
     alerts, now_at_ms = answer["items"], answer["clock"]["now_at_ms"]
     is_open = incident["open_alerts"] > 0
     tone = "alert" if is_open else "muted"
@@ -53,27 +53,27 @@ def _incident(incident: Answer, names: Mapping[str, str]) -> None:
     with st.container(border=True, key=f"incident-{incident['incident_id']}"):
         text, button = st.columns([6, 1.25], vertical_alignment="center")
         text.html(_incident_head(incident, names, tone, now_at_ms))
-        if waiting and session.logged_in().acknowledges:
+        if waiting and tab_session.logged_in().acknowledges:
             label = f"Acknowledge {len(waiting)}"
             key = f"acknowledge-{incident['incident_id']}"
             button.button(label, key=key, type="primary", on_click=parts.act_on, args=("acknowledge", waiting), width="stretch")
         known = _known_boxes(boxes)
-        st.html(markup.table(tables.LOST, tables.lost_rows(boxes, known, now_at_ms), "The boxes' own alerts have not come yet."))
+        st.html(markup.table(page_tables.LOST, page_tables.lost_rows(boxes, known, now_at_ms), "The boxes' own alerts have not come yet."))
         if incident["at_risk"]:
             names_at_risk = ", ".join(incident["at_risk"])
             st.html(markup.paragraph(f"At risk beside them, without a tracker of their own: {names_at_risk}"))
         _evidence(incident, boxes)
-        if session.logged_in().sees_fleet:
-            lossreports.show(incident["incident_id"])
+        if tab_session.logged_in().sees_fleet:
+            loss_reports.show(incident["incident_id"])
 
 
 def _incident_head(incident: Answer, names: Mapping[str, str], tone: str, now_at_ms: int) -> str:
     ship = names.get(incident["ship"] or "", incident["ship"] or "")
-    status = markup.pill(words.status(incident["status"]), tone)
-    where = words.position(incident["position"])
-    at = f"{ship} · {where} · raised {words.age(incident['raised_at_ms'], now_at_ms)}, {words.moment(incident['raised_at_ms'])}"
+    status = markup.pill(texts.status(incident["status"]), tone)
+    where = texts.position(incident["position"])
+    at = f"{ship} · {where} · raised {texts.age(incident['raised_at_ms'], now_at_ms)}, {texts.moment(incident['raised_at_ms'])}"
     title = f'<span style="font-size:1.25rem;font-weight:650;color:{theme.TONES[tone]}">{markup.escape(incident["title"])}</span>'
-    note = tables.unconfirmed_note(incident, names, "these boxes")
+    note = page_tables.unconfirmed_note(incident, names, "these boxes")
     return f'{title} &nbsp;{status}<p class="lf-note">{markup.escape(at)}<br>{markup.escape(incident["detail"])}</p>{note}'
 
 
@@ -85,11 +85,11 @@ def _evidence(incident: Answer, boxes: Sequence[Answer]) -> None:
     numbers = list(by_number)
     chosen = st.pills("Evidence for", numbers, default=numbers[0], key=f"evidence-{incident['incident_id']}")
     alert = by_number.get(chosen or numbers[0], boxes[0])
-    st.html(markup.table(tables.EVIDENCE, tables.evidence_rows(alert), "No evidence came with this alert."))
-    chance = f"Probability of a loss: {words.likelihood(alert['posterior'])}. Each family counts once; silence alone never decides."
+    st.html(markup.table(page_tables.EVIDENCE, page_tables.evidence_rows(alert), "No evidence came with this alert."))
+    chance = f"Probability of a loss: {texts.likelihood(alert['posterior'])}. Each family counts once; silence alone never decides."
     st.html(markup.paragraph(chance, muted=True))
     if st.button(f"Open {alert['topic']}", key=f"open-{incident['incident_id']}", icon=":material/package_2:"):
-        session.open_container(alert["topic"])
+        tab_session.open_container(alert["topic"])
 
 
 def _known_boxes(boxes: Sequence[Answer]) -> dict[str, Answer]:
@@ -97,7 +97,7 @@ def _known_boxes(boxes: Sequence[Answer]) -> dict[str, Answer]:
     known: dict[str, Answer] = {}
     for alert in boxes[:BOXES_ASKED_MAX]:
         try:
-            known[alert["topic"]] = session.ask(address("containers", alert["topic"]))
+            known[alert["topic"]] = tab_session.ask(address("containers", alert["topic"]))
         except NotThere:
             continue
     return known

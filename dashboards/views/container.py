@@ -7,10 +7,10 @@ from typing import Any
 
 import streamlit as st
 
-from cargo.accounted import UNHEARD
-from dashboards import charts, digests, history, layers, marks, markup, tables, theme, words
-from dashboards.client import NotThere, address
-from dashboards.views import parts, session
+from cargo.loss.accounted_boxes import UNHEARD
+from dashboards import charts, container_history, digest_rows, map_layers, map_marks, markup, page_tables, texts, theme
+from dashboards.api_client import NotThere, address
+from dashboards.views import parts, tab_session
 
 Answer = Mapping[str, Any]
 MAP_HEIGHT_PX, MAP_WIDTH_PX = 300, 480
@@ -41,23 +41,23 @@ def show(number: str) -> None:
             del st.query_params["container"]
             st.rerun()
         st.html(f'<div class="lf-heading"><span class="lf-mono">{markup.escape(number)}</span></div>')
-    st.fragment(_live, run_every=session.settings().refresh_s * REFRESH_FACTOR)(number)
+    st.fragment(_live, run_every=tab_session.settings().refresh_s * REFRESH_FACTOR)(number)
 
 
 def _live(number: str) -> None:
-    with session.telling_trouble():
+    with tab_session.telling_trouble():
         try:
-            answer = session.ask(address("containers", number))
+            answer = tab_session.ask(address("containers", number))
         except NotThere as problem:
             st.html(markup.banner(str(problem), "warning", problem.hint))
             return
         span = st.session_state.get(f"span-{number}", (None, None))
-        chart = session.ask(address("containers", number, "chart"), since_at_ms=span[0], until_at_ms=span[1])
+        chart = tab_session.ask(address("containers", number, "chart"), since_at_ms=span[0], until_at_ms=span[1])
         milestones = _milestones(number, span)
-        fleet = session.ask("/map")
-        names, now = tables.names_of(fleet, answer, milestones), session.latest_now_ms(answer, chart, milestones, fleet)
+        fleet = tab_session.ask("/map")
+        names, now = page_tables.names_of(fleet, answer, milestones), tab_session.latest_now_ms(answer, chart, milestones, fleet)
         lost = {box["container"]: box for box in fleet["lost"]}
-        if wrong := words.number_problem(answer["container"]):
+        if wrong := texts.number_problem(answer["container"]):
             st.html(markup.banner(*wrong))
         st.html(markup.strip(_tiles(answer, lost, names, now)))
         _digest(answer["container"])
@@ -69,55 +69,55 @@ def _live(number: str) -> None:
             overboard = {number: box for number, box in lost.items() if not box["unconfirmed"]}
             _where_map(answer, chart, fleet, overboard, now)
             parts.heading("Milestones", f"newest first, {parts.as_of(answer)}")
-            st.html(markup.lines(history.milestones(milestones["items"], names)) or markup.paragraph("None yet.", muted=True))
+            st.html(markup.lines(container_history.milestones(milestones["items"], names)) or markup.paragraph("None yet.", muted=True))
             _older(number, milestones)
         if answer["alerts"]:
-            parts.heading("Open alerts", words.counted(len(answer["alerts"]), "alert"))
+            parts.heading("Open alerts", texts.counted(len(answer["alerts"]), "alert"))
             parts.alert_list(answer["alerts"], names, now, "container-alert")
 
 
 def _tiles(told: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], now_at_ms: int) -> list[markup.Tile]:
     box = told["container"]
-    air, value = tables.control_air(box)
+    air, value = page_tables.control_air(box)
     spoke = box["signals"].get(f"{air}_c")
     loss = lost.get(box["number"])
     overboard = loss is not None and not loss["unconfirmed"]
-    digest = digests.of(box)
-    place_note = words.slot(lost[box["number"]]["slot"]) if overboard else f"heard {digests.heard(box)}"
+    digest = digest_rows.of(box)
+    place_note = texts.slot(lost[box["number"]]["slot"]) if overboard else f"heard {digest_rows.heard(box)}"
     last = digest or box
     heard_tone = "alert" if overboard else "warning" if box["account"] in UNHEARD else "plain"
     tiles = [
-        markup.Tile("Now", tables.where(box, lost, names), place_note, "alert" if overboard else "plain"),
-        markup.Tile("Last heard", words.ago(last["age_ms"]), _moment(last["at_ms"], digest), heard_tone),
-        markup.Tile(f"{air.capitalize()} air", words.measured(value, "°C"), words.age(spoke["at_ms"] if spoke else None, now_at_ms)),
+        markup.Tile("Now", page_tables.where(box, lost, names), place_note, "alert" if overboard else "plain"),
+        markup.Tile("Last heard", texts.ago(last["age_ms"]), _moment(last["at_ms"], digest), heard_tone),
+        markup.Tile(f"{air.capitalize()} air", texts.measured(value, "°C"), texts.age(spoke["at_ms"] if spoke else None, now_at_ms)),
     ]
     if told["booking"]:
         booking = told["booking"]
         way = f"{names.get(booking['from'], booking['from'])} → {names.get(booking['to'], booking['to'])}"
         tiles.append(markup.Tile("Booking", booking["reference"], f"{booking['cargo']} · {way}"))
     alerts = len(told["alerts"])
-    tiles.append(markup.Tile("Open alerts", words.number(alerts), "", "alert" if alerts else "good"))
+    tiles.append(markup.Tile("Open alerts", texts.number(alerts), "", "alert" if alerts else "good"))
     return tiles
 
 
 def _moment(at_ms: int | None, digest: Answer | None) -> str:
-    return f"{words.moment(at_ms)}, by the ship's digest" if digest else words.moment(at_ms)
+    return f"{texts.moment(at_ms)}, by the ship's digest" if digest else texts.moment(at_ms)
 
 
 def _digest(box: Answer) -> None:
     """What the ship told of readings that wait on board, said to be that; nothing where the readings that are here are newer."""
-    if digest := digests.of(box):
+    if digest := digest_rows.of(box):
         parts.heading("Latest summary from ship", "its digest of readings that wait on board")
-        st.html(markup.paragraph(digests.sentence(digest), muted=True))
-        st.html(markup.table(digests.COLUMNS, digests.air_rows(digest), "No temperature."))
-        st.html(markup.facts(digests.facts(digest)))
+        st.html(markup.paragraph(digest_rows.sentence(digest), muted=True))
+        st.html(markup.table(digest_rows.COLUMNS, digest_rows.air_rows(digest), "No temperature."))
+        st.html(markup.facts(digest_rows.facts(digest)))
 
 
 def _milestones(number: str, span: Span) -> Answer:
     """The newest events and alerts of the span, as many as the viewer has asked for."""
     shown = st.session_state.get(f"milestones-{number}", MILESTONES)
     asked = {"kind": ("event", "alert"), "order": "newest", "count": True, "since_at_ms": span[0], "until_at_ms": span[1]}
-    return session.ask_all(address("containers", number, "timeline"), rows_max=shown, **asked)
+    return tab_session.ask_all(address("containers", number, "timeline"), rows_max=shown, **asked)
 
 
 def _older(number: str, milestones: Answer) -> None:
@@ -127,7 +127,7 @@ def _older(number: str, milestones: Answer) -> None:
         st.session_state[f"milestones-{number}"] = len(milestones["items"]) + MILESTONES
 
     if left := milestones["count"] - len(milestones["items"]):
-        st.html(markup.paragraph(f"{words.counted(left, 'older event or alert', 'older events and alerts')} not shown", muted=True))
+        st.html(markup.paragraph(f"{texts.counted(left, 'older event or alert', 'older events and alerts')} not shown", muted=True))
         st.button("Show older", on_click=more)
 
 
@@ -154,12 +154,12 @@ def _chart(number: str, chart: Answer, span: Span, now_at_ms: int) -> None:
 def _chart_note(chart: Answer, *, zoomed: bool) -> str:
     notes = ["UTC"]
     if zoomed:
-        notes = [f"{words.stamp(chart['since_at_ms'])} to {words.stamp(chart['until_at_ms'])} UTC"]
-    if history.bands(chart) or chart["shocks"]["at_ms"]:
+        notes = [f"{texts.stamp(chart['since_at_ms'])} to {texts.stamp(chart['until_at_ms'])} UTC"]
+    if container_history.bands(chart) or chart["shocks"]["at_ms"]:
         notes.append("bands: defrost, power off, not proven yet; triangles: shocks of 2 g and more")
-    measured, shown = history.drawn(chart)
+    measured, shown = container_history.drawn(chart)
     if measured > shown:
-        notes.append(f"{words.number(measured)} values, of which the lowest and highest of each pixel are drawn; drag to zoom in")
+        notes.append(f"{texts.number(measured)} values, of which the lowest and highest of each pixel are drawn; drag to zoom in")
     return "; ".join(notes)
 
 
@@ -172,45 +172,45 @@ def _papers(told: Answer, chart: Answer, names: Mapping[str, str]) -> None:
         st.html(markup.table(columns, _signal_rows(told["container"], now), "No reading yet."))
     with right:
         parts.heading("Booking and data quality", "booking, custody, readings")
-        st.html(markup.facts(_facts(told, names) | history.completeness(chart)))
+        st.html(markup.facts(_facts(told, names) | container_history.completeness(chart)))
 
 
 def _signal_rows(box: Answer, now_at_ms: int) -> list[dict[str, str]]:
     rows = []
     for name, (what, unit, places) in SIGNALS.items():
         if told := box["signals"].get(name):
-            value = words.measured(told["value"], unit, places)
-            rows.append({"what": what, "value": value, "age": words.age(told["at_ms"], now_at_ms)})
+            value = texts.measured(told["value"], unit, places)
+            rows.append({"what": what, "value": value, "age": texts.age(told["at_ms"], now_at_ms)})
     for name, (what, yes, no) in SWITCHES.items():
         if told := box["signals"].get(name):
-            rows.append({"what": what, "value": yes if told["value"] else no, "age": words.age(told["at_ms"], now_at_ms)})
+            rows.append({"what": what, "value": yes if told["value"] else no, "age": texts.age(told["at_ms"], now_at_ms)})
     return rows
 
 
 def _facts(told: Answer, names: Mapping[str, str]) -> dict[str, str]:
     facts: dict[str, str] = {}
     if booking := told["booking"]:
-        consignee = names.get(f"customer/{booking['consignee']}") or booking["consignee"] or words.NOTHING
+        consignee = names.get(f"customer/{booking['consignee']}") or booking["consignee"] or texts.NOTHING
         facts |= {"Booking": booking["reference"], "Cargo": booking["cargo"], "Consignee": consignee}
         if booking["un_number"]:
             facts["Dangerous goods"] = f"UN {booking['un_number']}"
         for span in booking["containers"]:
-            facts["Packed"] = f"{words.stamp(span['from_at_ms'])} UTC"
-            facts["Unpacked"] = f"{words.stamp(span['until_at_ms'])} UTC" if span["until_at_ms"] else "not yet planned"
+            facts["Packed"] = f"{texts.stamp(span['from_at_ms'])} UTC"
+            facts["Unpacked"] = f"{texts.stamp(span['until_at_ms'])} UTC" if span["until_at_ms"] else "not yet planned"
     if custody := told["custody"]:
-        facts["Custody by documents"] = f"{words.custody(custody['at'], names)}, since {words.stamp(custody['since_at_ms'])} UTC"
+        facts["Custody by documents"] = f"{texts.custody(custody['at'], names)}, since {texts.stamp(custody['since_at_ms'])} UTC"
     return facts
 
 
 def _where_map(told: Answer, chart: Answer, fleet: Answer, overboard: Mapping[str, Answer], now_at_ms: int) -> None:
-    box, own = told["container"], history.track(chart)
-    spot = marks.spot_of(box, fleet, overboard)
-    parts.heading("Track", words.counted(chart["track"]["measured"], "position"))
+    box, own = told["container"], container_history.track(chart)
+    spot = map_marks.spot_of(box, fleet, overboard)
+    parts.heading("Track", texts.counted(chart["track"]["measured"], "position"))
     point = [spot["longitude_deg"], spot["latitude_deg"]] if spot else None
-    drawn = layers.container_layers(own, point, box["number"] in overboard, words.ago(box["age_ms"]))
-    camera = layers.camera_for([*own, *([point] if point else [])], MAP_WIDTH_PX, MAP_HEIGHT_PX)
-    st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key=f"track-{box['number']}", alt="Map of the container's way")
+    drawn = map_layers.container_layers(own, point, box["number"] in overboard, texts.ago(box["age_ms"]))
+    camera = map_layers.camera_for([*own, *([point] if point else [])], MAP_WIDTH_PX, MAP_HEIGHT_PX)
+    st.pydeck_chart(map_layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key=f"track-{box['number']}", alt="Map of the container's way")
     if spot:
-        st.html(markup.paragraph(f"{words.position(spot)} · {words.age(spot['at_ms'], now_at_ms)}", muted=True))
+        st.html(markup.paragraph(f"{texts.position(spot)} · {texts.age(spot['at_ms'], now_at_ms)}", muted=True))
     else:
         st.html(f'<p style="color:{theme.MUTED}">Place unknown.</p>')

@@ -6,9 +6,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboards import markup
-from dashboards.client import Answer, NotThere, address
-from dashboards.views import container, parts, session
-from dashboards.views.containerlist import container_list
+from dashboards.api_client import Answer, NotThere, address
+from dashboards.views import container, parts, tab_session
+from dashboards.views.container_list import container_list
 
 CANDIDATES_ASKED = 20
 LIST_REFRESH_FACTOR = 3
@@ -25,22 +25,22 @@ def show() -> None:
     wanted = by_number.text_input("Container number", placeholder="for example BBLU 100 008 8", key="wanted-number")
     booking = by_booking.text_input("Booking", placeholder="for example BB7310148", key="wanted-booking")
     place = _place(by_place)
-    with session.telling_trouble():
+    with tab_session.telling_trouble():
         if wanted.strip() and not booking.strip():
             _open_or_help(wanted.strip())
-    st.fragment(_listed, run_every=session.settings().refresh_s * LIST_REFRESH_FACTOR)(wanted.strip(), booking.strip(), place)
+    st.fragment(_listed, run_every=tab_session.settings().refresh_s * LIST_REFRESH_FACTOR)(wanted.strip(), booking.strip(), place)
 
 
 def _open_or_help(wanted: str) -> None:
     """Open the container of this number; else say what is wrong with the number, and which it may have been."""
-    check = session.ask(address("check", wanted))
+    check = tab_session.ask(address("check", wanted))
     if check["valid"]:
         try:
-            found = session.ask(address("containers", check["number"]))
+            found = tab_session.ask(address("containers", check["number"]))
         except NotThere as problem:
             st.html(markup.banner(f"{check['number']}: {problem}", "warning", problem.hint))
             return
-        session.open_container(found["container"]["number"])
+        tab_session.open_container(found["container"]["number"])
     if check["number"] and len(check["number"]) >= 10:
         _help(check)
 
@@ -64,14 +64,14 @@ def _choose(number: str) -> None:
 
 
 def _is_there(number: str) -> bool:
-    return bool(session.ask("/containers", q=number, limit=1)["items"])
+    return bool(tab_session.ask("/containers", q=number, limit=1)["items"])
 
 
 def _place(column: DeltaGenerator) -> str | None:
     """The place the viewer chose, as the API names it."""
     places: dict[str, str] = {}
-    with session.telling_trouble():
-        fleet = session.ask("/fleet")
+    with tab_session.telling_trouble():
+        fleet = tab_session.ask("/fleet")
         places = {f"ship/{ship['imo']}": f"Aboard {ship['name'] or ship['imo']}" for ship in fleet["ships"]}
         places |= {f"quay/{port['locode']}": f"On the quay in {port['name']}" for port in fleet["ports"]}
     return column.selectbox(
@@ -80,5 +80,5 @@ def _place(column: DeltaGenerator) -> str | None:
 
 
 def _listed(wanted: str, booking: str, place: str | None) -> None:
-    with session.telling_trouble():
-        container_list(session.ask("/map"), "containers-found", q=wanted, booking=booking, place=place)
+    with tab_session.telling_trouble():
+        container_list(tab_session.ask("/map"), "containers-found", q=wanted, booking=booking, place=place)

@@ -8,9 +8,9 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import blocks, chapters, layers, markup, musters, tables, theme, words
-from dashboards.client import Trouble, address
-from dashboards.views import parts, session
+from dashboards import container_blocks, map_layers, markup, muster_rows, page_tables, story_chapters, texts, theme
+from dashboards.api_client import Trouble, address
+from dashboards.views import parts, tab_session
 
 HEIGHT_PX = 700
 SPEEDS = (1, 600, 4_000, 8_000)
@@ -21,31 +21,31 @@ Answer = Mapping[str, Any]
 
 def show() -> None:
     """The page; it asks again by itself and keeps the viewer's pan and zoom."""
-    st.fragment(_live, run_every=session.settings().refresh_s)()
+    st.fragment(_live, run_every=tab_session.settings().refresh_s)()
 
 
 def _live() -> None:
     st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
-    with session.telling_trouble():
-        told, incidents = session.ask("/map"), session.ask("/incidents")["items"]
+    with tab_session.telling_trouble():
+        told, incidents = tab_session.ask("/map"), tab_session.ask("/incidents")["items"]
         wide, side = st.columns([3.1, 1], gap="small")
         with side:
             _side(told, incidents)
         with wide:
             _map(told, _search(incidents))
         parts.heading("Accounted for", "each box within its own interval, or by its ship while readings wait on board")
-        st.html(markup.table(musters.PLACES, musters.place_rows(session.ask("/fleet")), "No box is known yet."))
+        st.html(markup.table(muster_rows.PLACES, muster_rows.place_rows(tab_session.ask("/fleet")), "No box is known yet."))
 
 
 def _search(incidents: Sequence[Answer]) -> Answer | None:
     """Where to search for the boxes of the newest open incident, asked anew when that changes; None when nobody can say, or may."""
     newest = next((one for one in incidents if one["open_alerts"]), None)
-    if newest is None or not session.logged_in().sees_fleet:
+    if newest is None or not tab_session.logged_in().sees_fleet:
         return None
     key = (newest["incident_id"], newest["changed_at_ms"])
     if st.session_state.get(_SEARCH, (None, None))[0] != key:
         try:
-            found = session.ask(address("incidents", newest["incident_id"], "search-area"), particles=SEARCH_PARTICLES)
+            found = tab_session.ask(address("incidents", newest["incident_id"], "search-area"), particles=SEARCH_PARTICLES)
         except Trouble:
             return None
         st.session_state[_SEARCH] = (key, found)
@@ -55,8 +55,8 @@ def _search(incidents: Sequence[Answer]) -> Answer | None:
 
 def _map(told: Answer, search: Answer | None) -> None:
     now = told["clock"]["now_at_ms"]
-    camera = st.session_state.get(_CAMERA, layers.PACIFIC)
-    drawn = layers.deck(layers.fleet_layers(told, now, st.session_state[_BEAT], search), camera, st.session_state.get(_FLIGHT, 0))
+    camera = st.session_state.get(_CAMERA, map_layers.PACIFIC)
+    drawn = map_layers.deck(map_layers.fleet_layers(told, now, st.session_state[_BEAT], search), camera, st.session_state.get(_FLIGHT, 0))
     st.pydeck_chart(drawn, height=HEIGHT_PX, key="fleet-map", alt="Map of the fleet: ships, ports, containers and alerts")
     st.html(_legend(told))
 
@@ -64,11 +64,11 @@ def _map(told: Answer, search: Answer | None) -> None:
 def _legend(told: Answer) -> str:
     """Whose colour is whose, how many boxes a block stands for, and how old the places are."""
     owners = "".join(
-        f"<span>{markup.swatch(owner['colour'], owner['name'])} <span class='lf-muted'>{words.number(owner['boxes'])}</span></span>"
-        for owner in blocks.legend(told["places"])
+        f"<span>{markup.swatch(owner['colour'], owner['name'])} <span class='lf-muted'>{texts.number(owner['boxes'])}</span></span>"
+        for owner in container_blocks.legend(told["places"])
     )
-    boxes = words.counted(blocks.boxes_per_block(_located(told)), "box", "boxes")
-    note = f"{blocks.explained(told['places'], boxes)} Places {parts.as_of(told)}."
+    boxes = texts.counted(container_blocks.boxes_per_block(_located(told)), "box", "boxes")
+    note = f"{container_blocks.explained(told['places'], boxes)} Places {parts.as_of(told)}."
     return f'<div class="lf-legend">{owners}</div><p class="lf-note">{escape(note)} Hover for details.</p>'
 
 
@@ -77,13 +77,13 @@ def _located(told: Answer) -> list[Answer]:
 
 
 def _side(fleet: Answer, incidents: Sequence[Answer]) -> None:
-    story = session.ask("/story")
+    story = tab_session.ask("/story")
     items = story["items"]
     # A chapter's time is the simulator's own: what the API knows of that clock may be older.
-    now = max(session.latest_now_ms(fleet, story), *(chapter["at_ms"] for chapter in items), 0)
+    now = max(tab_session.latest_now_ms(fleet, story), *(chapter["at_ms"] for chapter in items), 0)
     for chapter in items[-1:]:
         _chapter(chapter, fleet, incidents, now)
-    if session.logged_in().moves_clock:
+    if tab_session.logged_in().moves_clock:
         _controls(fleet, {chapter["chapter"] for chapter in items})
     for chapter in reversed(items[:-1]):
         with st.expander(f"{chapter['chapter']} · {chapter['title']}"):
@@ -97,24 +97,24 @@ def fly(longitude: float, latitude: float, zoom: float) -> None:
 
 
 def _chapter(chapter: Answer, fleet: Answer, incidents: Sequence[Answer], now_at_ms: int) -> None:
-    port = chapters.port_of(chapter, fleet["ports"])
+    port = story_chapters.port_of(chapter, fleet["ports"])
     answer = _port(port["locode"]) if port else None
-    facts = chapters.measured(chapter, answer, incidents, tables.names_of(fleet))
+    facts = story_chapters.measured(chapter, answer, incidents, page_tables.names_of(fleet))
     body = markup.paragraph(chapter["text"])
     body += f"<ul class='lf-list'>{''.join(f'<li>{escape(fact)}</li>' for fact in facts)}</ul>" if facts else ""
     body += f'<p><span class="lf-muted">Where to look.</span> {escape(chapter["look"])}</p>'
-    tone = "alert" if chapters.incident_of(chapter, incidents) else "accent"
-    told_at = words.age(chapter["at_ms"], now_at_ms)
+    tone = "alert" if story_chapters.incident_of(chapter, incidents) else "accent"
+    told_at = texts.age(chapter["at_ms"], now_at_ms)
     st.html(markup.card(f"{chapter['chapter']} · {chapter['title']}", body, tone, told_at))
     with st.container(horizontal=True, gap="small"):
-        for look in chapters.looks(chapter, fleet, incidents):
+        for look in story_chapters.looks(chapter, fleet, incidents):
             where = (look.longitude, look.latitude, look.zoom)
             st.button(look.title, icon=":material/my_location:", key=f"fly-{chapter['chapter']}-{look.title}", on_click=fly, args=where)
 
 
 def _port(locode: str) -> Answer | None:
     try:
-        return session.ask(address("ports", locode))
+        return tab_session.ask(address("ports", locode))
     except Trouble:
         return None
 
@@ -123,11 +123,11 @@ def _controls(told: Answer, behind: Collection[str]) -> None:
     """What moves the fleet's clock, as far as it can be moved now: not past the end of its story."""
     state = told["clock"]["state"]
     with st.container(border=True, key="clock-controls"):
-        st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock: {words.pace(told["clock"])}</div>')
+        st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock: {texts.pace(told["clock"])}</div>')
         with st.container(horizontal=True, gap="small"):
             for label, icon, works in (("Pause", "pause", state not in ("paused", "ended")), ("Resume", "play_arrow", state == "paused")):
                 action = {"action": label.lower()}
-                st.button(label, icon=f":material/{icon}:", disabled=not works, on_click=session.do, args=("/clock",), kwargs=action)
+                st.button(label, icon=f":material/{icon}:", disabled=not works, on_click=tab_session.do, args=("/clock",), kwargs=action)
         with st.container(horizontal=True, gap="small"):
             for chapter in ("A", "B", "C"):
                 st.button(
@@ -135,7 +135,7 @@ def _controls(told: Answer, behind: Collection[str]) -> None:
                     key=f"jump-{chapter}",
                     help="It has begun" if chapter in behind else f"Run flat out to just before chapter {chapter}",
                     disabled=chapter in behind or state == "ended",
-                    on_click=session.do,
+                    on_click=tab_session.do,
                     args=("/clock",),
                     kwargs={"action": "jump", "chapter": chapter},
                 )
@@ -144,4 +144,4 @@ def _controls(told: Answer, behind: Collection[str]) -> None:
         )
         if chosen and chosen != st.session_state.get("clock-speed-sent"):
             st.session_state["clock-speed-sent"] = chosen
-            session.do("/clock", action="speed", speed=chosen)
+            tab_session.do("/clock", action="speed", speed=chosen)

@@ -11,8 +11,8 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from dashboards import headline, markup
-from dashboards.client import Answer, Trouble, Viewer
-from dashboards.views import alerts, containers, fleet_map, login, portal, ports, session, sync
+from dashboards.api_client import Answer, Trouble, Viewer
+from dashboards.views import alerts, containers, fleet_map, login, portal, ports, sync, tab_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def show() -> None:
     """The whole of what a tab shows."""
     st.html(markup.STYLE)
     st.logo(str(BRAND), size="large")
-    who = session.viewer()
+    who = tab_session.viewer()
     if who is None:
         _pages(PLACES, login.show, position="hidden").run()
         return
@@ -58,33 +58,33 @@ def _pages(places: tuple[Place, ...] | list[Place], instead: Callable[[], None] 
         place.name: st.Page(instead or place.show, title=place.title, icon=place.icon, url_path=place.name, default=at == 0)
         for at, place in enumerate(places)
     }
-    session.keep_pages(made)
+    tab_session.keep_pages(made)
     return st.navigation(list(made.values()), position=position)
 
 
 def _head(who: Viewer) -> None:
-    st.fragment(_strip, run_every=session.settings().refresh_s)()
+    st.fragment(_strip, run_every=tab_session.settings().refresh_s)()
     with st.container(key="who"), st.popover(who.name, icon=":material/account_circle:"):
         st.caption(f"Logged in as {who.name} ({who.role})")
         if st.button("Log out", icon=":material/logout:", width="stretch"):
-            session.log_out()
+            tab_session.log_out()
             st.rerun()
 
 
 def _strip() -> None:
-    with session.telling_trouble():
+    with tab_session.telling_trouble():
         try:
-            fleet, status = session.ask("/fleet"), session.ask("/status")
+            fleet, status = tab_session.ask("/fleet"), tab_session.ask("/status")
         except Trouble:
-            st.html(markup.strip([session.clock_tile()]))
+            st.html(markup.strip([tab_session.clock_tile()]))
             raise
-        _told(session.logged_in(), fleet, status)
+        _told(tab_session.logged_in(), fleet, status)
 
 
 def _told(who: Viewer, fleet: Answer, status: Answer) -> None:
     tiles = headline.fleet_tiles(fleet, status) if who.sees_fleet else headline.own_tiles(fleet)
-    if session.is_kept():
-        st.html(markup.live(markup.strip([session.clock_tile()])))
+    if tab_session.is_kept():
+        st.html(markup.live(markup.strip([tab_session.clock_tile()])))
         tiles = tiles[1:]
     st.html(markup.strip(tiles))
     if starting := headline.starting(status):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboards import markup
-from dashboards.client import LoggedOut, Trouble
-from dashboards.views import session
+from dashboards.api_client import LoggedOut, Trouble
+from dashboards.views import tab_session
 
 
 def show() -> None:
@@ -17,8 +17,8 @@ def show() -> None:
             '<div style="height:7vh"></div><div class="lf-brand">⚓ Landfall</div>'
             '<p class="lf-muted">Every container of the fleet: where it is, how it fares, and how old that knowledge is.</p>'
         )
-        st.fragment(_clock, run_every=session.settings().refresh_s)()
-        if words := session.parting_words():
+        st.fragment(_clock, run_every=tab_session.settings().refresh_s)()
+        if words := tab_session.parting_words():
             st.html(markup.banner(words, "accent"))
         with st.form("login", border=True):
             username = st.text_input("Username", autocomplete="username")
@@ -29,12 +29,12 @@ def show() -> None:
 
 
 def _clock() -> None:
-    st.html(markup.strip([session.clock_tile()]))
+    st.html(markup.strip([tab_session.clock_tile()]))
 
 
 def _enter(username: str, password: str) -> None:
     try:
-        session.enter(session.client().log_in(username, password, st.context.ip_address))
+        tab_session.enter(tab_session.client().log_in(username, password, st.context.ip_address))
     except LoggedOut as problem:
         st.html(markup.banner(str(problem), "alert", problem.hint))
     except Trouble as problem:

@@ -7,10 +7,10 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import alertrows, markup, tables, theme, words
-from dashboards.client import address
-from dashboards.grids import GridColumn, grid
-from dashboards.views import session
+from dashboards import alert_rows, markup, page_tables, texts, theme
+from dashboards.api_client import address
+from dashboards.data_grids import GridColumn, grid
+from dashboards.views import tab_session
 
 Answer = Mapping[str, Any]
 ACTED_ON_MAX = 500
@@ -24,7 +24,7 @@ def heading(title: str, note: str) -> None:
 
 def as_of(answer: Answer) -> str:
     """What time an answer is true for, in words."""
-    return words.as_of(answer["as_of_at_ms"], answer["clock"]["now_at_ms"])
+    return texts.as_of(answer["as_of_at_ms"], answer["clock"]["now_at_ms"])
 
 
 def typed_table(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]], **how: Any) -> None:
@@ -70,27 +70,27 @@ def alert_card(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str
     text, button = st.columns([6.2, 1], vertical_alignment="center")
     place = names.get(alert["ship"] or "", "")
     about = "" if "." in alert["topic"] else f'<span class="lf-mono">{markup.escape(alert["topic"])}</span> · '
-    raised = f"raised {words.age(alert['raised_at_ms'], now_at_ms)}"
-    facts = " · ".join(part for part in (place, raised, alert["detail"] or "", *alertrows.sentences(alert, now_at_ms)) if part)
+    raised = f"raised {texts.age(alert['raised_at_ms'], now_at_ms)}"
+    facts = " · ".join(part for part in (place, raised, alert["detail"] or "", *alert_rows.sentences(alert, now_at_ms)) if part)
     tone = theme.SEVERITY_TONES.get(alert["severity"], "warning") if alert["stage"] == "open" else "muted"
-    title = f"{markup.pill(words.severity(alert['severity']), tone)} {tables.state_pill(alert)} <b>{markup.escape(alert['title'])}</b>"
+    title = f"{markup.pill(texts.severity(alert['severity']), tone)} {page_tables.state_pill(alert)} <b>{markup.escape(alert['title'])}</b>"
     with text:
         st.html(
             f'<div class="lf-card" style="--tone:{theme.TONES[tone]}">{title}<p class="lf-note">{about}{markup.escape(facts)}</p>'
-            f"{tables.unconfirmed_note(alert, names)}</div>"
+            f"{page_tables.unconfirmed_note(alert, names)}</div>"
         )
-    if session.logged_in().acknowledges and (act := {"open": "acknowledge", "acknowledged": "unacknowledge"}.get(alert["stage"])):
+    if tab_session.logged_in().acknowledges and (act := {"open": "acknowledge", "acknowledged": "unacknowledge"}.get(alert["stage"])):
         label = "Acknowledge" if act == "acknowledge" else "Take back"
         button.button(label, key=f"{key}-{alert['alert_id']}", on_click=act_on, args=(act, [alert["alert_id"]]), width="stretch")
     if alert["evidence"]:
-        with st.expander(f"Evidence: {words.counted(len(alert['evidence']), 'piece')}", icon=":material/fact_check:"):
-            st.html(markup.table(tables.EVIDENCE, tables.evidence_rows(alert), ""))
+        with st.expander(f"Evidence: {texts.counted(len(alert['evidence']), 'piece')}", icon=":material/fact_check:"):
+            st.html(markup.table(page_tables.EVIDENCE, page_tables.evidence_rows(alert), ""))
 
 
 def act_on(act: str, alert_ids: Sequence[str], note: str = "") -> None:
     """Acknowledge alerts, take that back, or close them, by the viewer's name, for every node to see."""
     for first in range(0, len(alert_ids), ACTED_ON_MAX):
-        session.do(address("alerts", act), alert_ids=list(alert_ids[first : first + ACTED_ON_MAX]), note=note)
+        tab_session.do(address("alerts", act), alert_ids=list(alert_ids[first : first + ACTED_ON_MAX]), note=note)
 
 
 def alert_list(alerts: Sequence[Answer], names: Mapping[str, str], now_at_ms: int, key: str) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import layers, markup, tables, words
-from dashboards.client import address
-from dashboards.grids import GridColumn
-from dashboards.views import parts, session
-from dashboards.views.alerttable import alert_table
-from dashboards.views.containerlist import container_list
+from dashboards import map_layers, markup, page_tables, texts
+from dashboards.api_client import address
+from dashboards.data_grids import GridColumn
+from dashboards.views import parts, tab_session
+from dashboards.views.alert_table import alert_table
+from dashboards.views.container_list import container_list
 
 Answer = Mapping[str, Any]
 ALL_BOOKINGS = "All bookings"
@@ -23,7 +23,7 @@ _BEAT, _CAMERA = "portal_beat", "portal_camera"
 
 def show() -> None:
     """The page: the map asks again by itself, the lists below it less often."""
-    refresh_s = session.settings().refresh_s
+    refresh_s = tab_session.settings().refresh_s
     st.fragment(_map, run_every=refresh_s)()
     st.fragment(_alerts, run_every=refresh_s * 2)()
     st.fragment(_bookings, run_every=refresh_s * 3)()
@@ -31,31 +31,31 @@ def show() -> None:
 
 def _map() -> None:
     st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
-    with session.telling_trouble():
-        fleet = session.ask("/map")
-        camera = st.session_state.get(_CAMERA) or layers.camera_over(fleet["bounds"], MAP_WIDTH_PX, MAP_HEIGHT_PX)
+    with tab_session.telling_trouble():
+        fleet = tab_session.ask("/map")
+        camera = st.session_state.get(_CAMERA) or map_layers.camera_over(fleet["bounds"], MAP_WIDTH_PX, MAP_HEIGHT_PX)
         st.session_state[_CAMERA] = camera
-        drawn = layers.fleet_layers(fleet, fleet["clock"]["now_at_ms"], st.session_state[_BEAT])
-        st.pydeck_chart(layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key="portal-map", alt="Map of your containers")
+        drawn = map_layers.fleet_layers(fleet, fleet["clock"]["now_at_ms"], st.session_state[_BEAT])
+        st.pydeck_chart(map_layers.deck(drawn, camera), height=MAP_HEIGHT_PX, key="portal-map", alt="Map of your containers")
         st.html(markup.paragraph(f"Your boxes and the ships and quays they are on, {parts.as_of(fleet)}.", muted=True))
 
 
 def _alerts() -> None:
-    with session.telling_trouble():
+    with tab_session.telling_trouble():
         parts.heading("Alerts", "about your boxes")
-        alert_table(session.ask("/fleet"), "portal-alerts")
+        alert_table(tab_session.ask("/fleet"), "portal-alerts")
 
 
 def _bookings() -> None:
-    with session.telling_trouble():
+    with tab_session.telling_trouble():
         _notices()
-        papers = session.ask_all("/bookings")
+        papers = tab_session.ask_all("/bookings")
         bookings = papers["items"]
-        boxes = session.ask_all("/containers")
-        told = session.ask("/map")
-        parts.heading("Bookings", f"{words.counted(len(bookings), 'booking')} · {parts.as_of(boxes)}")
+        boxes = tab_session.ask_all("/containers")
+        told = tab_session.ask("/map")
+        parts.heading("Bookings", f"{texts.counted(len(bookings), 'booking')} · {parts.as_of(boxes)}")
         if bookings:
-            parts.typed_table(BOOKINGS, booking_rows(bookings, boxes["items"], tables.names_of(told, papers)), key="portal-bookings")
+            parts.typed_table(BOOKINGS, booking_rows(bookings, boxes["items"], page_tables.names_of(told, papers)), key="portal-bookings")
         else:
             st.html(markup.paragraph("No booking yet.", muted=True))
         parts.heading("Containers", "all of yours, or those of one booking")
@@ -66,15 +66,15 @@ def _bookings() -> None:
 
 def _notices() -> None:
     """What the carrier tells this owner of its boxes in loss reports, from when its policy lets owners know."""
-    told = session.ask("/notices")
+    told = tab_session.ask("/notices")
     for notice in told["items"]:
         with st.container(border=True, key=f"notice-{notice['notice_id']}"):
             ship = f"{notice['ship_name'] or 'Ship'} (IMO {notice['ship']})"
-            parts.heading("Notice of loss", f"{ship} · {words.counted(len(notice['boxes']), 'container')} of yours")
-            st.html(markup.table(tables.NOTICED, tables.notice_rows(notice), ""))
+            parts.heading("Notice of loss", f"{ship} · {texts.counted(len(notice['boxes']), 'container')} of yours")
+            st.html(markup.table(page_tables.NOTICED, page_tables.notice_rows(notice), ""))
             file = f"notice-{notice['notice_id'][:8]}.txt"
             key = f"save-{notice['notice_id']}"
-            made = session.file(address("notices", notice["notice_id"], "file"))
+            made = tab_session.file(address("notices", notice["notice_id"], "file"))
             st.download_button("Save the notice", made, file, "text/plain", key=key, icon=":material/download:", on_click="ignore")
 
 
@@ -82,14 +82,14 @@ BOOKINGS = {
     "reference": GridColumn("Booking"),
     "cargo": GridColumn("Cargo"),
     "way": GridColumn("From and to"),
-    "setpoint_c": GridColumn("Setpoint", words.celsius),
-    "boxes": GridColumn("Boxes", words.number),
-    "ship": GridColumn("Aboard", words.number),
-    "quay": GridColumn("On quays", words.number),
-    "lost": GridColumn("Lost", words.number, tone=lambda count: "alert" if count else "muted"),
-    "delivered": GridColumn("Delivered", words.number),
-    "unreported": GridColumn("Not heard yet", words.number),
-    "age_ms": GridColumn("Last update", words.ago),
+    "setpoint_c": GridColumn("Setpoint", texts.celsius),
+    "boxes": GridColumn("Boxes", texts.number),
+    "ship": GridColumn("Aboard", texts.number),
+    "quay": GridColumn("On quays", texts.number),
+    "lost": GridColumn("Lost", texts.number, tone=lambda count: "alert" if count else "muted"),
+    "delivered": GridColumn("Delivered", texts.number),
+    "unreported": GridColumn("Not heard yet", texts.number),
+    "age_ms": GridColumn("Last update", texts.ago),
 }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import markup, musters, tables, words
-from dashboards.client import address
-from dashboards.views import parts, session
+from dashboards import markup, muster_rows, page_tables, texts
+from dashboards.api_client import address
+from dashboards.views import parts, tab_session
 
 Answer = Mapping[str, Any]
 LISTS = (
@@ -34,13 +34,13 @@ NOT_ACCOUNTED = {
 
 def show() -> None:
     """The page; it asks again by itself."""
-    st.fragment(_live, run_every=session.settings().refresh_s * 2)()
+    st.fragment(_live, run_every=tab_session.settings().refresh_s * 2)()
 
 
 def _live() -> None:
-    with session.telling_trouble():
-        fleet = session.ask("/fleet")
-        names = tables.names_of(fleet)
+    with tab_session.telling_trouble():
+        fleet = tab_session.ask("/fleet")
+        names = page_tables.names_of(fleet)
         locodes = [port["locode"] for port in fleet["ports"]]
         if not locodes:
             st.html(markup.paragraph("The registry knows no port yet.", muted=True))
@@ -49,7 +49,7 @@ def _live() -> None:
         chosen = st.segmented_control(
             "Port", locodes, default=default, format_func=lambda locode: names[locode], key="port", label_visibility="collapsed"
         )
-        told = session.ask(address("ports", chosen or default))
+        told = tab_session.ask(address("ports", chosen or default))
         _port(told, names)
 
 
@@ -60,11 +60,13 @@ def _port(told: Answer, names: Mapping[str, str]) -> None:
     with left:
         parts.heading("Due in", "by the load list of the last port each ship has sailed from")
         st.html(
-            markup.table(tables.DUE_IN, tables.due_in_rows(told["due_in"], names, now), "No ship is under way with boxes for this port.")
+            markup.table(
+                page_tables.DUE_IN, page_tables.due_in_rows(told["due_in"], names, now), "No ship is under way with boxes for this port."
+            )
         )
         if told["in_port"]:
             parts.heading("In port", "by what each ship reported; boxes by the load list of its last port")
-            st.html(markup.table(tables.IN_PORT, tables.due_in_rows(told["in_port"], names, now), ""))
+            st.html(markup.table(page_tables.IN_PORT, page_tables.due_in_rows(told["in_port"], names, now), ""))
         for due in (*told["due_in"], *told["in_port"]):
             _numbers(f"Aboard {names.get(due['ship'], due['ship'])} for here", due["boxes"])
         if told["lost"]["count"]:
@@ -86,26 +88,26 @@ def _tiles(told: Answer) -> list[markup.Tile]:
     port = told["port"]
     due = sum(due["boxes"]["count"] for due in told["due_in"])
     tiles = [
-        markup.Tile(port["locode"], port["name"], words.position(port)),
-        markup.Tile("Due in", words.counted(due, "box", "boxes"), words.counted(len(told["due_in"]), "ship")),
+        markup.Tile(port["locode"], port["name"], texts.position(port)),
+        markup.Tile("Due in", texts.counted(due, "box", "boxes"), texts.counted(len(told["due_in"]), "ship")),
         _quay_tile(told),
     ]
     if told["in_port"]:
         off = sum(ship["boxes"]["count"] for ship in told["in_port"])
-        ships = words.counted(len(told["in_port"]), "ship")
-        tiles.insert(2, markup.Tile("In port", ships, f"{words.counted(off, 'box', 'boxes')} still to come off"))
+        ships = texts.counted(len(told["in_port"]), "ship")
+        tiles.insert(2, markup.Tile("In port", ships, f"{texts.counted(off, 'box', 'boxes')} still to come off"))
     if told["lost"]["count"]:
-        tiles.append(markup.Tile("Lost on the way", words.counted(told["lost"]["count"], "box", "boxes"), "were for here", "alert"))
+        tiles.append(markup.Tile("Lost on the way", texts.counted(told["lost"]["count"], "box", "boxes"), "were for here", "alert"))
     if last:
         left_behind, new = last["left_behind"]["count"], last["new_aboard"]["count"]
         tiles.append(
-            markup.Tile("Left behind", words.counted(left_behind, "box", "boxes"), "last call", "warning" if left_behind else "good")
+            markup.Tile("Left behind", texts.counted(left_behind, "box", "boxes"), "last call", "warning" if left_behind else "good")
         )
-        tiles.append(markup.Tile("New aboard", words.counted(new, "box", "boxes"), "not on the list", "warning" if new else "good"))
+        tiles.append(markup.Tile("New aboard", texts.counted(new, "box", "boxes"), "not on the list", "warning" if new else "good"))
         tiles.append(
             markup.Tile(
                 "Confirmed aboard",
-                f"{words.number(last['loaded']['count'])} of {words.number(last['to_load']['count'])}",
+                f"{texts.number(last['loaded']['count'])} of {texts.number(last['to_load']['count'])}",
                 "of what was to be loaded",
                 "good" if last["loaded"]["count"] == last["to_load"]["count"] else "plain",
             )
@@ -115,19 +117,19 @@ def _tiles(told: Answer) -> list[markup.Tile]:
 
 def _quay_tile(told: Answer) -> markup.Tile:
     """How many boxes stand on the quay, and how many of them are accounted for."""
-    muster, boxes = told["muster"], words.counted(told["on_quay"]["count"], "box", "boxes")
-    notes = [f"{words.number(muster['accounted'])} accounted for", *musters.others(muster), parts.as_of(told)]
-    return markup.Tile("On the quay", boxes, " · ".join(notes), musters.tone(muster))
+    muster, boxes = told["muster"], texts.counted(told["on_quay"]["count"], "box", "boxes")
+    notes = [f"{texts.number(muster['accounted'])} accounted for", *muster_rows.others(muster), parts.as_of(told)]
+    return markup.Tile("On the quay", boxes, " · ".join(notes), muster_rows.tone(muster))
 
 
 def _call(call: Answer, names: Mapping[str, str], now_at_ms: int) -> None:
     ship = names.get(call["ship"], call["ship"])
     columns = (markup.Column("what", "What"), markup.Column("boxes", "Boxes", right=True))
-    rows = [{"what": title, "boxes": words.number(call[key]["count"])} for key, title in LISTS]
-    body = markup.paragraph(tables.call_when(call, now_at_ms), muted=True) + markup.table(columns, rows, "")
+    rows = [{"what": title, "boxes": texts.number(call[key]["count"])} for key, title in LISTS]
+    body = markup.paragraph(page_tables.call_when(call, now_at_ms), muted=True) + markup.table(columns, rows, "")
     if muster := call["muster"]:
         body += markup.paragraph(_muster(muster, now_at_ms))
-    if unknown := tables.unknown_on_list(call["unknown"]):
+    if unknown := page_tables.unknown_on_list(call["unknown"]):
         body += markup.paragraph(unknown)
     tone = "warning" if call["left_behind"]["count"] or call["new_aboard"]["count"] else "accent"
     st.html(markup.card(f"{ship}, call {call['call']}", body, tone))
@@ -139,18 +141,18 @@ def _call(call: Answer, names: Mapping[str, str], now_at_ms: int) -> None:
 
 def _muster(muster: Answer, now_at_ms: int) -> str:
     parts_told = [
-        f"Muster {words.age(muster['at_ms'], now_at_ms)}: {words.number(muster['accounted'])} of {words.number(muster['instrumented'])}"
+        f"Muster {texts.age(muster['at_ms'], now_at_ms)}: {texts.number(muster['accounted'])} of {texts.number(muster['instrumented'])}"
     ]
     parts_told[0] += " with a tracker accounted for"
     untracked = (muster["total"] or 0) - (muster["instrumented"] or 0)
-    parts_told += [f"{words.counted(untracked, 'box', 'boxes')} without tracker"] if untracked else []
+    parts_told += [f"{texts.counted(untracked, 'box', 'boxes')} without tracker"] if untracked else []
     reasons = muster["reasons"] or {}
-    parts_told += [f"{words.number(reasons[reason])} {told}" for reason, told in NOT_ACCOUNTED.items() if reasons.get(reason)]
+    parts_told += [f"{texts.number(reasons[reason])} {told}" for reason, told in NOT_ACCOUNTED.items() if reasons.get(reason)]
     return "; ".join(parts_told) + "."
 
 
 def _numbers(title: str, named: Answer) -> None:
-    with st.expander(f"{title}: {words.counted(named['count'], 'box', 'boxes')}"):
+    with st.expander(f"{title}: {texts.counted(named['count'], 'box', 'boxes')}"):
         st.html(_spelled(named))
 
 
@@ -158,4 +160,4 @@ def _spelled(named: Answer) -> str:
     shown = named["containers"][:NUMBERS_SHOWN]
     more = named["count"] - len(shown)
     text = " &ensp;".join(f'<span class="lf-mono">{markup.escape(number)}</span>' for number in shown)
-    return f'<p style="line-height:1.75">{text or "none"}{f" and {words.number(more)} more" if more else ""}</p>'
+    return f'<p style="line-height:1.75">{text or "none"}{f" and {texts.number(more)} more" if more else ""}</p>'

@@ -7,64 +7,64 @@ from typing import Any
 
 import streamlit as st
 
-from dashboards import headline, markup, tables, words
-from dashboards.views import parts, session
+from dashboards import headline, markup, page_tables, texts
+from dashboards.views import parts, tab_session
 
 Answer = Mapping[str, Any]
 
 
 def show() -> None:
     """The page; it asks again by itself."""
-    st.fragment(_live, run_every=session.settings().refresh_s)()
+    st.fragment(_live, run_every=tab_session.settings().refresh_s)()
 
 
 def _live() -> None:
-    with session.telling_trouble():
-        status = session.ask("/status")
+    with tab_session.telling_trouble():
+        status = tab_session.ask("/status")
         now = status["clock"]["now_at_ms"]
         st.html(markup.strip([_projector_tile(status), *_sums(status)]))
-        for where, trouble in tables.troubles(status["processes"]):
+        for where, trouble in page_tables.troubles(status["processes"]):
             st.html(markup.banner(where, "warning", trouble))
         parts.heading("On board", "what ships have and nobody ashore has yet, as each last said over whatever link she had")
         empty = "No ship has said yet what waits on board."
-        st.html(markup.table(tables.WAITING, tables.waiting_rows(status["waiting"], now), empty))
+        st.html(markup.table(page_tables.WAITING, page_tables.waiting_rows(status["waiting"], now), empty))
         parts.heading("Links", "each node's sessions with its peers, as that node last measured them")
         empty = "No node has told of a link: satellite and port links are measured while a session lasts."
-        st.html(markup.table(tables.LINKS, tables.link_rows(status["processes"]), empty))
+        st.html(markup.table(page_tables.LINKS, page_tables.link_rows(status["processes"]), empty))
         left, right = st.columns([1.6, 1], gap="medium")
         with left:
             parts.heading("Processes", "ages in real time")
-            st.html(markup.table(tables.PROCESSES, tables.process_rows(status["processes"]), "No process has spoken."))
+            st.html(markup.table(page_tables.PROCESSES, page_tables.process_rows(status["processes"]), "No process has spoken."))
         with right:
             parts.heading("Streams at headquarters", "records in the serving store, ages in fleet time")
-            st.html(markup.table(tables.STREAMS, tables.stream_rows(status["streams"], now), "Nothing has come yet."))
+            st.html(markup.table(page_tables.STREAMS, page_tables.stream_rows(status["streams"], now), "Nothing has come yet."))
 
 
 def _projector_tile(status: Answer) -> markup.Tile:
     told = status["projector"]
     wall = told["wall_age_ms"]
     tone = "alert" if wall is None or wall > headline.STILL_WALL_MS else "good"
-    return markup.Tile("Serving store", words.ago(told["age_ms"]), f"caught up {words.ago(wall)} (real time)", tone)
+    return markup.Tile("Serving store", texts.ago(told["age_ms"]), f"caught up {texts.ago(wall)} (real time)", tone)
 
 
 def _sums(status: Answer) -> list[markup.Tile]:
     processes = status["processes"]
-    late = sum(1 for told in processes if told["wall_age_ms"] is None or told["wall_age_ms"] > tables.STALE_WALL_MS)
+    late = sum(1 for told in processes if told["wall_age_ms"] is None or told["wall_age_ms"] > page_tables.STALE_WALL_MS)
     ships = status["waiting"]
     waiting = sum(backlog["records"] for ship in ships for backlog in ship["streams"].values())
     oldest_ms = max((ship["wall_age_ms"] for ship in ships), default=None)
     nodes = len({told["node"] for told in processes})
     return [
-        markup.Tile("Processes", words.number(len(processes)), f"on {words.counted(nodes, 'node')}"),
+        markup.Tile("Processes", texts.number(len(processes)), f"on {texts.counted(nodes, 'node')}"),
         markup.Tile(
             "Silent for a minute",
-            words.number(late),
+            texts.number(late),
             "real time; a ship at sea reports in port",
             "warning" if late else "good",
         ),
         markup.Tile(
             "Waiting on board",
-            words.counted(waiting, "record") if ships else words.NOTHING,
-            f"for a link to port; {words.counted(len(ships), 'ship')}, as of {words.ago(oldest_ms)}" if ships else "no ship has said yet",
+            texts.counted(waiting, "record") if ships else texts.NOTHING,
+            f"for a link to port; {texts.counted(len(ships), 'ship')}, as of {texts.ago(oldest_ms)}" if ships else "no ship has said yet",
         ),
     ]

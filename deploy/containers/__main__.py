@@ -18,7 +18,7 @@ from typing import Any
 
 from deploy.containers.compose import Compose, Unwell, health_checks
 from deploy.containers.fleetapi import FleetApi, pages_answer
-from deploy.setup.progress import Progress
+from deploy.setup.setup_progress import Progress
 
 SMALL = {"BOXES": "60", "SPEED": "3000"}
 """A fleet of so many boxes, unless the environment says otherwise."""

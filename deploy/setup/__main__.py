@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deploy.setup import checks, debian, packages
-from deploy.setup.places import BUILD_LOCK, JARS_LOCK, KAFKA_LOCK, LOG, RUN_LOCK, VENV_PYTHON, stamp, stamps
-from deploy.setup.progress import StepFailed, run
+from deploy.setup.setup_folders import BUILD_LOCK, JARS_LOCK, KAFKA_LOCK, LOG, RUN_LOCK, VENV_PYTHON, stamp, stamps
+from deploy.setup.setup_progress import StepFailed, run
 from hq.java import Jar, locked_jars, locked_kafka_jars
-from landfall.demo import ports
+from landfall.demo import local_ports
 
 
 def main() -> int:
@@ -49,7 +49,7 @@ def _problems(purpose: str, first_port: int | None) -> Iterator[str]:
     if purpose == "test":
         yield from debian.problems()
     if purpose == "demo":
-        yield from ports.in_use(ports.wanted(first_port))
+        yield from local_ports.in_use(local_ports.wanted(first_port))
 
 
 def _fetch_jars(step: str, title: str, lock: Path, jars: list[Jar]) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.setup.places import CACHE, ROOT
+from deploy.setup.setup_folders import CACHE, ROOT
 
 PYTHON_MIN = (3, 11)
 FREE_DISK_GB_MIN = 6.0

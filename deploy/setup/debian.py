@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.setup.places import LOG
-from deploy.setup.progress import run
+from deploy.setup.setup_folders import LOG
+from deploy.setup.setup_progress import run
 
 SEARCHED = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 PROGRAMS = {

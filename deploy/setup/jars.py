@@ -12,9 +12,9 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from deploy.setup.places import CACHE
+from deploy.setup.setup_folders import CACHE
 from hq.java import Jar, brought_along, java_home
-from streams.errors import Corrupt, RetryLater
+from streams.model.errors import Corrupt, RetryLater
 
 Module = tuple[str, str, str]
 """Group, artifact, version."""

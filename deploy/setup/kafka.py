@@ -10,7 +10,7 @@ import sys
 
 from deploy.setup import jars
 from hq.java import KAFKA_LOCK, locked_kafka_jars
-from streams.errors import LandfallError
+from streams.model.errors import LandfallError
 
 WHAT = "Kafka's jars"
 MODULES = (("org.apache.kafka", "kafka_2.13", "4.3.1"), ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"))

@@ -9,8 +9,8 @@ import sys
 import venv
 from pathlib import Path
 
-from deploy.setup.places import BUILD_LOCK, CACHE, LOG, ROOT, RUN_LOCK, STAMPS, TEST_LOCK, VENV, VENV_PYTHON, stamp, stamps
-from deploy.setup.progress import Milestones, Progress, run
+from deploy.setup.setup_folders import BUILD_LOCK, CACHE, LOG, ROOT, RUN_LOCK, STAMPS, TEST_LOCK, VENV, VENV_PYTHON, stamp, stamps
+from deploy.setup.setup_progress import Milestones, Progress, run
 
 PIP = (str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input")
 

@@ -12,8 +12,8 @@ from importlib.metadata import version
 
 from deploy.setup import jars
 from hq.java import JARS_LOCK, java_home, locked_jars
-from hq.sparkhome import spark_home
-from streams.errors import LandfallError
+from hq.spark_folder import spark_home
+from streams.model.errors import LandfallError
 
 SCALA = "2.13"
 GROUPS_TAKEN = ("io.delta", "io.unitycatalog")

@@ -7,11 +7,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from streams.crash import commit_point
-from streams.errors import Misuse
-from streams.link.door import APPENDS_MAX
+from landfall.transport.http_client import APPENDS_MAX
+from streams.commit_points import commit_point
 from streams.log import Append, Appended
-from streams.records import Record, to_batch
+from streams.model.errors import Misuse
+from streams.model.records import Record, to_batch
 
 PIECE_RECORDS_MAX = 20_000
 PIECES_MAX = 10_000

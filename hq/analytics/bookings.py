@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cargo.registry import Booking, Entry, Policy, ToldFrom
+from cargo.vocabulary.registry_entries import Booking, Entry, Policy, ToldFrom
 
 OPEN_MS = (1 << 63) - 1
 """The end of a span that has none yet."""

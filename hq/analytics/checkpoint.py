@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from streams.patience import Standing, standings_from_json
+from streams.gap_skipping_reader import Standing, standings_from_json
 
 SOURCE_LINE = 2
 """In an offset file: the version, Spark's own words, then a line per source. There is one source."""

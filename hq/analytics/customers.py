@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from cargo.heard import CLOCK_BACK, flagged
+from cargo.loss.reading_rows import CLOCK_BACK, flagged
 from hq.analytics.bookings import Right, Rights
 from hq.analytics.disclosure import KINDS, MAY_HAVE_KIND, disclosed, with_corrected_time
-from hq.tables import HISTORY
-from hq.wide import WIDE, narrow
-from streams.records import BODY, OFFSET, ORDER_AT, RECEIVED_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC
+from hq.delta_tables import HISTORY
+from hq.spark_rows import WIDE, narrow
+from streams.model.records import BODY, OFFSET, ORDER_AT, RECEIVED_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC
 
 SHARED_STREAMS = ("containers", "events", "alerts")
 """The streams whose records, where their topic is a container, its owner gets."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from cargo.event_time import CORRECTED
-from streams.records import body_text, read_body
+from cargo.loss.event_time import CORRECTED
+from streams.model.records import body_text, read_body
 
 EVENT_FIELDS = ("event_id", "event", "classifier", "event_at_ms", "place", "ship", "node", "updated_at_ms", "retracted")
 EXCURSION_FIELDS = ("until_at_ms", "peak_c", "degree_minutes", "unmeasured_ms")

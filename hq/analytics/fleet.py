@@ -1,5 +1,5 @@
-"""The rules that need the whole fleet (cargo.fleet), micro-batch by micro-batch: each finding once, none from late data, none of a silent
-link.
+"""The rules that need the whole fleet (cargo.shore_rules.fleet_rules), micro-batch by micro-batch: each finding once, none from late data,
+none of a silent link.
 
 Time is what the records say: a box is judged silent, or missing on a quay, by the newest reading of the place that should have heard it. So
 nothing is said of a ship that headquarters has not heard from, and a micro-batch tried again finds the same. Of a silence only the time
@@ -18,11 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from cargo.aboard import is_disputed
-from cargo.alerts import Alert
-from cargo.bookings import Registry
-from cargo.event_time import are_old, believed_at_ms, corrected_at_ms
-from cargo.fleet import (
+from cargo.alerts.alert_log import Alert
+from cargo.loss.event_time import are_old, believed_at_ms, corrected_at_ms
+from cargo.loss.reading_rows import is_topic, signs_of_life
+from cargo.shore_rules.fleet_rules import (
     MISSING_AT_DISCHARGE_MS,
     SILENT_MS,
     Report,
@@ -33,13 +32,14 @@ from cargo.fleet import (
     missing_at_discharge,
     silent,
 )
-from cargo.geo import is_position
-from cargo.heard import is_topic, signs_of_life
-from cargo.registry import Custody, Entry, LoadList
-from hq.tables import HISTORY
-from hq.wide import SIGNAL_FIELDS
-from streams.records import ADMITTED_AT, BODY, DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC, Record
-from streams.words import Origin
+from cargo.shore_rules.ship_of_box import is_disputed
+from cargo.vocabulary.geo import is_position
+from cargo.vocabulary.registry_entries import Custody, Entry, LoadList
+from cargo.vocabulary.registry_fold import Registry
+from hq.delta_tables import HISTORY
+from hq.spark_rows import SIGNAL_FIELDS
+from streams.model.identifiers import Origin
+from streams.model.records import ADMITTED_AT, BODY, DEVICE_AT, ORDER_AT, RECEIVED_AT, TOPIC, Record
 
 BERTH_MS_MAX = 72 * 3_600_000
 """A report from the quay counts for a discharge when it is at most so much older than the ship's departure."""
@@ -121,8 +121,8 @@ class FleetWatch:
         return sorted(found, key=lambda alert: (alert.at_ms, alert.topic, alert.alert_id))
 
     def disputed(self, containers: Iterable[str]) -> dict[str, int]:
-        """Those of `containers` that two ships reported within the hour (`cargo.aboard`), with the order time of the newest report, UTC
-        ms."""
+        """Those of `containers` that two ships reported within the hour (`cargo.shore_rules.ship_of_box`), with the order time of the
+        newest report, UTC ms."""
         heard = {container: self._heard[container] for container in containers if container in self._heard}
         return {container: max(by_place.values()) for container, by_place in heard.items() if is_disputed(by_place)}
 

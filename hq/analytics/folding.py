@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cargo.event_time import believed_at_ms, corrected_at_ms
-from cargo.heard import signs_of_life
-from hq.wide import READING_STREAMS, SIGNAL_FIELDS
-from streams.records import ADMITTED_AT, BODY, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
+from cargo.loss.event_time import believed_at_ms, corrected_at_ms
+from cargo.loss.reading_rows import signs_of_life
+from hq.spark_rows import READING_STREAMS, SIGNAL_FIELDS
+from streams.model.records import ADMITTED_AT, BODY, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
 
 READ_COLUMNS = ("stream", "origin", OFFSET, TOPIC, ORDER_AT, RECEIVED_AT, ADMITTED_AT, BODY, *(f.name for f in SIGNAL_FIELDS))
 """The wide columns that a fold needs."""
@@ -30,9 +30,9 @@ STATES = pa.schema(
         *(pa.field(f.name, pa.struct([*_KEY, pa.field("value", f.type)])) for f in SIGNAL_FIELDS),
     ]
 )
-"""One row per container or ship (`kind`): the newest reading's time (UTC ms, as `cargo.event_time` believes it), origin and offset, and of
-each signal the newest value with its own. A ship's topics (`<imo>.location`, `<imo>.environment`, `<imo>.noon`) make one state, `<imo>`.
-Kind and topic together are its key: what a sensor calls itself can not move a thing of the other kind."""
+"""One row per container or ship (`kind`): the newest reading's time (UTC ms, as `cargo.loss.event_time` believes it), origin and offset,
+and of each signal the newest value with its own. A ship's topics (`<imo>.location`, `<imo>.environment`, `<imo>.noon`) make one state,
+`<imo>`. Kind and topic together are its key: what a sensor calls itself can not move a thing of the other kind."""
 
 Numbers = npt.NDArray[np.int64]
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from cargo.heard import is_topic
+from cargo.loss.reading_rows import is_topic
 from hq.analytics.writing import idempotent
-from hq.tables import HISTORY, HOURS, TEMPERATURES
-from streams.crash import commit_point
-from streams.records import ORDER_AT, Record
+from hq.delta_tables import HISTORY, HOURS, TEMPERATURES
+from streams.commit_points import commit_point
+from streams.model.records import ORDER_AT, Record
 
 WRITER = "analytics.hours"
 HOUR_MS = 3_600_000

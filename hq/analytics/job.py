@@ -15,16 +15,16 @@ from hq.analytics.checkpoint import has_begun, last_done
 from hq.analytics.progress import PROCESS, Progress
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.steps import Steps, Stopping
-from hq.belowfloor import BelowFloor, WorkAboveFloor
-from hq.opening import opened_log
-from hq.running import Running, run_work
+from hq.delta_tables import HISTORY, HISTORY_WRITER, TABLES, make_root
 from hq.source import FORMAT
-from hq.spark import start_spark
-from hq.tables import HISTORY, HISTORY_WRITER, TABLES, make_root
-from hq.telling import REASON_CHARS_MAX
-from streams.clock import Clock
-from streams.errors import LandfallError, Misuse, RetryLater
-from streams.link.door import AppendDoor
+from hq.spark_session import start_spark
+from landfall.runtime.log_wait import opened_log
+from landfall.runtime.service import Running, run_work
+from landfall.runtime.skipped_watch import BelowFloor, WorkAboveFloor
+from landfall.runtime.telemetry_client import REASON_CHARS_MAX
+from landfall.transport.http_client import AppendDoor
+from streams.model.clock import Clock
+from streams.model.errors import LandfallError, Misuse, RetryLater
 
 STREAMS = ("containers", "ships", "events", "alerts", "registry")
 """What is read. `registry` is the last: see `LogStreamReader.latestOffset`."""

@@ -1,8 +1,8 @@
-"""The watch inside Spark: every ship's and every quay's whole history judged by the very rules that judge there (`cargo.watch`), in the
-time of the readings, and what it shows beside what was told when it came.
+"""The watch inside Spark: every ship's and every quay's whole history judged by the very rules that judge there (`cargo.loss.watch`), in
+the time of the readings, and what it shows beside what was told when it came.
 
-1 each place's readings in the order they came: the time each is of, by the place's trusted clock (`cargo.event_time`)   2 the same in the
-order of that time, with the registry's entries between them: what the watch makes of it   3 beside the history's alerts and records.
+1 each place's readings in the order they came: the time each is of, by the place's trusted clock (`cargo.loss.event_time`)   2 the same in
+the order of that time, with the registry's entries between them: what the watch makes of it   3 beside the history's alerts and records.
 A place is one task, its readings flow through it: a cluster judges as many places at once as it has cores. Reads the tables, and writes
 nothing: what is found late alarms nobody.
 """
@@ -24,23 +24,23 @@ import pyarrow.dataset as ds
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from cargo.agreement import EXCURSION, Compared, Said, Told, compare, episodes
-from cargo.event_time import EventClock
-from cargo.heard import is_topic, rows, signs_of_life
-from cargo.outcome import Outcome, Place
-from cargo.registry import Booking, Entry, LoadList, Port, SizeType
-from cargo.state import WatchSettings, WatchState
-from cargo.watch import learn, step
+from cargo.loss.event_time import EventClock
+from cargo.loss.reading_rows import is_topic, rows, signs_of_life
+from cargo.loss.watch import learn, step
+from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.shore_rules.alert_comparison import EXCURSION, Compared, Said, Told, compare, episodes
+from cargo.vocabulary.registry_entries import Booking, Entry, LoadList, Port, SizeType
 from hq.analytics.overview import REGISTRY, read_entries
 from hq.analytics.settings import AnalyticsSettings
-from hq.spark import start_spark
-from hq.tables import HISTORY
-from hq.wide import READING_STREAMS, SIGNAL_FIELDS
-from streams.errors import Misuse
-from streams.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, read_body
+from hq.delta_tables import HISTORY
+from hq.spark_rows import READING_STREAMS, SIGNAL_FIELDS
+from hq.spark_session import start_spark
+from streams.model.errors import Misuse
+from streams.model.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, read_body
 
 LEAD_MS = 30 * 86_400_000
-"""So long before the time that is asked about the readings begin: a watch has forgotten by then what left (`cargo.forget`)."""
+"""So long before the time that is asked about the readings begin: a watch has forgotten by then what left (`cargo.loss.state_pruner`)."""
 PLACE, STREAM, AT, REACHED = "place", "stream", "at_ms", "reached_at_ms"
 SETTLED = "settled"
 """What each place says last: up to when it has judged (UTC ms), and how many readings."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow.dataset as ds
 
-from cargo.registry import Entry
+from cargo.vocabulary.registry_entries import Entry
 from hq.analytics.bookings import Rights
 from hq.analytics.fleet import FleetWatch
 from hq.analytics.overview import REGISTRY, read_entries
-from hq.tables import HISTORY
-from streams.records import BODY
+from hq.delta_tables import HISTORY
+from streams.model.records import BODY
 
 
 @dataclass(frozen=True, slots=True)

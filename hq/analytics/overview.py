@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from cargo.errors import Unreadable
-from cargo.event_time import believed_at_ms
-from cargo.registry import Booking, Entry, parse_entry
-from hq.wide import IDENTITY
-from streams.definitions import stream_of
-from streams.records import ADMITTED_AT, BODY, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT
-from streams.words import check_stream
+from cargo.loss.event_time import believed_at_ms
+from cargo.vocabulary.registry_entries import Booking, Entry, parse_entry
+from hq.spark_rows import IDENTITY
+from streams.config.stream_definitions import stream_of
+from streams.model.identifiers import check_stream
+from streams.model.records import ADMITTED_AT, BODY, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT
 
 REGISTRY = "registry"
 _COLUMNS = ["stream", "origin", OFFSET, RECEIVED_AT, ORDER_AT, ADMITTED_AT, DEVICE_AT, IDENTITY]

@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from streams.metrics import Metrics
-from streams.patience import Standing
-from streams.records import Record
+from streams.gap_skipping_reader import Standing
+from streams.model.metrics import Metrics
+from streams.model.records import Record
 
 PROCESS = "analytics"
 

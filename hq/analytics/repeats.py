@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from hq.tables import HISTORY
-from hq.wide import COORDINATES, IDENTITY, TOLD_FIRST
-from streams.records import DEVICE_AT
+from hq.delta_tables import HISTORY
+from hq.spark_rows import COORDINATES, IDENTITY, TOLD_FIRST
+from streams.model.records import DEVICE_AT
 
 
 def repeats(root: str, keys: pa.Table, batch: int) -> pa.Table:

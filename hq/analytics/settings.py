@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from hq.analytics.appending import REQUEST_RECORDS_MAX
-from hq.places import SensorPlaces
-from hq.running import WorkSettings
-from hq.spark import SparkSettings
-from streams.tables import DoorUrl, GivenPath, Token, given
+from hq.sensor_places import SensorPlaces
+from hq.spark_session import SparkSettings
+from landfall.runtime.service import WorkSettings
+from landfall.system.settings_table import DoorUrl, GivenPath, Token, given
 
 
 class AnalyticsSettings(WorkSettings):

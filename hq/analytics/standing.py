@@ -12,17 +12,17 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
-from cargo.aboard import LOOK_BACK_MS, place_heard
-from cargo.event_time import believed_at_ms, corrected_at_ms
-from cargo.fleet import Report
-from cargo.heard import is_topic, signs_of_life
+from cargo.loss.event_time import believed_at_ms, corrected_at_ms
+from cargo.loss.reading_rows import is_topic, signs_of_life
+from cargo.shore_rules.fleet_rules import Report
+from cargo.shore_rules.ship_of_box import LOOK_BACK_MS, place_heard
 from hq.analytics.folding import READ_COLUMNS, STATES, fold_readings, merge_states, state_keys, topics_of
 from hq.analytics.writing import idempotent
-from hq.tables import HISTORY, HISTORY_WRITER, STATE
-from hq.wide import SIGNAL_FIELDS
-from streams.crash import commit_point
-from streams.records import ADMITTED_AT, ORDER_AT, TOPIC, Record
-from streams.words import Origin
+from hq.delta_tables import HISTORY, HISTORY_WRITER, STATE
+from hq.spark_rows import SIGNAL_FIELDS
+from streams.commit_points import commit_point
+from streams.model.identifiers import Origin
+from streams.model.records import ADMITTED_AT, ORDER_AT, TOPIC, Record
 
 WRITER = "analytics.state"
 STATES_MAX = 200_000
@@ -116,7 +116,7 @@ def settle_states(spark: SparkSession, root: str, changed: Changed) -> None:
 
 def settled_places(root: str, disputed: Mapping[str, int], places: Mapping[str, str]) -> dict[str, str]:
     """The place of each of `disputed` (container → its newest report, UTC ms) by the history, the micro-batch at hand in it: where
-    `cargo.aboard` puts it. `places`: node name → `ship/<imo>` or `quay/<locode>`."""
+    `cargo.shore_rules.ship_of_box` puts it. `places`: node name → `ship/<imo>` or `quay/<locode>`."""
     history = HISTORY.dataset(root) if disputed else None
     if history is None:
         return {}

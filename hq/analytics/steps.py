@@ -30,15 +30,15 @@ from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.standing import Standing, settle_states, settled_places, state_records
 from hq.analytics.withholding import without_probable
 from hq.analytics.writing import append_once
-from hq.patience import skipped_failures
-from hq.tables import HISTORY, HISTORY_COLUMNS, HISTORY_WRITER, TABLES
-from hq.telling import failure
-from hq.wide import COORDINATES, WIDE
-from streams.clock import Clock
-from streams.crash import commit_point
-from streams.definitions import stream_of
+from hq.delta_tables import HISTORY, HISTORY_COLUMNS, HISTORY_WRITER, TABLES
+from hq.spark_rows import COORDINATES, WIDE
+from landfall.runtime.hole_patience import skipped_failures
+from landfall.runtime.telemetry_client import failure
+from streams.commit_points import commit_point
+from streams.config.stream_definitions import stream_of
 from streams.log import Append
-from streams.records import ORDER_AT, TOPIC, Record
+from streams.model.clock import Clock
+from streams.model.records import ORDER_AT, TOPIC, Record
 
 DAY_MS = 86_400_000
 

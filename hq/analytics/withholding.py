@@ -1,5 +1,5 @@
 """What owners are not told of a loss in their streams before a person vouches for it, where that is the carrier's policy: then the notice
-of the loss report tells them, from when it may (`cargo.lossnotice`)."""
+of the loss report tells them, from when it may (`cargo.report.owner_notice`)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from cargo.lost import CONFIRMED_STATES
-from cargo.registry import ToldFrom
-from hq.tables import HISTORY
-from streams.records import BODY, TOPIC, read_body
+from cargo.loss.loss_classifier import CONFIRMED_STATES
+from cargo.vocabulary.registry_entries import ToldFrom
+from hq.delta_tables import HISTORY
+from streams.model.records import BODY, TOPIC, read_body
 
 PROBABLE = r"PROBABLE_OVERBOARD|lost_container|heard_after_loss|\\"
 """What a JSON text has somewhere that says so: the words as they are, or escaped."""

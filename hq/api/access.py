@@ -1,4 +1,4 @@
-"""Who may see and do what: the one place that decides, and with `hq.api.containerrows` the only one of the API that knows the serving
+"""Who may see and do what: the one place that decides, and with `hq.api.container_rows` the only one of the API that knows the serving
 store's tables.
 
 Every question the API asks of the store begins with a selection made here for one viewer at one fleet time, so a row that is not the
@@ -21,13 +21,13 @@ from typing import Any
 
 from sqlalchemy import JSON, BigInteger, ColumnElement, String, and_, false, func, literal, or_, select, true, union_all
 
-from cargo.heard import SHIP_LOG
-from cargo.lost import GONE_STATES
+from cargo.loss.loss_classifier import GONE_STATES
+from cargo.loss.reading_rows import SHIP_LOG
 from hq.api.accounts import Role
-from hq.api.alertstates import as_they_stand
-from hq.api.containerrows import LOST, Rows, Which, fleet_containers, null_of, of, one_span, own_containers, whether
+from hq.api.alert_states import as_they_stand
+from hq.api.container_rows import LOST, Rows, Which, fleet_containers, null_of, of, one_span, own_containers, whether
 from hq.serving import models as m
-from streams.words import folded
+from streams.model.identifiers import folded
 
 LOST_STATUSES = tuple(sorted(GONE_STATES))
 _STAFF: frozenset[Role] = frozenset({"operations", "clerk"})
@@ -250,7 +250,7 @@ class Sight:
         return rows.where(whether(self.viewer.may(Right.SEE_PORTS)))
 
     def list_heads(self) -> Rows:
-        """`id, ship, version, call, departs_at_ms` of the load lists by which boxes are judged (`hq.api.stowages`); of no box but the
+        """`id, ship, version, call, departs_at_ms` of the load lists by which boxes are judged (`hq.api.stowage_cache`); of no box but the
         viewer's own is an answer made of them."""
         table = m.LoadList
         return of(table.id, table.ship, table.version, table.call, table.departs_at_ms).where(self._of_ship(table.ship))

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from cargo.identifiers import is_imo
-from hq.serving.faults import BUSY, fault_of, faults_named
-from streams.errors import Misuse
-from streams.passwords import hash_password
-from streams.privatefiles import keep_private
-from streams.words import composed
+from cargo.vocabulary.trade_codes import is_imo
+from hq.serving.database_faults import BUSY, fault_of, faults_named
+from landfall.access.password_checks import hash_password
+from landfall.system.private_files import keep_private
+from streams.model.errors import Misuse
+from streams.model.identifiers import composed
 
 Role = Literal["operations", "clerk", "customer", "crew"]
 ROLES: tuple[Role, ...] = get_args(Role)

@@ -12,38 +12,38 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
-from hq.answers import ProtectedAnswers
 from hq.api.accounts import Accounts
-from hq.api.asks import AskDesk
+from hq.api.api_reference import add_examples, add_reference
+from hq.api.ask_log import AskDesk
 from hq.api.audit import Audit
 from hq.api.endpoints import alerts, asks, bookings, containers, fleet, ports, registry, reports, searcharea, session, status
-from hq.api.errors import add_handlers
+from hq.api.error_answers import add_handlers
 from hq.api.gate import Gate, TimedProtocol
 from hq.api.logins import Logins
-from hq.api.measuring import Measured
-from hq.api.reference import add_examples, add_reference
 from hq.api.registrar import Registrar
-from hq.api.reports import ReportDesk
+from hq.api.report_log import ReportDesk
+from hq.api.request_metrics import Measured
 from hq.api.services import Services, identify
 from hq.api.settings import ApiSettings
-from hq.api.stowages import Stowages
-from hq.clock import following
-from hq.opening import opened_log
-from hq.running import teller_of
+from hq.api.stowage_cache import Stowages
+from hq.asgi_headers import ProtectedAnswers
 from hq.serving.database import ServingReader
-from hq.telling import Teller
-from streams.clock import FleetClock
+from landfall.runtime.log_wait import opened_log
+from landfall.runtime.process_clock import following
+from landfall.runtime.service import teller_of
+from landfall.runtime.telemetry_client import Teller
+from landfall.system.http_headers import DATA_HEADERS
+from landfall.system.listen_address import bound
+from landfall.transport.certificate_renewal import keep_certificate
+from landfall.transport.http_client import AppendDoor
+from landfall.transport.tls import Shown, showing
 from streams.codec import BlockCodec
-from streams.link.door import AppendDoor
-from streams.link.renewing import keep_certificate
-from streams.link.tls import Shown, showing
-from streams.listening import bound
-from streams.metrics import Metrics
-from streams.proof.keyring import Keyring
-from streams.proof.reading import Copy
-from streams.proof.trust import NOBODY
-from streams.proof.until import SignedUntil
-from streams.webheaders import DATA_HEADERS
+from streams.integrity.copy_reader import Copy
+from streams.integrity.key_trust import NOBODY
+from streams.integrity.keyring import Keyring
+from streams.integrity.signed_watermark import SignedUntil
+from streams.model.clock import FleetClock
+from streams.model.metrics import Metrics
 
 PROCESS = "api"
 STOP_S_MAX = 5

@@ -11,12 +11,12 @@ from dataclasses import asdict
 from typing import Any, Self
 
 from hq.api.accounts import Accounts
-from streams.clock import Clock
-from streams.errors import LandfallError
-from streams.link.door import AppendDoor
+from landfall.transport.http_client import AppendDoor
 from streams.log import Append
-from streams.metrics import Metrics
-from streams.records import Record, to_batch
+from streams.model.clock import Clock
+from streams.model.errors import LandfallError
+from streams.model.metrics import Metrics
+from streams.model.records import Record, to_batch
 
 STREAM = "audit"
 WAITING_MAX = 10_000

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from sqlalchemy import ColumnElement, and_, tuple_
 
-from hq.api.errors import ApiError
+from hq.api.error_answers import ApiError
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 500

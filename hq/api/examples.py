@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cargo.lossform import DRIFTING, Filled, as_json
-from cargo.searcharea import NOTE
-from hq.api.alertexamples import ALERT, ALERT_ON_MAP, AT, BOX, IMO, LOST
+from cargo.report.loss_form import DRIFTING, Filled, as_json
+from cargo.search.search_area import NOTE
+from hq.api.alert_examples import ALERT, ALERT_ON_MAP, AT, BOX, IMO, LOST
 
 Fields = dict[str, Any]
 _FRAME: Fields = {"clock": {"now_at_ms": AT, "speed": 3600.0, "state": "running"}, "as_of_at_ms": AT - 3_000}

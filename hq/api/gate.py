@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hq.api.accounts import Account
-from hq.api.errors import ApiError, answer_to
-from streams.errors import RetryLater
+from hq.api.error_answers import ApiError, answer_to
+from streams.model.errors import RetryLater
 
 BODY_BYTES_MAX = 64 * 1024
 UPLOADS: Final = {("POST", "/api/registry"): 8 * 1024 * 1024}

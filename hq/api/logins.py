@@ -10,9 +10,9 @@ from collections.abc import Callable
 from starlette.concurrency import run_in_threadpool
 
 from hq.api.accounts import Account, Accounts
-from hq.api.errors import ApiError
-from streams.passwords import Crowded, PasswordChecks, password_bytes
-from streams.words import composed
+from hq.api.error_answers import ApiError
+from landfall.access.password_checks import Crowded, PasswordChecks, password_bytes
+from streams.model.identifiers import composed
 
 WAITING_MAX, WAITING_OF_ADDRESS_MAX = 256, 16
 """Maximum number of logins whose passwords wait to be checked: of all, and of one address."""

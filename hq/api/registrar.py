@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cargo.bookings import Registry
-from cargo.entrychecks import faults_of
 from cargo.errors import Unreadable
-from cargo.loadlines import Note
-from cargo.outcome import Made
-from cargo.overlaps import EndedSpan, resolve_overlaps
-from cargo.portcodes import PortCodes
-from cargo.registry import Booking, Custody, Entry, LoadList, Policy, Port, RegistryValue, Ship, entry_body, parse_entry
-from hq.api.givenentries import STREAMS, Unacceptable, Wanted, problem_of, read_given
-from streams.clock import Clock
-from streams.definitionforms import read_fields
-from streams.definitions import Definitions
-from streams.errors import LandfallError, RetryLater
-from streams.link.door import AppendDoor
+from cargo.loss.watch_outcome import Made
+from cargo.vocabulary.booking_overlaps import EndedSpan, resolve_overlaps
+from cargo.vocabulary.entry_checks import faults_of
+from cargo.vocabulary.load_list_lines import Note
+from cargo.vocabulary.port_codes import PortCodes
+from cargo.vocabulary.registry_entries import Booking, Custody, Entry, LoadList, Policy, Port, RegistryValue, Ship, entry_body, parse_entry
+from cargo.vocabulary.registry_fold import Registry
+from hq.api.entry_parser import STREAMS, Unacceptable, Wanted, problem_of, read_given
+from landfall.transport.http_client import AppendDoor
+from streams.config.definition_format import read_fields
+from streams.config.stream_definitions import Definitions
 from streams.log import Append, LogReader
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.clock import Clock
+from streams.model.errors import LandfallError, RetryLater
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
 
 STREAM = "registry"
 ENTRIES_AT_ONCE_MAX = 5_000

@@ -16,21 +16,21 @@ from starlette.types import Scope
 
 from hq.api.access import Right, Sight, Viewer
 from hq.api.accounts import Account, Accounts
-from hq.api.asks import AskDesk
+from hq.api.ask_log import AskDesk
 from hq.api.audit import Audit
-from hq.api.containerrows import Rows
-from hq.api.errors import ApiError, Rebuilding, not_for_you
+from hq.api.container_rows import Rows
+from hq.api.error_answers import ApiError, Rebuilding, not_for_you
 from hq.api.gate import ACCOUNT
 from hq.api.logins import Logins
 from hq.api.registrar import Registrar
-from hq.api.reports import ReportDesk
+from hq.api.report_log import ReportDesk
 from hq.api.settings import ApiSettings
-from hq.api.stowages import Stowages
-from hq.browsers import browser_address
+from hq.api.stowage_cache import Stowages
+from hq.browser_address import browser_address
 from hq.serving.database import ServingReader
 from hq.serving.freshness import Freshness, freshness
-from streams.clock import FleetClock
-from streams.proof.until import SignedUntil
+from streams.integrity.signed_watermark import SignedUntil
+from streams.model.clock import FleetClock
 
 _BEARER = OAuth2PasswordBearer(tokenUrl="/api/token", auto_error=False)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from pydantic import Field, HttpUrl
 
-from hq.running import TellingSettings
 from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
-from streams.tables import DoorUrl, GivenPath, Host, Problem, SharedToken, Token, TrustedProxies, WithCertificate, between
+from landfall.runtime.service import TellingSettings
+from landfall.system.settings_table import DoorUrl, GivenPath, Host, Problem, SharedToken, Token, TrustedProxies, WithCertificate, between
 
 
 class ApiSettings(TellingSettings, WithCertificate):

@@ -22,11 +22,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from hq.fanout.kafka import ANSWER_S_MAX, WHO
-from hq.fanout.routes import FANNED_OUT, POSITIONS, Right, kafka_topic, right_to
+from hq.fanout.customer_routes import FANNED_OUT, POSITIONS, Right, kafka_topic, right_to
+from hq.fanout.kafka_client import ANSWER_S_MAX, WHO
 from hq.fanout.settings import FanoutSettings, KafkaReader
-from streams.logs.kafka.client import client_settings, told
-from streams.logs.kafka.settings import Mechanism
+from landfall.storage.kafka.kafka_configuration import client_settings, told
+from landfall.storage.kafka.settings import Mechanism
 
 SCRAM_ROUNDS = 8_192
 OURS = "landfall."

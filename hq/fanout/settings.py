@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from hq.fanout.routes import check_pattern
-from hq.running import WorkSettings
-from streams.listening import address
-from streams.logs.kafka.settings import KafkaAccess, UserName, check_addresses, too_few_copies
-from streams.tables import Door, GivenPath, Host, Problem, SettingsTable, barred, between, repeated, unfit
+from hq.fanout.customer_routes import check_pattern
+from landfall.runtime.service import WorkSettings
+from landfall.storage.kafka.settings import KafkaAccess, UserName, check_addresses, too_few_copies
+from landfall.system.listen_address import address
+from landfall.system.settings_table import Door, GivenPath, Host, Problem, SettingsTable, barred, between, repeated, unfit
 
 KNOWN_PASSWORD = "for development"
 _OF_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")

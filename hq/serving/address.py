@@ -9,8 +9,8 @@ from pydantic import AfterValidator
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from streams.errors import Misuse
-from streams.tables import unfit
+from landfall.system.settings_table import unfit
+from streams.model.errors import Misuse
 
 DRIVERS = {"sqlite": "sqlite", "sqlite+pysqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgresql+psycopg": "postgresql+psycopg"}
 """What may stand before `://`, and what SQLAlchemy is then asked for."""

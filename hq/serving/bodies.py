@@ -6,8 +6,8 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from cargo.registry import need_plain
-from streams.records import read_body
+from cargo.vocabulary.registry_entries import need_plain
+from streams.model.records import read_body
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 AtMs = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]

@@ -19,10 +19,10 @@ from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
 
 from hq.serving.address import serving_url
-from hq.serving.faults import GONE, READ_ONLY, SERVING, faults_named
+from hq.serving.database_faults import GONE, READ_ONLY, SERVING, faults_named
 from hq.serving.models import METADATA
-from streams.privatefiles import keep_private
-from streams.sqlitefiles import ReadingConnection, connect_to_read
+from landfall.system.private_files import keep_private
+from landfall.system.sqlite_files import ReadingConnection, connect_to_read
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS_MAX = 10_000

@@ -2,7 +2,7 @@
 
 Keys are the log's own (coordinates, ids), never numbers of the database, so that a database built again is the same to the last row.
 Times are UTC ms. `generation` and `offset` say which record of its origin a row of the kind "latest wins" was made from. A `body` that is
-text is the log's own canonical JSON. Text is ordered by its bytes in every database. `folded`: by `streams.words.folded`.
+text is the log's own canonical JSON. Text is ordered by its bytes in every database. `folded`: by `streams.model.identifiers.folded`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class StreamAge(Base):
 
 class Reading(Base):
     """One record of `containers` or `ships`, the first of those that tell one reading. The key begins with topic and order time, so that a
-    timeline is one walk along it. `identity`: 16 bytes, as `cargo.identity` says, null for what can not be told twice.
+    timeline is one walk along it. `identity`: 16 bytes, as `cargo.vocabulary.reading_identity` says, null for what can not be told twice.
     """
 
     __tablename__ = "reading"
@@ -250,7 +250,7 @@ class Hour(Latest, Base):
 
 class Digest(Latest, Base):
     """The digest of a container with the newest reading in it (`at_ms`), as a ship told it over a dear link; the window with the later end
-    where two are of one time. `body`: `node`, `from_at_ms`, `until_at_ms`, `readings`, `signals`, as `cargo.digests` has it."""
+    where two are of one time. `body`: `node`, `from_at_ms`, `until_at_ms`, `readings`, `signals`, as `cargo.shore_rules.digests` has it."""
 
     __tablename__ = "digest"
     container: Mapped[str] = mapped_column(primary_key=True)
@@ -259,7 +259,7 @@ class Digest(Latest, Base):
 
 
 class ShipMuster(Latest, Base):
-    """What a ship last stated of its muster, of `at_ms`. `counts`: by the names of `cargo.muster.STATED`."""
+    """What a ship last stated of its muster, of `at_ms`. `counts`: by the names of `cargo.loss.muster.STATED`."""
 
     __tablename__ = "ship_muster"
     ship: Mapped[str] = mapped_column(primary_key=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from sqlalchemy.exc import DBAPIError
 
-from hq.serving.faults import CANCELLED, SERVING, DatabaseCancelled, fault_of
-from streams.patience import Polled
-from streams.records import OFFSET
-from streams.words import Origin, Position
+from hq.serving.database_faults import CANCELLED, SERVING, DatabaseCancelled, fault_of
+from streams.gap_skipping_reader import Polled
+from streams.model.identifiers import Origin, Position
+from streams.model.records import OFFSET
 
 CANCELLED_MAX = 3
 """How often a batch is tried as it is."""

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
-from hq.belowfloor import BelowFloor
-from hq.opening import opened_log
-from hq.patience import SkippedTold
-from hq.places import report_unplaced
-from hq.running import Running, run_work
+from hq.sensor_places import report_unplaced
 from hq.serving.database import ServingDatabase
-from hq.serving.projecting import Projector
+from hq.serving.projection_loop import Projector
 from hq.serving.rejects import Told, untold
 from hq.serving.routes import routes
 from hq.serving.settings import ProjectorSettings
-from streams.metrics import Metrics
+from landfall.runtime.hole_patience import SkippedTold
+from landfall.runtime.log_wait import opened_log
+from landfall.runtime.service import Running, run_work
+from landfall.runtime.skipped_watch import BelowFloor
+from streams.model.metrics import Metrics
 
 PROCESS = "projector"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, select
 
 from hq.serving.models import Rejected
-from hq.telling import failure
+from landfall.runtime.telemetry_client import failure
 from streams.log import Append
 
 FAILURES_AT_ONCE_MAX = 100

@@ -14,8 +14,8 @@ from hq.serving.projections.readings import project_events, project_readings
 from hq.serving.projections.registry import project_registry
 from hq.serving.projections.shape import Projection
 from hq.serving.projections.states import project_hours, project_metrics, project_states, project_waiting
-from streams.derived import WAITING, parent_of
-from streams.records import Batch
+from streams.config.companion_streams import WAITING, parent_of
+from streams.model.records import Batch
 
 Routes = tuple[tuple[str, Projection], ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streams.records import (
+from streams.model.records import (
     BODY,
     DEVICE,
     DEVICE_AT,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from hq.places import SensorPlaces
-from hq.running import WorkSettings
+from hq.sensor_places import SensorPlaces
 from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
-from streams.tables import GivenPath
+from landfall.runtime.service import WorkSettings
+from landfall.system.settings_table import GivenPath
 
 
 class ProjectorSettings(WorkSettings):

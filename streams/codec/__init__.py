@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from streams.codec.block import CODEC, BlockCodec
+from streams.codec.block_codec import CODEC, BlockCodec
 
 __all__ = ["CODEC", "BlockCodec"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from streams.codec.columns import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, INT, TEXT
+from streams.codec.column_names import read_name
+from streams.codec.column_pages import Kind, PackedColumn
+from streams.codec.column_types import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, INT, TEXT
 from streams.codec.decimals import RAW
-from streams.codec.names import read_name
-from streams.codec.pages import Kind, PackedColumn
-from streams.codec.times import DEVICE_ELSE_RECEIVED, EITHER, RECEIVED
+from streams.codec.timestamps import DEVICE_ELSE_RECEIVED, EITHER, RECEIVED
 from streams.codec.wire import COLUMNS_MAX, Reader
-from streams.errors import Corrupt
-from streams.records import RESERVED, check_signal
+from streams.model.errors import Corrupt
+from streams.model.records import RESERVED, check_signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Layout:
     def row_by_row(self) -> bool:
         """Whether each column that is told from another has its values in the same rows as that one: else no row can be read alone.
 
-        The format allows columns of yes and no to be told from one of other rows; `streams.codec.writing` makes none.
+        The format allows columns of yes and no to be told from one of other rows; `streams.codec.encoder` makes none.
         """
         if all(mask.always for mask in self.masks):
             return True

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
-from streams import varints
-from streams.codec.room import Room
-from streams.errors import Corrupt
+from streams.codec.column_buffers import Room
+from streams.model import varints
+from streams.model.errors import Corrupt
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

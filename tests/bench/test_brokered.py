@@ -6,7 +6,7 @@ import asyncio
 
 from bench.brokered import Tap, parted
 from bench.mqtt import packet_end
-from intake.packets import packet
+from intake.mqtt.packets import packet
 
 TOPIC = b"landfall/containers/MSKU1234565/reading"
 

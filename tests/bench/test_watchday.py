@@ -6,10 +6,10 @@ from pathlib import Path
 
 from bench.readings import INTERVAL_MS, START_AT_MS
 from bench.watchday import load_list, rebuilt, written
-from cargo.snapshot import snapshot_of
-from streams.clock import StillClock
+from cargo.loss.state_snapshot import snapshot_of
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
-from streams.logs.files import FileLog
+from streams.model.clock import StillClock
 
 BOXES, HOURS = 60, 5
 

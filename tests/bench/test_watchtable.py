@@ -9,7 +9,7 @@ import pytest
 
 from bench.watchrows import Seen, curve, recall_row, under, wilson
 from bench.watchtable import CLOSE_EVERY_MS, LOOK_ALIKES, alike, lossy, quiet, watched
-from cargo.lost import WEIGHTS, Weights
+from cargo.loss.loss_classifier import WEIGHTS, Weights
 from sim.trial import Trial
 
 FAULTS_OF_DEVICES = [name for name in LOOK_ALIKES if "crushed" not in name and "shadow" not in name]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.budget import FAREWELL_BYTES, LEASE_BYTES, Budget, Leased, Purse
-from streams.shares import Shares, Word
+from streams.link_budget.budget_shares import Shares, Word
+from streams.link_budget.daily_budget import FAREWELL_BYTES, LEASE_BYTES, Budget, Leased, Purse
 
 NOON_MS = 1_777_636_800_000
 DAY_MS = 86_400_000

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from streams.budget import Budget, Leased, Purse
-from streams.shares import Shares, Word
+from streams.link_budget.budget_shares import Shares, Word
+from streams.link_budget.daily_budget import Budget, Leased, Purse
 
 NODES = ("bridge", "engine", "mast")
 BUDGET = Budget(1_000_000, reserve_bytes=100_000)

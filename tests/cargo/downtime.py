@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from cargo.heard import Heard
-from cargo.muster import ACCOUNTED, Reason, muster
-from cargo.outcome import Outcome
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchState
-from cargo.watch import arrived, falls_due_ms, learn, step
+from cargo.loss.muster import ACCOUNTED, Reason, muster
+from cargo.loss.reading_rows import Heard
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import arrived, falls_due_ms, learn, step
+from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_state import WatchState
 from tests.cargo.sea import MINUTE_MS, SECOND_MS, Sea, settings
 
 ON_THE_WAY_MS, OVER_MS = 300, 200

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from cargo.alerts import AlertBook
-from cargo.bookings import Registry
-from cargo.lossdraft import Facts
-from cargo.lossdrift import drift_line
-from cargo.muster import muster_event
-from cargo.registry import BookedContainer, Booking, Dangerous, Entry, Ship
-from cargo.watch import advance, step
+from cargo.alerts.alert_log import AlertBook
+from cargo.loss.muster import muster_event
+from cargo.loss.watch import advance, step
+from cargo.report.loss_draft import Facts
+from cargo.report.search_line import drift_line
+from cargo.vocabulary.registry_entries import BookedContainer, Booking, Dangerous, Entry, Ship
+from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, START_MS, Sea, fall, number, watch
 
 LOST_AT_MS = SAILS_MS + 2 * HOUR_MS

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 
-from cargo.heard import Heard, Value
-from cargo.identifiers import make_container, make_imo
-from cargo.outcome import Made, Outcome, Place
-from cargo.registry import Entry, LoadList, Port, RegistryValue, Stowed
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchSettings, WatchState
-from cargo.watch import advance, learn, step
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Made, Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.vocabulary.registry_entries import Entry, LoadList, Port, RegistryValue, Stowed
+from cargo.vocabulary.trade_codes import make_container, make_imo
 
 SHIP = make_imo(932148)
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000

@@ -8,8 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cargo.aboard import LOOK_BACK_MS, is_disputed, place_heard
-from cargo.fleet import HOUR_MS, TWO_SHIPS_MS, Report
+from cargo.shore_rules.fleet_rules import HOUR_MS, TWO_SHIPS_MS, Report
+from cargo.shore_rules.ship_of_box import LOOK_BACK_MS, is_disputed, place_heard
 
 FIRST, SECOND, THIRD, QUAY = "ship/9321495", "ship/9321483", "ship/9074729", "quay/SGSIN"
 START_MS = 1_777_593_600_000

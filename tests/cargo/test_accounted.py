@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cargo.accounted import (
+from cargo.errors import Unreadable
+from cargo.loss.accounted_boxes import (
     ACCOUNTED,
     AGE_BANDS,
     DRY_INTERVAL_MS,
@@ -21,8 +22,7 @@ from cargo.accounted import (
     held_to,
     total,
 )
-from cargo.errors import Unreadable
-from cargo.muster import STATED, Reason, Roll, muster, read_statement, statement
+from cargo.loss.muster import STATED, Reason, Roll, muster, read_statement, statement
 from tests.cargo.sea import SAILS_MS, Sea, number, watch
 
 NOW_MS = 1_777_593_600_000

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from cargo.alerts import Alert, AlertBook, AlertState, Figure, Severity, Standing, acknowledged, alert_id, closed, unacknowledged
-from cargo.entitled import foreign_alert
-from cargo.episodes import Limits, RuleMemory, Where
-from cargo.fleet import Report, impossible_speed
-from cargo.lost import Evidence
-from cargo.outcome import Made
-from cargo.rules import judge_reading
+from cargo.alerts.alert_authorization import foreign_alert
+from cargo.alerts.alert_log import Alert, AlertBook, AlertState, Figure, Severity, Standing, acknowledged, alert_id, closed, unacknowledged
+from cargo.loss.loss_classifier import Evidence
+from cargo.loss.watch_outcome import Made
+from cargo.rules.episodes import Limits, RuleMemory, Where
+from cargo.rules.reading_rules import judge_reading
+from cargo.shore_rules.fleet_rules import Report, impossible_speed
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
 
 BOX = number(1)

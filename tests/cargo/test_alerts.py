@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cargo.alerts import Alert, AlertBook, AlertState, Figure, Standing, acknowledged, alert_id
-from cargo.lost import Evidence
+from cargo.alerts.alert_log import Alert, AlertBook, AlertState, Figure, Standing, acknowledged, alert_id
+from cargo.loss.loss_classifier import Evidence
 from tests.cargo.sea import number
 
 BOX = number(1)

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.asking import RECORDS_MAX, Allowance, Ask, Found, answered, read_answer, read_ask
 from cargo.errors import Unreadable
-from cargo.identifiers import make_container
+from cargo.shore_rules.ship_queries import RECORDS_MAX, Allowance, Ask, Found, answered, read_answer, read_ask
+from cargo.vocabulary.trade_codes import make_container
 
 BODY: dict[str, Any] = {
     "ask_id": "a1",

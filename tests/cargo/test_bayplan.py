@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cargo.baplie.locations import TARE_KG_MIN, WARM_C
-from cargo.baplie.plan import BayPlan
-from cargo.baplie.reading import read_bayplan
-from cargo.baplie.writing import Dialect, write_bayplan
-from cargo.identifiers import make_container, make_imo
-from cargo.registry import Dangerous, Stowed
-from cargo.slots import Slot
+from cargo.baplie.baplie_reader import read_bayplan
+from cargo.baplie.baplie_writer import Dialect, write_bayplan
+from cargo.baplie.bay_plan import BayPlan
+from cargo.baplie.stowage_locations import TARE_KG_MIN, WARM_C
+from cargo.vocabulary.registry_entries import Dangerous, Stowed
+from cargo.vocabulary.slots import Slot
+from cargo.vocabulary.trade_codes import make_container, make_imo
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NOW_MS = 1_777_593_600_000

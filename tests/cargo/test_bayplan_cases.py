@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.baplie.reading import read_bayplan
-from cargo.registry import Dangerous, LoadList, Stowed
-from cargo.stowage import Stowage
+from cargo.baplie.baplie_reader import read_bayplan
+from cargo.vocabulary.registry_entries import Dangerous, LoadList, Stowed
+from cargo.vocabulary.stowage_plan import Stowage
 
 CASES = Path(__file__).parent / "cases" / "edi"
 SHIP, SAILS_MS, HOUR_MS = "9501332", 1_777_658_400_000, 3_600_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cargo.baplie.reading import read_bayplan
-from cargo.baplie.segments import read_segments
-from cargo.registry import Dangerous
+from cargo.baplie.baplie_reader import read_bayplan
+from cargo.baplie.edifact_segments import read_segments
+from cargo.vocabulary.registry_entries import Dangerous
 from tests.cargo.test_bayplan import PLAN_31, file_of
 
 

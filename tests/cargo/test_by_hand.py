@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from cargo.alerts import AlertBook
-from cargo.byhand import WORDS, Said, Word, may_say, read_said, take_said
+from cargo.alerts.alert_log import AlertBook
+from cargo.alerts.crew_decisions import WORDS, Said, Word, may_say, read_said, take_said
 from cargo.errors import Unreadable
-from cargo.muster import muster, muster_event
-from cargo.outcome import Outcome
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchState
-from cargo.watch import advance, step
+from cargo.loss.muster import muster, muster_event
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, step
+from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_state import WatchState
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, number, settings, watch
 
 LOSS_MS = SAILS_MS + 2 * HOUR_MS

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from bench.watchtable import alike, lossy, quiet, watched
-from cargo import judge
-from cargo.accounted import in_time
-from cargo.boxes import Box
-from cargo.census import Census, Count, Line
-from cargo.heard import Heard
-from cargo.lost import GONE_STATES, GROUP_WINDOW_MS
-from cargo.state import WatchState
-from cargo.watch import learn, step
+from cargo.loss import loss_evidence
+from cargo.loss.accounted_boxes import in_time
+from cargo.loss.container_state import Box
+from cargo.loss.gateway_census import Census, Count, Line
+from cargo.loss.loss_classifier import GONE_STATES, GROUP_WINDOW_MS
+from cargo.loss.reading_rows import Heard
+from cargo.loss.watch import learn, step
+from cargo.loss.watch_state import WatchState
 from sim.trial import Trial
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, settings
 
@@ -35,7 +35,7 @@ def one_by_one(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> tup
         if other is box or not other.aboard or other.state in GONE_STATES:
             continue
         habit = state.interval_ms(other, at_ms)
-        if habit <= interval_ms * judge.LIKE_INTERVAL:
+        if habit <= interval_ms * loss_evidence.LIKE_INTERVAL:
             if in_time(state.silent_ms(other, at_ms), habit):
                 heard += 1
             else:
@@ -50,11 +50,11 @@ def one_by_one(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> tup
         if state.stowage.on_deck(one) and _felt(state, island):
             silent.discard(one)
     total = heard + len(silent)
-    if total >= judge.PEERS_MIN and (blow or 2 * len(together) <= total):
+    if total >= loss_evidence.PEERS_MIN and (blow or 2 * len(together) <= total):
         silent -= together
         total = heard + len(silent)
     felt = _felt(state, with_it | (itself if state.stowage.on_deck(box.number) else set()))
-    return (heard / total, False) if total >= judge.PEERS_MIN else (None, felt)
+    return (heard / total, False) if total >= loss_evidence.PEERS_MIN else (None, felt)
 
 
 def _struck(state: WatchState, number: str) -> bool:
@@ -86,7 +86,7 @@ def _cluster(state: WatchState, box: Box, silent: set[str]) -> set[str]:
 def compared(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Every share the watch asks for is held against the one counted one by one; how many there were of which kind."""
     told: Counter[str] = Counter()
-    share = judge.heard_share
+    share = loss_evidence.heard_share
 
     def both(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> tuple[float | None, bool]:
         found, wanted = share(state, box, at_ms, interval_ms), one_by_one(state, box, at_ms, interval_ms)
@@ -95,7 +95,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         told["gone" if gone else "few" if heard is None else "all" if heard == 1.0 else "some" if heard >= 0.5 else "silent"] += 1
         return found
 
-    monkeypatch.setattr(judge, "heard_share", both)
+    monkeypatch.setattr(loss_evidence, "heard_share", both)
     return told
 
 

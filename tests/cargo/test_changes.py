@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cargo.byhand import Said, take_said
-from cargo.muster import muster
-from cargo.outcome import Made, Outcome
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.watch import advance, step
+from cargo.alerts.crew_decisions import Said, take_said
+from cargo.loss.muster import muster
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, step
+from cargo.loss.watch_outcome import Made, Outcome
 from tests.cargo.faults import of_boxes, of_gateway, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, number, settings, told, watch
 from tests.cargo.test_presence import CALL_MS, second_call, voyage

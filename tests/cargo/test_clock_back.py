@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cargo.heard import Heard, Value
-from cargo.outcome import Made, Outcome
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchState
-from cargo.watch import arrived, learn, step
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import arrived, learn, step
+from cargo.loss.watch_outcome import Made, Outcome
+from cargo.loss.watch_state import WatchState
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, START_MS, Sea, number, settings, told
 
 DAY_MS = 24 * HOUR_MS

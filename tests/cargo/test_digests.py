@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cargo.digests import AIRS, DIGEST_SIGNALS, DigestFold
+from cargo.shore_rules.digests import AIRS, DIGEST_SIGNALS, DigestFold
 from sim.arrays import HOUR_MS
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cargo.drift import CLASSES, FORTY, TWENTY, Cloud, Fix, Leeway, LossSegment, drift, segment_along
 from cargo.errors import Unreadable
-from cargo.forecast import Forecast, Weather, read_forecast
-from cargo.searcharea import HULL_HOURS, NOTE, Search, area, convex_hull, search_area
+from cargo.search.drift import CLASSES, FORTY, TWENTY, Cloud, Fix, Leeway, LossSegment, drift, segment_along
+from cargo.search.forecast import Forecast, Weather, read_forecast
+from cargo.search.search_area import HULL_HOURS, NOTE, Search, area, convex_hull, search_area
 
 HOUR_MS = 3_600_000
 KM_PER_DEG = 1.852 * 60

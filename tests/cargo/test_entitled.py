@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from cargo.alerts import AlertBook
-from cargo.entitled import JUDGES, foreign_alert, foreign_digest, foreign_event, foreign_reading, foreign_report
-from cargo.fleet import heard_again, silent
-from cargo.incidents import incident_id
+from cargo.alerts.alert_authorization import JUDGES, foreign_alert, foreign_digest, foreign_event, foreign_reading, foreign_report
+from cargo.alerts.alert_log import AlertBook
+from cargo.loss.incidents import incident_id
+from cargo.shore_rules.fleet_rules import heard_again, silent
 
 SHIP, OTHER, PORT = "9321483", "9839430", "JPTYO"
 OWN = {"alert_id": f"{SHIP}-1", "ship": SHIP, "rule": "lost_container"}

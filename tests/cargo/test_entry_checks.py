@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cargo.entrychecks import FAULTS_MAX, faults_of
-from cargo.identifiers import is_country, is_mmsi, is_port_code, is_un_number
-from cargo.registry import parse_value
+from cargo.vocabulary.entry_checks import FAULTS_MAX, faults_of
+from cargo.vocabulary.registry_entries import parse_value
+from cargo.vocabulary.trade_codes import is_country, is_mmsi, is_port_code, is_un_number
 from tests.cargo.sea import SHIP, number
 
 BOOKING: dict[str, Any] = {"reference": "B1", "shipper": "ducks", "consignee": "shop", "cargo": "toys", "from": "JPTYO", "to": "SGSIN"}

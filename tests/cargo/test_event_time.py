@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cargo.event_time import GAP_MS, QUORUM, STANDS_MS, EventClock
-from cargo.heard import Heard
+from cargo.loss.event_time import GAP_MS, QUORUM, STANDS_MS, EventClock
+from cargo.loss.reading_rows import Heard
 
 HOUR_MS, MINUTE_MS, SECOND_MS = 3_600_000, 60_000, 1_000
 NOW = 1_777_600_000_000

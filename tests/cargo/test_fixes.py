@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from cargo.fixes import Fix, LastFix, believed_fixes, fix_of, with_believed_positions
-from cargo.heard import rows
+from cargo.loss.reading_rows import rows
+from cargo.vocabulary.position_fixes import Fix, LastFix, believed_fixes, fix_of, with_believed_positions
 
 MINUTE_MS = 60_000
 BERTH, FAR, ELSEWHERE = (35.6, 139.8), (35.6, 150.0), (-33.9, 151.2)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import random
 
-from cargo.fleet import HOUR_MS, Report, heard_again, impossible_speed, judge_container, missing_at_discharge, silent, two_ships
+from cargo.shore_rules.fleet_rules import (
+    HOUR_MS,
+    Report,
+    heard_again,
+    impossible_speed,
+    judge_container,
+    missing_at_discharge,
+    silent,
+    two_ships,
+)
 from tests.cargo.sea import START_MS, number
 
 BOX = number(1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from cargo.digests import DigestFold
-from cargo.heard import TOPIC_CHARS_MAX, Heard, Value, rows, ship_topic, signs_of_life
-from streams.records import Record, to_batch
-from streams.words import check_topic
+from cargo.loss.reading_rows import TOPIC_CHARS_MAX, Heard, Value, rows, ship_topic, signs_of_life
+from cargo.shore_rules.digests import DigestFold
+from streams.model.identifiers import check_topic
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import number
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stdnum import iso6346
 
-from cargo.identifiers import check_container, is_container, is_imo, is_locode, looks_like_container, make_container, make_imo
+from cargo.vocabulary.trade_codes import check_container, is_container, is_imo, is_locode, looks_like_container, make_container, make_imo
 
 OWNERS = st.from_regex(r"[A-Z]{3}[UJZR]", fullmatch=True)
 

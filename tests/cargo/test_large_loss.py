@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from cargo.bookings import Registry
-from cargo.lossdraft import COMPOSED_CHARS_MAX, next_draft
-from cargo.lossform import read_given
-from cargo.losspdf import report_pdf
-from cargo.lossreport import ReportBook, edit
-from cargo.losstext import report_text
+from cargo.report.loss_draft import COMPOSED_CHARS_MAX, next_draft
+from cargo.report.loss_form import read_given
+from cargo.report.loss_pdf import report_pdf
+from cargo.report.loss_report import ReportBook, edit
+from cargo.report.loss_text import report_text
+from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.lossnews import booking, more_lost, papers, voyage
 from tests.cargo.sea import Sea, number
 

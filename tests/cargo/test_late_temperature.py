@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cargo.alerts import Alert, AlertBook
-from cargo.climate import Climate
-from cargo.episodes import Excursion, Limits, RuleMemory, Where
-from cargo.heard import Heard, Value
-from cargo.outcome import Made, Outcome, Place
-from cargo.rules import judge_reading
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchSettings, WatchState
-from cargo.temperature import Late, correct_reading
-from cargo.watch import advance, step
+from cargo.alerts.alert_log import Alert, AlertBook
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, step
+from cargo.loss.watch_outcome import Made, Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.rules.climate_limits import Climate
+from cargo.rules.episodes import Excursion, Limits, RuleMemory, Where
+from cargo.rules.reading_rules import judge_reading
+from cargo.rules.temperature import Late, correct_reading
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 QUAY = WatchSettings(Place("port-jptyo", port="JPTYO"))

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.identifiers import number_kind
-from cargo.loadlines import Note, read_load_list, unknown_lines
-from cargo.portcodes import PortCodes
-from cargo.registry import LoadList, Port, parse_value
+from cargo.vocabulary.load_list_lines import Note, read_load_list, unknown_lines
+from cargo.vocabulary.port_codes import PortCodes
+from cargo.vocabulary.registry_entries import LoadList, Port, parse_value
+from cargo.vocabulary.trade_codes import number_kind
 from tests.cargo.sea import SHIP, number
 
 PORTS = PortCodes(

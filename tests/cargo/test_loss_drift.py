@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.forecast import Weather
-from cargo.lossreport import Report, edit
-from cargo.lossreporting import Change, Drifting
+from cargo.report.loss_report import Report, edit
+from cargo.report.report_actions import Change, Drifting
+from cargo.search.forecast import Weather
 from tests.cargo.lossnews import LOST_AT_MS
 from tests.cargo.sea import HOUR_MS
 from tests.cargo.test_loss_report import AT_MS, first, learn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cargo.lossform import read_given, told
+from cargo.report.loss_form import read_given, told
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cargo.bookings import Registry
-from cargo.identifiers import make_container
-from cargo.lossform import Filled
-from cargo.lossnotice import Notice, notice_text, notices
-from cargo.lossreport import Box, Content, Head, Report, State
-from cargo.registry import BookedContainer, Booking, Custody, Entry, Ship, ToldFrom
+from cargo.report.loss_form import Filled
+from cargo.report.loss_report import Box, Content, Head, Report, State
+from cargo.report.owner_notice import Notice, notice_text, notices
+from cargo.vocabulary.registry_entries import BookedContainer, Booking, Custody, Entry, Ship, ToldFrom
+from cargo.vocabulary.registry_fold import Registry
+from cargo.vocabulary.trade_codes import make_container
 from tests.cargo.sea import SHIP, START_MS
 
 LOST_AT_MS = START_MS + 3_600_000

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from cargo.bookings import Registry
-from cargo.lossdraft import next_draft
-from cargo.losspdf import report_pdf
-from cargo.lossreport import ReportBook
-from cargo.registry import Entry, Ship
+from cargo.report.loss_draft import next_draft
+from cargo.report.loss_pdf import report_pdf
+from cargo.report.loss_report import ReportBook
+from cargo.vocabulary.registry_entries import Entry, Ship
+from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.lossnews import papers, voyage
 from tests.cargo.sea import SHIP, START_MS, Sea
 

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.lossdraft import next_draft
-from cargo.lossdrift import drift_line
-from cargo.losspdf import report_pdf
-from cargo.lossreport import Receipt, Sending, acknowledge, approve, edit, mark_sent
-from cargo.losstext import report_text
+from cargo.report.loss_draft import next_draft
+from cargo.report.loss_pdf import report_pdf
+from cargo.report.loss_report import Receipt, Sending, acknowledge, approve, edit, mark_sent
+from cargo.report.loss_text import report_text
+from cargo.report.search_line import drift_line
 from tests.cargo.lossnews import LOST_AT_MS, more_lost
 from tests.cargo.sea import number
 from tests.cargo.test_loss_report import AT_MS, FACTS, NODE, first, learn, line

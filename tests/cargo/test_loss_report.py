@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cargo.bookings import Registry
-from cargo.lossdraft import final_draft, next_draft
-from cargo.lossform import LINES
-from cargo.lossreport import Receipt, Report, ReportBook, Sending, acknowledge, approve, edit, mark_sent
-from cargo.losstext import WIDTH, report_text
-from cargo.registry import Entry
+from cargo.report.loss_draft import final_draft, next_draft
+from cargo.report.loss_form import LINES
+from cargo.report.loss_report import Receipt, Report, ReportBook, Sending, acknowledge, approve, edit, mark_sent
+from cargo.report.loss_text import WIDTH, report_text
+from cargo.vocabulary.registry_entries import Entry
+from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.lossnews import LOST_AT_MS, STACK, more_lost, voyage
 from tests.cargo.sea import MINUTE_MS, SHIP, number
 

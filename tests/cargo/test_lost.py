@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.lost import PRIOR, Case, Decision, Weights, decide, probability
+from cargo.loss.loss_classifier import PRIOR, Case, Decision, Weights, decide, probability
 
 NOW = 1_777_600_000_000
 MINUTE_MS = 60_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cargo.heard import Heard
-from cargo.muster import muster
-from cargo.outcome import Outcome
-from cargo.state import WatchState
-from cargo.watch import advance, learn, step
+from cargo.loss.muster import muster
+from cargo.loss.reading_rows import Heard
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_state import WatchState
 from tests.cargo.faults import held_back, of_boxes, stamped, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, entry, number, settings, told, watch
 from tests.cargo.test_presence import CALL_MS, NORTH, calling, second_call

@@ -8,8 +8,8 @@ from itertools import permutations
 import msgspec
 import pytest
 
-from cargo.overlaps import resolve_overlaps
-from cargo.registry import BookedContainer, Booking, parse_value
+from cargo.vocabulary.booking_overlaps import resolve_overlaps
+from cargo.vocabulary.registry_entries import BookedContainer, Booking, parse_value
 from tests.cargo.sea import number
 
 DUCK, OTHER = number(1), number(2)

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from cargo.payloadschema import payload_schema
-from cargo.readings import AT_MS_MAX, OWN_FIELDS, read_payloads
-from cargo.signals import SIGNALS, Signal
+from cargo.vocabulary.payload_schema import payload_schema
+from cargo.vocabulary.reading_batches import AT_MS_MAX, OWN_FIELDS, read_payloads
+from cargo.vocabulary.signals import SIGNALS, Signal
 
 SCHEMA = Draft202012Validator(payload_schema())
 CASES = Path(__file__).parent / "cases" / "mqtt"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from cargo.heard import Heard, Value
-from cargo.outcome import Outcome, Place
-from cargo.registry import LoadList, Port
-from cargo.state import WatchSettings, WatchState
-from cargo.watch import advance, learn, step
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.vocabulary.registry_entries import LoadList, Port
 from tests.cargo.faults import of_boxes, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, number, settings, told, watch
 

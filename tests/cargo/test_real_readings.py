@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cargo.heard import Heard, Value
-from cargo.outcome import Outcome, Place
-from cargo.registry import LoadList, Stowed
-from cargo.state import WatchSettings, WatchState
-from cargo.watch import advance, learn, step
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.vocabulary.registry_entries import LoadList, Stowed
 from tests.cargo.sea import HOUR_MS, SHIP, entry, number, settings, told
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "schenker_sea_containers.csv"

@@ -9,9 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.bookings import Registry
 from cargo.errors import Unreadable
-from cargo.registry import AT_MS_MAX, BookedContainer, Booking, Customer, Entry, LoadList, entry_body, parse_entry, parse_value
+from cargo.vocabulary.registry_entries import (
+    AT_MS_MAX,
+    BookedContainer,
+    Booking,
+    Customer,
+    Entry,
+    LoadList,
+    entry_body,
+    parse_entry,
+    parse_value,
+)
+from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.sea import SHIP, Sea, number
 
 DUCK, OTHER = number(1), number(2)

@@ -7,14 +7,14 @@ from itertools import permutations
 
 import pytest
 
-from cargo.alerts import AlertBook
-from cargo.byhand import BY_REPORT, Said, Word, may_say, said_by_report, take_said
-from cargo.forget import DAY_MS, PAST_MS, forget
-from cargo.muster import muster_event
-from cargo.outcome import Made, Outcome
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchState
-from cargo.watch import advance, step
+from cargo.alerts.alert_log import AlertBook
+from cargo.alerts.crew_decisions import BY_REPORT, Said, Word, may_say, said_by_report, take_said
+from cargo.loss.muster import muster_event
+from cargo.loss.state_pruner import DAY_MS, PAST_MS, forget
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, step
+from cargo.loss.watch_outcome import Made, Outcome
+from cargo.loss.watch_state import WatchState
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, number, settings, watch
 
 LOSS_MS = SAILS_MS + 2 * HOUR_MS

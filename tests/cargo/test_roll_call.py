@@ -8,13 +8,13 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from cargo.alerts import AlertBook
-from cargo.heard import Heard
-from cargo.outcome import Outcome
-from cargo.rollcall import to_call
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchState
-from cargo.watch import learn, step
+from cargo.alerts.alert_log import AlertBook
+from cargo.loss.reading_rows import Heard
+from cargo.loss.roll_call import to_call
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import learn, step
+from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_state import WatchState
 from tests.cargo.faults import jittered
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 

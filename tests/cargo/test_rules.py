@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cargo.alerts import Alert
-from cargo.climate import Climate
-from cargo.episodes import Limits, RuleMemory, Where
-from cargo.heard import Value
-from cargo.rules import judge_reading
-from cargo.temperature import control_air
+from cargo.alerts.alert_log import Alert
+from cargo.loss.reading_rows import Value
+from cargo.rules.climate_limits import Climate
+from cargo.rules.episodes import Limits, RuleMemory, Where
+from cargo.rules.reading_rules import judge_reading
+from cargo.rules.temperature import control_air
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 AT_SEA = Where(number(1), "9321483", "0020182", at_sea=True, side="9321483")

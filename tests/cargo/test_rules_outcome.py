@@ -8,13 +8,13 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cargo.climate import Climate
-from cargo.heard import Heard, Value
-from cargo.outcome import Made, Outcome, Place
-from cargo.registry import BookedContainer, Booking, Entry
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchSettings, WatchState
-from cargo.watch import advance, learn, step
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Made, Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.rules.climate_limits import Climate
+from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 QUAY = WatchSettings(Place("port-jptyo", port="JPTYO"))

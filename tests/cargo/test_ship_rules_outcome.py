@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
 
-from cargo.heard import Heard, Value
-from cargo.outcome import Made, Outcome
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchState
-from cargo.watch import advance, learn, step
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Made, Outcome
+from cargo.loss.watch_state import WatchState
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SECOND_MS, START_MS, Sea, fall, settings
 
 SAILS_MS = START_MS + HOUR_MS

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cargo.bookings import Registry
-from cargo.lossreport import Report, ReportBook, Sending, approve, mark_sent
-from cargo.losstext import report_text
-from cargo.registry import Entry, Ship
-from cargo.sighting import Sighted, followed
+from cargo.report.loss_report import Report, ReportBook, Sending, approve, mark_sent
+from cargo.report.loss_text import report_text
+from cargo.report.sighting import Sighted, followed
+from cargo.vocabulary.registry_entries import Entry, Ship
+from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.sea import HOUR_MS, SAILS_MS, SHIP
 from tests.cargo.test_loss_report import first as lost
 

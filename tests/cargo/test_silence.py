@@ -6,14 +6,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cargo.alerts import AlertBook
-from cargo.climate import Climate
-from cargo.fleet import silent
-from cargo.outcome import Made, Outcome
-from cargo.registry import BookedContainer, Booking, Entry, SizeType
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchState
-from cargo.watch import advance, learn, step
+from cargo.alerts.alert_log import AlertBook
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Made, Outcome
+from cargo.loss.watch_state import WatchState
+from cargo.rules.climate_limits import Climate
+from cargo.shore_rules.fleet_rules import silent
+from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry, SizeType
 from tests.cargo.faults import of_gateway, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, number, settings, told, watch
 

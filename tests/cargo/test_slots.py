@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cargo.identifiers import make_container
-from cargo.registry import Stowed
-from cargo.slots import Slot
-from cargo.stowage import Stowage
+from cargo.vocabulary.registry_entries import Stowed
+from cargo.vocabulary.slots import Slot
+from cargo.vocabulary.stowage_plan import Stowage
+from cargo.vocabulary.trade_codes import make_container
 
 slots = st.builds(Slot, st.integers(1, 999), st.integers(0, 99), st.integers(1, 99))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cargo.boxes import Box
 from cargo.errors import Unreadable
-from cargo.event_time import DeviceClock
-from cargo.identifiers import make_container
-from cargo.registry import LoadList, Stowed
-from cargo.snapshot import PART_ENTRIES, from_snapshot, snapshot_of
-from cargo.state import WatchState
+from cargo.loss.container_state import Box
+from cargo.loss.event_time import DeviceClock
+from cargo.loss.state_snapshot import PART_ENTRIES, from_snapshot, snapshot_of
+from cargo.loss.watch_state import WatchState
+from cargo.vocabulary.registry_entries import LoadList, Stowed
+from cargo.vocabulary.trade_codes import make_container
 from tests.cargo.sea import SHIP, settings
 
 BOXES, DEVICES = 2 * PART_ENTRIES + 1, PART_ENTRIES + 1

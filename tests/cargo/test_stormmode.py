@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cargo.errors import Unreadable
-from cargo.stormmode import CALLED_MAX, Asking, Request, RollCall, StormRules, storm_span
+from cargo.rules.storm_mode import CALLED_MAX, Asking, Request, RollCall, StormRules, storm_span
 
 RULES = StormRules()
 MINUTE_MS = 60_000

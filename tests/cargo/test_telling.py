@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from cargo.alerts import Alert, AlertBook
-from cargo.outcome import Outcome
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchState
-from cargo.telling import tell, tell_anew
+from cargo.alerts.alert_log import Alert, AlertBook
+from cargo.alerts.alert_timestamps import tell, tell_anew
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_state import WatchState
 from tests.cargo.sea import SECOND_MS, settings
 
 NOW_MS = 1_777_600_000_000

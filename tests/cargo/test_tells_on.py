@@ -8,11 +8,11 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from cargo.heard import Heard, Value
-from cargo.outcome import Outcome
-from cargo.rollcall import HEARD_WORDS, to_call
-from cargo.state import WatchState
-from cargo.watch import advance, learn, step
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.roll_call import HEARD_WORDS, to_call
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_state import WatchState
 from tests.cargo.faults import jittered, of_gateway, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 

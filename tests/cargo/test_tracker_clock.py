@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from cargo.event_time import TrackerClock
+from cargo.loss.event_time import TrackerClock
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 NOW = 1_777_600_000_000

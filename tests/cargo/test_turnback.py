@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from cargo.heard import Heard
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchState
-from cargo.turnback import turned_back
-from cargo.watch import advance, learn, step
+from cargo.loss.clock_turnback import turned_back
+from cargo.loss.reading_rows import Heard
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_state import WatchState
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, fall, settings, told
 
 YEARS_MS = 10 * 365 * 24 * HOUR_MS

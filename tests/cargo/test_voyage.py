@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cargo.heard import Value
-from cargo.registry import Port
-from cargo.voyage import Voyage
+from cargo.loss.reading_rows import Value
+from cargo.loss.voyage import Voyage
+from cargo.vocabulary.registry_entries import Port
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 NOW = 1_777_600_000_000

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from cargo.alerts import AlertBook
-from cargo.changes import clock_text
-from cargo.heard import Heard, Value
-from cargo.outcome import Outcome
-from cargo.slots import Slot
-from cargo.state import WatchState
-from cargo.watch import arrived, falls_due_ms, learn, step
+from cargo.alerts.alert_log import AlertBook
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.state_changes import clock_text
+from cargo.loss.watch import arrived, falls_due_ms, learn, step
+from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_state import WatchState
+from cargo.vocabulary.slots import Slot
 from tests.cargo.faults import of_boxes, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, settings, told, watch
 

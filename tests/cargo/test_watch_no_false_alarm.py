@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from cargo.heard import Heard
-from cargo.outcome import Outcome
+from cargo.loss.reading_rows import Heard
+from cargo.loss.watch_outcome import Outcome
 from tests.cargo.faults import held_back, jittered, lossy, of_boxes, of_gateway, repeated, without, wrong_clocks
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, START_MS, Sea, fall, number, told, watch
 

@@ -7,15 +7,15 @@ import tracemalloc
 import msgspec
 import pytest
 
-from cargo.byhand import decide_by_hand
-from cargo.heard import Heard, Value
-from cargo.lost import Evidence, Witness
-from cargo.muster import muster
-from cargo.outcome import Outcome
-from cargo.registry import BookedContainer, Booking, Entry
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchState
-from cargo.watch import advance, learn, step
+from cargo.alerts.crew_decisions import decide_by_hand
+from cargo.loss.loss_classifier import Evidence, Witness
+from cargo.loss.muster import muster
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_state import WatchState
+from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, number, settings, told, watch
 
 STORM_MS = SAILS_MS + 4 * HOUR_MS
@@ -142,9 +142,9 @@ def test_a_box_on_a_second_voyage_is_waited_for_anew() -> None:
 
 def test_who_makes_up_numbers_takes_no_more_memory_than_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: made-up containers, devices and gateways are bounded; what the load list names is watched all the same; the rest is counted."""
-    monkeypatch.setattr("cargo.state.BOXES_MAX", 50)
-    monkeypatch.setattr("cargo.event_time.DEVICES_MAX", 40)
-    monkeypatch.setattr("cargo.watch.GATEWAYS_MAX", 10)
+    monkeypatch.setattr("cargo.loss.watch_state.BOXES_MAX", 50)
+    monkeypatch.setattr("cargo.loss.event_time.DEVICES_MAX", 40)
+    monkeypatch.setattr("cargo.loss.watch.GATEWAYS_MAX", 10)
     sea = Sea(boxes=6)
     state = WatchState(settings())
     made = learn(state, sea.entries())

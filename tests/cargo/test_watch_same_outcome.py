@@ -8,13 +8,13 @@ from functools import cache
 
 import pytest
 
-from cargo.alerts import AlertBook
+from cargo.alerts.alert_log import AlertBook
 from cargo.errors import Unreadable
-from cargo.heard import Heard
-from cargo.outcome import Outcome, Place
-from cargo.snapshot import from_snapshot, snapshot_of
-from cargo.state import WatchSettings, WatchState
-from cargo.watch import advance, arrived, falls_due_ms, learn, step
+from cargo.loss.reading_rows import Heard
+from cargo.loss.state_snapshot import from_snapshot, snapshot_of
+from cargo.loss.watch import advance, arrived, falls_due_ms, learn, step
+from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
 from tests.cargo.faults import held_back, jittered, of_gateway, repeated, without, wrong_clocks
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, settings, told, watch
 

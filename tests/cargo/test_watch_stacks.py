@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cargo.heard import Heard
-from cargo.lost import RETURNED_INTERVALS
+from cargo.loss.loss_classifier import RETURNED_INTERVALS
+from cargo.loss.reading_rows import Heard
 from tests.cargo.faults import of_gateway, without
 from tests.cargo.sea import MINUTE_MS, SAILS_MS, SECOND_MS, Sea, number, told, watch
 

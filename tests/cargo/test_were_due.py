@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from cargo.beats import GRACE_MS_MIN, Habit
-from cargo.boxes import Box
-from cargo.state import WatchState
+from cargo.loss.container_state import Box
+from cargo.loss.report_interval import GRACE_MS_MIN, Habit
+from cargo.loss.watch_state import WatchState
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, settings
 
 GATEWAY = "GW-1"

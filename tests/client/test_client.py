@@ -18,11 +18,11 @@ import pytest
 
 import landfall
 import landfall.client
-from streams.errors import Corrupt, Misuse, NotAllowed, RetryLater, Trimmed
-from streams.link.door import AdmitDoor, ReadDoor
+from landfall.transport.http_client import AdmitDoor, ReadDoor
 from streams.log import Append
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.errors import Corrupt, Misuse, NotAllowed, RetryLater, Trimmed
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
 from tests.landfall.answering import answering
 from tests.node.fleet import SINCE_AT_MS, Station, readings, started, stations
 

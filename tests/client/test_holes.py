@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 import landfall
-from streams.clock import StillClock
-from streams.logs.files import FileLog
-from streams.node.node import Node
-from streams.patience import Standing
-from streams.ranges import RangeSet
-from streams.records import Batch
-from streams.words import Origin, Position
+from landfall.node.node import Node
+from landfall.storage.file_log import FileLog
+from streams.gap_skipping_reader import Standing
+from streams.model.clock import StillClock
+from streams.model.identifiers import Origin, Position
+from streams.model.ranges import RangeSet
+from streams.model.records import Batch
 from tests.client.test_client import Following
 from tests.node.fleet import address, settings, started, until
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cargo.bookings import Registry
-from cargo.lossform import Filled
-from cargo.lossreport import Box, Content, Head, ReportBook, Sending, approve, drafted, mark_sent
-from cargo.sighting import Sighted
-from streams.link.door import AppendDoor
+from cargo.report.loss_form import Filled
+from cargo.report.loss_report import Box, Content, Head, ReportBook, Sending, approve, drafted, mark_sent
+from cargo.report.sighting import Sighted
+from cargo.vocabulary.registry_fold import Registry
+from landfall.transport.http_client import AppendDoor
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.dashboards.stage import TOKEN, Stage, until
 
 

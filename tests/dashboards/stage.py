@@ -23,31 +23,31 @@ from pydantic import SecretStr
 
 from bench.credentials import allow_all
 from bench.ports import free_port
-from dashboards.client import wall_ms
+from dashboards.api_client import wall_ms
 from hq.api.accounts import Account, Accounts
 from hq.api.app import create_app, served
 from hq.api.settings import ApiSettings
-from hq.clock import following
 from hq.serving.database import ServingDatabase
-from hq.serving.projecting import Projector
+from hq.serving.projection_loop import Projector
 from hq.serving.routes import routes
-from hq.telling import Teller
+from landfall.access.wrong_secrets import WrongSecrets
+from landfall.node.node import Node
+from landfall.node.settings import NodeSettings
+from landfall.runtime.process_clock import following
+from landfall.runtime.telemetry_client import Teller
+from landfall.storage.file_log import FileLogReader
+from landfall.system.private_files import write_private
+from landfall.transport.http_client import AppendDoor
 from sim.clerk import Clerk
-from sim.clock import Setting, StoryClock
 from sim.door import clock_door
 from sim.paperwork import paperwork
 from sim.settings import ApiDoor
 from sim.story import chapters
+from sim.story_clock import Setting, StoryClock
 from sim.voyages import SHIPS
-from streams.clock import FleetClock, FleetTime, StillClock, WallClock
 from streams.codec import BlockCodec
-from streams.link.door import AppendDoor
-from streams.logs.files import FileLogReader
-from streams.metrics import Metrics
-from streams.node.node import Node
-from streams.node.settings import NodeSettings
-from streams.privatefiles import write_private
-from streams.wrongsecrets import WrongSecrets
+from streams.model.clock import FleetClock, FleetTime, StillClock, WallClock
+from streams.model.metrics import Metrics
 from tests.dashboards.tab import PASSWORD
 from tests.dashboards.voyage import PLACES, Voyage
 

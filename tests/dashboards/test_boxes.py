@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards import boxes, tables
-from dashboards.grids import frame, grid
+from dashboards import box_rows, page_tables
+from dashboards.data_grids import frame, grid
 from tests.dashboards.rows import HOUR_MS, container, digest, fleet, signals
 
-NAMES = tables.names_of(fleet())
+NAMES = page_tables.names_of(fleet())
 
 
 def row_of(**more: Any) -> dict[str, Any]:
-    (row,) = boxes.container_rows([container(**more)], {}, NAMES)
+    (row,) = box_rows.container_rows([container(**more)], {}, NAMES)
     return row
 
 
@@ -31,8 +31,8 @@ def test_what_is_not_known_is_no_number() -> None:
 def test_a_digest_says_when_a_box_was_heard() -> None:
     row = row_of(digest=digest())
     assert (row["age_ms"], row["digest_of"]) == (HOUR_MS + 600_000, "ship-9999010")
-    assert "digest_of" not in boxes.columns_of([container()])
-    assert "digest_of" in boxes.columns_of([container(), container(digest=digest())])
+    assert "digest_of" not in box_rows.columns_of([container()])
+    assert "digest_of" in box_rows.columns_of([container(), container(digest=digest())])
 
 
 def test_columns_are_sorted_by_value_and_read_in_words() -> None:
@@ -41,21 +41,21 @@ def test_columns_are_sorted_by_value_and_read_in_words() -> None:
     items = [
         container(age_ms=age, signals=signals(ambient_c=air) if age else {}) for age, air in zip(ages, (4.0, -18.0, None), strict=True)
     ]
-    rows = boxes.container_rows(items, {}, NAMES)
-    values = frame(boxes.CONTAINERS, rows)
+    rows = box_rows.container_rows(items, {}, NAMES)
+    values = frame(box_rows.CONTAINERS, rows)
     assert {name: str(kind) for name, kind in values.dtypes.items() if str(kind) != "object"} == dict.fromkeys(
         ("Last heard", "Temperature", "Setpoint", "Open alerts"), "float64"
     )
     assert list(values["Last heard"].sort_values().index) == [1, 0, 2]
-    drawn = grid(boxes.CONTAINERS, rows).to_html()
+    drawn = grid(box_rows.CONTAINERS, rows).to_html()
     assert {"10 h ago", "9 h ago", "−18.0 °C", "4.0 °C"} <= {cell.split("<")[0] for cell in drawn.split(">")}
     assert "nan" not in drawn
 
 
 def test_which_page_of_a_list_is_shown() -> None:
-    assert boxes.shown(200, 200, 1_993) == "201 to 400 of 1,993 containers"
-    assert boxes.shown(0, 0, 0) == "0 containers"
-    assert boxes.shown(1, 0, 1) == "1 container"
+    assert box_rows.shown(200, 200, 1_993) == "201 to 400 of 1,993 containers"
+    assert box_rows.shown(0, 0, 0) == "0 containers"
+    assert box_rows.shown(1, 0, 1) == "1 container"
 
 
 def test_a_container_found_by_a_booking_says_how_that_stands() -> None:

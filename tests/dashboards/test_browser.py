@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from playwright.sync_api import Locator, Page, expect
 
 from dashboards import theme
+from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
-from streams.logs.files import FileLogReader
-from streams.words import Position
+from streams.model.identifiers import Position
 from tests.dashboards.lossreport import report
 from tests.dashboards.stage import Stage, pages_of, staged, until
 from tests.dashboards.tab import LAND, Tab, Windows, browser

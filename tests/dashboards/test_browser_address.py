@@ -14,7 +14,7 @@ from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 
-from hq.browsers import browser_address
+from hq.browser_address import browser_address
 from tests.dashboards.stage import STARTED_S_MAX, pages_at
 
 TOKEN = "the token that pages and API share"

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, ViewportSize, expect
 
-from dashboards.views import alerttable
-from streams.link.door import AppendDoor
+from dashboards.views import alert_table
+from landfall.transport.http_client import AppendDoor
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.dashboards.stage import TOKEN, Stage, pages_at, staged, until
 from tests.dashboards.tab import Tab, Windows, browser
 
@@ -134,9 +134,9 @@ def test_several_are_acknowledged_and_closed_at_once(stage: Stage, windows: Wind
     counts = stage.asked("mira", "alerts?count=true&limit=1")["counts"]
     expect(page.locator(".lf-tile", has_text="Open alerts")).to_contain_text(str(counts["open"]))
     expect(page.get_by_text(re.compile(f"^Open {counts['open']}$"))).to_be_visible()
-    expect(page.get_by_text(f"1 to {alerttable.LISTED_MAX} of {counts['open']} alerts")).to_be_visible()
+    expect(page.get_by_text(f"1 to {alert_table.LISTED_MAX} of {counts['open']} alerts")).to_be_visible()
     choose(page, "Severity", "warning")
-    expect(page.get_by_text(f"1 to {alerttable.LISTED_MAX} of {ALERTS - 1} alerts")).to_be_visible()
+    expect(page.get_by_text(f"1 to {alert_table.LISTED_MAX} of {ALERTS - 1} alerts")).to_be_visible()
     with page.expect_download() as saving:
         page.get_by_role("button", name="Save all as CSV").click()
     assert len(saving.value.path().read_text().splitlines()) == ALERTS
@@ -156,7 +156,7 @@ def test_several_are_acknowledged_and_closed_at_once(stage: Stage, windows: Wind
     page.get_by_role("button", name="Close 2").click()
     until(lambda: notes_of_closed(stage).count("looked at") == 2, "the closing")
     page.get_by_role("button", name="Next").click()
-    expect(page.get_by_text(re.compile(f"^{alerttable.LISTED_MAX + 1} to "))).to_be_visible()
+    expect(page.get_by_text(re.compile(f"^{alert_table.LISTED_MAX + 1} to "))).to_be_visible()
 
 
 def test_a_reefer_that_warms_on_asks_again(stage: Stage, windows: Windows, tmp_path: Path) -> None:
@@ -200,6 +200,6 @@ def test_the_desk_is_answered_in_a_second(stage: Stage) -> None:
     times = []
     for _ in range(3):
         began_s = time.perf_counter()
-        stage.asked("mira", f"alerts?state=open&count=true&limit={alerttable.LISTED_MAX}")
+        stage.asked("mira", f"alerts?state=open&count=true&limit={alert_table.LISTED_MAX}")
         times.append(time.perf_counter() - began_s)
     assert min(times) < ANSWER_S_MAX

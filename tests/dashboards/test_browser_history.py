@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from dashboards import words
+from dashboards import texts
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.dashboards.stage import Stage, on_stage, pages_at
 from tests.dashboards.tab import Tab, Windows, browser
 from tests.dashboards.voyage import Voyage
@@ -94,11 +94,11 @@ def test_a_long_history_is_whole_small_and_looked_at_closer(stage: Stage, number
     expect(drawn).to_be_visible()
     took_s = time.monotonic() - began_s
     sizes = [len(frame) for frame in tab.heard if '"flatten"' in frame]
-    print(f"{words.number(chart['readings']['count'])} readings: {took_s:.1f} s from Enter to the chart, {sizes} B")
+    print(f"{texts.number(chart['readings']['count'])} readings: {took_s:.1f} s from Enter to the chart, {sizes} B")
     assert sizes
     assert max(sizes) <= CHART_BYTES_MAX
     facts = page.locator(".lf-facts").last
-    expect(facts).to_contain_text(re.compile(rf"Readings\s*{words.number(chart['readings']['count'])}\s*First"))
+    expect(facts).to_contain_text(re.compile(rf"Readings\s*{texts.number(chart['readings']['count'])}\s*First"))
     assert chart["readings"]["last_at_ms"] >= stage.voyage.until_at_ms - STEP_MS
     assert chart["lines"]["return_c"]["return_c"][-1] == 19.5
     assert tab.was_told("19.5")
@@ -113,7 +113,7 @@ def test_a_long_history_is_whole_small_and_looked_at_closer(stage: Stage, number
     expect(facts).to_contain_text(re.compile(r"Readings\s*\d{1,2},\d{3}\s*First"))
     tab.picture("history-closer", tmp_path)
     page.get_by_role("button", name="Show all").click()
-    expect(facts).to_contain_text(re.compile(rf"Readings\s*{words.number(chart['readings']['count'])}\s*First"))
+    expect(facts).to_contain_text(re.compile(rf"Readings\s*{texts.number(chart['readings']['count'])}\s*First"))
     expect(page.get_by_role("button", name="Show all")).to_have_count(0)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from dashboards import words
+from dashboards import texts
 from hq.analytics.disclosure import KIND
-from streams.link.door import AppendDoor
+from landfall.transport.http_client import AppendDoor
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.dashboards.stage import TOKEN, Stage, pages_of, staged, until
 from tests.dashboards.tab import Tab, Windows, browser
 
@@ -53,5 +53,5 @@ def test_the_owner_of_a_lost_box_sees_when_it_was_last_heard(stage: Stage, windo
     until(lambda: "late-update" in str(stage.asked("ducks", "alerts")), "the update")
     tab.enter(windows.url, "ducks", f"/containers?container={number}")
     last = tab.page.locator(".lf-tile", has_text="Last heard").first
-    expect(last).to_contain_text(words.moment(last_reading_ms(stage, number)))
+    expect(last).to_contain_text(texts.moment(last_reading_ms(stage, number)))
     tab.picture("lost-to-its-owner", tmp_path)

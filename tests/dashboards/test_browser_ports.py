@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from cargo.accounted import QUAY_INTERVAL_MS, in_time
-from dashboards import theme, words
+from cargo.loss.accounted_boxes import QUAY_INTERVAL_MS, in_time
+from dashboards import texts, theme
 from tests.dashboards.stage import Stage, on_stage, pages_of
 from tests.dashboards.tab import Tab, Windows, browser
 from tests.dashboards.test_browser_numbers import last_reading_ms
@@ -52,9 +52,9 @@ def test_a_ship_at_the_quay_is_in_port_and_not_due(stage: Stage, windows: Window
     on_quay = sum(place == "quay/SGSIN" for place in standing.values())
     tab.enter(windows.url, "cleo", "/ports")
     tile = tab.page.locator(".lf-tile")
-    expect(tile.filter(has_text="In port")).to_contain_text(f"{words.counted(len(off), 'box', 'boxes')} still to come off")
-    expect(tile.filter(has_text="On the quay")).to_contain_text(words.counted(on_quay, "box", "boxes"))
-    expect(tile.filter(has_text="Due in")).to_contain_text(words.counted(len(due), "box", "boxes"))
+    expect(tile.filter(has_text="In port")).to_contain_text(f"{texts.counted(len(off), 'box', 'boxes')} still to come off")
+    expect(tile.filter(has_text="On the quay")).to_contain_text(texts.counted(on_quay, "box", "boxes"))
+    expect(tile.filter(has_text="Due in")).to_contain_text(texts.counted(len(due), "box", "boxes"))
     expect(tab.page.get_by_role("heading", name="call 2")).to_be_visible()
     tab.picture("in-port", tmp_path)
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from cargo.identifiers import make_container
-from dashboards.views import containerlist
+from cargo.vocabulary.trade_codes import make_container
+from dashboards.views import container_list
 from tests.dashboards.stage import STARTED_S_MAX, Stage, pages_at, staged, until
 from tests.dashboards.tab import Windows, browser
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be lon
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(tmp_path_factory.mktemp("pages"), boxes=containerlist.LISTED_MAX + 40) as one:
+    with staged(tmp_path_factory.mktemp("pages"), boxes=container_list.LISTED_MAX + 40) as one:
         yield one
 
 
@@ -68,7 +68,7 @@ def test_a_long_list_is_read_on_and_saved_whole(stage: Stage, windows: Windows, 
     the file has every row.
     """
     rest = stage.asked("mira", f"containers?limit=200&cursor={stage.asked('mira', 'containers?limit=200')['next']}")["items"]
-    count = containerlist.LISTED_MAX + len(rest)
+    count = container_list.LISTED_MAX + len(rest)
     tab = windows.tab()
     tab.enter(windows.url, "mira", "/containers")
     page = tab.page

@@ -7,11 +7,11 @@ import pytest
 from pydantic import SecretStr
 
 from dashboards import headline
-from dashboards.client import ROWS_MAX, ApiClient, ComingBack, LoggedOut, NotThere, Trouble, Viewer, address
-from dashboards.run import options
+from dashboards.api_client import ROWS_MAX, ApiClient, ComingBack, LoggedOut, NotThere, Trouble, Viewer, address
+from dashboards.pages_server import options
 from dashboards.settings import DashboardSettings
-from dashboards.views.session import latest_now_ms
-from hq.browsers import BROWSER
+from dashboards.views.tab_session import latest_now_ms
+from hq.browser_address import BROWSER
 
 MIRA = Viewer("token-of-mira", "operations", "Mira")
 

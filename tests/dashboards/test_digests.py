@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dashboards import digests, words
+from dashboards import digest_rows, texts
 from tests.dashboards.rows import HOUR_MS, NOW_MS, container, digest
 
 
 def test_the_age_is_that_of_the_digest_and_says_so() -> None:
     both = [container(), container(age_ms=40 * HOUR_MS, digest=digest())]
-    assert [digests.heard(one) for one in both] == ["1 h ago", "1 h 10 min ago, by ship-9999010's digest"]
+    assert [digest_rows.heard(one) for one in both] == ["1 h ago", "1 h 10 min ago, by ship-9999010's digest"]
 
 
 def test_which_window_it_is_of_and_what_waits() -> None:
-    window = f"{words.stamp(NOW_MS - 7 * HOUR_MS)} to {words.stamp(NOW_MS - HOUR_MS)} UTC"
+    window = f"{texts.stamp(NOW_MS - 7 * HOUR_MS)} to {texts.stamp(NOW_MS - HOUR_MS)} UTC"
     told = "told by ship-9999010; last heard 1 h 10 min ago; 6 readings wait on board."
-    assert digests.sentence(digest()) == f"A digest of {window}, {told}"
-    assert digests.sentence({**digest(), "readings": 1}).endswith("1 reading waits on board.")
+    assert digest_rows.sentence(digest()) == f"A digest of {window}, {told}"
+    assert digest_rows.sentence({**digest(), "readings": 1}).endswith("1 reading waits on board.")
 
 
 def test_what_was_heard_is_told_and_nothing_else() -> None:
@@ -38,11 +38,11 @@ def test_what_was_heard_is_told_and_nothing_else() -> None:
         longitude_deg=151.25,
         silence_max_s=3_720,
     )
-    assert digests.air_rows(reefer) == [
+    assert digest_rows.air_rows(reefer) == [
         {"what": "Setpoint", "least": "−18.0 °C", "mean": "−18.0 °C", "most": "−18.0 °C"},
         {"what": "Return air", "least": "−18.4 °C", "mean": "−17.9 °C", "most": "−12.0 °C"},
     ]
-    assert digests.facts(reefer) == {
+    assert digest_rows.facts(reefer) == {
         "Power": "on; 2 readings without power",
         "Door": "closed",
         "Largest blow": "2.5 g; 1 shock of 2 g and more",
@@ -50,4 +50,4 @@ def test_what_was_heard_is_told_and_nothing_else() -> None:
         "Its own position": "33°30.0′S 151°15.0′E",
         "Longest silence": "1 h 2 min",
     }
-    assert (digests.air_rows(digest()), digests.facts(digest())) == ([], {})
+    assert (digest_rows.air_rows(digest()), digest_rows.facts(digest())) == ([], {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards import chapters, headline, musters
+from dashboards import headline, muster_rows, story_chapters
 from dashboards.markup import Tile
 from tests.dashboards.rows import HOUR_MS, NOW_MS, Row, a_map, age, fleet, muster, port, position, ship, status
 
@@ -62,7 +62,7 @@ def test_ships_and_quays_with_their_musters() -> None:
         {**port(), "muster": muster(658, under_1d=200, under_3d=122)},
         {**port("JPTYO", "Tokyo"), "muster": {**muster(0), "accounts": {}}},
     ]
-    rows = musters.place_rows(fleet(ships=ships, ports=ports))
+    rows = muster_rows.place_rows(fleet(ships=ships, ports=ports))
     assert [(row["place"], row["boxes"]) for row in rows] == [("Ship 9999010", "4 of 5"), ("Quay in Singapore", "336 of 658")]
     assert rows[0]["others"] == "1 not accounted for by the ship"
     assert "by the ship, 06:44 UTC" in rows[0]["by"]
@@ -122,17 +122,17 @@ INCIDENT = {
 def test_a_chapter_leads_to_what_it_tells() -> None:
     """To where they fell, to its port, to the ships it names; what has not happened yet leads nowhere."""
     told = a_map(ports=[port("AUSYD", "Sydney", 151.2, -33.9), port()])
-    found = chapters.looks(CHAPTER, told, [INCIDENT])
+    found = story_chapters.looks(CHAPTER, told, [INCIDENT])
     assert [look.title for look in found] == ["Where they fell", "Sydney", "Ship 9999010"]
     assert (found[0].longitude, found[0].latitude) == (151.92, -33.44)
-    assert [look.title for look in chapters.looks({**CHAPTER, "title": "Nowhere"}, a_map(ships=[ship(position=None)]), [])] == []
+    assert [look.title for look in story_chapters.looks({**CHAPTER, "title": "Nowhere"}, a_map(ships=[ship(position=None)]), [])] == []
     later = {**INCIDENT, "raised_at_ms": NOW_MS + 40 * 3_600_000}
-    assert chapters.incident_of(CHAPTER, [later]) is None
+    assert story_chapters.incident_of(CHAPTER, [later]) is None
 
 
 def test_chapters_tell_what_was_measured() -> None:
     """Numbers come from the sensors and papers, not from the story."""
-    assert chapters.measured(CHAPTER, None, [INCIDENT], {})[0] == "2 boxes in bay 094"
+    assert story_chapters.measured(CHAPTER, None, [INCIDENT], {})[0] == "2 boxes in bay 094"
     named = {
         name: {"count": count, "containers": []}
         for name, count in (("discharged", 35), ("to_discharge", 35), ("loaded", 80), ("to_load", 81))
@@ -140,7 +140,7 @@ def test_chapters_tell_what_was_measured() -> None:
     muster = {"at_ms": NOW_MS - 60_000, "accounted": 150, "instrumented": 153}
     call = {"ship": "9999010", "sailed_at_ms": NOW_MS - 60_000, "left_behind": {"count": 1, "containers": []}, "muster": muster, **named}
     story = {**CHAPTER, "title": "Singapore: the ducks part"}
-    facts = chapters.measured(story, {"calls": [{**call, "sailed_at_ms": None}, call]}, [], {"9999010": "Big Blue"})
+    facts = story_chapters.measured(story, {"calls": [{**call, "sailed_at_ms": None}, call]}, [], {"9999010": "Big Blue"})
     assert facts[0].startswith("Big Blue sailed 18 May")
     assert facts[1:] == [
         "35 of 35 listed boxes came off",
@@ -148,7 +148,7 @@ def test_chapters_tell_what_was_measured() -> None:
         "muster of 18 May 2026 06:43:09 UTC: 150 of 153 accounted for",
         "1 box left behind",
     ]
-    assert chapters.measured(story, {"calls": []}, [], {}) == chapters.measured(story, None, [], {}) == []
+    assert story_chapters.measured(story, {"calls": []}, [], {}) == story_chapters.measured(story, None, [], {}) == []
 
 
 def test_what_the_pages_lack_is_said_on_each() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards import charts, history, words
-from dashboards.history import Band
+from dashboards import charts, container_history, texts
+from dashboards.container_history import Band
 from tests.dashboards.rows import HOUR_MS, NOW_MS, chart, event
 
 NAMES = {"9999010": "Big Blue", "SGSIN": "Singapore"}
@@ -28,7 +28,7 @@ def test_milestones() -> None:
         event(at(2), "X_MUSTER"),
         raised,
     ]
-    told = history.milestones(items, NAMES)
+    told = container_history.milestones(items, NAMES)
     assert [what for what, _, _ in told] == ["Probably overboard", "Shock in Singapore 7.4 g", "Loaded onto Big Blue in Singapore"]
     assert [tone for _, _, tone in told] == ["alert", "warning", "accent"]
     assert told[2][1].endswith("UTC · told by tokyo")
@@ -38,9 +38,9 @@ def test_a_loss_that_a_final_report_closed_is_no_good_news() -> None:
     cleared = {"state": "cleared", "title": "BBLU1000088 lost overboard, reported for good", "status": "REPORTED_FINAL", "at_ms": at(3)}
     warm = {"state": "cleared", "title": "", "rule": "temperature", "at_ms": at(2)}
     items = [{**event(at(3), "-"), "kind": "alert", "body": body} for body in (cleared, warm)]
-    assert [(what, tone) for what, _, tone in history.milestones(items, NAMES)] == [
+    assert [(what, tone) for what, _, tone in container_history.milestones(items, NAMES)] == [
         ("BBLU1000088 lost overboard, reported for good", "muted"),
-        (f"Cleared: {words.rule('temperature')}", "good"),
+        (f"Cleared: {texts.rule('temperature')}", "good"),
     ]
 
 
@@ -51,7 +51,7 @@ def test_an_excursion_is_told_with_what_it_came_to() -> None:
     silent = event(
         at(4), "X_EXCURSION", event_at_ms=at(4), until_at_ms=at(30), peak_c=5.0, degree_minutes=90.0, unmeasured_ms=unmeasured_ms
     )
-    told = [what for what, _, _ in history.milestones([whole, bare, silent], NAMES)]
+    told = [what for what, _, _ in container_history.milestones([whole, bare, silent], NAMES)]
     assert told == [
         "Temperature out of range for 1 d 2 h, at most 5.0 °C from the setpoint, 90 °C·min, 20 h of it not measured",
         "Temperature out of range in Singapore for 2 h, at most −7.5 °C from the setpoint, 900 °C·min",
@@ -67,15 +67,15 @@ def test_bands_track_and_counts_are_those_of_the_answer() -> None:
         track={"measured": 70, "at_ms": [at(0)], "latitude_deg": [1.0], "longitude_deg": [181.0]},
         lines={"ambient_c": line("ambient_c", (at(0), 30.0), (at(1), None), (at(2), 31.0), measured=900)},
     )
-    assert history.bands(told) == [Band("defrost", at(0), at(1)), Band("not proven yet", at(4), at(5))]
-    assert history.track(told) == [[-179.0, 1.0, at(0)]]
-    assert history.drawn(told) == (900, 2)
+    assert container_history.bands(told) == [Band("defrost", at(0), at(1)), Band("not proven yet", at(4), at(5))]
+    assert container_history.track(told) == [[-179.0, 1.0, at(0)]]
+    assert container_history.drawn(told) == (900, 2)
 
 
 def test_completeness_says_what_the_readings_are() -> None:
-    assert history.completeness(chart()) == {"Readings": "none"}
-    told = history.completeness(chart(at(0), at(1), at(9)))
-    assert (told["Readings"], told["Last"], told["Longest silence"]) == ("3", f"{words.stamp(at(9))} UTC", "1 h")
+    assert container_history.completeness(chart()) == {"Readings": "none"}
+    told = container_history.completeness(chart(at(0), at(1), at(9)))
+    assert (told["Readings"], told["Last"], told["Longest silence"]) == ("3", f"{texts.stamp(at(9))} UTC", "1 h")
     assert "Not proven yet" not in told
     assert "Clock fell back" not in told
 
@@ -86,10 +86,10 @@ def test_what_is_not_proven_yet_is_counted_with_since_when() -> None:
 
     def told(signed_at_ms: int | None) -> dict[str, str]:
         unproven = {"count": 2, "taken_in_by": ["albatross", "tokyo"], "signed_at_ms": signed_at_ms}
-        return history.completeness(chart(at(0), readings={**readings, "unproven": unproven, "fell_back": 1}))
+        return container_history.completeness(chart(at(0), readings={**readings, "unproven": unproven, "fell_back": 1}))
 
     assert told(at(3))["Not proven yet"] == (
-        f"2 readings: recorded by albatross and tokyo after its last signature, {words.stamp(at(3))} UTC"
+        f"2 readings: recorded by albatross and tokyo after its last signature, {texts.stamp(at(3))} UTC"
     )
     assert told(None)["Not proven yet"] == "2 readings: no signature of albatross and tokyo is here"
     assert told(None)["Clock fell back"].startswith("1 reading")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cargo.drift import CLASSES, Fix, LossSegment
-from cargo.forecast import Forecast, Weather
-from cargo.searcharea import Search, search_area
-from dashboards import blocks, layers, marks
+from cargo.search.drift import CLASSES, Fix, LossSegment
+from cargo.search.forecast import Forecast, Weather
+from cargo.search.search_area import Search, search_area
+from dashboards import container_blocks, map_layers, map_marks
 from tests.dashboards.rows import HOUR_MS, NOW_MS, a_map, alert, container, group, lost, place, port, position, ship
 
 QUAY = place("quay", "SGSIN", group("duckworks", 30), group(None, 12))
@@ -17,7 +17,7 @@ ABOARD = place("ship", "9999010", group("duckworks", 400), group("merlion", 3))
 
 def drawn(told: dict[str, Any], beat: int = 0, search: dict[str, Any] | None = None) -> dict[str, Any]:
     """The layers as the browser gets them, by id."""
-    spec = json.loads(layers.deck(layers.fleet_layers(told, NOW_MS, beat, search), layers.PACIFIC).to_json())
+    spec = json.loads(map_layers.deck(map_layers.fleet_layers(told, NOW_MS, beat, search), map_layers.PACIFIC).to_json())
     return {layer["id"]: layer for layer in spec["layers"]}
 
 
@@ -31,19 +31,19 @@ def searched(**weather: Any) -> dict[str, Any]:
 
 def test_ships_carry_heading_and_age() -> None:
     """The mark points where she goes; what is under the pointer tells boxes, speed and how old her position is."""
-    (row,) = marks.ship_rows([ship(course_deg=90.0)], [ABOARD], NOW_MS, "as of 3 min ago")
+    (row,) = map_marks.ship_rows([ship(course_deg=90.0)], [ABOARD], NOW_MS, "as of 3 min ago")
     assert row["angle"] == -90.0
     assert "403 boxes aboard, as of 3 min ago" in row["told"]
     assert "3.7 kn, course 90 °" in row["told"]
     assert "position 1 min 30 s ago" in row["told"]
-    assert marks.ship_rows([ship(position=None)], [], NOW_MS, "") == []
+    assert map_marks.ship_rows([ship(position=None)], [], NOW_MS, "") == []
 
 
 def test_ships_at_one_berth_do_not_hide_each_other() -> None:
-    rows = marks.ship_rows([ship("1"), ship("2"), ship("3", longitude=10.0)], [], NOW_MS, "")
+    rows = map_marks.ship_rows([ship("1"), ship("2"), ship("3", longitude=10.0)], [], NOW_MS, "")
     assert [row["berth"] for row in rows] == [0, 1, 0]
     told = [place("ship", "1", group("a", 5)), place("ship", "2", group("a", 5))]
-    heights = {tuple(block["offset_px"]) for block in marks.block_rows(told, rows, [], "as of 3 min ago")}
+    heights = {tuple(block["offset_px"]) for block in map_marks.block_rows(told, rows, [], "as of 3 min ago")}
     assert len(heights) == 10
 
 
@@ -58,35 +58,35 @@ def test_what_can_be_pointed_at_says_how_old_it_is() -> None:
 
 def test_a_moored_ships_label_is_above_her_boxes() -> None:
     """Under her are the boxes of the quay; at sea there is nothing, and her label is there."""
-    moored, at_sea = marks.ship_rows([ship("1", longitude=103.8, latitude=1.26), ship("2")], [], NOW_MS, "", [port()])
-    assert moored["offset_px"][1] < -blocks.ROWS * blocks.BLOCK_HEIGHT_PX
+    moored, at_sea = map_marks.ship_rows([ship("1", longitude=103.8, latitude=1.26), ship("2")], [], NOW_MS, "", [port()])
+    assert moored["offset_px"][1] < -container_blocks.ROWS * container_blocks.BLOCK_HEIGHT_PX
     assert at_sea["offset_px"][1] > 0
 
 
 def test_every_customer_has_a_block_and_no_place_too_many() -> None:
     """Even three boxes among thousands are seen, and the fullest place stays a stack."""
     crowd = place("ship", "9999010", group("duckworks", 2_000), group("merlion", 3))
-    per_block = blocks.boxes_per_block([crowd])
-    owners = [block.customer for block in blocks.stack(crowd, per_block)]
+    per_block = container_blocks.boxes_per_block([crowd])
+    owners = [block.customer for block in container_blocks.stack(crowd, per_block)]
     assert owners.count("merlion") == 1
-    assert len(owners) <= blocks.BLOCKS_MAX + 1
+    assert len(owners) <= container_blocks.BLOCKS_MAX + 1
 
 
 def test_the_legend_counts_boxes() -> None:
-    owners = blocks.legend([QUAY, ABOARD])
+    owners = container_blocks.legend([QUAY, ABOARD])
     assert [(owner["name"], owner["boxes"]) for owner in owners] == [("Duckworks", 430), ("Merlion", 3), ("Unbooked", 12)]
 
 
 def test_whose_boxes_are_is_not_claimed_where_the_viewer_is_not_told() -> None:
     """A crew's boxes are containers, not boxes without a booking: in the legend, under it and under the pointer."""
     aboard = place("ship", "9999010", group(None, 43, told=False))
-    assert [(owner["name"], owner["boxes"]) for owner in blocks.legend([aboard])] == [("Containers", 43)]
-    found = json.dumps([drawn(a_map(places=[aboard])), blocks.explained([aboard], "1 box")])
+    assert [(owner["name"], owner["boxes"]) for owner in container_blocks.legend([aboard])] == [("Containers", 43)]
+    found = json.dumps([drawn(a_map(places=[aboard])), container_blocks.explained([aboard], "1 box")])
     assert "43 Containers" in found
     assert "your account is not told" in found
     assert "booking" not in found
     assert "customer" not in found
-    staff = json.dumps([drawn(a_map(places=[QUAY])), blocks.explained([QUAY], "1 box")])
+    staff = json.dumps([drawn(a_map(places=[QUAY])), container_blocks.explained([QUAY], "1 box")])
     assert "12 Unbooked" in staff
     assert "of one customer: above" in staff
     assert "not told" not in staff
@@ -94,14 +94,14 @@ def test_whose_boxes_are_is_not_claimed_where_the_viewer_is_not_told() -> None:
 
 def test_the_lost_lie_where_they_fell() -> None:
     """With number, slot, basis and age; labels do not lie on each other; one without a position is not drawn anywhere."""
-    (row,) = marks.lost_rows([lost("BBLU1000088", position()), lost("BBLU1000093", None)], NOW_MS)
+    (row,) = map_marks.lost_rows([lost("BBLU1000088", position()), lost("BBLU1000093", None)], NOW_MS)
     assert row["spot"] == [151.92, -33.44]
     assert "bay 094, row 10, tier 84, on deck" in row["told"]
     assert "estimated from the ship's track" in row["told"]
     assert "fell 40 min ago" in row["told"]
-    many = marks.lost_rows([lost(str(at), position()) for at in range(20)], NOW_MS)
-    labels = marks.fan_out(many)
-    assert len({tuple(label["offset_px"]) for label in labels}) == len(labels) == marks.LABELS_MAX + 1
+    many = map_marks.lost_rows([lost(str(at), position()) for at in range(20)], NOW_MS)
+    labels = map_marks.fan_out(many)
+    assert len({tuple(label["offset_px"]) for label in labels}) == len(labels) == map_marks.LABELS_MAX + 1
     assert labels[-1]["label"] == "and 13 more"
 
 
@@ -118,7 +118,7 @@ def test_alerts_share_a_mark_where_they_are_close() -> None:
     close = [alert("a", severity="WARNING", title="door open"), alert("b", position=position(152.0)), alert("c", position=None)]
     ashore = alert("e", position=None, ship=None, place={"kind": "quay", "id": port()["locode"]})
     told = a_map(ships=[ship()], ports=[port()], alerts=[*close, alert("d", position=None, ship=None), ashore])
-    found = marks.alert_rows(told, {}, NOW_MS)
+    found = map_marks.alert_rows(told, {}, NOW_MS)
     assert [one["title"] for one in found] == ["3 open alerts", "1 open alert"]
     assert found[0]["title"] == "3 open alerts"
     assert "probably overboard" in found[0]["told"]
@@ -143,14 +143,14 @@ def test_the_camera_moves_only_when_asked() -> None:
     """The same camera and flight give the same view state; another flight to the same place another one."""
 
     def view(flight: int) -> Any:
-        return json.loads(layers.deck([], layers.PACIFIC, flight).to_json())["initialViewState"]
+        return json.loads(map_layers.deck([], map_layers.PACIFIC, flight).to_json())["initialViewState"]
 
     assert view(1) == view(1)
     assert view(1) != view(2)
 
 
 def test_no_tile_provider_is_asked() -> None:
-    spec = json.loads(layers.deck([], layers.PACIFIC).to_json())
+    spec = json.loads(map_layers.deck([], map_layers.PACIFIC).to_json())
     assert spec["mapStyle"] == "/app/static/style.json"
     assert "carto" not in json.dumps(spec).lower()
 
@@ -162,25 +162,25 @@ def test_a_container_is_where_its_place_is() -> None:
     fallen = {"BBLU1000088": lost("BBLU1000088", position())}
     fell = {"longitude_deg": 151.92, "latitude_deg": -33.44, "at_ms": NOW_MS - 2_400_000}
     aboard = {"longitude_deg": 151.9, "latitude_deg": -33.4, "at_ms": NOW_MS - 90_000}
-    assert marks.spot_of(container(), told, fallen) == fell
-    assert marks.spot_of(container(), told, {}) == aboard
+    assert map_marks.spot_of(container(), told, fallen) == fell
+    assert map_marks.spot_of(container(), told, {}) == aboard
     own = {"longitude_deg": 1.0, "latitude_deg": 2.0, "at_ms": NOW_MS - 3 * HOUR_MS}
-    assert marks.spot_of(container(ended=True, position=own), told, {}) == own
-    on_quay = marks.spot_of(container(place={"kind": "quay", "id": "SGSIN"}, position=own), told, {})
+    assert map_marks.spot_of(container(ended=True, position=own), told, {}) == own
+    on_quay = map_marks.spot_of(container(place={"kind": "quay", "id": "SGSIN"}, position=own), told, {})
     assert on_quay == {"longitude_deg": 103.79, "latitude_deg": 1.264, "at_ms": NOW_MS - HOUR_MS}
-    assert marks.spot_of(container(place=None), told, {}) is None
+    assert map_marks.spot_of(container(place=None), told, {}) is None
 
 
 def test_the_search_area_is_drawn_for_both_classes_and_says_what_it_is_not() -> None:
     """The hulls of the last hour alone, the larger under the smaller, each part of one split at ±180; nothing when there is none."""
     found = searched()
-    rows = marks.search_rows(found, NOW_MS)
+    rows = map_marks.search_rows(found, NOW_MS)
     assert [row["share"] for row in rows] == sorted((row["share"] for row in rows), reverse=True)
     assert {row["title"] for row in rows} == {f"Search area: {leeway.told}" for leeway in CLASSES}
     assert len(rows) > 4, "two classes, two shares, some of them on two sides of ±180"
     assert all("after 12 h" in row["told"] and "Not for navigation" in row["told"] for row in rows)
     assert all("wind 12 m/s from 200°, as the ship reported 10 min ago" in row["told"] for row in rows)
-    given = marks.search_rows(searched(basis="GIVEN", at_ms=None), NOW_MS)
+    given = map_marks.search_rows(searched(basis="GIVEN", at_ms=None), NOW_MS)
     assert all("wind 12 m/s from 200°, as given" in row["told"].splitlines() for row in given)
     shown = drawn(a_map(), search=found)
     assert next(iter(shown)) == "search-area"

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from bench.ports import free_port
-from dashboards.run import PAGE_HEADERS
-from streams.link.tls import trusting
-from streams.webheaders import CACHING, NO_STORE
+from dashboards.pages_server import PAGE_HEADERS
+from landfall.system.http_headers import CACHING, NO_STORE
+from landfall.transport.tls import trusting
 from tests.dashboards.stage import pages_at
 from tests.intake.test_endpoint import self_signed
 

@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 
-from cargo.identifiers import make_container
-from dashboards import words
+from cargo.vocabulary.trade_codes import make_container
+from dashboards import texts
 from hq.analytics.disclosure import KIND
+from landfall.transport.http_client import AppendDoor
 from sim.voyages import SHIPS
-from streams.link.door import AppendDoor
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.dashboards.lossreport import report
 from tests.dashboards.stage import TOKEN, Stage, staged, until
 from tests.dashboards.visit import Visit, pages_here, visiting
@@ -85,7 +85,7 @@ def test_a_booking_is_searched_by_its_owner_and_by_nobody_else(stage: Stage) -> 
     assert {box["container"] for box in found["containers"]} <= own
     visit = visiting("ducks", "containers")
     visit.fill("Booking", found["reference"])
-    boxes = words.counted(len(found["containers"]), "container")
+    boxes = texts.counted(len(found["containers"]), "container")
     assert re.search(rf"{boxes} · as of .* ago · select a row to open", visit.text())
     other = visiting("merlion", "containers")
     for reference in (found["reference"], "BB0000000"):
@@ -136,7 +136,7 @@ def test_a_loss_report_is_read_at_headquarters_and_its_owner_is_told_of_its_boxe
     owner = visiting("ducks")
     own = sorted(set(stage.fallen()) & set(stage.numbers("duckworks")))
     shown = owner.text()
-    assert re.search(f"Notice of loss .* {words.counted(len(own), 'container')} of yours", shown)
+    assert re.search(f"Notice of loss .* {texts.counted(len(own), 'container')} of yours", shown)
     assert all(f"{number} Probably lost overboard" in shown for number in own)
     assert not owner.was_given(stage.numbers("merlion")[0])
 

@@ -18,10 +18,10 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button
 from streamlit.util import calc_hash
 
-from dashboards import process
-from dashboards.run import SCRIPT
+from dashboards import pages_process
+from dashboards.pages_server import SCRIPT
 from dashboards.settings import DashboardSettings
-from streams.metrics import Metrics
+from streams.model.metrics import Metrics
 from tests.dashboards.stage import API_TIMEOUT_S, STARTED_S_MAX, until
 from tests.dashboards.tab import PASSWORD
 
@@ -32,12 +32,12 @@ LANDING = ""
 @contextmanager
 def pages_here(api_url: str) -> Iterator[None]:
     """While the block runs, this process serves the pages over that API."""
-    process.begin(DashboardSettings(api_url=HttpUrl(api_url), api_timeout_s=API_TIMEOUT_S), Metrics("dashboards"))
+    pages_process.begin(DashboardSettings(api_url=HttpUrl(api_url), api_timeout_s=API_TIMEOUT_S), Metrics("dashboards"))
     try:
         yield
     finally:
-        process.here().client.close()
-        process._processes.clear()
+        pages_process.here().client.close()
+        pages_process._processes.clear()
 
 
 class Visit:

@@ -14,28 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from cargo.heard import Heard
-from cargo.outcome import Made, Outcome, Place
-from cargo.registry import Booking, Entry, entry_body, parse_value
-from cargo.signals import SIGNALS
-from cargo.state import WatchSettings, WatchState
-from cargo.watch import advance, learn, step
-from edge.waiting import waiting
+from cargo.loss.reading_rows import Heard
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Made, Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.vocabulary.registry_entries import Booking, Entry, entry_body, parse_value
+from cargo.vocabulary.signals import SIGNALS
+from edge.services.backlog_reporter import waiting
 from hq.analytics.disclosure import disclosed
+from landfall.storage.file_log import FileLog
 from sim.paperwork import Paper, paperwork
-from sim.readings import Readings
+from sim.reading_columns import Readings
 from sim.sensors import Sensors
 from sim.settings import CADENCES
 from sim.voyages import INTAKES
 from sim.world import World, build_world
-from streams.clock import StillClock
 from streams.codec import BlockCodec
-from streams.definitions import Definitions
-from streams.derived import WAITING
+from streams.config.companion_streams import WAITING
+from streams.config.stream_definitions import Definitions
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.records import SOURCE_OFFSET, SOURCE_STREAM, Record, body_text, to_batch
-from streams.words import Coordinates
+from streams.model.clock import StillClock
+from streams.model.identifiers import Coordinates
+from streams.model.records import SOURCE_OFFSET, SOURCE_STREAM, Record, body_text, to_batch
 
 NODES = {intake: intake.replace("/", "-").lower() for intake in INTAKES}
 PLACES = {node: intake for intake, node in NODES.items()}

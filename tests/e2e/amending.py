@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from landfall.demo.fleet import SHIP_NODES
+from landfall.demo.fleet_settings import SHIP_NODES
 from tests.e2e.voyage import Voyage, until
 
 FIRST, SECOND = SHIP_NODES

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from landfall.demo.fleet import QUAYS, SHIP_NODES
-from streams.records import StoredRecord
-from streams.words import Position
+from landfall.demo.fleet_settings import QUAYS, SHIP_NODES
+from streams.model.identifiers import Position
+from streams.model.records import StoredRecord
 from tests.e2e.voyage import Voyage, until
 
 FIRST, SECOND = SHIP_NODES

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from landfall.demo.processes import healthy
+from landfall.demo.demo_processes import healthy
 from tests.e2e.amending import FIRST, SECOND
 from tests.e2e.offsydney import ONLOOKERS, counts
 from tests.e2e.played import Calm, Played, up_again

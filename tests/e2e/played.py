@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import httpx
 
-from landfall.demo.fleet import QUAYS, SHIP_NODES
-from landfall.demo.processes import healthy
-from streams.credentials import operator_token
-from streams.records import StoredRecord
-from streams.words import Position
+from landfall.access.credentials import operator_token
+from landfall.demo.demo_processes import healthy
+from landfall.demo.fleet_settings import QUAYS, SHIP_NODES
+from streams.model.identifiers import Position
+from streams.model.records import StoredRecord
 from tests.e2e.amending import Amended, amend
 from tests.e2e.offsydney import FIRST, SECOND, SHORE, OffSydney, off_sydney
 from tests.e2e.voyage import DEADLINE_S, Voyage, until

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from streams.records import StoredRecord
+from streams.model.records import StoredRecord
 from tests.e2e.offsydney import FIRST
 from tests.e2e.played import Played
 

@@ -16,13 +16,13 @@ from sqlalchemy import select
 from hq.analytics.disclosure import KIND
 from hq.serving.database import ServingDatabase, ServingReader
 from hq.serving.models import METADATA, Reading
-from hq.serving.projecting import Projector
+from hq.serving.projection_loop import Projector
 from hq.serving.routes import routes
-from landfall.demo.fleet import database_url, places
-from streams.clock import WallClock
-from streams.derived import parent_of
-from streams.metrics import Metrics
-from streams.records import StoredRecord, order_at_ms
+from landfall.demo.fleet_settings import database_url, places
+from streams.config.companion_streams import parent_of
+from streams.model.clock import WallClock
+from streams.model.metrics import Metrics
+from streams.model.records import StoredRecord, order_at_ms
 from tests.e2e.asked import ordeal_alone
 from tests.e2e.offsydney import counts
 from tests.e2e.ordeal import ordeal_of

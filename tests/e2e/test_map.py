@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streams.records import order_at_ms
+from streams.model.records import order_at_ms
 from tests.e2e.asked import calm_alone
 from tests.e2e.played import Played
 

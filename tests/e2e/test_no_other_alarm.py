@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from cargo.outcome import Place
+from cargo.loss.watch_outcome import Place
 from tests.e2e.amending import FIRST_IMO, SECOND_IMO, SINGAPORE
 from tests.e2e.offsydney import FIRST
 from tests.e2e.played import Played

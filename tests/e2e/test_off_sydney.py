@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.derived import parent_of
+from streams.config.companion_streams import parent_of
 from tests.e2e.asked import ordeal_alone
 from tests.e2e.offsydney import FIRST, ONLOOKERS, SHORE, lacking, loss_records
 from tests.e2e.ordeal import Standstill, ordeal_of

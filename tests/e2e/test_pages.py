@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, ViewportSize, expect
 
-from dashboards import theme, words
+from dashboards import texts, theme
 from tests.dashboards.tab import LAND, Tab, Windows, browser
 from tests.e2e.asked import calm_alone
 from tests.e2e.played import Played
@@ -80,10 +80,10 @@ def test_the_map_draws_what_the_api_tells(played: Played, tab: Tab, tmp_path: Pa
     readings = api.get("/api/status")["readings"]
     enter(played, tab, "operations")
     present = muster["boxes"] + counts["lost"]
-    expect(tile(tab, "Accounted for")).to_contain_text(f"{words.number(muster['accounted'])} of {words.number(present)}")
+    expect(tile(tab, "Accounted for")).to_contain_text(f"{texts.number(muster['accounted'])} of {texts.number(present)}")
     expect(tile(tab, "Accounted for")).to_contain_text(f"{counts['lost']} overboard")
-    expect(tile(tab, "Open alerts")).to_contain_text(words.number(counts["open_alerts"]))
-    expect(tile(tab, "Readings received")).to_contain_text(words.number(readings))
+    expect(tile(tab, "Open alerts")).to_contain_text(texts.number(counts["open_alerts"]))
+    expect(tile(tab, "Readings received")).to_contain_text(texts.number(readings))
     expect(tab.page.locator(".lf-legend")).to_be_visible()
     assert {" ".join(owner.split()) for owner in tab.page.locator(".lf-legend > span").all_inner_texts()} == owners(told)
     tab.wait_painted("the land", LAND, 50_000)
@@ -116,9 +116,9 @@ def test_a_lost_container_is_opened_by_its_number_and_tells_its_timeline(played:
     shown = lines.all_inner_texts()
     for item in happened:
         at_ms = item["body"].get("event_at_ms") or item["at_ms"]
-        assert any(words.event(item["body"]["event"]) in line and words.stamp(at_ms) in line for line in shown), item
+        assert any(texts.event(item["body"]["event"]) in line and texts.stamp(at_ms) in line for line in shown), item
     readings = sum(item["kind"] == "reading" for item in items)
-    expect(page.locator(".lf-facts")).to_contain_text(re.compile(rf"Readings\s*{words.number(readings)}\s*First"))
+    expect(page.locator(".lf-facts")).to_contain_text(re.compile(rf"Readings\s*{texts.number(readings)}\s*First"))
     tab.wait_painted("its track", LAND, 5_000)
     tab.picture("container", tmp_path)
     tab.leave()
@@ -134,7 +134,7 @@ def test_a_customers_portal_shows_its_boxes_alone(played: Played, tab: Tab, tmp_
     everything = {box["number"] for box in played.voyage.api("operations").all("/api/containers", limit=500)}
     assert own < everything
     enter(played, tab, CUSTOMER)
-    expect(tile(tab, "Containers")).to_contain_text(words.number(len(own)))
+    expect(tile(tab, "Containers")).to_contain_text(texts.number(len(own)))
     expect(tab.page.locator(".lf-heading", has_text="Bookings")).to_be_visible()
     tab.wait_painted("the land", LAND, 20_000)
     until("all of its boxes have come", lambda: all(tab.was_told(number) for number in own))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cargo.geo import distance_nm
-from streams.records import StoredRecord
+from cargo.vocabulary.geo import distance_nm
+from streams.model.records import StoredRecord
 from tests.e2e.amending import FIRST_IMO, SINGAPORE
 from tests.e2e.asked import ordeal_alone
 from tests.e2e.offsydney import FIRST, SECOND, SHORE, losses_at
@@ -183,7 +183,7 @@ def test_ships_ports_and_headquarters_died_on_the_way(played: Played) -> None:
 
 @ordeal_alone
 def test_some_of_them_died_between_two_commits(played: Played) -> None:
-    """By their own hand (`streams.crash`), at these very passages, while readings and papers came in."""
+    """By their own hand (`streams.commit_points`), at these very passages, while readings and papers came in."""
     assert ordeal_of(played).died_at == ARMED
     assert {"hq", "projector", "tokyo", FIRST} <= ARMED.keys()
 

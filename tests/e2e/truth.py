@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from cargo.signals import SIGNALS
-from landfall.demo.fleet import Story
+from cargo.vocabulary.signals import SIGNALS
+from landfall.demo.fleet_settings import Story
 from sim.arrays import NEVER_MS
 from sim.settings import BEGINS_AT_MS
 from sim.truth import published

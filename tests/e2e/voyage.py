@@ -17,18 +17,18 @@ from typing import Any
 import httpx
 
 from bench.ports import free_ports
-from landfall.demo.accounts import add_accounts
-from landfall.demo.fleet import SIM, Doors, Story, programs, write_settings
-from landfall.demo.processes import Supervisor
-from landfall.demo.run import held, prepare
-from landfall.demo.secrets import CONTROL, SECRETS, Secrets
+from landfall.cli.demo_command import held, prepare
+from landfall.demo.demo_accounts import add_accounts
+from landfall.demo.demo_processes import Supervisor
+from landfall.demo.demo_secrets import CONTROL, SECRETS, Secrets
+from landfall.demo.fleet_settings import SIM, Doors, Story, programs, write_settings
+from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
+from streams.commit_points import CRASH_VARIABLE
+from streams.config.companion_streams import parent_of
 from streams.consumers import CONSUMERS, Consumed
-from streams.crash import CRASH_VARIABLE
-from streams.derived import parent_of
-from streams.logs.files import FileLogReader
-from streams.records import StoredRecord
-from streams.words import Position
+from streams.model.identifiers import Position
+from streams.model.records import StoredRecord
 from tests.e2e.cables import CabledFleet, Cables
 from tests.e2e.truth import Truth
 

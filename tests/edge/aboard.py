@@ -19,7 +19,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from bench.credentials import PASSWORD, allow_crew
 from bench.pahoclients import close
 from bench.ports import free_port
-from cargo.heard import Heard
+from cargo.loss.reading_rows import Heard
 from tests.cargo.sea import SHIP
 from tests.node.process import NodeProcess, wait
 

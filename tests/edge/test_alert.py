@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cargo.heard import Heard
-from cargo.muster import ACCOUNTED, muster
-from cargo.outcome import Made
-from cargo.registry import entry_body
+from cargo.loss.muster import ACCOUNTED, muster
+from cargo.loss.reading_rows import Heard
+from cargo.loss.watch_outcome import Made
+from cargo.vocabulary.registry_entries import entry_body
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, number, told, watch
 from tests.edge.aboard import ShipProcess, fleet_clock, message, publish_all, ship
 from tests.node.process import wait

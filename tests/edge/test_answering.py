@@ -12,24 +12,24 @@ from typing import Any, cast
 import pytest
 
 from bench.proxy import Proxy
-from cargo.identifiers import make_container
-from edge.answering import Answering, _Unsent
-from edge.waiting import TellingWaiting
-from shore.taking import Taking
-from streams.bodies import Bodies
-from streams.clock import StillClock
+from cargo.vocabulary.trade_codes import make_container
+from edge.services.backlog_reporter import TellingWaiting
+from edge.services.query_responder import Answering, _Unsent
+from landfall.node.node import Node
+from landfall.node.settings import LinkSettings
+from landfall.transport.byte_meter import OPENING_BYTES
+from shore.query_result_ingester import Taking
+from streams.body_reader import Bodies
 from streams.codec import BlockCodec
-from streams.link.metering import OPENING_BYTES
+from streams.config.roles import Peer
+from streams.integrity.canonical_bytes import row_digests
 from streams.log import Append
-from streams.node.node import Node
-from streams.node.settings import LinkSettings
-from streams.picking import CARRIER, pack
-from streams.policy import Peer
-from streams.proof.canonical import row_digests
-from streams.ranges import RangeSet
-from streams.records import Batch, Record, to_batch
-from streams.session import news
-from streams.words import Origin
+from streams.model.clock import StillClock
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.model.records import Batch, Record, to_batch
+from streams.replication import exchange_member
+from streams.row_subset import CARRIER, pack
 from tests.node.fleet import ROLES, SINCE_AT_MS, address, settings, until
 
 IMO = "9321483"
@@ -118,7 +118,7 @@ async def test_ports_take_the_answer_themselves_and_nothing_of_it_is_passed_on_r
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of one box lie apart: each would be a block of its own. What is new waits longer here than any node needs to take an answer."""
-    monkeypatch.setattr(news, "LINGER_S", 3_600.0)
+    monkeypatch.setattr(exchange_member, "LINGER_S", 3_600.0)
     async with ashore(tmp_path) as hq, ashore(tmp_path, "tokyo") as tokyo, at_sea(tmp_path, StillClock()) as ship:
         await ship.append([aboard(0, ROUNDS)])
         tokyo.link([address("tokyo", "hq", hq.url)])

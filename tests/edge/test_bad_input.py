@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from cargo.heard import Value
-from cargo.identifiers import make_container
-from cargo.signals import SIGNALS
-from intake.arrivals import KEPT_BYTES_MAX, Outcome
+from cargo.loss.reading_rows import Value
+from cargo.vocabulary.signals import SIGNALS
+from cargo.vocabulary.trade_codes import make_container
+from intake.message_types import KEPT_BYTES_MAX, Outcome
 from intake.settings import EndpointSettings
-from streams.link.door import AppendDoor
+from landfall.transport.http_client import AppendDoor
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import SHIP, START_MS
 from tests.edge.aboard import TOKEN, Gateway, Message, ShipProcess, fleet_clock, publish_all, ship
 from tests.edge.test_kill import subscribed

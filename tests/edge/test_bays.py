@@ -6,9 +6,9 @@ import json
 
 from playwright.sync_api import sync_playwright
 
-from cargo.muster import Roll
-from edge.crewdoor import bays, box_told
-from intake.musters import Called
+from cargo.loss.muster import Roll
+from edge.console.crew_api import bays, box_told
+from landfall.watch.muster_reader import Called
 from tests.cargo.sea import number
 from tests.dashboards.tab import CHROMIUM, CHROMIUM_FLAGS
 from tests.edge.test_console_ages import served

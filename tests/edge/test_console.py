@@ -16,11 +16,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from bench.credentials import PASSWORD, allow_crew
-from cargo.registry import entry_body
-from edge.crewdoor import PAGE_HEADERS
-from landfall.logins import basic
+from cargo.vocabulary.registry_entries import entry_body
+from edge.console.crew_api import PAGE_HEADERS
+from landfall.cli.login_prompt import basic
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
 from tests.dashboards.tab import answered_late, browser

@@ -8,7 +8,7 @@ import mimetypes
 
 from playwright.sync_api import Route, sync_playwright
 
-from edge.crewdoor import STATIC
+from edge.console.crew_api import STATIC
 from tests.cargo.sea import HOUR_MS, MINUTE_MS
 from tests.dashboards.tab import CHROMIUM, CHROMIUM_FLAGS
 

@@ -10,20 +10,20 @@ from typing import Any, cast
 
 import pytest
 
-from cargo.identifiers import make_container
-from edge.digesting import DIGESTS, HOUR_MS, Digesting
-from edge.linking import LinkChoice
+from cargo.vocabulary.trade_codes import make_container
+from edge.links.link_choice import LinkChoice
+from edge.services.backlog_reporter import TellingWaiting
+from edge.services.digest_service import DIGESTS, HOUR_MS, Digesting
 from edge.settings import Headquarters
-from edge.waiting import TellingWaiting
+from landfall.node.node import Node
+from landfall.node.settings import LinkSettings
+from landfall.storage.file_log import FileLog
 from streams.consumers import CONSUMERS
-from streams.errors import RetryLater
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.node.node import Node
-from streams.node.settings import LinkSettings
-from streams.ranges import RangeSet
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.errors import RetryLater
+from streams.model.identifiers import Position
+from streams.model.ranges import RangeSet
+from streams.model.records import Record, to_batch
 from tests.node.fleet import SINCE_AT_MS, Calendar, Stepped, address, settings, started, until
 
 IMO = "9321483"
@@ -75,7 +75,7 @@ async def ship_of(folder: Path, clock: Calendar, every_h: float = EVERY_H, **lin
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks every moment."""
-    monkeypatch.setattr("edge.digesting.LOOK_S", 0.01)
+    monkeypatch.setattr("edge.services.digest_service.LOOK_S", 0.01)
 
 
 def lines(node: Node, topic: str | None = None) -> list[dict[str, Any]]:

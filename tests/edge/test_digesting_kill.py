@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from cargo.identifiers import make_container
-from edge.digesting import DIGESTS, HOUR_MS
+from cargo.vocabulary.trade_codes import make_container
+from edge.services.digest_service import DIGESTS, HOUR_MS
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import START_MS
 from tests.edge.aboard import ShipProcess, fleet_clock, ship
 from tests.node.points import DIGESTED

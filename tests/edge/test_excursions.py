@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edge.excursions import BEFORE_MS, OPEN_MS, AroundAlerts
+from edge.services.excursion_keeper import BEFORE_MS, OPEN_MS, AroundAlerts
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.streams.logkit import NOW_MS, open_log
 
 HOUR_MS = 3_600_000

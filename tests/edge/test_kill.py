@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cargo.identifiers import make_container
+from cargo.vocabulary.trade_codes import make_container
 from tests.cargo.sea import SHIP, START_MS
 from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, ship
 from tests.intake.mosquitto import mosquitto

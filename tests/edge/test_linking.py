@@ -12,18 +12,18 @@ import httpx
 import pytest
 
 from bench.credentials import allow_peers
-from cargo.heard import Value
-from cargo.registry import Entry, entry_body
-from edge.linking import ShipPosition, Whereabouts, port_at
+from cargo.loss.reading_rows import Value
+from cargo.vocabulary.registry_entries import Entry, entry_body
+from edge.links.link_choice import ShipPosition, Whereabouts, port_at
 from edge.settings import PortOfCall
-from intake.lossfacts import latest_position
+from landfall.node.node import Node
+from landfall.node.settings import KnownPeer, NodeSettings
+from landfall.storage.file_log import FileLog
+from landfall.watch.loss_facts import latest_position
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.node.node import Node
-from streams.node.settings import KnownPeer, NodeSettings
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import SHIP, START_MS
 from tests.cargo.sea import TOKYO as PORT
 from tests.edge.aboard import ANSWERS_WITHIN_S, NODE, Message, ShipProcess, fleet_clock, publish_all, ship

@@ -10,13 +10,13 @@ from typing import Any, get_args
 
 import pytest
 
-from cargo.heard import Heard
-from cargo.registry import entry_body
-from streams.bodies import Bodies
-from streams.definitions import may_originate
+from cargo.loss.reading_rows import Heard
+from cargo.vocabulary.registry_entries import entry_body
+from streams.body_reader import Bodies
+from streams.config.roles import Role
+from streams.config.stream_definitions import may_originate
 from streams.log import Append
-from streams.policy import Role
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
 from tests.edge.aboard import ShipProcess, fleet_clock, login, message, publish_all, ship

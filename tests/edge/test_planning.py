@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from edge.planning.buffer import Buffer, Rung, rungs_of
-from edge.planning.flows import Flow
-from edge.planning.plan import TLS_BYTES, UPGRADE_BYTES
-from edge.planning.samples import as_heard
-from edge.planning.sizes import Carrier, Measured, fragment_bytes, websocket
-from edge.planning.waiting import Aboard
-from landfall.cli import main
+from edge.planning.backlog_model import Aboard
+from edge.planning.disk_model import Buffer, Rung, rungs_of
+from edge.planning.record_bytes import Carrier, Measured, fragment_bytes, websocket
+from edge.planning.record_samples import as_heard
+from edge.planning.stream_flows import Flow
+from edge.planning.voyage_plan import TLS_BYTES, UPGRADE_BYTES
+from landfall.cli.main import main
+from landfall.node.node import Node
+from landfall.node.settings import LinkSettings, TlsSettings
+from landfall.storage.append_planner import stamped
 from sim.steady import Steady, box_readings, ship_readings
-from streams.budget import BYTES_A_MB
-from streams.clock import StillClock
 from streams.codec import BlockCodec
-from streams.definitions import Definitions
-from streams.derived import kept_of
+from streams.config.companion_streams import kept_of
+from streams.config.roles import Lane
+from streams.config.stream_definitions import Definitions
+from streams.link_budget.daily_budget import BYTES_A_MB
 from streams.log import Append
-from streams.logs.stamping import stamped
-from streams.node.node import Node
-from streams.node.settings import LinkSettings, TlsSettings
-from streams.policy import Lane
-from streams.retention.spending import Spending, stored_bytes
-from streams.retention.thinning import WINDOWS_MS
+from streams.model.clock import StillClock
+from streams.retention.disk_budget import Spending, stored_bytes
+from streams.retention.thinner import WINDOWS_MS
 from tests.node.fleet import address, settings, until
 from tests.retention.thinkit import no_excursions, none_ashore
 from tests.streams.logkit import NOW_MS, open_log

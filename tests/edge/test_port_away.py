@@ -12,13 +12,13 @@ import pytest
 from pydantic import SecretStr
 
 from bench.ports import free_port
-from edge.linking import LinkChoice
+from edge.links.link_choice import LinkChoice
 from edge.settings import Headquarters, PortOfCall
-from streams.clock import WallClock
+from landfall.node.node import Node
+from landfall.node.settings import LinkSettings
 from streams.log import Append
-from streams.node.node import Node
-from streams.node.settings import LinkSettings
-from streams.records import Record, to_batch
+from streams.model.clock import WallClock
+from streams.model.records import Record, to_batch
 from tests.node.fleet import SINCE_AT_MS, introduced, readings, settings, started, until
 
 IMO = "9321483"
@@ -100,7 +100,7 @@ async def test_a_satellites_link_without_a_rate_is_told_of(
     tmp_path: Path, rate_bit_s: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     hq = await started("hq", tmp_path)
-    with caplog.at_level(logging.WARNING, "edge.linking"):
+    with caplog.at_level(logging.WARNING, "edge.links.link_choice"):
         async with lying_in_tokyo(tmp_path, hq, {"tokyo": free_port()}, 60.0, rate_bit_s) as choice:
             await until(lambda: choice.port == "JPTYO")
     assert ("no rate_bit_s" in caplog.text) == (rate_bit_s is None)

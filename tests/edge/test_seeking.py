@@ -13,14 +13,14 @@ from pydantic import SecretStr
 
 from bench.ports import free_port
 from bench.proxy import Proxy
-from edge.linking import LinkChoice
-from edge.seeking import POSITION_COUNTS_MS
+from edge.links.link_choice import LinkChoice
+from edge.links.port_probe import POSITION_COUNTS_MS
 from edge.settings import Headquarters, PortOfCall
-from streams.clock import WallClock
-from streams.errors import Misuse
+from landfall.node.node import Node
 from streams.log import Append
-from streams.node.node import Node
-from streams.records import Record, to_batch
+from streams.model.clock import WallClock
+from streams.model.errors import Misuse
+from streams.model.records import Record, to_batch
 from tests.landfall.answering import answering
 from tests.node.fleet import readings, settings, started, until
 
@@ -104,7 +104,7 @@ async def test_headquarters_is_had_over_a_network_that_is_not_dear_wherever_it_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By herself, at sea by her position; the satellite's link again as soon as it does not answer any longer."""
-    monkeypatch.setattr("edge.seeking.SEEK_EVERY_S", 0.2)
+    monkeypatch.setattr("edge.links.port_probe.SEEK_EVERY_S", 0.2)
     hq = await started("hq", tmp_path)
     yard = Proxy(int(hq.url.rpartition(":")[2]))
     async with at_sea(tmp_path, hq, free_port(), NEW_MS, await yard.start()) as (ship, choice):
@@ -121,7 +121,7 @@ async def test_headquarters_is_had_over_a_network_that_is_not_dear_wherever_it_a
 async def test_who_else_answers_in_the_yard_has_the_satellite_s_link_for_a_moment_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edge.seeking.TRIAL_S", 0.5)
+    monkeypatch.setattr("edge.links.port_probe.TRIAL_S", 0.5)
     hq = await started("hq", tmp_path)
     with answering(200, b"<html>Accept our terms</html>") as door:
         async with at_sea(tmp_path, hq, free_port(), NEW_MS, f"http://127.0.0.1:{door}") as (ship, choice):

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cargo.registry import Entry, Stream, entry_body
-from landfall.cli import main
-from landfall.lognumbers import utc
-from landfall.shiptools import _lines
+from cargo.vocabulary.registry_entries import Entry, Stream, entry_body
+from landfall.cli.main import main
+from landfall.cli.number_format import utc
+from landfall.cli.ship_commands import _lines
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import SHIP, START_MS
 from tests.edge.aboard import ShipProcess, login, publish_all, ship
 from tests.node.process import wait

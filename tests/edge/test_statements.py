@@ -11,17 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cargo.accounted import STATED_EVERY_MS
-from cargo.muster import STATED, STATEMENT, Roll, read_statement
-from edge.digesting import DIGESTS
-from edge.linking import LinkChoice
+from cargo.loss.accounted_boxes import STATED_EVERY_MS
+from cargo.loss.muster import STATED, STATEMENT, Roll, read_statement
+from edge.links.link_choice import LinkChoice
+from edge.services.digest_service import DIGESTS
+from edge.services.muster_statements import MusterStatements
 from edge.settings import Headquarters
-from edge.statements import MusterStatements
-from intake.musters import Called, Musters
+from landfall.node.node import Node
+from landfall.watch.muster_reader import Called, Musters
 from streams.codec import BlockCodec
-from streams.node.node import Node
-from streams.records import Record, to_batch
-from streams.words import Origin, Position
+from streams.model.identifiers import Origin, Position
+from streams.model.records import Record, to_batch
 from tests.node.fleet import SINCE_AT_MS, Calendar, address, settings, started, until
 
 IMO, MINUTE_MS = "9321483", 60_000
@@ -68,7 +68,7 @@ async def ship_of(folder: Path, clock: Calendar) -> AsyncIterator[Ship]:
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks every moment."""
-    monkeypatch.setattr("edge.statements.LOOK_S", 0.01)
+    monkeypatch.setattr("edge.services.muster_statements.LOOK_S", 0.01)
 
 
 def stated(node: Node) -> list[tuple[int, dict[str, int]]]:

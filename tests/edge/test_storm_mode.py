@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cargo.identifiers import make_container
-from cargo.stormmode import Request, RollCall
+from cargo.rules.storm_mode import Request, RollCall
+from cargo.vocabulary.trade_codes import make_container
 from tests.cargo.sea import MINUTE_MS, SHIP, START_MS
 from tests.edge.aboard import Message, ShipProcess, fleet_clock, publish_all, ship
 from tests.intake.test_requests import Device

@@ -12,14 +12,14 @@ import pytest
 from pydantic import SecretStr
 
 from bench.proxy import Proxy
-from edge.linking import LinkChoice
+from edge.links.link_choice import LinkChoice
+from edge.links.satellite_election import STALE_S, Companion, spent
 from edge.settings import Headquarters
-from edge.turns import STALE_S, Companion, spent
+from landfall.node.node import Node
+from landfall.node.settings import LinkSettings, PeerAddress
+from streams.config.roles import LinkClass
 from streams.log import Append
-from streams.node.node import Node
-from streams.node.settings import LinkSettings, PeerAddress
-from streams.policy import LinkClass
-from streams.records import BODY, Record, to_batch
+from streams.model.records import BODY, Record, to_batch
 from tests.node.fleet import address, readings, until
 from tests.node.test_budgets import up
 from tests.node.test_companions import alert, has, settings, started

@@ -27,7 +27,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from bench.pahoclients import close
 from bench.ports import free_port
-from intake.arrivals import Outcome
+from intake.message_types import Outcome
 from tests.cargo.sea import SHIP
 from tests.edge.aboard import TOKEN, Message
 from tests.node.process import NodeProcess, wait

@@ -12,9 +12,9 @@ from random import Random
 
 import pytest
 
-from streams.clock import WallClock
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
-from streams.logs.files import FileLog
+from streams.model.clock import WallClock
 from tests.edge.test_two_nodes import AT_MS, PAHO_IN_FLIGHT, PATIENCE_S, Sensors, ShipNode, pair
 from tests.node.process import wait
 

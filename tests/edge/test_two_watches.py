@@ -10,17 +10,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cargo.alerts import AlertBook, Standing
-from cargo.byhand import Said, Word
-from cargo.heard import Heard
-from cargo.outcome import Place
-from cargo.registry import entry_body
-from cargo.state import WatchSettings
-from intake.watching import Watching
-from streams.clock import StillClock
+from cargo.alerts.alert_log import AlertBook, Standing
+from cargo.alerts.crew_decisions import Said, Word
+from cargo.loss.reading_rows import Heard
+from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_state import WatchSettings
+from cargo.vocabulary.registry_entries import entry_body
+from landfall.node.node import Node
+from landfall.watch.watch_service import Watching
 from streams.log import Append
-from streams.node.node import Node
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import SHIP, Sea, number
 from tests.intake.stand import stored
 from tests.intake.test_watching import FALLS_MS, UNTIL_MS, voyage

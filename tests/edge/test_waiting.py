@@ -11,15 +11,15 @@ from typing import Any, cast
 
 import pytest
 
-import edge.waiting
-from edge.waiting import Streams, TellingWaiting, waiting
-from streams.derived import WAITING
-from streams.errors import Corrupt, RetryLater
+import edge.services.backlog_reporter
+from edge.services.backlog_reporter import Streams, TellingWaiting, waiting
+from landfall.node.node import Node
+from streams.config.companion_streams import WAITING
 from streams.log import Append, Log
-from streams.node.node import Node
-from streams.ranges import RangeSet
-from streams.records import Batch, Record, to_batch
-from streams.words import Position
+from streams.model.errors import Corrupt, RetryLater
+from streams.model.identifiers import Position
+from streams.model.ranges import RangeSet
+from streams.model.records import Batch, Record, to_batch
 from tests.node.fleet import SINCE_AT_MS, address, readings, started, until
 
 
@@ -120,7 +120,7 @@ async def test_who_asks_while_it_is_being_found_is_told_the_same(tmp_path: Path,
         go_on.wait(30)
         return waiting(*what)
 
-    monkeypatch.setattr(edge.waiting, "waiting", slowly)
+    monkeypatch.setattr(edge.services.backlog_reporter, "waiting", slowly)
     asked = [asyncio.create_task(telling.now()) for _ in range(5)]
     await until(lambda: found == [1])
     asked[0].cancel()

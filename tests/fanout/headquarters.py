@@ -6,14 +6,14 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
-from cargo.identifiers import make_container
-from streams.clock import StillClock
+from cargo.vocabulary.trade_codes import make_container
+from landfall.storage.file_blocks import FileLogReader
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.filereading import FileLogReader
-from streams.logs.files import FileLog
-from streams.records import Record, to_batch
-from streams.words import Coordinates
+from streams.model.clock import StillClock
+from streams.model.identifiers import Coordinates
+from streams.model.records import Record, to_batch
 from tests.fanout.kafka import Reader
 
 NOW_MS = 1_777_593_600_000

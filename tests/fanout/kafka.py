@@ -19,12 +19,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from pydantic import SecretStr
 
 from bench.ports import free_ports
-from streams.crash import CRASH_VARIABLE
-from streams.link.certificates import make_authority, make_node
-from streams.link.tls import TlsFiles
-from streams.logs.kafka.client import answers, client_settings
-from streams.logs.kafka.settings import KafkaAccess
-from streams.privatefiles import write_private
+from landfall.storage.kafka.kafka_configuration import answers, client_settings
+from landfall.storage.kafka.settings import KafkaAccess
+from landfall.system.private_files import write_private
+from landfall.transport.certificates import make_authority, make_node
+from landfall.transport.tls import TlsFiles
+from streams.commit_points import CRASH_VARIABLE
 from tests.node.forked import Forked
 from tests.support.leaks import SHARED
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from bench.ports import free_ports
-from hq.fanout import broker
+from hq.fanout import dev_broker
 from hq.fanout.settings import KafkaBrokerSettings
-from streams.errors import Misuse
+from streams.model.errors import Misuse
 from tests.fanout.kafka import PASSWORD, until
 from tests.node.forked import FORKED
 
@@ -33,15 +33,15 @@ SLEEP = ["/bin/sleep", "600"]
 
 def serve(told: dict[str, Any]) -> None:
     """As `landfall broker` does."""
-    broker.java_command = lambda *_: SLEEP
-    with broker.serving(KafkaBrokerSettings.model_validate(told)):
+    dev_broker.java_command = lambda *_: SLEEP
+    with dev_broker.serving(KafkaBrokerSettings.model_validate(told)):
         threading.Event().wait()
 
 
 def make_ready(told: dict[str, Any]) -> None:
     """As `landfall broker` does before."""
-    broker.java_command = lambda *_: SLEEP
-    broker.format_folder(KafkaBrokerSettings.model_validate(told))
+    dev_broker.java_command = lambda *_: SLEEP
+    dev_broker.format_folder(KafkaBrokerSettings.model_validate(told))
 
 
 def child_of(pid: int) -> int | None:
@@ -86,11 +86,11 @@ def test_a_port_that_is_taken_is_told_before_anything_is_made(which: str, tmp_pa
         else:
             told[f"{which}_port"] = port
         with pytest.raises(Misuse, match=rf"Kafka's {which} can not listen on 127\.0\.0\.1:{port}: something listens there already"):
-            broker.run_broker(KafkaBrokerSettings.model_validate(told))
+            dev_broker.run_broker(KafkaBrokerSettings.model_validate(told))
     assert not (tmp_path / "broker").exists()
 
 
 def test_a_folder_that_can_not_be_had_is_told_before_java_starts(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Misuse, match=f"the broker's folder .*/file/broker can not be had: {os.strerror(errno.ENOTDIR)}"):
-        broker.run_broker(KafkaBrokerSettings.model_validate(settings(tmp_path / "file" / "broker")))
+        dev_broker.run_broker(KafkaBrokerSettings.model_validate(settings(tmp_path / "file" / "broker")))

@@ -21,18 +21,18 @@ from typer.testing import CliRunner
 
 from bench.pahoclients import close
 from bench.ports import free_ports
-from cargo.stormmode import REQUEST_TOPIC
+from cargo.rules.storm_mode import REQUEST_TOPIC
 from deploy.containers.compose import health_checks, services
-from intake.routes import SUBSCRIPTIONS
-from landfall.cli import line_for
-from landfall.configuration import load
-from landfall.demo.containers import PROCESSES as CONTAINERS
-from landfall.demo.fleet import HQ, QUAYS, SHIP_NODES
-from landfall.demo.secrets import Secrets
-from landfall.processes import PROCESSES, found
+from intake.topic_routes import SUBSCRIPTIONS
+from landfall.cli.main import line_for
+from landfall.demo.container_fleet import PROCESSES as CONTAINERS
+from landfall.demo.demo_secrets import Secrets
+from landfall.demo.fleet_settings import HQ, QUAYS, SHIP_NODES
+from landfall.process_table import PROCESSES, found
+from landfall.runtime.settings_loader import load
+from landfall.system.sqlite_files import user_name
 from sim.settings import SimSettings
-from streams.proof.keys import SigningKey, key_text
-from streams.sqlitefiles import user_name
+from streams.integrity.signing_keys import SigningKey, key_text
 from tests.fanout.kafka import until
 from tests.node.forked import ROOT
 

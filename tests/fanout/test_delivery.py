@@ -10,15 +10,15 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
 from pydantic import SecretStr, ValidationError
 
-from hq.fanout import kafka as door
-from hq.fanout.broker import MECHANISMS
-from hq.fanout.fanning import Fanout
+from hq.fanout import kafka_client as door
+from hq.fanout.dev_broker import MECHANISMS
+from hq.fanout.kafka_writer import Fanout
 from hq.fanout.settings import FanoutSettings, KafkaBrokerSettings
-from streams.errors import NotAllowed, RetryLater
-from streams.logs.kafka import client
-from streams.logs.kafka.client import check_lets_in, client_settings, producer_settings
-from streams.logs.kafka.settings import KafkaAccess, Mechanism
-from streams.metrics import Metrics
+from landfall.storage.kafka import kafka_configuration
+from landfall.storage.kafka.kafka_configuration import check_lets_in, client_settings, producer_settings
+from landfall.storage.kafka.settings import KafkaAccess, Mechanism
+from streams.model.errors import NotAllowed, RetryLater
+from streams.model.metrics import Metrics
 from tests.fanout.headquarters import DUCKS, Headquarters, of, plain
 from tests.fanout.kafka import PASSWORD, Kafka, until
 from tests.streams.kafkakit import open_kafka_log, place
@@ -49,7 +49,7 @@ def test_a_message_without_an_offset_is_not_written(kafka: Kafka, hq: Headquarte
     """With more in flight the client holds a refused message for delivered, since later ones were: nothing of the step is kept, and the
     next brings each message once.
     """
-    monkeypatch.setattr(client, "IN_FLIGHT_MAX", 5)
+    monkeypatch.setattr(kafka_configuration, "IN_FLIGHT_MAX", 5)
     monkeypatch.setattr(door, "producer_settings", lambda *words: producer_settings(*words) | {"batch.num.messages": 2})
     wanted = hq.readings(DUCKS)
     way = RefusingWay(kafka.address, "landfall.containers", 1)
@@ -97,7 +97,7 @@ def test_either_mechanism_lets_in(kafka: Kafka, hq: Headquarters, tmp_path: Path
     fanout.start()
     fanout.step()
     of_reader = KafkaAccess(brokers=kafka.address, username=name, password=SecretStr(PASSWORD), mechanism=mechanism)
-    until(lambda: client.answers(of_reader), "the new login")
+    until(lambda: kafka_configuration.answers(of_reader), "the new login")
     [other] = set(MECHANISMS) - {mechanism}
     with pytest.raises(NotAllowed, match=rf"{name}.*or mechanism: the login has to be one for {other}"):
         check_lets_in(of_reader.model_copy(update={"mechanism": other}), 30)

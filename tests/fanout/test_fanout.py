@@ -13,19 +13,19 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection,
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 from pydantic import SecretStr, ValidationError
 
-from hq.fanout.fanning import Fanout
-from hq.fanout.kafka import committed_standings
-from hq.fanout.routes import kafka_topic
+from hq.fanout.customer_routes import kafka_topic
+from hq.fanout.kafka_client import committed_standings
+from hq.fanout.kafka_writer import Fanout
 from hq.fanout.settings import FanoutSettings
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLog
+from landfall.storage.kafka.kafka_configuration import client_settings
 from streams.codec import BlockCodec
-from streams.errors import NotAllowed
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.logs.kafka.client import client_settings
-from streams.metrics import Metrics
-from streams.ranges import RangeSet
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock
+from streams.model.errors import NotAllowed
+from streams.model.metrics import Metrics
+from streams.model.ranges import RangeSet
+from streams.model.records import Record, to_batch
 from tests.fanout.headquarters import DUCKS, NOW_MS, OTHERS, Headquarters, of, plain
 from tests.fanout.kafka import PASSWORD, Kafka, Process, until
 from tests.node.points import FANOUT

@@ -8,9 +8,9 @@ import json
 import pyarrow as pa
 import pytest
 
-from hq.fanout.messages import MESSAGE_BYTES_MAX, messages
-from streams.records import Batch, Record, to_batch
-from streams.words import TOPIC_CHARS_MAX, Coordinates, Origin
+from hq.fanout.kafka_messages import MESSAGE_BYTES_MAX, messages
+from streams.model.identifiers import TOPIC_CHARS_MAX, Coordinates, Origin
+from streams.model.records import Batch, Record, to_batch
 from tests.streams.logkit import NOW_MS, stamped
 
 BOX = "MSKU1234565"

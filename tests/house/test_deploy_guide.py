@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from landfall.processes import settings_of
+from landfall.process_table import settings_of
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "deploy.md").read_text()
 FILE = re.compile(r"`/etc/landfall/(\w+)\.toml`[^\n]*:\n\n```toml\n(.*?)```", re.DOTALL)

@@ -11,9 +11,9 @@ import pytest
 
 from hq import java
 from hq.java import Jar, brought_along, java_home, locked_jars, spark_jars
-from hq.spark import JAVA_OPTIONS
-from hq.sparkhome import spark_home
-from streams.errors import Misuse
+from hq.spark_folder import spark_home
+from hq.spark_session import JAVA_OPTIONS
+from streams.model.errors import Misuse
 
 DELTA_THERE_AND_BACK = """
 import sys

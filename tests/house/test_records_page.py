@@ -11,14 +11,14 @@ from typing import get_args
 import msgspec
 import pytest
 
-from cargo.alerts import Alert
-from cargo.asking import Answer, Ask
-from cargo.byhand import Said
-from cargo.digests import DIGEST_SIGNALS
-from cargo.lossreport import Content, Head, Receipt, Sending
-from cargo.registry import Entry
-from streams.definitions import DEFAULTS
-from streams.session.messages import Message
+from cargo.alerts.alert_log import Alert
+from cargo.shore_rules.ship_queries import Answer, Ask
+from cargo.alerts.crew_decisions import Said
+from cargo.shore_rules.digests import DIGEST_SIGNALS
+from cargo.report.loss_report import Content, Head, Receipt, Sending
+from cargo.vocabulary.registry_entries import Entry
+from streams.config.stream_definitions import DEFAULTS
+from streams.replication.sync_messages import Message
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "streams-table.md").read_text()
@@ -68,7 +68,7 @@ def test_each_stream_with_defaults_is_in_the_table() -> None:
 
 
 def test_the_page_of_a_nodes_http_interface_has_each_of_its_routes() -> None:
-    source, page = (ROOT / "streams/node/door.py").read_text(), (ROOT / "docs/reference/node-http.md").read_text()
+    source, page = (ROOT / "landfall/node/http/http_api.py").read_text(), (ROOT / "docs/reference/node-http.md").read_text()
     routes = {f"{method} {path.replace(':.+', '')}" for method, path in re.findall(r'\("(GET|POST)", "([^"]+)",', source)}
     assert routes
     assert set(re.findall(r"^\| `((?:GET|POST) [/\w{}]+)", page, re.MULTILINE)) == routes

@@ -14,16 +14,16 @@ import pytest
 
 from deploy.containers.compose import Compose, Unwell
 from deploy.setup import __main__ as setup
-from deploy.setup import checks, debian, packages, places
-from deploy.setup.progress import StepFailed, run
-from landfall.demo import ports
-from landfall.demo.fleet import Doors
+from deploy.setup import checks, debian, packages, setup_folders
+from deploy.setup.setup_progress import StepFailed, run
+from landfall.demo import local_ports
+from landfall.demo.fleet_settings import Doors
 
 
 def test_python_alone_is_enough_to_begin() -> None:
     """Set-up, and the look at the fleet in containers, import no library that set-up has yet to bring."""
     command = (sys.executable, "-S", "-c", "import deploy.setup.__main__, deploy.containers.__main__")
-    done = subprocess.run(command, cwd=places.ROOT, env={}, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=setup_folders.ROOT, env={}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -88,10 +88,10 @@ def test_git_that_the_tests_ask_is_missed_where_it_is_not(monkeypatch: pytest.Mo
 def test_a_port_in_use_is_named_and_a_free_one_is_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
-        problems = list(ports.in_use([port]))
+        problems = list(local_ports.in_use([port]))
     assert len(problems) == 1
     assert f"Port {port} is in use" in problems[0]
-    assert list(ports.in_use([port])) == []
+    assert list(local_ports.in_use([port])) == []
 
 
 def test_a_failed_step_shows_its_last_lines_and_where_all_are(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_step_says_what_it_does_and_how_long_it_took(tmp_path: Path, capsys: p
 def test_a_demo_whose_ports_are_taken_does_not_begin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["setup", "demo"])
     with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setattr("landfall.demo.ports.ALL", (server.getsockname()[1],))
+        monkeypatch.setattr("landfall.demo.local_ports.ALL", (server.getsockname()[1],))
         assert setup.main() == 1
     assert "is in use" in capsys.readouterr().err
 
@@ -124,7 +124,7 @@ def test_the_ports_looked_at_are_those_the_demo_is_told_to_use(monkeypatch: pyte
         looked_at.extend(wanted)
         yield "all are taken"
 
-    monkeypatch.setattr("landfall.demo.ports.in_use", all_taken)
+    monkeypatch.setattr("landfall.demo.local_ports.in_use", all_taken)
     monkeypatch.setattr(sys, "argv", ["setup", "demo", "--fresh", "--boxes", "40", "--first-port", "9100"])
     assert setup.main() == 1
     assert "all are taken" in capsys.readouterr().err
@@ -148,12 +148,12 @@ def steps_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     def make_environment() -> None:
         done.append("environment")
-        places.stamp("environment", "here")
+        setup_folders.stamp("environment", "here")
 
     def taking(step: str) -> Callable[[], None]:
         return lambda: done.append(step)
 
-    monkeypatch.setattr(places, "STAMPS", tmp_path / "stamps.json")
+    monkeypatch.setattr(setup_folders, "STAMPS", tmp_path / "stamps.json")
     monkeypatch.setattr(packages, "_STEPS", {step: taking(step) for step in packages._STEPS})
     monkeypatch.setattr(packages, "_make_environment", make_environment)
     monkeypatch.setattr(packages, "_environment_digest", lambda: "here")

@@ -22,14 +22,14 @@ from hq.api.app import create_app, served
 from hq.api.settings import ApiSettings
 from hq.serving.database import ServingDatabase, ServingReader
 from hq.serving.models import METADATA
-from hq.serving.projecting import Projector
+from hq.serving.projection_loop import Projector
 from hq.serving.routes import routes
-from streams.clock import FleetClock, FleetTime, StillClock
+from landfall.storage.log_kinds import open_reader
+from landfall.system.private_files import write_private
+from landfall.transport.tls import showing, trusting
 from streams.codec import BlockCodec
-from streams.link.tls import showing, trusting
-from streams.logs.kinds import open_reader
-from streams.metrics import Metrics
-from streams.privatefiles import write_private
+from streams.model.clock import FleetClock, FleetTime, StillClock
+from streams.model.metrics import Metrics
 from tests.hq_serving.fleet import NOW_MS, PLACES, SHIP, Fleet
 from tests.hq_serving.postgres import running_postgres
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cargo.identifiers import make_container, make_imo
-from cargo.lossform import Filled
-from cargo.lossreport import Box, Content, Head, Report, ReportBook, drafted
-from cargo.outcome import Made
+from cargo.loss.watch_outcome import Made
+from cargo.report.loss_form import Filled
+from cargo.report.loss_report import Box, Content, Head, Report, ReportBook, drafted
+from cargo.vocabulary.trade_codes import make_container, make_imo
 from hq.analytics.disclosure import KIND, KINDS
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLog, FileLogOptions
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog, FileLogOptions
-from streams.records import SOURCE_OFFSET, SOURCE_STREAM, Record, to_batch
-from streams.words import Coordinates
+from streams.model.clock import StillClock
+from streams.model.identifiers import Coordinates
+from streams.model.records import SOURCE_OFFSET, SOURCE_STREAM, Record, to_batch
 
 NOW_MS = 1_777_593_600_000
 HOUR_MS = 3_600_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cargo.identifiers import make_container, make_imo
-from cargo.outcome import digest
+from cargo.loss.watch_outcome import digest
+from cargo.vocabulary.trade_codes import make_container, make_imo
 from hq.api.cursors import write_cursor
 from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP
 

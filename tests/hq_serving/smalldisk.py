@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from hq.serving.database import ServingDatabase
-from hq.serving.faults import DatabaseAway
+from hq.serving.database_faults import DatabaseAway
 from hq.serving.models import Rejected
 from tests.hq_serving.conftest import sqlite_url
 

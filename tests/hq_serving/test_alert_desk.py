@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from cargo.identifiers import make_container
-from streams.link.door import AppendDoor
+from cargo.vocabulary.trade_codes import make_container
+from landfall.transport.http_client import AppendDoor
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, until
 from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, fill
 from tests.hq_serving.postgres import english_database

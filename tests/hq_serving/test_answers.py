@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from hq.answers import local_path
-from streams.webheaders import CACHING, DATA_HEADERS, NO_STORE, POLICY
+from hq.asgi_headers import local_path
+from landfall.system.http_headers import CACHING, DATA_HEADERS, NO_STORE, POLICY
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import Fleet
 

@@ -13,7 +13,7 @@ import pytest
 
 from hq.api.accounts import Account, Accounts
 from hq.api.examples import EXAMPLES
-from streams.records import Record
+from streams.model.records import Record
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, fill
 

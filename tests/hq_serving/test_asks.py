@@ -11,22 +11,22 @@ import httpx
 import msgspec
 import pytest
 
-from cargo.asking import Allowance, Found, answered, read_ask
-from hq.opening import judged_reader
+from cargo.shore_rules.ship_queries import Allowance, Found, answered, read_ask
 from hq.serving.database import ServingDatabase
-from hq.serving.projecting import Projector
+from hq.serving.projection_loop import Projector
 from hq.serving.routes import routes
-from streams.block import Block
+from landfall.runtime.log_wait import judged_reader
+from landfall.storage.file_log import FileLog, FileLogReader
+from landfall.storage.peers_file import keep_peers
+from landfall.transport.http_client import AdmitDoor
 from streams.codec import BlockCodec
-from streams.link.door import AdmitDoor
+from streams.config.roles import Peer
 from streams.log import Append
-from streams.logs.files import FileLog, FileLogReader
-from streams.metrics import Metrics
-from streams.picking import CARRIER, blocks_of, pack, unpack
-from streams.policy import Peer
-from streams.proof.entitled import keep_peers
-from streams.records import Batch, Record, read_body, to_batch
-from streams.words import Position
+from streams.model.block import Block
+from streams.model.identifiers import Position
+from streams.model.metrics import Metrics
+from streams.model.records import Batch, Record, read_body, to_batch
+from streams.row_subset import CARRIER, blocks_of, pack, unpack
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows
 from tests.hq_serving.fleet import DUCKS, NOW_MS, OTHER_SHIP, PLACES, SHIP, Fleet, ship
 from tests.hq_serving.test_registry import running_node

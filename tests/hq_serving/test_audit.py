@@ -13,9 +13,9 @@ import pytest
 
 from hq.api import audit
 from hq.api.accounts import Account, Accounts, Change
-from streams.definitions import Definitions, may_have, may_originate
-from streams.errors import Misuse
-from streams.policy import Peer
+from streams.config.roles import Peer
+from streams.config.stream_definitions import Definitions, may_have, may_originate
+from streams.model.errors import Misuse
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for, until
 from tests.hq_serving.test_measuring import bodies
 from tests.hq_serving.test_registry import running_node

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from hq import belowfloor
-from hq.belowfloor import BelowFloor, Unread, WorkAboveFloor
-from hq.places import report_unplaced
-from hq.running import Running
+from hq.sensor_places import report_unplaced
 from hq.serving.projector import TellingProjector
-from hq.telling import Teller
-from landfall.cli import main
-from streams.clock import FleetClock, FleetTime
+from landfall.access.credentials import operator_token
+from landfall.cli.main import main
+from landfall.runtime import skipped_watch
+from landfall.runtime.service import Running
+from landfall.runtime.skipped_watch import BelowFloor, Unread, WorkAboveFloor
+from landfall.runtime.telemetry_client import Teller
+from landfall.storage.log_kinds import open_reader
+from landfall.transport.http_client import AppendDoor
 from streams.codec import BlockCodec
-from streams.credentials import operator_token
-from streams.floors import NODE, TROUBLE, floor_append, floor_topic
-from streams.link.door import AppendDoor
 from streams.log import Append
-from streams.logs.kinds import open_reader
-from streams.metrics import Metrics
-from streams.records import Record, to_batch
+from streams.model.clock import FleetClock, FleetTime
+from streams.model.metrics import Metrics
+from streams.model.records import Record, to_batch
+from streams.skipped_records import NODE, TROUBLE, floor_append, floor_topic
 from tests.hq_serving.conftest import make_projector, sqlite_url
 from tests.hq_serving.fleet import NOW_MS, SHIP, Fleet
 from tests.hq_serving.test_holes import alerts_but_the_second, bring
@@ -95,7 +95,7 @@ def test_a_consumer_that_starts_from_nothing_only_notes_where_it_begins(
     bring(fleet, "alerts", 1, 2)
     fleet.logs["hq"].trim("alerts", fleet.logs["ship-one"].origin, 4)
     running = under_way()
-    with caplog.at_level("INFO", belowfloor.log.name):
+    with caplog.at_level("INFO", skipped_watch.log.name):
         new = TellingProjector(make_projector(fleet.hq_dir, sqlite_url(tmp_path)), running, 1e9)
         new.start()
         assert new.step() == 1
@@ -115,7 +115,7 @@ def test_a_node_without_a_place_is_reported_at_the_start(fleet: Fleet) -> None:
 
 
 async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.floors.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("streams.skipped_records.LOOK_EVERY_S", 0.0)
     node = await started("hq", tmp_path)
     door = AppendDoor(node.url, operator_token(node.settings.folder))
     running = under_way(door, "fanout")
@@ -131,7 +131,7 @@ async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: P
         BelowFloor(reader, started_again, "fanout").look()
         assert started_again.troubles == running.troubles != {}
         with monkeypatch.context() as a_day_later:
-            a_day_later.setattr("streams.floors.DEGRADED_S", -1.0)
+            a_day_later.setattr("streams.skipped_records.DEGRADED_S", -1.0)
             BelowFloor(reader, started_again, "fanout").look()
         assert started_again.troubles == {}
         assert await asyncio.to_thread(started_again.teller.tell)

@@ -14,7 +14,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import text
 
-from cargo.identifiers import make_container
+from cargo.vocabulary.trade_codes import make_container
 from hq.api.access import Sight, Viewer
 from hq.serving import database
 from hq.serving.database import ServingDatabase, ServingReader, open_engine

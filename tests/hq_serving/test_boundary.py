@@ -21,7 +21,7 @@ from fastapi.routing import iter_route_contexts
 from sqlalchemy import Engine, event
 from starlette.routing import Route
 
-from cargo.identifiers import make_container
+from cargo.vocabulary.trade_codes import make_container
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, unserved_api
 from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, booking, fill, loaded
 from tests.hq_serving.probes import OWN, PROBES, UNKNOWN, Probe

@@ -9,9 +9,9 @@ from sqlalchemy import select, text
 
 from hq.serving import models as m
 from hq.serving.database import ServingReader
-from hq.serving.faults import DatabaseAway, DatabaseCancelled
+from hq.serving.database_faults import DatabaseAway, DatabaseCancelled
 from hq.serving.portions import CANCELLED_MAX, HALVED
-from hq.serving.projecting import Projector
+from hq.serving.projection_loop import Projector
 from hq.serving.rejects import untold
 from tests.hq_serving.conftest import make_projector
 from tests.hq_serving.faulty import server_of, with_setting, with_trigger

@@ -12,14 +12,14 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from hq import health
 from hq.api.logins import FAILURES_FREE
 from hq.api.settings import ApiSettings
-from hq.health import serve_health
-from streams.errors import Misuse
-from streams.link import renewing
-from streams.link.tls import showing, trusting
-from streams.tables import WithCertificate
+from landfall.runtime import health_server
+from landfall.runtime.health_server import serve_health
+from landfall.system.settings_table import WithCertificate
+from landfall.transport import certificate_renewal
+from landfall.transport.tls import showing, trusting
+from streams.model.errors import Misuse
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, until
 from tests.hq_serving.fleet import Fleet
 from tests.intake.test_endpoint import self_signed
@@ -50,7 +50,7 @@ def renew(folder: Path) -> str:
 def test_the_api_speaks_tls_alone_and_shows_what_was_renewed(
     settings: ApiSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renewing, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(certificate_renewal, "LOOK_EVERY_S", 0.05)
     certificate, key = self_signed(tmp_path)
     with api_of(settings.model_copy(update={"tls_certificate": certificate, "tls_key": key})) as client:
         port = client.base_url.port or 0
@@ -64,7 +64,7 @@ def test_the_api_speaks_tls_alone_and_shows_what_was_renewed(
 
 def test_health_speaks_tls_alone_and_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who connects and says nothing holds up nobody else."""
-    monkeypatch.setattr(health, "RENEWED_S", 0.0)
+    monkeypatch.setattr(health_server, "RENEWED_S", 0.0)
     certificate, key = self_signed(tmp_path)
     trusted = trusting(certificate)
     with serve_health("127.0.0.1", 0, lambda: (True, {}), WithCertificate(tls_certificate=certificate, tls_key=key)) as port:

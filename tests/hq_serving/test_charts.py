@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from cargo.heard import CLOCK_BACK
+from cargo.loss.reading_rows import CLOCK_BACK
 from streams.log import Append
-from streams.records import SOURCE_OFFSET, SOURCE_STREAM, Record, to_batch
+from streams.model.records import SOURCE_OFFSET, SOURCE_STREAM, Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, booking, customer
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import httpx
 
-from cargo.alerts import AlertBook, Standing
-from cargo.lossdraft import Facts, fill_in
-from cargo.registry import entry_body
-from streams.bodies import Bodies
-from streams.clock import StillClock
+from cargo.alerts.alert_log import AlertBook, Standing
+from cargo.report.loss_draft import Facts, fill_in
+from cargo.vocabulary.registry_entries import entry_body
+from landfall.storage.file_log import FileLog, FileLogReader
+from landfall.transport.http_client import AppendDoor
+from streams.body_reader import Bodies
 from streams.codec import BlockCodec
-from streams.link.door import AppendDoor
 from streams.log import Append
-from streams.logs.files import FileLog, FileLogReader
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock
+from streams.model.records import Record, to_batch
 from tests.cargo.lossnews import more_lost, voyage
 from tests.cargo.sea import SHIP, number
 from tests.hq_serving.conftest import api_of, log_in, settings_for, still_clock

@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from cargo.identifiers import make_container
-from hq.api.containerlists import FILE_ROWS_AT_ONCE
-from streams.records import Record
+from cargo.vocabulary.trade_codes import make_container
+from hq.api.container_lists import FILE_ROWS_AT_ONCE
+from streams.model.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, SHIP, Fleet, booking, fill, ship
 from tests.hq_serving.postgres import english_database

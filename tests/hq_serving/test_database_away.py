@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from hq.api import accounts
 from hq.serving import database
 from hq.serving.database import READERS_MAX, ServingReader
-from hq.serving.faults import DatabaseAway, fault_of
+from hq.serving.database_faults import DatabaseAway, fault_of
 from tests.hq_serving import faulty
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import Fleet, fill

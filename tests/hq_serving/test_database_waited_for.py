@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from hq import running
-from hq.running import Running, Work, health_of, keep_working
 from hq.serving import database
 from hq.serving.projector import TellingProjector
-from streams.clock import FleetClock, FleetTime
-from streams.errors import RetryLater
-from streams.stopping import Stop
+from landfall.runtime import service
+from landfall.runtime.service import Running, Work, health_of, keep_working
+from landfall.system.stop_flag import Stop
+from streams.model.clock import FleetClock, FleetTime
+from streams.model.errors import RetryLater
 from tests.hq_serving import faulty
 from tests.hq_serving.conftest import make_projector, sqlite_url, table_rows, until
 from tests.hq_serving.fleet import DUCKS, NOW_MS, Fleet, fill
@@ -214,6 +214,6 @@ def test_health_says_what_is_waited_for_and_after_a_minute_that_it_is_not_ready(
         at_work, pauses = worked(work)
         well, said = health_of(at_work, True, {"more": 1})
         assert (well, said["ready"], said["waiting"]["code"], said["more"]) == (ready, ready, "database_busy", 1)
-        assert (sum(pauses) > running.WAIT_S_MAX) is not ready
+        assert (sum(pauses) > service.WAIT_S_MAX) is not ready
     work.problems = [*[locked()] * 8, None]
     assert "waiting" not in health_of(worked(work)[0], True, {})[1]

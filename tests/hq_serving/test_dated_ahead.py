@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cargo.event_time import CORRECTED
-from cargo.heard import CLOCK_BACK
-from streams.clock import StillClock
+from cargo.loss.event_time import CORRECTED
+from cargo.loss.reading_rows import CLOCK_BACK
+from landfall.storage.file_log import FileLog, FileLogOptions
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog, FileLogOptions
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock
+from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, fill
 from tests.hq_serving.test_api import get

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from cargo.digests import DigestFold
+from cargo.shore_rules.digests import DigestFold
 from hq.serving import models as m
 from hq.serving.database import ServingReader
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, SHIP, Fleet, fill
 

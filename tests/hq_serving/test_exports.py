@@ -9,12 +9,12 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from cargo.lossform import Filled
-from cargo.lossreport import Box, Content, Head, drafted
-from hq.browsers import browser_headers
-from streams.link.door import AppendDoor
+from cargo.report.loss_form import Filled
+from cargo.report.loss_report import Box, Content, Head, drafted
+from hq.browser_address import browser_headers
+from landfall.transport.http_client import AppendDoor
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, until
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, booking, customer
 from tests.hq_serving.test_measuring import bodies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from hq.telling import failure
+from landfall.runtime.telemetry_client import failure
 
 
 def test_a_secret_in_what_failed_is_left_out_and_that_is_said() -> None:

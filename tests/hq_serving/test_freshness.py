@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streams.records import Record
+from streams.model.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, NOW_MS, Fleet, fill
 

@@ -13,11 +13,11 @@ from pydantic import SecretStr
 
 from hq.api import gate
 from hq.api.accounts import Account, Accounts
-from hq.api.errors import ApiError
+from hq.api.error_answers import ApiError
 from hq.api.gate import BODY_BYTES_MAX
 from hq.api.logins import FAILURES_FREE, WAITING_OF_ADDRESS_MAX, Logins
-from hq.browsers import browser_headers
-from streams.passwords import PasswordChecks
+from hq.browser_address import browser_headers
+from landfall.access.password_checks import PasswordChecks
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, until
 from tests.hq_serving.fleet import Fleet
 

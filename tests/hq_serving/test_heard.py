@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cargo.heard import RETAINED, WILL
-from streams.records import Record
+from cargo.loss.reading_rows import RETAINED, WILL
+from streams.model.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, Fleet, booking, fill
 from tests.hq_serving.test_api import get

@@ -7,16 +7,16 @@ import json
 import signal
 from pathlib import Path
 
-from hq.patience import skipped_failures
 from hq.serving.database import ServingDatabase
-from hq.serving.projecting import Projector
+from hq.serving.projection_loop import Projector
 from hq.serving.routes import routes
+from landfall.runtime.hole_patience import skipped_failures
+from landfall.storage.log_kinds import open_reader
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.kinds import open_reader
-from streams.metrics import Metrics
-from streams.records import BODY, Record, to_batch
-from streams.words import Position
+from streams.model.identifiers import Position
+from streams.model.metrics import Metrics
+from streams.model.records import BODY, Record, to_batch
 from tests.hq_serving.conftest import STARTED_S_MAX, make_projector, project, sqlite_url, table_rows
 from tests.hq_serving.fleet import DUCKS, NOW_MS, PLACES, SHIP, Fleet
 from tests.hq_serving.test_kill import start

@@ -12,12 +12,12 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from cargo.registry import AT_MS_MAX, COUNT_MAX, NESTING_MAX, TEXT_CHARS_MAX
-from cargo.signals import SIGNALS
+from cargo.vocabulary.registry_entries import AT_MS_MAX, COUNT_MAX, NESTING_MAX, TEXT_CHARS_MAX
+from cargo.vocabulary.signals import SIGNALS
 from hq.analytics.disclosure import disclosed
-from streams.bodies import Bodies
+from streams.body_reader import Bodies
 from streams.log import Append
-from streams.records import BODY, Record, to_batch
+from streams.model.records import BODY, Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, unserved_api
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, booking, customer, fill, port, ship
 from tests.hq_serving.test_registry import Headquarters, hq, running_node

@@ -11,14 +11,14 @@ import pytest
 
 from hq.serving.projector import PROCESS
 from hq.serving.rejects import untold
-from hq.telling import FAILURES_KEPT_MAX, Teller
-from streams.clock import StillClock
+from landfall.runtime.telemetry_client import FAILURES_KEPT_MAX, Teller
+from landfall.storage.file_log import FileLogReader
+from landfall.transport.http_client import AppendDoor
 from streams.codec import BlockCodec
-from streams.link.door import AppendDoor
-from streams.logs.files import FileLogReader
-from streams.metrics import Metrics
-from streams.records import Record
-from streams.words import Position
+from streams.model.clock import StillClock
+from streams.model.identifiers import Position
+from streams.model.metrics import Metrics
+from streams.model.records import Record
 from tests.hq_serving.conftest import api_of, make_projector, project, settings_for, sqlite_url, until
 from tests.hq_serving.fleet import NOW_MS, Fleet
 from tests.hq_serving.test_registry import Headquarters, running_node

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cargo.accounted import STATED_EVERY_MS
-from cargo.muster import STATED, STATEMENT
-from hq.api.musters import judged_at_ms
-from streams.records import Record
+from cargo.loss.accounted_boxes import STATED_EVERY_MS
+from cargo.loss.muster import STATED, STATEMENT
+from hq.api.muster_answers import judged_at_ms
+from streams.model.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, SHIP, Fleet, booking, customer, port, ship
 from tests.hq_serving.test_api import get

@@ -14,16 +14,16 @@ from deltalake import write_deltalake
 from sqlalchemy import func, select
 
 from hq.api.settings import ApiSettings
+from hq.delta_tables import HISTORY
 from hq.serving import database
 from hq.serving import models as m
 from hq.serving.address import file_address, serving_url
 from hq.serving.database import ServingReader
 from hq.serving.settings import ProjectorSettings
-from hq.tables import HISTORY
-from hq.wide import WIDE
-from landfall.configuration import load
-from landfall.demo.fleet import Fleet as Demo
-from landfall.demo.fleet import write_settings
+from hq.spark_rows import WIDE
+from landfall.demo.fleet_settings import Fleet as Demo
+from landfall.demo.fleet_settings import write_settings
+from landfall.runtime.settings_loader import load
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for
 from tests.hq_serving.fleet import DUCKS, Fleet, fill
 from tests.hq_spark.history import read_history

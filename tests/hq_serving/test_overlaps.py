@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from hq.api.givenentries import Unacceptable, Wanted
+from hq.api.entry_parser import Unacceptable, Wanted
 from hq.api.registrar import Receipt, Registrar
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLogReader
+from landfall.transport.http_client import AppendDoor
 from streams.codec import BlockCodec
-from streams.link.door import AppendDoor
-from streams.logs.files import FileLogReader
+from streams.model.clock import StillClock
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, until
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, Fleet, booking, customer
 from tests.hq_serving.test_registry import Headquarters, Overtaken, running_node

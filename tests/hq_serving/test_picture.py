@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hq.api.picture import ship_drawn
+from hq.api.map_picture import ship_drawn
 
 AT = 1_777_593_600_000
 BERTH, FAR, NOUGHT = (35.6, 139.8), (35.6, 150.0), (0.0, 0.0)

@@ -11,8 +11,8 @@ from sqlalchemy import create_engine, func, select, text
 
 from hq.serving import models as m
 from hq.serving.database import ServingDatabase, ServingReader
-from hq.serving.faults import DatabaseAway
-from streams.records import Record
+from hq.serving.database_faults import DatabaseAway
+from streams.model.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, still_clock, table_rows
 from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, Fleet, booking, fill
 from tests.hq_serving.postgres import english_database

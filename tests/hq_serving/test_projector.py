@@ -12,9 +12,9 @@ from sqlalchemy import func, select
 
 from hq.serving import models as m
 from hq.serving.database import ServingReader
-from hq.serving.faults import DatabaseGone
-from streams.records import Record, StoredRecord, body_text
-from streams.words import Position
+from hq.serving.database_faults import DatabaseGone
+from streams.model.identifiers import Position
+from streams.model.records import Record, StoredRecord, body_text
 from tests.hq_serving.conftest import make_projector, project, sqlite_url, table_rows
 from tests.hq_serving.fleet import DUCKS, FOREIGN, NOW_MS, SHIP, Fleet, booking, fill
 

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from streams.codec import BlockCodec
-from streams.derived import HEADS
-from streams.proof.keys import SigningKey
-from streams.proof.signing import Signer
+from streams.config.companion_streams import HEADS
+from streams.integrity.signer import Signer
+from streams.integrity.signing_keys import SigningKey
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, Fleet, booking, customer
 

@@ -16,26 +16,26 @@ import httpx
 import pytest
 
 from bench.credentials import allow_all
-from cargo.lossform import Filled
-from cargo.lossreport import Box, Content, Head, drafted
+from cargo.report.loss_form import Filled
+from cargo.report.loss_report import Box, Content, Head, drafted
 from hq.api.accounts import Account, Accounts
-from hq.api.givenentries import Wanted
+from hq.api.entry_parser import Wanted
 from hq.api.registrar import ATTEMPTS_MAX, Receipt, Registrar, Written
 from hq.api.registrar import Overtaken as Overruled
-from hq.serving.projecting import Projector
-from streams.clock import StillClock
+from hq.serving.projection_loop import Projector
+from landfall.access.password_checks import verifies
+from landfall.node.node import Node
+from landfall.node.settings import NodeSettings
+from landfall.storage.file_log import FileLogReader
+from landfall.transport.http_client import AppendDoor
 from streams.codec import BlockCodec
-from streams.errors import Misuse, RetryLater
-from streams.link.door import AppendDoor
+from streams.integrity.key_trust import IN_REGISTRY, registry_trust
+from streams.integrity.signing_keys import SigningKey, key_text
 from streams.log import Append, Appended
-from streams.logs.files import FileLogReader
-from streams.node.node import Node
-from streams.node.settings import NodeSettings
-from streams.passwords import verifies
-from streams.proof.keys import SigningKey, key_text
-from streams.proof.trust import IN_REGISTRY, registry_trust
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.clock import StillClock
+from streams.model.errors import Misuse, RetryLater
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, booking, customer, port, ship
 

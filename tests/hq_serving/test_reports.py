@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cargo.lossreport import approve
+from cargo.report.loss_report import approve
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, FOREIGN, Fleet, fill
 

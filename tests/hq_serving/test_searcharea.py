@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from cargo.searcharea import NOTE
-from streams.records import Record
+from cargo.search.search_area import NOTE
+from streams.model.records import Record
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, fill
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hq.thinning import AT, merged, thinned
+from hq.chart_points import AT, merged, thinned
 
 Rows = list[tuple[int, float | None]]
 

@@ -16,9 +16,9 @@ from sqlalchemy import RowMapping, select
 from hq.serving import database
 from hq.serving import models as m
 from hq.serving.database import ServingDatabase, ServingReader, open_engine
-from hq.serving.projecting import Projector
+from hq.serving.projection_loop import Projector
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, Fleet, fill
 

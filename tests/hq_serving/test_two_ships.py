@@ -12,8 +12,8 @@ from sqlalchemy import select
 from hq.serving import models as m
 from hq.serving.database import ServingReader
 from streams.log import Append
-from streams.records import SOURCE_OFFSET, SOURCE_STREAM, Record, to_batch
-from streams.words import Coordinates, Origin
+from streams.model.identifiers import Coordinates, Origin
+from streams.model.records import SOURCE_OFFSET, SOURCE_STREAM, Record, to_batch
 from tests.hq_serving.conftest import make_projector, project, sqlite_url
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, booking
 

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from bench.ports import free_port
-from streams.privatefiles import write_private
+from landfall.system.private_files import write_private
 from tests.hq_serving.conftest import STARTED_S_MAX, until
 from tests.node.forked import Forked
 

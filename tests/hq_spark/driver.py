@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hq.analytics.job import run_analytics
 from hq.analytics.settings import AnalyticsSettings
-from hq.spark import start_spark
+from hq.spark_session import start_spark
 
 
 def settings() -> AnalyticsSettings:

@@ -11,16 +11,16 @@ from typing import Any
 
 from bench.credentials import allow_all
 from hq.analytics.job import STREAMS
-from streams.clock import StillClock, WallClock
+from landfall.node.node import Node
+from landfall.node.settings import NodeSettings
+from landfall.storage.file_log import FileLog
+from landfall.storage.kafka.settings import FileLogSettings, KafkaLogSettings
+from landfall.transport.http_client import AppendDoor
 from streams.codec import BlockCodec
-from streams.link.door import AppendDoor
 from streams.log import Append, LogReader
-from streams.logs.files import FileLog
-from streams.logs.kafka.settings import FileLogSettings, KafkaLogSettings
-from streams.node.node import Node
-from streams.node.settings import NodeSettings
-from streams.records import Record, StoredRecord, to_batch
-from streams.words import Position
+from streams.model.clock import StillClock, WallClock
+from streams.model.identifiers import Position
+from streams.model.records import Record, StoredRecord, to_batch
 
 TOKEN = "a-token-of-the-test"
 NOON_MS = 1_777_593_600_000

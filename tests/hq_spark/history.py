@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset
 
-from hq.tables import HISTORY
-from hq.wide import WIDE
-from streams.records import OFFSET, ORDER_AT, TOPIC
+from hq.delta_tables import HISTORY
+from hq.spark_rows import WIDE
+from streams.model.records import OFFSET, ORDER_AT, TOPIC
 
 
 def read_history(tables_dir: str, topic: str) -> pa.Table:

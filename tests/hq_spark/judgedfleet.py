@@ -18,20 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from cargo.climate import Climate
-from cargo.heard import Heard, Value
-from cargo.outcome import Place as At
-from cargo.registry import BookedContainer, Booking, Entry, entry_body
-from cargo.state import WatchSettings
+from cargo.loss.reading_rows import Heard, Value
+from cargo.loss.watch_outcome import Place as At
+from cargo.loss.watch_state import WatchSettings
+from cargo.rules.climate_limits import Climate
+from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry, entry_body
 from hq.analytics.overview import overview
 from hq.analytics.repeats import repeats
-from hq.tables import HISTORY
-from hq.wide import COORDINATES, WIDE, widen
-from intake.watching import Watching
-from streams.committing import GroupCommitter
-from streams.metrics import Metrics
-from streams.records import ORDER_AT, TOPIC, Record
-from streams.words import Position
+from hq.delta_tables import HISTORY
+from hq.spark_rows import COORDINATES, WIDE, widen
+from landfall.watch.watch_service import Watching
+from streams.group_commit import GroupCommitter
+from streams.model.identifiers import Position
+from streams.model.metrics import Metrics
+from streams.model.records import ORDER_AT, TOPIC, Record
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, Sea, entry, fall, number
 from tests.hq_spark.fleet import Place
 from tests.intake.stand import eventually, stored

@@ -12,17 +12,17 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from cargo.overlaps import resolve_overlaps
-from cargo.registry import Booking, Entry, ToldFrom, parse_entry
+from cargo.vocabulary.booking_overlaps import resolve_overlaps
+from cargo.vocabulary.registry_entries import Booking, Entry, ToldFrom, parse_entry
 from hq.analytics.bookings import OPEN_MS, Rights
 from hq.analytics.customers import covered, customers_appends, newly_covered
 from hq.analytics.disclosure import disclosed
 from hq.analytics.overview import read_entries
 from hq.analytics.withholding import without_probable
-from hq.tables import HISTORY
-from hq.wide import widen
-from streams.records import Batch, Record, to_batch
-from streams.words import Origin
+from hq.delta_tables import HISTORY
+from hq.spark_rows import widen
+from streams.model.identifiers import Origin
+from streams.model.records import Batch, Record, to_batch
 from tests.hq_spark.fleet import BEARS, BOXES, DUCKS, NOON_MS, booking, reading, registry
 
 SHIP = Origin("albatross", 7)

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cargo.alerts import AlertBook
-from cargo.fleet import MISSING_AT_DISCHARGE_MS, SILENT_MS
-from cargo.registry import Entry, parse_entry
+from cargo.alerts.alert_log import AlertBook
+from cargo.shore_rules.fleet_rules import MISSING_AT_DISCHARGE_MS, SILENT_MS
+from cargo.vocabulary.registry_entries import Entry, parse_entry
 from hq.analytics.fleet import WATCH_COLUMNS, FleetWatch
-from hq.wide import widen
-from streams.records import Batch, Record, to_batch
-from streams.words import Origin
+from hq.spark_rows import widen
+from streams.model.identifiers import Origin
+from streams.model.records import Batch, Record, to_batch
 from tests.hq_spark.fleet import BOXES, HOUR_MS, NOON_MS, PLACES, reading, registry
 
 SHIP, OTHER, QUAY = "albatross", "petrel", "singapore"

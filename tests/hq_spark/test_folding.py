@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hq.analytics.folding import STATES, fold_readings, merge_states
-from hq.wide import widen
-from streams.records import Batch, Record, to_batch
-from streams.words import Origin
+from hq.spark_rows import widen
+from streams.model.identifiers import Origin
+from streams.model.records import Batch, Record, to_batch
 from tests.hq_spark.fleet import BOXES, NOON_MS
 
 ORIGINS = (Origin("albatross", 5), Origin("singapore", 3))

@@ -11,13 +11,13 @@ from sqlalchemy import select
 from hq.analytics.standing import Standing, state_records
 from hq.serving import models as m
 from hq.serving.database import ServingReader
-from hq.wide import widen
-from streams.clock import StillClock
+from hq.spark_rows import widen
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
 from streams.log import Append, Log
-from streams.logs.files import FileLog
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.clock import StillClock
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import make_projector, project, sqlite_url
 from tests.intake.stand import AT, BOX, Publisher, payload, stand
 

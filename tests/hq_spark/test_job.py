@@ -16,11 +16,11 @@ from hq.analytics.checkpoint import last_done, standings_after
 from hq.analytics.job import CALLED_BY, check_belonging, is_trouble
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.steps import Stopping
-from hq.tables import HISTORY, HISTORY_WRITER
-from streams.errors import Misuse, RetryLater
+from hq.delta_tables import HISTORY, HISTORY_WRITER
+from streams.gap_skipping_reader import Standing
 from streams.log import Append, Appended
-from streams.patience import Standing
-from streams.words import Origin, Position
+from streams.model.errors import Misuse, RetryLater
+from streams.model.identifiers import Origin, Position
 from tests.hq_spark.fleet import BOXES, NOON_MS, TOKEN, Place, reading, rows
 from tests.hq_spark.history import read_history
 

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cargo.agreement import RULES
+from cargo.shore_rules.alert_comparison import RULES
 from hq.analytics.judging import READ, put_in_time
-from streams.privatefiles import write_private
+from landfall.system.private_files import write_private
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
 from tests.hq_spark.judgedfleet import CHANGED, DARK, GONE, LATE, NODES, UNTAUGHT, box_says, hour, lived, said_aboard, said_on_quay, tables
 

@@ -17,11 +17,11 @@ from pydantic import SecretStr
 
 from hq.analytics.checkpoint import last_done
 from hq.analytics.settings import AnalyticsSettings
-from hq.spark import SparkSettings
-from streams.crash import CRASH_VARIABLE
-from streams.node.node import Node
-from streams.records import Record, StoredRecord
-from streams.words import Coordinates
+from hq.spark_session import SparkSettings
+from landfall.node.node import Node
+from streams.commit_points import CRASH_VARIABLE
+from streams.model.identifiers import Coordinates
+from streams.model.records import Record, StoredRecord
 from tests.hq_spark import truth
 from tests.hq_spark.fleet import (
     BEARS,

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from hq.analytics.disclosure import disclosed
 from hq.analytics.withholding import without_probable
-from streams.records import read_body
+from streams.model.records import read_body
 from tests.cargo.test_entitled import ANY_JSON, NAMES
 
 WORDS = some.sampled_from(["lost_container", "FOUND", "CONFIRMED_LOST", "PROBABLE_OVERBOARD", "kinematic"])

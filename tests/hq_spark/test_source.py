@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from hq.source import LogStreamReader, Run, Runs, StreamPositions, fair_shares
-from hq.wide import WIDE, narrow, widen
-from streams.errors import Misuse, RetryLater
-from streams.records import Batch, Record, Value
-from streams.words import Origin
+from hq.spark_rows import WIDE, narrow, widen
+from streams.model.errors import Misuse, RetryLater
+from streams.model.identifiers import Origin
+from streams.model.records import Batch, Record, Value
 from tests.hq_spark.fleet import BOXES, NOON_MS, Place, reading, registry
 
 
@@ -138,7 +138,7 @@ def test_a_patient_stream_is_waited_for_until_headquarters_sets_it_otherwise(pla
 
 
 def test_what_is_below_the_floor_is_passed_over(place: Place) -> None:
-    """By a first reader, and by one that comes back: `hq.belowfloor.WorkAboveFloor` reports it."""
+    """By a first reader, and by one that comes back: `landfall.runtime.skipped_watch.WorkAboveFloor` reports it."""
     say(place, 20)
     place.log.trim("containers", place.log.origin, 12)
     source = reader(place)

@@ -14,8 +14,8 @@ import pytest
 from deploy.setup import jars, spark
 from hq import java
 from hq.java import locked_jars
-from hq.spark import end_put_off
-from hq.sparkhome import spark_home
+from hq.spark_folder import spark_home
+from hq.spark_session import end_put_off
 
 OF_PYSPARK = Path(pyspark.__file__).parent
 MAKE = """

@@ -11,10 +11,10 @@ from deltalake import write_deltalake
 
 from hq.analytics.fleet import FleetWatch
 from hq.analytics.standing import Standing, settled_places, state_records
-from hq.tables import HISTORY
-from hq.wide import widen
-from streams.records import Batch, to_batch
-from streams.words import Origin
+from hq.delta_tables import HISTORY
+from hq.spark_rows import widen
+from streams.model.identifiers import Origin
+from streams.model.records import Batch, to_batch
 from tests.hq_spark.fleet import BOXES, HOUR_MS, NOON_MS, PLACES, reading
 
 FIRST, SECOND, QUAY = "albatross", "petrel", "singapore"

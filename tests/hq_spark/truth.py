@@ -9,11 +9,11 @@ from typing import Any
 
 from hq.analytics.disclosure import KIND, KINDS
 from hq.analytics.job import STREAMS
-from hq.tables import HISTORY
-from streams.derived import parent_of
+from hq.delta_tables import HISTORY
+from streams.config.companion_streams import parent_of
 from streams.log import LogReader
-from streams.records import BODY, DEVICE, DEVICE_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, StoredRecord
-from streams.words import Coordinates, Origin, Position
+from streams.model.identifiers import Coordinates, Origin, Position
+from streams.model.records import BODY, DEVICE, DEVICE_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, StoredRecord
 from tests.hq_spark.fleet import HOUR_MS, PLACES, rows
 from tests.hq_spark.history import read_history
 

@@ -22,15 +22,15 @@ from bench.pahoclients import close
 from intake.endpoint import Endpoint
 from intake.pipeline import Pipeline, Strangers
 from intake.settings import EndpointSettings, PipelineSettings
-from streams.clock import Clock, WallClock
+from landfall.access.credentials import Credentials
+from landfall.storage.file_log import FileLog, FileLogOptions
 from streams.codec import BlockCodec
-from streams.committing import GroupCommitter
-from streams.credentials import Credentials
+from streams.group_commit import GroupCommitter
 from streams.log import Log
-from streams.logs.files import FileLog, FileLogOptions
-from streams.metrics import Metrics
-from streams.records import StoredRecord
-from streams.words import Position
+from streams.model.clock import Clock, WallClock
+from streams.model.identifiers import Position
+from streams.model.metrics import Metrics
+from streams.model.records import StoredRecord
 
 DEADLINE_S = 60.0
 AT = 1_777_593_600_000

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from intake.connection import Connection
-from intake.packets import packet
+from intake.mqtt.client_connection import Connection
+from intake.mqtt.packets import packet
 from tests.intake.stand import TOPIC, payload
 from tests.streams.cutdisk import CutDisk, Names
 

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from bench.ports import free_port
-from intake.packets import Kind, packet
-from intake.routes import SUBSCRIPTIONS
-from intake.serving import Intake
+from intake.intake_service import Intake
+from intake.mqtt.packets import Kind, packet
 from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
-from streams.clock import WallClock
+from intake.topic_routes import SUBSCRIPTIONS
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
-from streams.committing import GroupCommitter
-from streams.logs.files import FileLog
-from streams.metrics import Metrics
+from streams.group_commit import GroupCommitter
+from streams.model.clock import WallClock
+from streams.model.metrics import Metrics
 from tests.intake.mosquitto import MESSAGE_BYTES_MAX, mosquitto
 from tests.intake.stand import DEADLINE_S, TOPIC, Publisher, eventually, payload, stored
 from tests.intake.test_endpoint import self_signed

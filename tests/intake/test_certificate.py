@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from intake.settings import EndpointSettings
-from streams.errors import Misuse
-from streams.link import renewing
-from streams.link.certificates import Described, describe
+from landfall.transport import certificate_renewal
+from landfall.transport.certificates import Described, describe
+from streams.model.errors import Misuse
 from tests.intake.stand import DEADLINE_S, eventually, stand
 from tests.intake.test_endpoint import self_signed
 
@@ -60,8 +60,8 @@ async def test_one_in_its_place_is_shown_while_the_node_runs(
         looked.append(content)
         return describe(content)
 
-    monkeypatch.setattr(renewing, "describe", noted)
-    monkeypatch.setattr(renewing, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(certificate_renewal, "describe", noted)
+    monkeypatch.setattr(certificate_renewal, "LOOK_EVERY_S", 0.01)
     caplog.set_level(logging.INFO, "landfall.node")
     certificate, key = self_signed(tmp_path)
     before = certificate.read_text()

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import intake.endpoint
-from intake.packets import packet
-from intake.serving import Intake
+from intake.intake_service import Intake
+from intake.mqtt.packets import packet
 from intake.settings import IntakeSettings
-from streams.errors import RetryLater
+from landfall.node.node import Node
 from streams.log import Append, Appended
-from streams.node.node import Node
+from streams.model.errors import RetryLater
 from tests.intake.stand import AT, OPEN, TOPIC, eventually, payload, stand, stored
 from tests.intake.test_deaf import SHORT, deaf_client
 from tests.intake.test_floods import client

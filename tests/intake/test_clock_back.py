@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cargo.event_time import corrected_at_ms
+from cargo.loss.event_time import corrected_at_ms
 from hq.analytics.folding import fold_readings, merge_states
-from hq.wide import reading_identities, widen
-from intake.fallen import CLOCKS_MAX, FallenClocks
-from intake.packets import packet
-from streams.records import LATE_MS_MAX, StoredRecord
-from streams.words import Position
+from hq.spark_rows import reading_identities, widen
+from intake.fallen_clocks import CLOCKS_MAX, FallenClocks
+from intake.mqtt.packets import packet
+from streams.model.identifiers import Position
+from streams.model.records import LATE_MS_MAX, StoredRecord
 from tests.intake.stand import AT, TOPIC, Stand, eventually, stand
 from tests.intake.test_endpoint import CONNECT_311, ask
 from tests.intake.test_stopped import Later

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import intake.watching
-from cargo.heard import Heard
-from streams.clock import StillClock
-from streams.clockcheck import CheckedClock, ClockCheck
+import landfall.watch.watch_service
+from cargo.loss.reading_rows import Heard
+from streams.model.clock import StillClock
+from streams.model.clock_check import CheckedClock, ClockCheck
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, fall
 from tests.intake.test_watching import Aboard
 from tests.node.fleet import Stepped
@@ -52,7 +52,7 @@ class AboardStepping(Aboard):
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake.watching, "GATHER_S", 0.0)
+    monkeypatch.setattr(landfall.watch.watch_service, "GATHER_S", 0.0)
 
 
 @pytest.mark.parametrize("snapshot", ["kept", "lost"])

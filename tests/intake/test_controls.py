@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from intake.arrivals import Publish
-from intake.connection import Connection
-from intake.packets import CONTROLS_A_TURN, PINGRESP, PUBLISHES_A_TURN, Control, PacketReader, packet
+from intake.message_types import Publish
+from intake.mqtt.client_connection import Connection
+from intake.mqtt.packets import CONTROLS_A_TURN, PINGRESP, PUBLISHES_A_TURN, Control, PacketReader, packet
 from tests.intake.stand import DEADLINE_S, eventually, stand
 from tests.intake.test_endpoint import CONNECT_311, ask
 from tests.intake.test_forbidden import CONNECT_5

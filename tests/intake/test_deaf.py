@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-import intake.connection
-import intake.doorway
+import intake.mqtt.client_connection
+import intake.mqtt.listener
 from bench.credentials import allow_gateway
-from intake.connection import KEEP_ALIVE_PATIENCE
-from intake.packets import packet
+from intake.mqtt.client_connection import KEEP_ALIVE_PATIENCE
+from intake.mqtt.packets import packet
 from intake.settings import EndpointSettings, PipelineSettings
-from streams.clock import StillClock
-from streams.errors import RetryLater
 from streams.log import Append, Appended
+from streams.model.clock import StillClock
+from streams.model.errors import RetryLater
 from tests.intake.stand import AT, DEADLINE_S, OPEN, Stand, eventually, stand
 from tests.intake.test_endpoint import CONNECT_311, publish_packet, self_signed
 from tests.intake.test_floods import client, connect_packet
@@ -39,7 +39,7 @@ async def deaf_client(one: Stand, hello: bytes) -> AsyncIterator[None]:
     """
     loop = asyncio.get_running_loop()
     with socket.socket() as deaf, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(intake.connection, "RESTS", 0)
+        patched.setattr(intake.mqtt.client_connection, "RESTS", 0)
         for held in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             deaf.setsockopt(socket.SOL_SOCKET, held, HELD_BYTES)
         deaf.setblocking(False)
@@ -81,7 +81,7 @@ async def test_who_does_not_read_is_let_go_after_its_keep_alive(tmp_path: Path) 
 async def test_who_does_not_read_and_has_no_keep_alive_is_let_go_too(tmp_path: Path) -> None:
     hello, clock = packet(0x10, b"\0\4MQTT\4\2\0\0\0\4deaf"), StillClock(AT)
     async with stand(tmp_path, SHORT, clock=clock) as one, deaf_client(one, hello):
-        await eventually(lambda: is_let_go(one, clock, intake.connection.DEAF_S_MAX + 0.1))
+        await eventually(lambda: is_let_go(one, clock, intake.mqtt.client_connection.DEAF_S_MAX + 0.1))
 
 
 async def test_the_silent_are_let_go(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_connections_that_do_not_end_count_for_their_login_until_they_are_
             async with client(one) as (another, asking):
                 asking.write(hello)
                 assert (await another.readexactly(4))[3] == 3, "and no third one, while the first is still there"
-            clock.advance(intake.connection.CLOSE_WITHIN_S + 0.1)
+            clock.advance(intake.mqtt.client_connection.CLOSE_WITHIN_S + 0.1)
             await eventually(lambda: len(one.endpoint._connections) == 1)
             async with client(one) as (another, asking):
                 asking.write(hello)
@@ -192,9 +192,9 @@ async def test_who_knocks_until_no_file_can_be_opened_makes_room_and_others_are_
 
 def test_a_process_opens_as_many_files_as_its_places_need(few_files: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert intake.doorway.places(few_files + 100) == few_files + 100
-    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == few_files + 100 + intake.doorway.OTHER_FILES
-    assert intake.doorway.places(hard * 2) == hard - intake.doorway.OTHER_FILES, "and tells that there are no more"
+    assert intake.mqtt.listener.places(few_files + 100) == few_files + 100
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == few_files + 100 + intake.mqtt.listener.OTHER_FILES
+    assert intake.mqtt.listener.places(hard * 2) == hard - intake.mqtt.listener.OTHER_FILES, "and tells that there are no more"
 
 
 async def test_where_nothing_can_be_stored_clients_are_let_go_and_turned_away_until_it_can(

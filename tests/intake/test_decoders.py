@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cargo.readings import read_payloads
-from intake.arrivals import Outcome, Publish
-from intake.batches import believed_times, prepare
-from intake.decoderdcsa import decode_dcsa
-from intake.decoders import find_decoder
-from intake.decoding import Decoded, Decoder, decoded, reading_of
-from intake.routes import Routes
+from cargo.vocabulary.reading_batches import read_payloads
+from intake.decoders.dcsa import decode_dcsa
+from intake.decoders.decoder_names import find_decoder
+from intake.decoders.decoder_port import Decoded, Decoder, decoded, reading_of
+from intake.message_types import Outcome, Publish
+from intake.pipeline_batches import believed_times, prepare
 from intake.settings import EndpointSettings, PipelineSettings
-from streams.clock import StillClock
+from intake.topic_routes import Routes
+from streams.model.clock import StillClock
 from tests.intake.stand import AT, BOX, TOPIC, Publisher, eventually, payload, stand
 
 OTHERS = EndpointSettings(port=0, anonymous_publish=("#",))

@@ -22,11 +22,11 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from bench.credentials import allow_gateway
 from bench.pahoclients import close
-from intake.packets import Reason, packet
+from intake.mqtt.packets import Reason, packet
 from intake.settings import EndpointSettings, PipelineSettings
-from streams.clock import FleetClock, FleetTime
-from streams.logs.files import FileLogOptions
-from streams.privatefiles import write_private
+from landfall.storage.file_log import FileLogOptions
+from landfall.system.private_files import write_private
+from streams.model.clock import FleetClock, FleetTime
 from tests.intake.stand import AT, BOX, DEADLINE_S, TOPIC, Publisher, connect_properties, eventually, payload, stand
 from tests.streams.logkit import FullDisk
 

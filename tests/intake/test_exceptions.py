@@ -15,10 +15,10 @@ import pytest
 from pydantic import ValidationError
 
 from bench.credentials import allow_gateway
-from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
-from intake.refusals import ACCOUNTS_MAX, ALL_TIMES, RECORD_BYTES, SPAN_S, Refusals
+from intake.message_types import KEPT_BYTES_MAX, Outcome, Publish
+from intake.reject_limits import ACCOUNTS_MAX, ALL_TIMES, RECORD_BYTES, SPAN_S, Refusals
 from intake.settings import TAKEN_BYTES_MAX, BrokerSettings, EndpointSettings, PipelineSettings
-from streams.clock import StillClock
+from streams.model.clock import StillClock
 from tests.intake.stand import AT, TOPIC, Publisher, Stand, eventually, payload, stand
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from bench.credentials import allow_gateway
-from intake.doorway import address_of
-from intake.packets import packet
+from intake.mqtt.listener import address_of
+from intake.mqtt.packets import packet
 from intake.settings import EndpointSettings
-from streams.credentials import GATEWAY, CredentialFile
-from streams.wrongsecrets import SLOWED_MAX
+from landfall.access.credentials import GATEWAY, CredentialFile
+from landfall.access.wrong_secrets import SLOWED_MAX
 from tests.intake.stand import DEADLINE_S, OPEN, TOPIC, Stand, eventually, stand
 from tests.intake.test_clients import CLOSED, LOGIN
 

@@ -16,11 +16,11 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from bench.credentials import allow_gateway
-from intake.arrivals import KEPT_BYTES_MAX, Publish
-from intake.connect import read_connect, read_disconnect
-from intake.packets import TOPIC_BYTES_MAX, Control, PacketReader, Reason, Violation, packet
+from intake.message_types import KEPT_BYTES_MAX, Publish
+from intake.mqtt.connect_packet import read_connect, read_disconnect
+from intake.mqtt.packets import TOPIC_BYTES_MAX, Control, PacketReader, Reason, Violation, packet
+from intake.mqtt.subscriptions import subscribe, unsubscribe
 from intake.settings import EndpointSettings
-from intake.subscriptions import subscribe, unsubscribe
 from tests.intake.stand import TOPIC, Publisher, payload, stand
 from tests.intake.test_endpoint import CONNECT_311, ask
 

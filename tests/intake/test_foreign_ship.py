@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from intake.arrivals import Outcome, Publish
-from intake.batches import believed_times, prepare
-from intake.decoding import Decoded
-from intake.routes import SUBSCRIPTIONS, Routes
-from streams.clock import StillClock
+from intake.decoders.decoder_port import Decoded
+from intake.message_types import Outcome, Publish
+from intake.pipeline_batches import believed_times, prepare
+from intake.topic_routes import SUBSCRIPTIONS, Routes
+from streams.model.clock import StillClock
 from tests.intake.stand import AT, payload
 
 OWN, OTHER = b"landfall/ships/9321483/location", b"landfall/ships/9074729/location"

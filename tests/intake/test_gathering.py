@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from intake import pipeline as pipelines
-from intake.arrivals import Outcome, Publish
 from intake.broker import READ_REST_S
+from intake.fair_queue import BATCH_BYTES
+from intake.message_types import Outcome, Publish
+from intake.mqtt.broker_client import Subscriber
 from intake.pipeline import FLOOD_MESSAGES, GATHER_STEP_S
-from intake.subscriber import Subscriber
-from intake.waiting import BATCH_BYTES
+from landfall.storage.file_log import FileLog
 from streams.log import Append, Appended
-from streams.logs.files import FileLog
 from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import TOPIC, Publisher, Stand, eventually, payload, stand, stored
 from tests.intake.test_broker import fed

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from cargo.identity import IDENTITY_BYTES, core_body
-from intake.arrivals import Publish
-from intake.batches import believed_times, prepare
-from intake.routes import Routes
-from streams.clock import StillClock
-from streams.records import body_text
+from cargo.vocabulary.reading_identity import IDENTITY_BYTES, core_body
+from intake.message_types import Publish
+from intake.pipeline_batches import believed_times, prepare
+from intake.topic_routes import Routes
+from streams.model.clock import StillClock
+from streams.model.records import body_text
 
 AT = 1_777_593_600_000
 TOPIC = "landfall/containers/MSKU1234565/reading"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cargo.identity import IDENTITY_BYTES, identities
-from intake.known import KnownIdentities, words_of
-from intake.repeats import RepeatWindow
+from cargo.vocabulary.reading_identity import IDENTITY_BYTES, identities
+from intake.deduplicator import RepeatWindow
+from intake.identity_set import KnownIdentities, words_of
 
 DEVICES = 501
 ALL = identities(["MSKU1234565"] * DEVICES, [f"TRK-{number}" for number in range(DEVICES)], [1] * DEVICES, {}, {})

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-import intake.lastwords
+import intake.mqtt.will_store
 from bench.ports import free_port
-from intake.connect import Will
 from intake.endpoint import WILLS_FILE
-from intake.lastwords import LastWill, LastWords
-from intake.packets import packet
-from streams.errors import RetryLater
-from streams.logs.disk import Disk
-from streams.metrics import Metrics
+from intake.mqtt.connect_packet import Will
+from intake.mqtt.packets import packet
+from intake.mqtt.will_store import LastWill, LastWords
+from landfall.storage.disk import Disk
+from streams.model.errors import RetryLater
+from streams.model.metrics import Metrics
 from tests.cargo.sea import SHIP
 from tests.edge.aboard import ship
 from tests.intake.stand import OPEN, eventually, stand
@@ -160,8 +160,8 @@ async def test_a_storm_of_clients_takes_few_syncs(tmp_path: Path) -> None:
 
 
 async def test_the_file_is_bounded_by_what_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake.lastwords, "GATHER_S", 0.0)
-    monkeypatch.setattr(intake.lastwords, "GARBAGE_BYTES", 10_000)
+    monkeypatch.setattr(intake.mqtt.will_store, "GATHER_S", 0.0)
+    monkeypatch.setattr(intake.mqtt.will_store, "GARBAGE_BYTES", 10_000)
     last = words(tmp_path / "wills")
     kept = await last.keep(will(0, b"k" * 2_000))
     for n in range(100):
@@ -176,8 +176,8 @@ async def test_after_a_power_cut_at_any_instant_each_will_that_was_kept_is_there
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None that was withdrawn, and synced, is back; what had not been said to be kept may be there or not, as it was."""
-    monkeypatch.setattr(intake.lastwords, "GATHER_S", 0.0)
-    monkeypatch.setattr(intake.lastwords, "GARBAGE_BYTES", 400)
+    monkeypatch.setattr(intake.mqtt.will_store, "GATHER_S", 0.0)
+    monkeypatch.setattr(intake.mqtt.will_store, "GARBAGE_BYTES", 400)
     chance = random.Random(seed)
     root = tmp_path / "root"
     root.mkdir()
@@ -295,7 +295,7 @@ async def test_what_is_published_while_the_file_is_written_for_the_last_time_is_
 ) -> None:
     """At a clean stop the disk may take longer than is waited for. One thread has the file then: a second one would be left writing to
     it, or close what by then is another's."""
-    monkeypatch.setattr(intake.lastwords, "GATHER_S", 0.0)
+    monkeypatch.setattr(intake.mqtt.will_store, "GATHER_S", 0.0)
     disk = SlowlyReplaced()
     last = words(tmp_path / WILLS_FILE, disk)
     number = await last.keep(will(1))

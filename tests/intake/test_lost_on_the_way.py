@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from intake.arrivals import STORED
+from intake.message_types import STORED
 from intake.settings import BrokerSettings
-from streams.node.node import Node
-from streams.node.otherdisks import OtherDisks
+from landfall.node.node import Node
+from landfall.node.peers.replica_acknowledgements import OtherDisks
 from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import OPEN, TOPIC, Publisher, eventually, payload, stored
 from tests.intake.test_outcomes import break_off

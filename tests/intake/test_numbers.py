@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cargo.identifiers import check_container, identity_problem, is_ilu, stored_number
-from intake.routes import Route, Routes
+from cargo.vocabulary.trade_codes import check_container, identity_problem, is_ilu, stored_number
+from intake.topic_routes import Route, Routes
 
 ILU, SHIPPERS = "ATBE1003091", "SOCU123456"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from cargo.heard import rows
+from cargo.loss.reading_rows import rows
 from streams.log import Log
-from streams.metrics import Metrics
-from streams.words import Position
+from streams.model.identifiers import Position
+from streams.model.metrics import Metrics
 from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import OPEN, TOPIC, Publisher, eventually, payload, stand, stored
 from tests.intake.test_broker import subscribed

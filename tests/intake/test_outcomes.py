@@ -18,18 +18,18 @@ from typing import Any
 import paho.mqtt.client as mqtt
 import pytest
 
-from cargo.outcome import Place
-from cargo.registry import entry_body
-from cargo.state import WatchSettings
-from intake.arrivals import KEPT_BYTES_MAX, STORED, Outcome
-from intake.packets import packet
+from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_state import WatchSettings
+from cargo.vocabulary.registry_entries import entry_body
+from intake.message_types import KEPT_BYTES_MAX, STORED, Outcome
+from intake.mqtt.packets import packet
 from intake.settings import EndpointSettings
-from intake.watching import Watching
-from streams.clock import WallClock
-from streams.committing import GroupCommitter
+from landfall.watch.watch_service import Watching
+from streams.group_commit import GroupCommitter
 from streams.log import Append
-from streams.metrics import Metrics
-from streams.records import Record, to_batch
+from streams.model.clock import WallClock
+from streams.model.metrics import Metrics
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import SHIP, Sea
 from tests.intake.stand import BOX, TOPIC, Publisher, eventually, payload, stand
 

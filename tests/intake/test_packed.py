@@ -15,10 +15,10 @@ import zstandard
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from intake.arrivals import Outcome, Publish
+from intake.message_types import Outcome, Publish
+from intake.payload_compression import UNPACKED_BYTES_MAX, UNPACKED_TIMES_MAX, NotUnpacked, unpack_all, unpacked
 from intake.settings import EndpointSettings
-from intake.unpacking import UNPACKED_BYTES_MAX, UNPACKED_TIMES_MAX, NotUnpacked, unpack_all, unpacked
-from streams.clock import StillClock
+from streams.model.clock import StillClock
 from tests.intake.stand import AT, BOX, TOPIC, Publisher, eventually, payload, stand
 from tests.intake.test_decoders import DOOR, settings
 

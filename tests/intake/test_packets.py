@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from intake.arrivals import KEPT_BYTES_MAX, Outcome, Publish
-from intake.connect import VersionRefused, Will, read_connect
-from intake.packets import TOPIC_BYTES_MAX, Control, Kind, PacketReader, Reason, Violation, packet
-from intake.subscriptions import subscribe, unsubscribe
+from intake.message_types import KEPT_BYTES_MAX, Outcome, Publish
+from intake.mqtt.connect_packet import VersionRefused, Will, read_connect
+from intake.mqtt.packets import TOPIC_BYTES_MAX, Control, Kind, PacketReader, Reason, Violation, packet
+from intake.mqtt.subscriptions import subscribe, unsubscribe
 
 LIMIT = 16_384
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from intake import lastwords
-from intake.connection import Connection
-from streams.logs.files import FileLogOptions, WriteLimits
-from streams.logs.levels import Level
+from intake.mqtt import will_store
+from intake.mqtt.client_connection import Connection
+from landfall.storage.file_log import FileLogOptions, WriteLimits
+from landfall.storage.merge_levels import Level
 from tests.intake.stand import AT, Stand, eventually, stand
 from tests.intake.struck import IDENTIFIER, StruckDisk, Wire, hello, reading
 from tests.intake.test_clean_stop import LEAVES
@@ -105,8 +105,8 @@ class Ship:
 @pytest.mark.cases("seed", range(8), torture=range(8, 3_000))
 async def test_what_was_promised_is_there_once(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ship = Ship(tmp_path, random.Random(seed))
-    monkeypatch.setattr(lastwords, "GATHER_S", 0.0)
-    monkeypatch.setattr(lastwords, "GARBAGE_BYTES", 500)
+    monkeypatch.setattr(will_store, "GATHER_S", 0.0)
+    monkeypatch.setattr(will_store, "GARBAGE_BYTES", 500)
     for life in range(LIVES):
         await ship.live(life)
     await ship.check()

@@ -22,16 +22,16 @@ import pytest
 from paho.mqtt.enums import MQTTErrorCode
 
 from intake import broker as subscribing
-from intake.arrivals import Outcome, Publish
-from intake.serving import Intake
+from intake.intake_service import Intake
+from intake.message_types import Outcome, Publish
+from intake.mqtt.broker_client import Subscriber
 from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
-from intake.subscriber import Subscriber
-from streams.clock import WallClock
+from landfall.storage.file_log import FileLog, FileLogOptions, WriteLimits
+from landfall.storage.merge_levels import Level
 from streams.codec import BlockCodec
-from streams.committing import GroupCommitter
-from streams.logs.files import FileLog, FileLogOptions, WriteLimits
-from streams.logs.levels import Level
-from streams.metrics import Metrics
+from streams.group_commit import GroupCommitter
+from streams.model.clock import WallClock
+from streams.model.metrics import Metrics
 from tests.intake.mosquitto import Mosquitto, mosquitto
 from tests.intake.stand import AT, eventually, stored
 from tests.intake.struck import IDENTIFIER, StruckDisk, reading

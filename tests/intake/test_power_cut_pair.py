@@ -23,19 +23,19 @@ from pathlib import Path
 import pytest
 from aiohttp import web_app
 
-from intake.connection import Connection
-from intake.serving import Intake
+from intake.intake_service import Intake
+from intake.mqtt.client_connection import Connection
 from intake.settings import IntakeSettings, PipelineSettings
-from streams.block import Codec
-from streams.clock import Clock, WallClock
-from streams.credentials import FILE_NAME as CREDENTIALS
-from streams.logs import kinds
-from streams.logs.files import FileLog, FileLogOptions, WriteLimits
-from streams.logs.levels import Level
-from streams.node.node import Node
-from streams.node.otherdisks import other_disks
-from streams.records import DEVICE_AT
-from streams.words import Position
+from landfall.access.credentials import FILE_NAME as CREDENTIALS
+from landfall.node.node import Node
+from landfall.node.peers.replica_acknowledgements import other_disks
+from landfall.storage import log_kinds
+from landfall.storage.file_log import FileLog, FileLogOptions, WriteLimits
+from landfall.storage.merge_levels import Level
+from streams.model.block import Codec
+from streams.model.clock import Clock, WallClock
+from streams.model.identifiers import Position
+from streams.model.records import DEVICE_AT
 from tests.intake.stand import AT, OPEN, eventually
 from tests.intake.struck import IDENTIFIER, StruckDisk, Wire, hello, reading
 from tests.node.fleet import address
@@ -59,7 +59,7 @@ class Aboard:
         self.disks: dict[Path, StruckDisk] = {}
         for name, folder in zip(names, self.folders, strict=True):
             (folder / name).mkdir(parents=True)
-        monkeypatch.setattr(kinds, "FileLog", self._log)
+        monkeypatch.setattr(log_kinds, "FileLog", self._log)
         monkeypatch.setattr(gc, "freeze", lambda: None)  # a node keeps what it began with for ever: here one follows another
 
     def _log(self, folder: Path, marker: Path, node: str, codec: Codec, clock: Clock, _: FileLogOptions) -> FileLog:

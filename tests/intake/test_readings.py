@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cargo.readings import Readings, read_payloads
+from cargo.vocabulary.reading_batches import Readings, read_payloads
 
 AT = 1_777_593_600_000
 

@@ -17,15 +17,15 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 from pydantic import SecretStr
 
-from cargo.stormmode import REQUEST_TOPIC, Request
-from intake.packets import packet
-from intake.serving import Intake
+from cargo.rules.storm_mode import REQUEST_TOPIC, Request
+from intake.intake_service import Intake
+from intake.mqtt.packets import packet
 from intake.settings import BrokerSettings, IntakeSettings
-from streams.clock import WallClock
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
-from streams.committing import GroupCommitter
-from streams.logs.files import FileLog
-from streams.metrics import Metrics
+from streams.group_commit import GroupCommitter
+from streams.model.clock import WallClock
+from streams.model.metrics import Metrics
 from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import TOPIC, Publisher, eventually, payload, stand
 from tests.intake.test_endpoint import ask

@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from intake.retaking import Retaking
-from streams.block import Block
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLog
+from landfall.watch.step_replay import Retaking
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.block import Block
+from streams.model.clock import StillClock
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
 
 ROWS = (1_000, 1, 400, 7)
 

@@ -10,20 +10,20 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 import pytest
 
-import intake.logins
-import intake.routes
-import intake.sessions
-import intake.wills
-from cargo.stormmode import REQUEST_TOPIC
-from intake.arrivals import Publish
-from intake.connection import Connection
-from intake.logins import Gateway
-from intake.packets import packet
-from intake.routes import Routes, topic_pattern
-from intake.sessions import SESSION_S_MAX, Sessions
+import intake.mqtt.client_logins
+import intake.mqtt.client_sessions
+import intake.mqtt.pending_wills
+import intake.topic_routes
+from cargo.rules.storm_mode import REQUEST_TOPIC
+from intake.message_types import Publish
+from intake.mqtt.client_connection import Connection
+from intake.mqtt.client_logins import Gateway
+from intake.mqtt.client_sessions import SESSION_S_MAX, Sessions
+from intake.mqtt.packets import packet
+from intake.mqtt.pending_wills import OVERHEAD_BYTES
+from intake.mqtt.subscriptions import Subscription
 from intake.settings import PipelineSettings
-from intake.subscriptions import Subscription
-from intake.wills import OVERHEAD_BYTES
+from intake.topic_routes import Routes, topic_pattern
 from tests.intake.stand import TOPIC, Publisher, Stand, eventually, payload, stand
 from tests.intake.test_endpoint import CONNECT_311, ask, publish_packet
 
@@ -116,7 +116,7 @@ async def test_endless_identifiers_that_leave_wills_to_wait_make_the_node_keep_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the many that wait an hour for their clients those that were left first are said at once: none is forgotten, the last wait."""
-    monkeypatch.setattr(intake.wills, "WILLS_BYTES_MAX", 5 * (OVERHEAD_BYTES + len(TOPIC) + len(payload(7))))
+    monkeypatch.setattr(intake.mqtt.pending_wills, "WILLS_BYTES_MAX", 5 * (OVERHEAD_BYTES + len(TOPIC) + len(payload(7))))
     async with stand(tmp_path) as one:
         for n in range(20):
             await breaks_off(one, connect_5(HOUR_S, will_delay_s=HOUR_S).replace(ME, struct.pack(">H2s", 2, b"%02d" % n)))
@@ -158,7 +158,11 @@ async def test_topics_count_for_what_may_wait(tmp_path: Path) -> None:
 
 
 def test_endless_topics_identifiers_and_logins_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((intake.logins, "PERMITS_MAX"), (intake.routes, "ROUTES_MAX"), (intake.sessions, "SESSIONS_MAX")):
+    for module, name in (
+        (intake.mqtt.client_logins, "PERMITS_MAX"),
+        (intake.topic_routes, "ROUTES_MAX"),
+        (intake.mqtt.client_sessions, "SESSIONS_MAX"),
+    ):
         monkeypatch.setattr(module, name, 50)
     gateway, routes, sessions = Gateway(None, (topic_pattern("landfall/#"),)), Routes(), Sessions(None, lambda: 1_000)
     for n in range(500):
@@ -178,8 +182,8 @@ def test_endless_topics_identifiers_and_logins_are_forgotten(monkeypatch: pytest
 
 
 def test_who_makes_sessions_without_end_forgets_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake.sessions, "LOGIN_SESSIONS_MAX", 50)
-    monkeypatch.setattr(intake.sessions, "SESSIONS_MAX", 120)
+    monkeypatch.setattr(intake.mqtt.client_sessions, "LOGIN_SESSIONS_MAX", 50)
+    monkeypatch.setattr(intake.mqtt.client_sessions, "SESSIONS_MAX", 120)
     sessions = Sessions(None, lambda: 1_000)
     for key in (("gw-1", "mine"), (None, "device")):
         sessions.begin(key, clean=False, expiry_s=60)

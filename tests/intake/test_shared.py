@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from intake import broker as broker_module
-from intake.arrivals import Publish
 from intake.broker import HERE, STILL_HERE, BrokerIntake
-from intake.routes import SUBSCRIPTIONS
-from intake.serving import Intake
+from intake.intake_service import Intake
+from intake.message_types import Publish
 from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
-from streams.clock import WallClock
+from intake.topic_routes import SUBSCRIPTIONS
+from landfall.storage.disk import Disk
+from landfall.storage.file_log import FileLog, FileLogOptions
 from streams.codec import BlockCodec
-from streams.committing import GroupCommitter
-from streams.logs.disk import Disk
-from streams.logs.files import FileLog, FileLogOptions
-from streams.metrics import Metrics
+from streams.group_commit import GroupCommitter
+from streams.model.clock import WallClock
+from streams.model.metrics import Metrics
 from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import AT, TOPIC, Publisher, eventually, payload, stored
 from tests.streams.logkit import FullDisk

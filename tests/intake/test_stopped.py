@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from cargo.identity import says_again
-from hq.wide import reading_identities
-from intake.packets import packet
+from cargo.vocabulary.reading_identity import says_again
+from hq.spark_rows import reading_identities
+from intake.mqtt.packets import packet
 from intake.settings import PipelineSettings
-from intake.stopped import CONTENTS_MAX, LastSaid
-from streams.clock import WallClock
-from streams.records import LATE_MS_MAX, StoredRecord
-from streams.words import Position
+from intake.stuck_clocks import CONTENTS_MAX, LastSaid
+from streams.model.clock import WallClock
+from streams.model.identifiers import Position
+from streams.model.records import LATE_MS_MAX, StoredRecord
 from tests.intake.stand import AT, TOPIC, Stand, eventually, stand
 from tests.intake.test_endpoint import CONNECT_311, ask
 

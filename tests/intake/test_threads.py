@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from intake.serving import SWITCH_S
+from intake.intake_service import SWITCH_S
 from tests.intake.test_clean_stop import taking_in
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from intake.together import PATIENCE_S, OwnReadings, PassedOver
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLog
+from landfall.watch.watermark_reader import PATIENCE_S, OwnReadings, PassedOver
 from streams.codec import BlockCodec
-from streams.errors import RetryLater
+from streams.gap_skipping_reader import Polled
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.patience import Polled
-from streams.records import Record, StoredRecord, to_batch
-from streams.words import Position
+from streams.model.clock import StillClock
+from streams.model.errors import RetryLater
+from streams.model.identifiers import Position
+from streams.model.records import Record, StoredRecord, to_batch
 
 STREAMS = ("containers", "ships")
 

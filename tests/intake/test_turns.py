@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from cargo.identifiers import make_container
-from intake import waiting
-from intake.arrivals import Outcome, Publish
-from intake.batches import believed_times, prepare
-from intake.packets import packet
-from intake.routes import Routes
+from cargo.vocabulary.trade_codes import make_container
+from intake import fair_queue
+from intake.fair_queue import SLICE_MESSAGES, Waiting
+from intake.message_types import Outcome, Publish
+from intake.mqtt.packets import packet
+from intake.pipeline_batches import believed_times, prepare
 from intake.settings import PipelineSettings
-from intake.waiting import SLICE_MESSAGES, Waiting
-from streams.clock import StillClock
-from streams.logs.files import FileLogOptions
+from intake.topic_routes import Routes
+from landfall.storage.file_log import FileLogOptions
+from streams.model.clock import StillClock
 from tests.intake.stand import DEADLINE_S, TOPIC, eventually, payload, stand
 from tests.intake.test_floods import client, connect_packet
 from tests.streams.logkit import FullDisk
@@ -57,7 +57,7 @@ def some(count: int, size: int = 100) -> list[Publish]:
     return [Publish(b"t", bytes(size)) for _ in range(count)]
 
 
-def shares(batch: Sequence[waiting.Parcel]) -> Counter[str]:
+def shares(batch: Sequence[fair_queue.Parcel]) -> Counter[str]:
     """How many messages of each account are in it."""
     return Counter({account: sum(len(messages) for one, messages, _ in batch if one.account == account) for account in "abc"})
 
@@ -105,9 +105,9 @@ def test_an_account_beside_which_nobody_sends_less_fills_batches() -> None:
     assert not queue.gives(1_000), "of 20,000 that wait"
     assert shares(queue.take()) == {"a": 256, "b": 1, "c": 0}
     assert shares(queue.take()) == {"a": 256, "b": 0, "c": 0}, "it is still there, and may come again at any moment"
-    queue.put(greedy, some(1), 9.9 + waiting.NOT_ALONE_S)
+    queue.put(greedy, some(1), 9.9 + fair_queue.NOT_ALONE_S)
     assert shares(queue.take())["a"] == 256, "another came a minute ago, and may come again"
-    queue.put(greedy, some(1), 10.0 + waiting.NOT_ALONE_S)
+    queue.put(greedy, some(1), 10.0 + fair_queue.NOT_ALONE_S)
     assert queue.gives(1_000)
     assert shares(queue.take())["a"] == 4_096
 
@@ -124,7 +124,7 @@ def test_the_order_of_each_sender_is_kept_and_nothing_is_left_out() -> None:
     while queue.messages:
         batch = queue.take()
         assert sum(len(messages) for _, messages, _ in batch) <= 4_096
-        assert sum(len(message.payload) for _, messages, _ in batch for message in messages) <= waiting.BATCH_BYTES
+        assert sum(len(message.payload) for _, messages, _ in batch for message in messages) <= fair_queue.BATCH_BYTES
         for taker, messages, _ in batch:
             assert isinstance(taker, Hearing)
             taken[taker] += messages

@@ -16,17 +16,17 @@ import pytest
 from pydantic import ValidationError
 
 from edge.settings import ShipSettings
-from intake.arrivals import Outcome, Publish
+from intake.intake_service import Intake
+from intake.message_types import Outcome, Publish
 from intake.pipeline import Pipeline
-from intake.serving import Intake
 from intake.settings import BrokerSettings, EndpointSettings, IntakeSettings, PipelineSettings
-from streams.clock import WallClock
-from streams.committing import GroupCommitter
-from streams.errors import RetryLater
+from landfall.node.node import Node
+from landfall.node.peers.replica_acknowledgements import other_disks
+from streams.group_commit import GroupCommitter
 from streams.log import Appended
-from streams.metrics import Metrics
-from streams.node.node import Node
-from streams.node.otherdisks import other_disks
+from streams.model.clock import WallClock
+from streams.model.errors import RetryLater
+from streams.model.metrics import Metrics
 from tests.intake.stand import OPEN, TOPIC, Publisher, eventually, payload, stored
 from tests.node.fleet import address
 from tests.node.test_companions import has, settings, started

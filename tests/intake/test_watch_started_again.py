@@ -13,21 +13,21 @@ from typing import Any
 
 import pytest
 
-import intake.catchingup
-import intake.watching
-from cargo.heard import Heard
-from cargo.outcome import Place
-from cargo.snapshot import snapshot_of
-from cargo.state import WatchSettings
-from intake.together import PATIENCE_S
-from intake.watching import Watching
-from streams.clock import StillClock
+import landfall.watch.other_nodes
+import landfall.watch.watch_service
+from cargo.loss.reading_rows import Heard
+from cargo.loss.state_snapshot import snapshot_of
+from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_state import WatchSettings
+from landfall.storage.file_log import FileLog
+from landfall.watch.watch_service import Watching
+from landfall.watch.watermark_reader import PATIENCE_S
 from streams.codec import BlockCodec
-from streams.committing import GroupCommitter
+from streams.group_commit import GroupCommitter
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.metrics import Metrics
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock
+from streams.model.metrics import Metrics
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import MINUTE_MS, SECOND_MS, SHIP, Sea, fall, number
 from tests.intake.stand import eventually
 from tests.intake.test_watching import FALLS_MS, UNTIL_MS, Aboard, voyage
@@ -40,8 +40,8 @@ LOOKS = 3
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake.catchingup, "LOOK_S", 0.005)
-    monkeypatch.setattr(intake.watching, "GATHER_S", 0.0)
+    monkeypatch.setattr(landfall.watch.other_nodes, "LOOK_S", 0.005)
+    monkeypatch.setattr(landfall.watch.watch_service, "GATHER_S", 0.0)
 
 
 class Pair:
@@ -136,7 +136,7 @@ async def test_no_stream_of_the_other_node_runs_ahead_of_another(tmp_path: Path,
 
 async def test_its_own_readings_do_not_run_ahead_of_the_other_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other's hour is many steps, and what it hears itself since it was started comes behind them."""
-    monkeypatch.setattr(intake.watching, "ROWS_AT_ONCE_MAX", 50)
+    monkeypatch.setattr(landfall.watch.watch_service, "ROWS_AT_ONCE_MAX", 50)
     pair, said = Pair(tmp_path), voyage()
     pair.hears([one for one in said if one.order_at_ms < UNTIL_MS - MINUTE_MS])
     pair.brings("ships")
@@ -159,7 +159,7 @@ async def test_nobody_is_waited_for_for_ever(tmp_path: Path, lacks: int | None, 
     async with watched(pair.aboard, noted(lambda: lacks, looks)):
         await eventually(lambda: len(looks) >= LOOKS)
         assert not pair.aboard.judged()
-        pair.aboard.clock.advance(intake.catchingup.MEETS_S if lacks is None else PATIENCE_S)
+        pair.aboard.clock.advance(landfall.watch.other_nodes.MEETS_S if lacks is None else PATIENCE_S)
         await eventually(pair.aboard.judged)
     pair.close()
 

@@ -15,21 +15,21 @@ from typing import Any
 
 import pytest
 
-import intake.watching
-from cargo.heard import Heard
-from cargo.outcome import Place
-from cargo.registry import entry_body
-from cargo.snapshot import snapshot_of
-from cargo.state import WatchSettings
-from intake.musters import Musters
-from intake.watching import GIVES_WAY_ROWS, Watching
-from streams.clock import StillClock
+import landfall.watch.watch_service
+from cargo.loss.reading_rows import Heard
+from cargo.loss.state_snapshot import snapshot_of
+from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_state import WatchSettings
+from cargo.vocabulary.registry_entries import entry_body
+from landfall.storage.file_log import FileLog
+from landfall.watch.muster_reader import Musters
+from landfall.watch.watch_service import GIVES_WAY_ROWS, Watching
 from streams.codec import BlockCodec
-from streams.committing import GroupCommitter
+from streams.group_commit import GroupCommitter
 from streams.log import Append, Log
-from streams.logs.files import FileLog
-from streams.metrics import Metrics
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock
+from streams.model.metrics import Metrics
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall
 from tests.intake.stand import eventually, stored
 
@@ -40,7 +40,7 @@ PARTS = 4
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake.watching, "GATHER_S", 0.0)
+    monkeypatch.setattr(landfall.watch.watch_service, "GATHER_S", 0.0)
 
 
 def voyage() -> list[Heard]:
@@ -263,8 +263,8 @@ async def test_who_looks_at_the_muster_does_not_wait_for_a_backlog(tmp_path: Pat
 
 async def test_a_backlog_is_judged_at_one_go_though_no_step_of_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: steps end where a commit of another stream begins, short of what they may hold; the watch asks on, and waits for nothing."""
-    monkeypatch.setattr(intake.watching, "ROWS_AT_ONCE_MAX", 40)
-    monkeypatch.setattr(intake.watching, "PATIENCE_S", 1_000_000.0)
+    monkeypatch.setattr(landfall.watch.watch_service, "ROWS_AT_ONCE_MAX", 40)
+    monkeypatch.setattr(landfall.watch.watch_service, "PATIENCE_S", 1_000_000.0)
     aboard = Aboard(tmp_path)
     aboard.told()
     readings = voyage()
@@ -286,7 +286,7 @@ async def test_a_fall_in_calm_water_is_told_though_nothing_more_is_heard(tmp_pat
     aboard.hears(heard)
     committer, settings = GroupCommitter(aboard.log), WatchSettings(Place("ship-a", ship=SHIP))
     watching = Watching(settings, aboard.folder, aboard.clock, Metrics("ship"), print, (f"aboard/{SHIP}",))
-    monkeypatch.setattr(intake.watching, "LOOK_S", 0.005)
+    monkeypatch.setattr(landfall.watch.watch_service, "LOOK_S", 0.005)
     looks, read_and_judge = list[int](), watching._read_and_judge
 
     def noted(log: Log) -> Any:
@@ -333,7 +333,7 @@ async def test_while_sensors_wait_it_rests_as_long_as_it_works_in_small_parts(
         parts.append(len(rests))
         return waits
 
-    monkeypatch.setattr(intake.watching, "time", SimpleNamespace(sleep=rests.append))
+    monkeypatch.setattr(landfall.watch.watch_service, "time", SimpleNamespace(sleep=rests.append))
     aboard.told()
     aboard.append(voyage())
     await aboard.watch(gives_way=sensors_wait)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from intake import broker as subscribing
-from intake.packets import Kind, packet
-from intake.routes import SUBSCRIPTIONS
-from intake.window import Window
+from intake.mqtt.broker_window import Window
+from intake.mqtt.packets import Kind, packet
+from intake.topic_routes import SUBSCRIPTIONS
 from tests.intake.stand import TOPIC, eventually, payload, stored
 from tests.intake.test_broker import brought, subscribed
 

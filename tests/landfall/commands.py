@@ -14,8 +14,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-import streams.memory
-from landfall.cli import main
+import streams.memory_release
+from landfall.cli.main import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -60,7 +60,7 @@ def process_here() -> Iterator[None]:
     filters = list(asyncio_logger.filters)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "unraisablehook", sys.unraisablehook)
-        patch.setattr(streams.memory, "spare_memory", lambda: None)
+        patch.setattr(streams.memory_release, "spare_memory", lambda: None)
         for name in [name for name in os.environ if name.startswith("LANDFALL_")]:
             patch.delenv(name)
         try:

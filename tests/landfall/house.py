@@ -15,16 +15,16 @@ import tomli_w
 
 from bench.credentials import allow_all
 from bench.ports import free_row
-from landfall.demo.accounts import add_accounts
-from landfall.demo.fleet import HQ, Doors, Fleet, Story, programs, write_settings
-from landfall.demo.ports import ALL
-from landfall.demo.processes import Program
-from landfall.demo.run import prepare
+from landfall.cli.demo_command import prepare
+from landfall.demo.demo_accounts import add_accounts
+from landfall.demo.demo_processes import Program
+from landfall.demo.fleet_settings import HQ, Doors, Fleet, Story, programs, write_settings
+from landfall.demo.local_ports import ALL
+from landfall.storage.file_log import FileLogReader
+from landfall.system.private_files import write_private
+from landfall.transport.http_client import AppendDoor
 from streams.codec import BlockCodec
-from streams.link.door import AppendDoor
-from streams.logs.files import FileLogReader
-from streams.privatefiles import write_private
-from streams.words import Position
+from streams.model.identifiers import Position
 from tests.node.forked import Forked
 
 ROOT = Path(__file__).resolve().parents[2]

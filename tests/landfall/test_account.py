@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hq.api.accounts import Account, Accounts
-from streams.passwords import verifies
-from streams.privatefiles import write_private
+from landfall.access.password_checks import verifies
+from landfall.system.private_files import write_private
 from tests.landfall.commands import run
 
 PASSWORD = "salt and rope"

@@ -18,15 +18,15 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from edge.answering import Answering
-from edge.waiting import TellingWaiting
+from edge.services.backlog_reporter import TellingWaiting
+from edge.services.query_responder import Answering
+from landfall.node.node import Node
+from landfall.node.settings import LinkSettings
 from shore.port import PortNode
 from shore.settings import PortSettings
-from streams.clock import WallClock
 from streams.log import Append
-from streams.node.node import Node
-from streams.node.settings import LinkSettings
-from streams.records import Record, to_batch
+from streams.model.clock import WallClock
+from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import api_beside, api_of, log_in, login_words, make_projector, project, settings_for, still_clock
 from tests.hq_serving.fleet import ship
 from tests.landfall.commands import run

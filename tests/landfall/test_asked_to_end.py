@@ -9,7 +9,7 @@ import pytest
 
 IN_A_FINALISER = """
 import os, signal, sys, time
-from landfall.processes import PROCESSES, Process, run_process
+from landfall.process_table import PROCESSES, Process, run_process
 
 class Falls:
     def __del__(self):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streams.credentials import OPERATOR_TOKEN
-from streams.privatefiles import write_private
+from landfall.access.credentials import OPERATOR_TOKEN
+from landfall.system.private_files import write_private
 from tests.landfall.answering import answering
 from tests.landfall.commands import run
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from cargo.baplie.plan import BayPlan
-from cargo.baplie.reading import read_bayplan
-from cargo.baplie.writing import write_bayplan
-from cargo.identifiers import make_container, make_imo
-from cargo.registry import Dangerous, LoadList, Stowed, parse_entry
-from cargo.slots import Slot
-from landfall.bayplantools import next_call, summary
-from landfall.headquarters import answer_of, headquarters
+from cargo.baplie.baplie_reader import read_bayplan
+from cargo.baplie.baplie_writer import write_bayplan
+from cargo.baplie.bay_plan import BayPlan
+from cargo.vocabulary.registry_entries import Dangerous, LoadList, Stowed, parse_entry
+from cargo.vocabulary.slots import Slot
+from cargo.vocabulary.trade_codes import make_container, make_imo
+from landfall.cli.bayplan_commands import next_call, summary
+from landfall.cli.hq_requests import answer_of, headquarters
+from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
-from streams.errors import Misuse
-from streams.logs.files import FileLogReader
-from streams.words import Position
+from streams.model.errors import Misuse
+from streams.model.identifiers import Position
 from tests.hq_serving.conftest import api_of, login_words, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called

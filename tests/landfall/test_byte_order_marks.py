@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from cargo.forecast import read_forecast
-from landfall.configuration import load
-from landfall.givenkeys import given_trust
-from landfall.logins import read_password
-from landfall.synctools import node_settings
+from cargo.search.forecast import read_forecast
+from landfall.cli.key_arguments import given_trust
+from landfall.cli.login_prompt import read_password
+from landfall.cli.sync_commands import node_settings
+from landfall.offline.bundle_plan import read_position_file
+from landfall.runtime.settings_loader import load
+from landfall.system.private_files import write_private
 from sim.recorded import read_recorded
-from streams.privatefiles import write_private
-from streams.stick.planning import read_position_file
 from tests.landfall.commands import run
 from tests.landfall.test_configuration import Kiosk
 from tests.landfall.test_given_keys import MINE

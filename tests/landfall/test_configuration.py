@@ -14,12 +14,12 @@ from pydantic.fields import FieldInfo
 from hq.api.settings import ApiSettings
 from hq.serving.address import serving_url
 from hq.serving.settings import ProjectorSettings
-from landfall.configuration import load
-from landfall.fields import examples_of, models_in
-from landfall.processes import PROCESSES, settings_kinds
-from streams.errors import Misuse
-from streams.privatefiles import write_private
-from streams.tables import Problem, SettingsTable, between
+from landfall.process_table import PROCESSES, settings_kinds
+from landfall.runtime.settings_loader import load
+from landfall.runtime.settings_types import examples_of, models_in
+from landfall.system.private_files import write_private
+from landfall.system.settings_table import Problem, SettingsTable, between
+from streams.model.errors import Misuse
 
 
 class Door(SettingsTable):

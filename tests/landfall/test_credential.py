@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from intake.routes import SUBSCRIPTIONS
-from landfall.demo.fleet import AT_HQ, Fleet, write_settings
-from streams.access import CREW
-from streams.credentials import CredentialFile, Credentials
+from intake.topic_routes import SUBSCRIPTIONS
+from landfall.access.credentials import CredentialFile, Credentials
+from landfall.access.principals import CREW
+from landfall.demo.fleet_settings import AT_HQ, Fleet, write_settings
 from tests.landfall.commands import run
 
 

@@ -23,24 +23,24 @@ import pytest
 from bench.ports import free_port, free_row
 from edge.settings import ShipSettings
 from hq.api.accounts import Account, Accounts
-from landfall.cli import main
-from landfall.configuration import load
-from landfall.demo import run
-from landfall.demo.accounts import PEOPLE
-from landfall.demo.fleet import HQ, Doors, Fleet, Story, accounts_file, programs, sim_settings, write_settings
-from landfall.demo.ports import ALL
-from landfall.demo.processes import Program
-from landfall.demo.run import OURS, hindrances, is_foreign, prepare, run_demo, story_told, unplayable
-from landfall.demo.secrets import Secrets
-from sim.clock import Setting
-from sim.progress import Progress, save_progress
+from landfall.access.credentials import Credentials
+from landfall.cli import demo_command
+from landfall.cli.demo_command import OURS, hindrances, is_foreign, prepare, run_demo, story_told, unplayable
+from landfall.cli.main import main
+from landfall.demo.demo_accounts import PEOPLE
+from landfall.demo.demo_processes import Program
+from landfall.demo.demo_secrets import Secrets
+from landfall.demo.fleet_settings import HQ, Doors, Fleet, Story, accounts_file, programs, sim_settings, write_settings
+from landfall.demo.local_ports import ALL
+from landfall.runtime.settings_loader import load
+from landfall.storage.file_log import FileLogReader
+from landfall.system.private_files import write_private
 from sim.settings import BEGINS_AT_MS, ReplaySettings, SimSettings
+from sim.story_clock import Setting
+from sim.story_progress import Progress, save_progress
 from streams.codec import BlockCodec
-from streams.credentials import Credentials
-from streams.errors import Misuse
-from streams.logs.files import FileLogReader
-from streams.privatefiles import write_private
-from streams.words import Origin
+from streams.model.errors import Misuse
+from streams.model.identifiers import Origin
 from tests.landfall.commands import called, files_of_at_most, process_here
 from tests.landfall.house import ENVIRONMENT, POLL_S, ROOT, is_free, said, until
 
@@ -164,7 +164,7 @@ def test_the_whole_life_of_a_demo(demo: Demo, monkeypatch: pytest.MonkeyPatch) -
     assert (metrics["gauges"]["processes"], metrics["histograms"]["start"]["count"]) == (len(PROGRAMS), len(PROGRAMS))
     Accounts(accounts_file(demo.fleet)).add(Account("mira", "operations", "Mira"), "a password of hers")
 
-    monkeypatch.setattr(run, "programs", clock_and_headquarters)
+    monkeypatch.setattr(demo_command, "programs", clock_and_headquarters)
     with process_here(), stopped_at_its_clock(demo, signal.SIGINT) as reached:
         ended = called(*demo.words())
     assert ended.returncode == 0, ended
@@ -243,13 +243,13 @@ def test_what_hinders_is_told_together_before_anything_is_touched(tmp_path: Path
     assert list(hindrances(fleet, fresh=False)) == []
     prepare(fleet.folder, fresh=True)
     (fleet.folder / "log").touch()
-    monkeypatch.setattr(run, "FREE_GB_MIN", 1e9)
+    monkeypatch.setattr(demo_command, "FREE_GB_MIN", 1e9)
     with socket.create_server(("127.0.0.1", fleet.doors.api)), pytest.raises(Misuse) as told:
         run_demo(replace(fleet, story=Story(seed=-1, boxes=10, speed=0.0)), fresh=True)
     assert all(f"--{one} can not be" in str(told.value) for one in ("seed -1", "boxes 10", "speed 0.0"))
     assert f"Port {fleet.doors.api} is in use" in str(told.value)
     assert "1000000000 GB are needed" in str(told.value)
-    assert [file.name for file in fleet.folder.iterdir() if file.name != run.OURS] == ["log"]
+    assert [file.name for file in fleet.folder.iterdir() if file.name != demo_command.OURS] == ["log"]
 
 
 def test_a_folder_that_delta_can_not_read_hinders_and_other_odd_ones_do_not(tmp_path: Path) -> None:

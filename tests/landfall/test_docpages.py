@@ -6,31 +6,33 @@ import re
 
 import pytest
 
-from cargo.signals import SIGNALS
-from landfall import commandsdoc, settingsdoc, signalsdoc
-from landfall.docpages import DOCS, PAGES
-from landfall.markdown import table
+from cargo.vocabulary.signals import SIGNALS
+from landfall.docs import commands_page
+from landfall.docs import settings_page
+from landfall.docs import signals_page
+from landfall.docs.pages import DOCS, PAGES
+from landfall.docs.markdown_tables import table
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_in_the_repository_is_the_generated_one(name: str) -> None:
-    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run `python -m landfall.docpages`"
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run `python -m landfall.docs.pages`"
 
 
 def test_every_process_and_table_has_its_settings() -> None:
-    headings = set(re.findall(r"^## (.+)$", settingsdoc.page(), re.MULTILINE))
+    headings = set(re.findall(r"^## (.+)$", settings_page.page(), re.MULTILINE))
     assert headings >= {f"`landfall {name}`" for name in ("ship", "port", "analytics", "projector", "api", "dashboards", "sim run")}
     assert headings >= {"NodeSettings", "EndpointSettings", "SparkSettings", "KnownPeer"}
 
 
 def test_every_command_has_its_options() -> None:
-    sections = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", commandsdoc.page(), re.MULTILINE))
+    sections = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", commands_page.page(), re.MULTILINE))
     assert sections.keys() >= {"landfall demo", "landfall ship", "landfall ship link", "landfall log history", "landfall search-area"}
     assert "| `--folder`, `-f` |" in sections["landfall log history"]
 
 
 def test_every_signal_has_its_unit_and_range() -> None:
-    page = signalsdoc.page()
+    page = signals_page.page()
     assert re.findall(r"^\| `(\w+)` ", page, re.MULTILINE) == list(SIGNALS)
     assert "| `battery_mv` | int | mV | 0 | 60,000 |" in page
 

@@ -11,19 +11,19 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from edge.console import Console
-from edge.crewdoor import CrewDoor
-from edge.reportdoor import ReportDoor
-from hq.health import serve_health
-from intake.arrivals import Outcome, Publish
-from intake.logins import Logins
-from intake.packets import Control, Kind
-from intake.subscriptions import TOPIC, subscribe
-from shore.status import Status
+from edge.console.console_status import Console
+from edge.console.crew_api import CrewDoor
+from edge.console.report_api import ReportDoor
+from intake.message_types import Outcome, Publish
+from intake.mqtt.client_logins import Logins
+from intake.mqtt.packets import Control, Kind
+from intake.mqtt.subscriptions import TOPIC, subscribe
+from landfall.access.credentials import CredentialFile, Credentials
+from landfall.node.http.request_guard import Need
+from landfall.node.node import Node
+from landfall.runtime.health_server import serve_health
+from shore.port_status import Status
 from sim.door import clock_door
-from streams.credentials import CredentialFile, Credentials
-from streams.node.guard import Need
-from streams.node.node import Node
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import Fleet, fill
 from tests.hq_serving.probes import PROBES

@@ -10,14 +10,14 @@ from pydantic import BaseModel, ValidationError
 from edge.settings import ShipSettings
 from hq.fanout.settings import FanoutSettings
 from intake.settings import BrokerSettings
-from landfall.configuration import load
-from landfall.fields import models_in
-from landfall.processes import settings_kinds
+from landfall.node.settings import KnownPeer, NodeSettings, PeerAddress
+from landfall.process_table import settings_kinds
+from landfall.runtime.settings_loader import load
+from landfall.runtime.settings_types import models_in
+from landfall.system.private_files import write_private
+from landfall.system.settings_table import SettingsTable
 from shore.settings import PortSettings
-from streams.errors import Misuse
-from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
-from streams.privatefiles import write_private
-from streams.tables import SettingsTable
+from streams.model.errors import Misuse
 
 SHIP = """
 [node]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.proof.keys import SigningKey, key_text
-from streams.records import Record, to_batch
+from streams.integrity.signing_keys import SigningKey, key_text
+from streams.model.records import Record, to_batch
 from tests.landfall.commands import run
 from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks
 from tests.streams.logkit import open_log, rows

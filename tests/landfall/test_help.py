@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from landfall.cli import GROUPS, line_for, main
+from landfall.cli.main import GROUPS, line_for, main
 
 
 def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -72,7 +72,7 @@ def test_a_first_word_that_is_known_loads_no_other_groups(first: str) -> None:
 EACH_ALONE = """
 import os
 import typer.main
-from landfall.cli import GROUPS, line_for
+from landfall.cli.main import GROUPS, line_for
 
 for group in GROUPS:
     if (child := os.fork()) == 0:
@@ -98,7 +98,7 @@ def test_a_slip_of_the_finger_gets_a_suggestion(capsys: pytest.CaptureFixture[st
 @pytest.fixture
 def _process_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a ship's process sets for the rest of its life: this one goes on with other tests, to which its memory is not to be spared."""
-    monkeypatch.setattr("streams.memory.spare_memory", lambda: None)
+    monkeypatch.setattr("streams.memory_release.spare_memory", lambda: None)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     before = signal.getsignal(signal.SIGTERM)
     yield

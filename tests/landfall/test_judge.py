@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cargo.agreement import Compared, Told
+from cargo.shore_rules.alert_comparison import Compared, Told
 from hq.analytics.judging import Judgement
-from landfall.cli import main
-from landfall.judgetools import show
-from streams.privatefiles import write_private
+from landfall.cli.judge_commands import show
+from landfall.cli.main import main
+from landfall.system.private_files import write_private
 from tests.cargo.sea import HOUR_MS, START_MS, number
 
 SETTINGS = """

@@ -16,14 +16,14 @@ from urllib.request import urlopen
 
 import pytest
 
-from hq.health import serve_health
-from landfall.demo.fleet import places
-from streams.errors import Misuse
-from streams.listening import ExhaustionFilter, address, listening, url_here
-from streams.node.doorkeeper import Doorkeeper
-from streams.node.node import Node
-from streams.privatefiles import write_private
-from streams.webheaders import DATA_HEADERS
+from landfall.demo.fleet_settings import places
+from landfall.node.http.connection_guard import Doorkeeper
+from landfall.node.node import Node
+from landfall.runtime.health_server import serve_health
+from landfall.system.http_headers import DATA_HEADERS
+from landfall.system.listen_address import ExhaustionFilter, address, listening, url_here
+from landfall.system.private_files import write_private
+from streams.model.errors import Misuse
 from tests.landfall.commands import called, process_here
 from tests.node.fleet import settings, started, until
 

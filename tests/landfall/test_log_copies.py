@@ -16,18 +16,18 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from streams.clock import StillClock
+from landfall.storage import backup as backups
+from landfall.storage.backup import backup, restore
+from landfall.storage.file_log import FileLogOptions, WriteLimits
+from landfall.storage.frames import FoundFrame, find_frames
+from landfall.storage.log_check import Tally, check
+from landfall.storage.segments import file_path, segment_numbers
 from streams.codec import BlockCodec
-from streams.crash import CRASH_VARIABLE
-from streams.errors import Misuse, RetryLater
+from streams.commit_points import CRASH_VARIABLE
 from streams.log import Append
-from streams.logs import backup as backups
-from streams.logs.backup import backup, restore
-from streams.logs.checking import Tally, check
-from streams.logs.files import FileLogOptions, WriteLimits
-from streams.logs.frames import FoundFrame, find_frames
-from streams.logs.segments import file_path, segment_numbers
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock
+from streams.model.errors import Misuse, RetryLater
+from streams.model.records import Record, to_batch
 from tests.landfall.commands import called, files_of_at_most, run
 from tests.node.forked import ROOT, landfall
 from tests.streams.logkit import NOW_MS, append_rows, copy_all, numbers, open_log, rows

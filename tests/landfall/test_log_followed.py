@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from landfall.logfollowing import Following
-from streams.clock import StillClock
-from streams.logs.files import FileLog
+from landfall.cli.log_follower import Following
+from landfall.storage.file_log import FileLog
+from streams.model.clock import StillClock
 from tests.landfall.commands import run
 from tests.node.forked import ROOT
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows

@@ -11,16 +11,16 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from streams.clock import StillClock
+from landfall.node.services.definition_watcher import learn
+from landfall.storage.backup import backup
+from landfall.storage.file_log import FileLog
+from landfall.storage.index import INDEX_NAME
+from landfall.storage.segments import file_path
 from streams.codec import BlockCodec
-from streams.definitions import Definitions
+from streams.config.stream_definitions import Definitions
 from streams.log import Append
-from streams.logs.backup import backup
-from streams.logs.files import FileLog
-from streams.logs.index import INDEX_NAME
-from streams.logs.segments import file_path
-from streams.node.defining import learn
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock
+from streams.model.records import Record, to_batch
 from tests.landfall.commands import called, files_of_at_most, run
 from tests.node.test_odd_records import NO_OBJECTS, odd, strict
 from tests.streams.logkit import append_rows, open_log, rows

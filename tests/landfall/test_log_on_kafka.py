@@ -8,16 +8,16 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from landfall.cli import main
-from streams.clock import StillClock
+from landfall.cli.main import main
+from landfall.storage.kafka.commit_transaction import Place
+from landfall.storage.kafka.kafka_topics import KafkaTopics
 from streams.codec import BlockCodec
+from streams.integrity.signer import Signer
+from streams.integrity.signing_keys import key_text
 from streams.log import Append
-from streams.logs.kafka.keeper import Place
-from streams.logs.kafka.topics import KafkaTopics
-from streams.proof.keys import key_text
-from streams.proof.signing import Signer
-from streams.records import Record, to_batch
-from streams.words import Origin
+from streams.model.clock import StillClock
+from streams.model.identifiers import Origin
+from streams.model.records import Record, to_batch
 from tests.fanout.kafka import Kafka
 from tests.proof.kit import KEY
 from tests.streams.kafkakit import open_kafka_log, place

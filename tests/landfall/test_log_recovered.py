@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.logs.files import FileLog, FileLogOptions, WriteLimits
-from streams.logs.segments import file_path, segment_numbers
-from streams.words import Position
+from landfall.storage.file_log import FileLog, FileLogOptions, WriteLimits
+from landfall.storage.segments import file_path, segment_numbers
+from streams.model.identifiers import Position
 from tests.landfall.commands import run
 from tests.streams.logkit import append_rows, copy_all, open_log, rows
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from streams.clock import StillClock
-from streams.crash import CRASH_VARIABLE
-from streams.errors import Misuse, RetryLater
-from streams.logs.backup import backup, restore
-from streams.logs.files import FileLog
-from streams.logs.logplace import is_mount
+from landfall.storage.backup import backup, restore
+from landfall.storage.file_log import FileLog
+from landfall.storage.log_location import is_mount
+from streams.commit_points import CRASH_VARIABLE
+from streams.model.clock import StillClock
+from streams.model.errors import Misuse, RetryLater
 from tests.node.forked import ROOT
 from tests.streams.logkit import NOW_MS, append_rows, numbers, open_log, rows
 
@@ -191,7 +191,7 @@ def test_a_folder_of_the_same_disk_that_is_mounted_is_a_mount(tmp_path: Path) ->
     home, disk = tmp_path / "home of tokyo", tmp_path / "disk"
     for folder in (home / "log", disk):
         folder.mkdir(parents=True)
-    looked = "import sys; from pathlib import Path; from streams.logs.logplace import is_mount; sys.exit(not is_mount(Path(sys.argv[1])))"
+    looked = "import sys, pathlib, landfall.storage.log_location as place; sys.exit(not place.is_mount(pathlib.Path(sys.argv[1])))"
     mounted = 'mount --bind "$1" "$2" && exec "$3" -c "$4" "$2"'
     command = ["unshare", "--mount", *USER_NAMESPACE, "sh", "-c", mounted, "sh", str(disk), str(home / "log"), sys.executable, looked]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0

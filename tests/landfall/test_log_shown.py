@@ -14,15 +14,15 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from landfall.logheld import Held
-from landfall.logshowing import RECORDS
-from landfall.writingout import Format, write
-from streams.clock import StillClock
+from landfall.cli.log_snapshot import Held
+from landfall.cli.record_output import RECORDS
+from landfall.cli.table_output import Format, write
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.records import Record, Value, to_batch
-from streams.retention.thinning import Thinning
+from streams.model.clock import StillClock
+from streams.model.records import Record, Value, to_batch
+from streams.retention.thinner import Thinning
 from tests.landfall.commands import called, run
 from tests.node.forked import landfall
 from tests.proof.kit import SigningNode

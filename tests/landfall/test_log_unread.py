@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from landfall.logfollowing import Following
-from streams.clock import StillClock
+from landfall.cli.log_follower import Following
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
-from streams.logs.files import FileLog
+from streams.model.clock import StillClock
 from tests.landfall.commands import run
 from tests.streams.logkit import NOW_MS, SHIP, open_log, rows, stamped
 from tests.streams.test_codec_unknown import mixed, open_newer

@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from landfall.cli import main
-from streams.clock import StillClock
+from landfall.cli.main import main
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock
+from streams.model.records import Record, to_batch
 
 NUMBER = "MSKU1234565"
 

@@ -11,14 +11,14 @@ from hq.analytics.settings import AnalyticsSettings
 from hq.api.settings import ApiSettings
 from hq.fanout.settings import KafkaBrokerSettings
 from hq.serving.settings import ProjectorSettings
-from landfall.configuration import load
-from landfall.processes import settings_kinds
+from landfall.process_table import settings_kinds
+from landfall.runtime.settings_loader import load
+from landfall.system.private_files import write_private
+from landfall.system.settings_table import Door, SettingsTable, barred
 from shore.settings import PortSettings
 from sim.settings import SimSettings
 from sim.voyages import INTAKES
-from streams.errors import Misuse
-from streams.privatefiles import write_private
-from streams.tables import Door, SettingsTable, barred
+from streams.model.errors import Misuse
 
 EVERYWHERE = "".join(f'[[intakes]]\nat = "{at}"\n' for at in INTAKES)
 NODE = '[node]\nnode = "tokyo"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "f"\nport = 8770\n'

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cargo.payloadschema import payload_schema
-from streams.clock import WallClock
+from cargo.vocabulary.payload_schema import payload_schema
+from streams.model.clock import WallClock
 from tests.intake.test_decoders import DOOR, LOADED, REEFER
 from tests.landfall.commands import run
 

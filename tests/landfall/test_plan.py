@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from landfall.planwords import age, size
-from streams.privatefiles import write_private
+from landfall.cli.plan_output import age, size
+from landfall.system.private_files import write_private
 from tests.landfall.commands import run
 
 SHIP = """

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from hq.fanout.broker import format_folder
+from hq.fanout.dev_broker import format_folder
 from hq.fanout.settings import KafkaBrokerSettings
-from landfall.certtools import node
-from landfall.demo.secrets import Secrets
-from streams.errors import Misuse
-from streams.link.certificates import make_authority
-from streams.logs.kafka.names import WHERE
-from streams.logs.kafka.reading import found_settings, leave_settings
-from streams.logs.kafka.settings import KafkaLogSettings
+from landfall.cli.certificate_commands import node
+from landfall.demo.demo_secrets import Secrets
+from landfall.storage.kafka.kafka_reader import found_settings, leave_settings
+from landfall.storage.kafka.settings import KafkaLogSettings
+from landfall.storage.kafka.topic_names import WHERE
+from landfall.transport.certificates import make_authority
+from streams.model.errors import Misuse
 from tests.fanout.test_broker import settings
 from tests.intake.test_endpoint import self_signed
 

@@ -19,15 +19,15 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
 from bench.ports import free_ports
-from landfall.demo.accounts import PEOPLE
-from landfall.demo.fleet import GATEWAY_USER, HQ, QUAYS, REPLAY, accounts_file
-from landfall.demo.processes import Program
-from landfall.demo.secrets import Secrets
-from landfall.processes import PROCESSES
-from streams.credentials import operator_token
+from landfall.access.credentials import operator_token
+from landfall.demo.demo_accounts import PEOPLE
+from landfall.demo.demo_processes import Program
+from landfall.demo.demo_secrets import Secrets
+from landfall.demo.fleet_settings import GATEWAY_USER, HQ, QUAYS, REPLAY, accounts_file
+from landfall.process_table import PROCESSES
+from landfall.system.private_files import write_private
 from streams.log import Append
-from streams.privatefiles import write_private
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.fanout.kafka import PASSWORD, Kafka
 from tests.landfall.answering import answering
 from tests.landfall.house import HOUSE_TOKEN, House, is_free, until

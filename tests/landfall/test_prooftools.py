@@ -14,20 +14,20 @@ import msgspec
 import pyarrow.parquet as parquet
 import pytest
 
-from landfall.cli import main
-from landfall.lognumbers import utc
+from landfall.cli.main import main
+from landfall.cli.number_format import utc
+from landfall.storage.index import INDEX_NAME, IndexReader
 from streams.codec import BlockCodec
+from streams.integrity.copy_reader import Copy
+from streams.integrity.hash_chain import RUN
+from streams.integrity.key_trust import Trust
+from streams.integrity.missing_ranges import gaps
+from streams.integrity.proof_builder import Claim, make
+from streams.integrity.signing_keys import key_text
 from streams.log import Append
-from streams.logs.index import INDEX_NAME, IndexReader
-from streams.proof.chain import RUN
-from streams.proof.gaps import gaps
-from streams.proof.keys import key_text
-from streams.proof.making import Claim, make
-from streams.proof.reading import Copy
-from streams.proof.trust import Trust
-from streams.records import ORDER_AT, Record, to_batch
-from streams.retention.starts import append_starts
-from streams.retention.thinning import Thinning
+from streams.model.records import ORDER_AT, Record, to_batch
+from streams.retention.floor_reasons import append_starts
+from streams.retention.thinner import Thinning
 from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged, received, thin
 from tests.retention.thinkit import BOXES, box, no_excursions, none_ashore, ship_log
 from tests.streams.logkit import NOW_MS, append_rows, copy_all, open_log, rows

@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from hq.serving.database import ServingDatabase, ServingReader
+from landfall.storage.file_log import FileLogReader
+from landfall.storage.index import INDEX_NAME
+from landfall.system.sqlite_files import connect_to_read
 from streams.codec import BlockCodec
-from streams.errors import RetryLater
-from streams.logs.files import FileLogReader
-from streams.logs.index import INDEX_NAME
-from streams.sqlitefiles import connect_to_read
+from streams.model.errors import RetryLater
 from tests.landfall.commands import called
 from tests.node.forked import ROOT
 from tests.streams.logkit import append_rows, numbers, open_log, rows

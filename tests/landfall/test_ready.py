@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-import intake.serving
+import intake.intake_service
 from bench.ports import free_ports
 from edge.settings import ShipSettings
 from edge.ship import run_ship
@@ -41,7 +41,7 @@ class Hesitant(Pipeline):
 async def test_healthy_means_that_sensors_are_let_in(
     run: Callable[[Any], Coroutine[Any, Any, None]], kind: Any, who: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake.serving, "Pipeline", Hesitant)
+    monkeypatch.setattr(intake.intake_service, "Pipeline", Hesitant)
     Hesitant.go.clear()
     door, sensors = free_ports(2)
     node = {**who, "folder": tmp_path, "port": door}

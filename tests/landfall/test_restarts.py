@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from landfall.demo.processes import FORGOTTEN_S, RESTARTS_MAX, Program, Supervisor
-from streams.errors import RetryLater
+from landfall.demo.demo_processes import FORGOTTEN_S, RESTARTS_MAX, Program, Supervisor
+from streams.model.errors import RetryLater
 
 PROGRAM = Program("projector", ("projector",), "http://127.0.0.1:9/healthz", "the store")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cargo.payloadschema import payload_schema
-from streams.clock import StillClock
+from cargo.vocabulary.payload_schema import payload_schema
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock
+from streams.model.records import Record, to_batch
 from tests.landfall.commands import called
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from landfall.demo.fleet import HQ, QUAYS, SHIP_NODES, Fleet, programs, write_settings
-from landfall.demo.processes import Supervisor
+from landfall.demo.demo_processes import Supervisor
+from landfall.demo.fleet_settings import HQ, QUAYS, SHIP_NODES, Fleet, programs, write_settings
 
 USERS = {"sim", "analytics", "dashboards", "projector", "api"}
 

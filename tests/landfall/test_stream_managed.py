@@ -14,12 +14,12 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from landfall import streamtools
-from streams.clock import WallClock
-from streams.ledger import OriginLedger
+from landfall.cli import stream_commands
+from landfall.node.node import Node
 from streams.log import Append
-from streams.node.node import Node
-from streams.retention.runs import RUN
+from streams.model.clock import WallClock
+from streams.model.ledger import OriginLedger
+from streams.retention.droppable_runs import RUN
 from tests.hq_serving.conftest import PASSWORD, api_beside, api_of, login_words, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called, run
@@ -78,7 +78,7 @@ def test_two_who_change_one_stream_at_once_lose_neither_change(
     at: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One looks, another one's command comes and ends, the first one writes: refused, told by whom, and right when done again."""
-    looked = streamtools._standing
+    looked = stream_commands._standing
     others: list[tuple[str, ...]] = []
 
     def slow(client: httpx.Client) -> dict[str, dict[str, Any]]:
@@ -87,7 +87,7 @@ def test_two_who_change_one_stream_at_once_lose_neither_change(
             assert landfall("stream", *others.pop(), *at).returncode == 0
         return standing
 
-    monkeypatch.setattr(streamtools, "_standing", slow)
+    monkeypatch.setattr(stream_commands, "_standing", slow)
     others.append(("create", NAME, "age_days=365"))
     code, _, err = run(capsys, "stream", "create", NAME, "bytes=1000000", *at)
     assert (code, "somebody else changed it meanwhile" in err, "version 1 stands, by Cleo" in err) == (2, True, True), err

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.node.forked import landfall
 from tests.node.process import NodeProcess
 from tests.streams.logkit import append_rows, open_log, rows

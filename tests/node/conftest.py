@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from streams.node.node import Node
+from landfall.node.node import Node
 
 
 @pytest.fixture(autouse=True)

@@ -18,16 +18,16 @@ from pydantic import SecretStr
 
 from bench.credentials import allow_all
 from bench.ports import free_port
-from streams.clock import Clock, StillClock, WallClock
-from streams.crash import CRASH_VARIABLE
-from streams.errors import LandfallError
-from streams.link.door import AppendDoor, ReadDoor
+from landfall.node.node import Node
+from landfall.node.services.signing_job import KEY_NAME, public_key
+from landfall.node.settings import KnownPeer, NodeSettings, PeerAddress
+from landfall.transport.http_client import AppendDoor, ReadDoor
+from streams.commit_points import CRASH_VARIABLE
+from streams.config.roles import LinkClass, Role
 from streams.log import Append
-from streams.node.node import Node
-from streams.node.proving import KEY_NAME, public_key
-from streams.node.settings import KnownPeer, NodeSettings, PeerAddress
-from streams.policy import LinkClass, Role
-from streams.records import Record, to_batch
+from streams.model.clock import Clock, StillClock, WallClock
+from streams.model.errors import LandfallError
+from streams.model.records import Record, to_batch
 from tests.node.forked import Forked
 
 SINCE_AT_MS = WallClock().now_ms() // 86_400_000 * 86_400_000 - 30 * 86_400_000

@@ -18,19 +18,19 @@ from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
 from typing import cast
 
-from streams.crash import CRASH_VARIABLE
+from streams.commit_points import CRASH_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADED = (
     "edge.settings",
     "edge.ship",
-    "hq.fanout.process",
+    "hq.fanout.fanout_process",
     "hq.fanout.settings",
     "hq.serving.projector",
     "hq.serving.settings",
-    "landfall.cli",
-    "landfall.porttools",
-    "landfall.shiptools",
+    "landfall.cli.main",
+    "landfall.cli.port_commands",
+    "landfall.cli.ship_commands",
     "shore.port",
     "shore.settings",
     "tests.node.fleet",

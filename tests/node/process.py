@@ -16,12 +16,12 @@ import tomli_w
 
 from bench.credentials import allow_all
 from bench.ports import free_port
-from streams.clock import WallClock
-from streams.crash import CRASH_VARIABLE
-from streams.errors import LandfallError, RetryLater
-from streams.link.door import AdmitDoor, AppendDoor, ReadDoor
+from landfall.system.private_files import write_private
+from landfall.transport.http_client import AdmitDoor, AppendDoor, ReadDoor
+from streams.commit_points import CRASH_VARIABLE
 from streams.log import Append
-from streams.privatefiles import write_private
+from streams.model.clock import WallClock
+from streams.model.errors import LandfallError, RetryLater
 from tests.node.forked import Forked
 from tests.streams.logkit import open_log
 

@@ -8,7 +8,7 @@ import logging
 import sys
 from pathlib import Path
 
-from streams.node.node import Node
+from landfall.node.node import Node
 from tests.node.fleet import address, knowing_all, settings
 
 

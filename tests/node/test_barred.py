@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from streams.node import barred
-from streams.node.barred import Barred
-from streams.session import messages as m
+from landfall.node.peers import peer_penalties
+from landfall.node.peers.peer_penalties import Barred
+from streams.replication import sync_messages as m
 from tests.node.fleet import address, readings, until
 from tests.node.test_hostile import lying, named, nodes, told
 
@@ -29,7 +29,7 @@ def test_each_time_for_twice_as_long_until_it_has_behaved_for_a_while() -> None:
             now_s += 0.5
         waits.append(now_s - began_s)
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    now_s += barred.FORGIVEN_S
+    now_s += peer_penalties.FORGIVEN_S
     door.broke("tokyo")
     now_s += 1
     assert door.why("tokyo") == ""
@@ -42,21 +42,21 @@ def test_what_is_said_of_a_peer_again_and_again_is_counted_and_told_ever_more_se
     for _ in range(7_200):
         door.heard("tokyo", "a block from a peer does not verify", "not taken", {"first": 1})
         now_s += 1
-    assert len(told) == barred.TOLD_AT_ONCE + 6
-    later = [one["at_s"] for one in told[barred.TOLD_AT_ONCE - 1 :]]
+    assert len(told) == peer_penalties.TOLD_AT_ONCE + 6
+    later = [one["at_s"] for one in told[peer_penalties.TOLD_AT_ONCE - 1 :]]
     assert [round(after - before) for before, after in itertools.pairwise(later)] == [60, 120, 240, 480, 960, 1920]
-    assert [one["not_told"] for one in told[barred.TOLD_AT_ONCE :]] == [59, 119, 239, 479, 959, 1919]
+    assert [one["not_told"] for one in told[peer_penalties.TOLD_AT_ONCE :]] == [59, 119, 239, 479, 959, 1919]
     door.heard("sydney", "a block from a peer does not verify", "not taken", {})
     door.heard("tokyo", "a peer holds up records", "taken from another peer", {})
-    assert len(told) == barred.TOLD_AT_ONCE + 8, "of another, or another reason, it is told at once"
-    now_s += barred.SELDOM_S + 1
+    assert len(told) == peer_penalties.TOLD_AT_ONCE + 8, "of another, or another reason, it is told at once"
+    now_s += peer_penalties.SELDOM_S + 1
     door.heard("tokyo", "a block from a peer does not verify", "not taken", {})
     assert told[-1]["not_told"] > 0, "and what was left untold is in the next word"
 
 
 async def test_who_broke_the_rules_is_told_to_come_later_and_named_once_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(barred, "FIRST_S", 600.0)
-    monkeypatch.setattr(barred, "MOST_S", 600.0)
+    monkeypatch.setattr(peer_penalties, "FIRST_S", 600.0)
+    monkeypatch.setattr(peer_penalties, "MOST_S", 600.0)
     async with nodes(tmp_path, "ship-a", "hq") as (ship, hq):
         async with lying(hq) as liar:
             await liar.say(m.Fragment(7, b"x"))

@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from streams.block import digest
-from streams.clock import WallClock
-from streams.errors import NotAllowed
+from landfall.node.node import Node
+from landfall.node.services.signing_job import KEY_NAME, load_or_make_key
+from landfall.node.settings import KnownPeer
+from streams.integrity.copy_reader import Copy
+from streams.integrity.signing_keys import SigningKey, key_text
+from streams.integrity.statements import Statement, last_statement, statements
 from streams.log import Append, Log
-from streams.node.node import Node
-from streams.node.proving import KEY_NAME, load_or_make_key
-from streams.node.settings import KnownPeer
-from streams.proof.keys import SigningKey, key_text
-from streams.proof.reading import Copy
-from streams.proof.statements import Statement, last_statement, statements
-from streams.ranges import RangeSet
-from streams.records import Record, body_text, to_batch
-from streams.retention.known import AtHome
-from streams.retention.runs import RUN
-from streams.session import messages as m
-from streams.session.receiving import FORGED, UNCOVERED
-from streams.words import Position
+from streams.model.block import digest
+from streams.model.clock import WallClock
+from streams.model.errors import NotAllowed
+from streams.model.identifiers import Position
+from streams.model.ranges import RangeSet
+from streams.model.records import Record, body_text, to_batch
+from streams.replication import sync_messages as m
+from streams.replication.receiver import FORGED, UNCOVERED
+from streams.retention.droppable_runs import RUN
+from streams.retention.known_holdings import AtHome
 from tests.node.fleet import ROLES, address, readings, settings, until
 from tests.node.test_definitions import bodies
 from tests.node.test_hostile import lying, track
@@ -41,9 +41,9 @@ OPENED = {"type": "stream", "id": "customers/*", "version": 10**6, "at_ms": 0, "
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.node.storing.GRACE_S", 0.5)
-    monkeypatch.setattr("streams.node.storing.LOOK_AGAIN_S", 0.1)
-    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 0.05)
+    monkeypatch.setattr("landfall.node.block_store.GRACE_S", 0.5)
+    monkeypatch.setattr("landfall.node.block_store.LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr("landfall.node.services.audit_job.CHECKED_EVERY_S", 0.05)
 
 
 async def node(name: str, folder: Path, keys: dict[str, SigningKey] | None = None, **more: Any) -> Node:
@@ -182,7 +182,7 @@ async def test_a_forged_statement_is_out_of_an_alerts_way_at_once(tmp_path: Path
     """Taken before the ship's key was known, it stands where the true one belongs. While something waits to be believed, nobody waits for
     the next round of checking.
     """
-    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 3600.0)
+    monkeypatch.setattr("landfall.node.services.audit_job.CHECKED_EVERY_S", 3600.0)
     hq, tokyo, sydney = [await node(name, tmp_path) for name in ("hq", "tokyo", "sydney")]
     ship = SigningNode(tmp_path / "ship")
     ship.append(alert(0).records, "alerts")
@@ -287,7 +287,7 @@ async def test_what_honest_nodes_signed_comes_through_a_relay_and_nobody_is_name
 
 async def test_what_waits_for_its_proof_is_asked_for_again_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokyo brings the alert before what was signed of it; headquarters ends meanwhile, and has acknowledged nothing."""
-    monkeypatch.setattr("streams.node.storing.GRACE_S", 3600.0)
+    monkeypatch.setattr("landfall.node.block_store.GRACE_S", 3600.0)
     hq, tokyo = await node("hq", tmp_path, {"ship-a": KEY}), await node("tokyo", tmp_path)
     ship = SigningNode(tmp_path / "ship")
     ship.append(alert(0).records, "alerts")

@@ -16,17 +16,17 @@ from pydantic import ValidationError
 
 from bench.ports import free_port
 from bench.proxy import Proxy, Shape
-from streams.budget import FAREWELL_BYTES, Budget, Purse
-from streams.clock import StillClock, WallClock
-from streams.errors import Misuse
-from streams.link.metering import OPENING_BYTES, BudgetSpent, Meter
+from landfall.node.node import Node
+from landfall.node.peers.link_budgets import FILE_NAME
+from landfall.node.settings import LinkSettings, NodeSettings
+from landfall.transport.byte_meter import OPENING_BYTES, BudgetSpent, Meter
+from streams.config.roles import Peer
+from streams.link_budget.daily_budget import FAREWELL_BYTES, Budget, Purse
 from streams.log import Append
-from streams.node.node import Node
-from streams.node.purses import FILE_NAME
-from streams.node.settings import LinkSettings, NodeSettings
-from streams.policy import Peer
-from streams.ranges import RangeSet
-from streams.records import Record, to_batch
+from streams.model.clock import StillClock, WallClock
+from streams.model.errors import Misuse
+from streams.model.ranges import RangeSet
+from streams.model.records import Record, to_batch
 from tests.node.fleet import ROLES, address, readings, settings, until
 from tests.node.points import LEASED
 from tests.node.process import NodeProcess

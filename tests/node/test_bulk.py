@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
+from landfall.node.peers.bulk_load import BULK_BYTES, PAUSE_S, WAITS_S_MAX, Bulk
+from landfall.node.services.upkeep_job import IDLE_S, keep_up
 from streams.log import Upkeep
-from streams.metrics import Metrics
-from streams.node.bulk import BULK_BYTES, PAUSE_S, WAITS_S_MAX, Bulk
-from streams.node.upkeep import IDLE_S, keep_up
+from streams.model.metrics import Metrics
 
 
 def test_a_backlog_is_waited_for_until_it_pauses() -> None:

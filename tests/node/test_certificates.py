@@ -17,20 +17,21 @@ import pytest
 from pydantic import ValidationError
 
 from bench.credentials import allow_peers
-from landfall.cli import main
-from streams.clock import WallClock
-from streams.credentials import CredentialFile
-from streams.errors import Misuse, NotAllowed
-from streams.link import renewing
-from streams.link.certificates import Made, describe, make_authority, make_node
-from streams.link.dialling import Dialler
-from streams.link.tls import TlsFiles, trusting
+from landfall.access.credentials import CredentialFile
+from landfall.cli.main import main
+from landfall.node.http import connection_guard
+from landfall.node.node import Node
+from landfall.node.peers import session_runner
+from landfall.node.settings import NodeSettings, PeerAddress, TlsSettings
+from landfall.transport import certificate_renewal
+from landfall.transport.certificates import Made, describe, make_authority, make_node
+from landfall.transport.dialer import Dialler
+from landfall.transport.tls import TlsFiles, trusting
 from streams.log import Append
-from streams.node import doorkeeper, driving
-from streams.node.node import Node
-from streams.node.settings import NodeSettings, PeerAddress, TlsSettings
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.clock import WallClock
+from streams.model.errors import Misuse, NotAllowed
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
 from tests.node.fleet import address, readings, settings, until
 
 HELLO = bytes.fromhex("1603010200010001fc0303")
@@ -205,8 +206,8 @@ async def test_a_session_ends_with_the_certificate_that_it_came_with_and_goes_on
     tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     """Renewed while the nodes run: no node is started again, and nothing is missed. What is soon over is told of beforehand, once."""
-    monkeypatch.setattr(renewing, "LOOK_EVERY_S", 0.05)
-    monkeypatch.setattr(driving, "WallClock", AnHourAhead)
+    monkeypatch.setattr(certificate_renewal, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(session_runner, "WallClock", AnHourAhead)
     caplog.set_level(logging.INFO, "landfall.node")
     brief(certs, name, 3_600)
     hq, tokyo = await node_of(secured("hq", tmp_path, certs)), await node_of(secured("tokyo", tmp_path, certs))
@@ -232,7 +233,7 @@ async def test_what_does_not_load_is_told_and_the_last_that_did_is_shown_on(
     tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A key that is not the certificate's, and no key at all: who comes meanwhile comes in, on either side."""
-    monkeypatch.setattr(renewing, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(certificate_renewal, "LOOK_EVERY_S", 0.05)
     hq, tokyo = await node_of(secured("hq", tmp_path, certs)), await node_of(secured("tokyo", tmp_path, certs))
     of_another = make_authority("Other", datetime.now(UTC), 1).key
     for name in ("hq", "tokyo"):
@@ -313,7 +314,7 @@ async def hung_up(reader: asyncio.StreamReader) -> None:
 
 async def test_who_does_not_end_the_handshake_is_let_go(tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Like who asks nothing once it is done; and who has asked may ask again."""
-    monkeypatch.setattr(doorkeeper, "ASKS_WITHIN_S", 1.0)
+    monkeypatch.setattr(connection_guard, "ASKS_WITHIN_S", 1.0)
     hq, context = await node_of(secured("hq", tmp_path, certs)), trusting(certs / "authority.pem")
     port = int(hq.tls_url.rpartition(":")[2])
     asked, silent = [await asyncio.open_connection("127.0.0.1", port, ssl=context) for _ in range(2)]
@@ -332,8 +333,8 @@ async def test_who_does_not_end_the_handshake_is_let_go(tmp_path: Path, certs: P
 async def test_of_many_that_do_not_end_the_handshake_the_longest_there_make_room(
     tmp_path: Path, certs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doorkeeper, "ASKS_WITHIN_S", 3_600.0)
-    monkeypatch.setattr(doorkeeper, "STRANGERS_MAX", 20)
+    monkeypatch.setattr(connection_guard, "ASKS_WITHIN_S", 3_600.0)
+    monkeypatch.setattr(connection_guard, "STRANGERS_MAX", 20)
     hq = await node_of(secured("hq", tmp_path, certs))
     crowd = [await stalled(hq, HELLO[:3]) for _ in range(30)]
     for reader, _ in crowd[:10]:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from streams.clock import FleetClock, FleetTime, StillClock, WallClock
+from landfall.node.services import clock_job
+from landfall.node.services.clock_job import CODE, FILE_NAME, REPORTS_MAX, SHOWN_S, ClockKeeper
+from landfall.storage.file_log import FileLog
+from landfall.system.release import RELEASED, RELEASED_AT_MS
 from streams.codec import BlockCodec
-from streams.logs.files import FileLog
-from streams.metrics import Metrics
-from streams.node import clockkeeper
-from streams.node.clockkeeper import CODE, FILE_NAME, REPORTS_MAX, SHOWN_S, ClockKeeper
-from streams.release import RELEASED, RELEASED_AT_MS
+from streams.model.clock import FleetClock, FleetTime, StillClock, WallClock
+from streams.model.metrics import Metrics
 from tests.node.fleet import Stepped, address, readings, started, until
 from tests.node.test_definitions import bodies
 
@@ -65,7 +65,7 @@ def test_a_clock_that_steps_without_end_fills_nothing(tmp_path: Path) -> None:
 
 
 def test_a_clock_before_its_log_or_its_release_is_reported_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clockkeeper, "RELEASED_AT_MS", RELEASED_AT_MS)
+    monkeypatch.setattr(clock_job, "RELEASED_AT_MS", RELEASED_AT_MS)
     clock = StillClock(RELEASED_AT_MS)
     kept = Kept(tmp_path, clock)
     kept.keeper.look_at_start(clock.now_ms() + 1_000)

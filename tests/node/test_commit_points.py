@@ -21,7 +21,7 @@ KILLED = {
 }
 """Process → the points at which a test kills it."""
 PASSED_BY = {
-    "streams/node/purses.py": ("ship",),
+    "landfall/node/peers/link_budgets.py": ("ship",),
     "edge": ("ship",),
     "intake": ("ship", "port"),
     "shore": ("headquarters",),

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from bench.credentials import allow_peers
-from streams.clock import WallClock
-from streams.credentials import CredentialFile
+from landfall.access.credentials import CredentialFile
+from landfall.node.node import Node
+from landfall.node.peers.catch_up import lacked
+from landfall.node.settings import KnownPeer, NodeSettings
+from streams.config.roles import LAN, Peer, Role, companions, may_send
 from streams.log import Append
-from streams.node.catchingup import lacked
-from streams.node.node import Node
-from streams.node.settings import KnownPeer, NodeSettings
-from streams.policy import LAN, Peer, Role, companions, may_send
-from streams.records import Record, to_batch
-from streams.session import Terms
-from streams.words import Origin
+from streams.model.clock import WallClock
+from streams.model.identifiers import Origin
+from streams.model.records import Record, to_batch
+from streams.replication import Terms
 from tests.node.fleet import address, introduced, readings, until
 
 IMO = "9321483"

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from cargo.registry import Entry, RegistryValue, Ship, Stream, entry_body
-from cargo.registry import Node as NodeKeys
-from shore.aboard import ShipsDesk
-from shore.forwarding import Forwarding
-from streams.definitions import Definitions
-from streams.errors import NotAllowed
+from cargo.vocabulary.registry_entries import Entry, RegistryValue, Ship, Stream, entry_body
+from cargo.vocabulary.registry_entries import Node as NodeKeys
+from landfall.node.node import Node
+from landfall.node.services.definition_watcher import Defining
+from landfall.storage.index import INDEX_NAME, IndexReader
+from landfall.storage.segments import file_path
+from shore.ship_feed import ShipsDesk
+from shore.ship_forwarder import Forwarding
+from streams.config.roles import Lane, Peer
+from streams.config.stream_definitions import Definitions
 from streams.log import Append
-from streams.logs.index import INDEX_NAME, IndexReader
-from streams.logs.segments import file_path
-from streams.node.defining import Defining
-from streams.node.node import Node
-from streams.policy import Lane, Peer
-from streams.records import Record, to_batch
+from streams.model.errors import NotAllowed
+from streams.model.records import Record, to_batch
 from tests.node.fleet import address, readings, started, until
 from tests.streams.damagekit import flip_bit
 from tests.streams.logkit import copy_all, open_log

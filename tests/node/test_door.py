@@ -19,15 +19,15 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from landfall.node.node import Node
+from landfall.system.http_headers import DATA_HEADERS
+from landfall.transport import http_client as link_door
+from landfall.transport.http_client import APPEND_BYTES_MAX, AppendDoor, ReadDoor, WireAppend, WireAppends
 from streams.arrow_ipc import to_ipc
-from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
-from streams.link import door as link_door
-from streams.link.door import APPEND_BYTES_MAX, AppendDoor, ReadDoor, WireAppend, WireAppends
 from streams.log import Append
-from streams.node.node import Node
-from streams.records import Record, to_batch
-from streams.webheaders import DATA_HEADERS
-from streams.words import Coordinates, Origin, Position
+from streams.model.errors import LandfallError, Misuse, NotAllowed, RetryLater
+from streams.model.identifiers import Coordinates, Origin, Position
+from streams.model.records import Record, to_batch
 from tests.node.fleet import SINCE_AT_MS, readings, settings, started, until
 
 FOLLOW = b'{"position": {}, "skipped": {}, "limit": 1, "wait_ms": 0}'
@@ -317,7 +317,7 @@ async def test_background_work_that_fails_stops_the_node_and_says_why(tmp_path: 
 
 
 async def test_background_work_that_fails_for_now_is_begun_anew_and_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.node.background.AGAIN_S", 0.01)
+    monkeypatch.setattr("landfall.node.services.background_work.AGAIN_S", 0.01)
     node, begun = Node(settings("tokyo", tmp_path)), 0
 
     async def fails_at_first() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import streams.node.doorkeeper
-from streams.node.doorkeeper import open_many_files
-from streams.node.node import Node
+import landfall.node.http.connection_guard
+from landfall.node.http.connection_guard import open_many_files
+from landfall.node.node import Node
 from tests.node.fleet import started, until
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: node\r\n"
@@ -27,7 +27,7 @@ async def answer(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_who_asks_nothing_is_let_go_and_who_has_asked_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams.node.doorkeeper, "ASKS_WITHIN_S", 1.0)
+    monkeypatch.setattr(landfall.node.http.connection_guard, "ASKS_WITHIN_S", 1.0)
     node = await started("tokyo", tmp_path)
     asked = await knock(node, HALF + b"\r\n")
     assert await answer(asked[0]) == b"HTTP/1.1 200 OK\r\n"
@@ -44,7 +44,7 @@ async def test_who_asks_nothing_is_let_go_and_who_has_asked_is_not(tmp_path: Pat
 
 
 async def test_many_that_ask_nothing_make_room_the_longest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams.node.doorkeeper, "STRANGERS_MAX", 20)
+    monkeypatch.setattr(landfall.node.http.connection_guard, "STRANGERS_MAX", 20)
     node = await started("tokyo", tmp_path)
     crowd = [await knock(node, HALF) for _ in range(30)]
     assert node._runner is not None
@@ -66,6 +66,6 @@ def test_a_node_may_open_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
     try:
         open_many_files()
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(hard, streams.node.doorkeeper.OPEN_FILES)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(hard, landfall.node.http.connection_guard.OPEN_FILES)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

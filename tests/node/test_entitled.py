@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from cargo.alerts import AlertBook
-from cargo.entitled import JUDGES
-from hq.opening import judged_reader
-from streams.clock import WallClock
-from streams.errors import NotAllowed
-from streams.link.door import AppendDoor
+from cargo.alerts.alert_authorization import JUDGES
+from cargo.alerts.alert_log import AlertBook
+from landfall.node.node import Node
+from landfall.runtime.log_wait import judged_reader
+from landfall.transport.http_client import AppendDoor
+from streams.gap_skipping_reader import PatientReader, Standing
 from streams.log import Append
-from streams.node.node import Node
-from streams.patience import PatientReader, Standing
-from streams.records import Batch, Record, StoredRecord, to_batch
+from streams.model.clock import WallClock
+from streams.model.errors import NotAllowed
+from streams.model.records import Batch, Record, StoredRecord, to_batch
 from tests.node.fleet import address, settings, until
 from tests.node.test_hostile import told
 from tests.proof.kit import CODEC, all_blocks

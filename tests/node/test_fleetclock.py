@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 
 from bench.ports import free_port
-from streams.clock import WallClock
-from streams.errors import RetryLater
-from streams.node.fleetclock import clock_of, first_word
-from streams.node.node import Node
+from landfall.node.fleet_clock import clock_of, first_word
+from landfall.node.node import Node
+from streams.model.clock import WallClock
+from streams.model.errors import RetryLater
 from tests.node.fleet import settings, until
 
 LONG_AGO_MS = 1_600_000_000_000

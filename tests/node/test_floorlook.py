@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from landfall.node.services import skipped_reporter
 from streams.consumers import Consumer
-from streams.floors import ACCEPTED, NODE, TROUBLE, floor_append
 from streams.log import Append
-from streams.node import floorlook
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
+from streams.skipped_records import ACCEPTED, NODE, TROUBLE, floor_append
 from tests.node.fleet import started, until
 
 
 async def test_health_shows_what_a_consumer_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floorlook, "LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr("streams.floors.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(skipped_reporter, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("streams.skipped_records.LOOK_EVERY_S", 0.0)
     hq = await started("hq", tmp_path)
     await hq.append([Append("alerts", to_batch([Record("a")] * 20))])
     consumer = Consumer(hq.log, "watch/alerts", "alerts")

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from landfall.node import block_store
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
-from streams.errors import RetryLater
-from streams.ledger import Ledger
-from streams.logs.files import FileLog
-from streams.metrics import Metrics
-from streams.node import storing
-from streams.ranges import RangeSet
-from streams.session import DeclareGone
-from streams.words import Origin
+from streams.model.errors import RetryLater
+from streams.model.identifiers import Origin
+from streams.model.ledger import Ledger
+from streams.model.metrics import Metrics
+from streams.model.ranges import RangeSet
+from streams.replication import DeclareGone
 from tests.streams.logkit import append_rows, open_log, rows
 
 SHIP = Origin("ship-a", 7)
@@ -44,11 +44,11 @@ class FullAtFirst:
 
 
 async def test_it_is_noted_once_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storing, "GONE_AGAIN_S", 0.0)
+    monkeypatch.setattr(block_store, "GONE_AGAIN_S", 0.0)
     reports: list[str] = []
     log = open_log(tmp_path)
     full = FullAtFirst(log, 3)
-    store = storing.Store(full, BlockCodec(), Metrics("test"), lambda reason, *_, **__: reports.append(reason))  # type: ignore[arg-type]
+    store = block_store.Store(full, BlockCodec(), Metrics("test"), lambda reason, *_, **__: reports.append(reason))  # type: ignore[arg-type]
     await store.declare_gone(DeclareGone("containers", log.origin, RangeSet([(3, 5)]), "thinned"))
     await store.declare_gone(DeclareGone("containers", SHIP, RangeSet([(3, 9)]), "thinned"))
     assert full.refusals == 0

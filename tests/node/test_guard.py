@@ -13,20 +13,20 @@ import msgspec
 import pytest
 
 from bench.credentials import PASSWORD, allow_crew, allow_peers
-from streams import wrongsecrets
-from streams.clock import StillClock
-from streams.credentials import CredentialFile, operator_token
-from streams.derived import parent_of
-from streams.errors import NotAllowed
-from streams.link.door import AppendDoor, ReadDoor
+from landfall.access import wrong_secrets
+from landfall.access.credentials import CredentialFile, operator_token
+from landfall.access.password_checks import Crowded
+from landfall.access.wrong_secrets import NAME_CHARS_MAX, REPORTED_EVERY_S, REPORTS_MAX, SLOWED_MAX, SLOWED_S_MAX, WrongSecrets
+from landfall.node.http import request_guard
+from landfall.node.node import Node
+from landfall.transport.http_client import AppendDoor, ReadDoor
+from streams.config.companion_streams import parent_of
 from streams.log import Append
-from streams.metrics import Metrics
-from streams.node import guard
-from streams.node.node import Node
-from streams.passwords import Crowded
-from streams.records import Record, to_batch
-from streams.words import Position
-from streams.wrongsecrets import NAME_CHARS_MAX, REPORTED_EVERY_S, REPORTS_MAX, SLOWED_MAX, SLOWED_S_MAX, WrongSecrets
+from streams.model.clock import StillClock
+from streams.model.errors import NotAllowed
+from streams.model.identifiers import Position
+from streams.model.metrics import Metrics
+from streams.model.records import Record, to_batch
 from tests.node.fleet import address, settings, started, until
 
 ONE = to_batch([Record("MSKU1234565", body={"said": "quack"})])
@@ -42,8 +42,8 @@ def basic(user: str, password: str) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "LOOK_EVERY_S", 0.05)
-    monkeypatch.setattr(wrongsecrets, "SLOWED_S", 0.001)
+    monkeypatch.setattr(request_guard, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(wrong_secrets, "SLOWED_S", 0.001)
 
 
 async def test_a_program_writes_its_own_streams_and_nothing_else(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ async def test_the_answer_to_wrong_secrets_waits_longer_each_time_and_a_crowd_of
         await wrong.shown("anna", "10.0.0.8")
     go.set()
     await asyncio.gather(*crowd)
-    assert waits[:3] == [0.0, wrongsecrets.SLOWED_S, 2 * wrongsecrets.SLOWED_S]
+    assert waits[:3] == [0.0, wrong_secrets.SLOWED_S, 2 * wrong_secrets.SLOWED_S]
     assert max(waits) <= SLOWED_S_MAX
     assert reports == [{"address": "10.0.0.7", "unreported_since": 0}, {"address": "10.0.0.8", "unreported_since": 0, "user": "anna"}]
 
@@ -212,11 +212,11 @@ async def test_the_user_of_the_node_may_do_everything_on_its_machine(tmp_path: P
 
 async def test_where_a_persons_name_is_recorded_no_program_may_act(tmp_path: Path) -> None:
     async def acted(request: aiohttp.web.Request) -> aiohttp.web.Response:
-        return aiohttp.web.json_response({"by": guard.person_of(request)})
+        return aiohttp.web.json_response({"by": request_guard.person_of(request)})
 
     allow_crew(tmp_path / "hq", "anna", "Anna Lind, master")
     node = Node(settings("hq", tmp_path))
-    node.guard.route("POST", "/act", acted, guard.Need("produce", "alerts", person=True))
+    node.guard.route("POST", "/act", acted, request_guard.Need("produce", "alerts", person=True))
     await node.start()
     told = []
     async with aiohttp.ClientSession() as session:

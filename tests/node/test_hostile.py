@@ -11,19 +11,19 @@ from typing import Any
 import aiohttp
 import pytest
 
-from streams import wrongsecrets
-from streams.block import digest
-from streams.clock import WallClock
+from landfall.access import wrong_secrets
+from landfall.node.node import Node
+from landfall.node.peers.peer_identification import PEER_UNKNOWN
+from landfall.transport.dialer import Dialler
+from landfall.transport.websocket import RECEIVE_BYTES_MAX, Wire
 from streams.codec import BlockCodec
-from streams.link.dialling import Dialler
-from streams.link.wire import RECEIVE_BYTES_MAX, Wire
 from streams.log import Append
-from streams.node.guests import PEER_UNKNOWN
-from streams.node.node import Node
-from streams.ranges import RangeSet
-from streams.records import Record, to_batch
-from streams.session import messages as m
-from streams.words import Origin, Position
+from streams.model.block import digest
+from streams.model.clock import WallClock
+from streams.model.identifiers import Origin, Position
+from streams.model.ranges import RangeSet
+from streams.model.records import Record, to_batch
+from streams.replication import sync_messages as m
 from tests.node.fleet import ROLES, address, readings, settings, started, until
 from tests.streams.logkit import rows, stamped
 
@@ -184,9 +184,9 @@ BREACHES = [
 @pytest.fixture
 def forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who broke the rules may come again at once."""
-    monkeypatch.setattr("streams.node.barred.FIRST_S", 0.0)
-    monkeypatch.setattr("streams.node.barred.MOST_S", 0.0)
-    monkeypatch.setattr("streams.node.barred.TOLD_AT_ONCE", 100)
+    monkeypatch.setattr("landfall.node.peers.peer_penalties.FIRST_S", 0.0)
+    monkeypatch.setattr("landfall.node.peers.peer_penalties.MOST_S", 0.0)
+    monkeypatch.setattr("landfall.node.peers.peer_penalties.TOLD_AT_ONCE", 100)
 
 
 @pytest.mark.usefixtures("forgiving")
@@ -226,7 +226,7 @@ async def test_invented_origins_that_are_said_to_be_gone_stand_nowhere(tmp_path:
 
 async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stands on disk for good. In all its sessions a peer may begin so many; what is here it may go on with, others begin theirs."""
-    monkeypatch.setattr("streams.session.begun.BROUGHT_MAX", 3)
+    monkeypatch.setattr("streams.replication.new_origin_quota.BROUGHT_MAX", 3)
     async with nodes(tmp_path, "ship-a", "hq") as (ship, hq):
 
         async def bring(liar: Liar, number: int, first: int, transfer: int) -> None:
@@ -255,7 +255,7 @@ async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path,
 async def test_own_generations_that_are_said_to_be_gone_are_no_more_than_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node's own word of its own generations is believed at once, and stands on disk for good: in all its sessions of so many, counted
     apart from those it brings of others. Of what is here already it is believed however many it has invented."""
-    monkeypatch.setattr("streams.session.begun.OWN_MAX", 3)
+    monkeypatch.setattr("streams.replication.new_origin_quota.OWN_MAX", 3)
     async with nodes(tmp_path, "hq") as (hq,):
         true = Origin("tokyo", 900)
         hq.log.admit([BlockCodec().encode("containers", true, stamped(rows(5)))])
@@ -309,7 +309,7 @@ async def test_who_comes_in_a_nodes_name_with_a_wrong_token_is_counted_slowed_an
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A known name or not. A flood fills nothing; a caller without any secret is refused, and no more."""
-    monkeypatch.setattr(wrongsecrets, "SLOWED_S", 0.001)
+    monkeypatch.setattr(wrong_secrets, "SLOWED_S", 0.001)
     hq = await started("hq", tmp_path)
 
     async def knock(name: str, times: int, **shown: str) -> None:
@@ -332,7 +332,7 @@ async def test_who_comes_in_a_nodes_name_with_a_wrong_token_is_counted_slowed_an
 async def test_beyond_the_answers_that_wait_a_wrong_token_of_a_node_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wrongsecrets, "SLOWED_MAX", 0)
+    monkeypatch.setattr(wrong_secrets, "SLOWED_MAX", 0)
     hq = await started("hq", tmp_path)
     headers = {"X-Landfall-Node": "tokyo", "Authorization": "Bearer wrong"}
     async with aiohttp.ClientSession(headers=headers) as http, http.get(f"{hq.url}/sync") as answer:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from streams.errors import NotAllowed
+from landfall.node.node import Node
+from landfall.node.peers.trust_on_first_use import FILE_NAME, OTHER_KEY, introduced_to
+from landfall.node.services.signing_job import KEY_NAME
+from streams.integrity.signing_keys import key_text
 from streams.log import Append
-from streams.node.introducing import FILE_NAME, OTHER_KEY, introduced_to
-from streams.node.node import Node
-from streams.node.proving import KEY_NAME
-from streams.proof.keys import key_text
-from streams.records import Record, to_batch
-from streams.session.receiving import FORGED, UNCOVERED
+from streams.model.errors import NotAllowed
+from streams.model.records import Record, to_batch
+from streams.replication.receiver import FORGED, UNCOVERED
 from tests.landfall.commands import run
 from tests.node.fleet import address, introduced, until
 from tests.node.test_believing import forgery, key_of, named, node, relay
@@ -27,9 +27,9 @@ from tests.proof.kit import STRANGER, SigningNode, all_blocks
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.node.storing.GRACE_S", 0.5)
-    monkeypatch.setattr("streams.node.storing.LOOK_AGAIN_S", 0.1)
-    monkeypatch.setattr("streams.node.introducing.LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr("landfall.node.block_store.GRACE_S", 0.5)
+    monkeypatch.setattr("landfall.node.block_store.LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr("landfall.node.peers.trust_on_first_use.LOOK_EVERY_S", 0.05)
 
 
 async def stop(*nodes: Node) -> None:
@@ -60,7 +60,7 @@ async def test_a_loss_that_another_makes_up_in_her_name_is_refused_once_she_was_
 
 async def test_what_a_port_brings_of_a_ship_that_was_never_met_waits_for_her(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forged or true: the port is named with why, and may bring the true ones again in the same session once she has shown her key."""
-    monkeypatch.setattr("streams.session.sending.CLAIM_S", 1.0)  # what was refused is brought again then
+    monkeypatch.setattr("streams.replication.sender.CLAIM_S", 1.0)  # what was refused is brought again then
     hq, tokyo, ship = await node("hq", tmp_path), await node("tokyo", tmp_path), await node("ship-a", tmp_path)
     await ship.append([alert(1)])
     ship.link([address("ship-a", "tokyo", tokyo.url)])

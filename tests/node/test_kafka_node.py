@@ -10,16 +10,16 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from hq.opening import opened_log
-from landfall.cli import line_for
-from streams.errors import Misuse
+from landfall.cli.main import line_for
+from landfall.node.node import Node
+from landfall.node.settings import NodeSettings
+from landfall.runtime.log_wait import opened_log
+from landfall.storage.kafka.commit_transaction import Place
+from landfall.storage.kafka.kafka_configuration import Fenced
+from landfall.storage.kafka.settings import KafkaLogSettings
 from streams.log import Append
-from streams.logs.kafka.client import Fenced
-from streams.logs.kafka.keeper import Place
-from streams.logs.kafka.settings import KafkaLogSettings
-from streams.node.node import Node
-from streams.node.settings import NodeSettings
-from streams.records import Record, to_batch
+from streams.model.errors import Misuse
+from streams.model.records import Record, to_batch
 from tests.fanout.kafka import Kafka
 from tests.node.fleet import address, readings, settings, started, until
 from tests.streams.kafkakit import place, taken_over

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.errors import RetryLater
 from streams.log import Append
-from streams.records import Record, to_batch
+from streams.model.errors import RetryLater
+from streams.model.records import Record, to_batch
 from tests.node.fleet import Station, readings, stations
 from tests.node.points import KEPT
 

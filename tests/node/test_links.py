@@ -10,13 +10,13 @@ import pytest
 from aiohttp import web
 
 from bench.proxy import Proxy
-from streams.errors import NotAllowed, RetryLater
-from streams.link.dialling import Dialler
+from landfall.node.peers import session_manager
+from landfall.node.peers.session_manager import BACKOFF_FIRST_S, SOON_S, longer_backoff_s
+from landfall.transport.dialer import Dialler
+from streams.config.roles import LinkClass
 from streams.log import Append
-from streams.node import links
-from streams.node.links import BACKOFF_FIRST_S, SOON_S, longer_backoff_s
-from streams.policy import LinkClass
-from streams.records import Record, to_batch
+from streams.model.errors import NotAllowed, RetryLater
+from streams.model.records import Record, to_batch
 from tests.landfall.answering import answering
 from tests.node.fleet import address, readings, started, until
 
@@ -78,7 +78,7 @@ NO_NODES = [(200, b"<html>Accept our terms</html>"), (302, b""), (401, b"<html>"
 
 async def test_what_is_no_node_is_told_as_such_and_dialled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a ship finds at a port's address may be the sign-in page of its network: neither token nor name need mending."""
-    monkeypatch.setattr(links, "BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr(session_manager, "BACKOFF_FIRST_S", 0.01)
     ship, dialler = await started("ship-a", tmp_path), Dialler("ship-a")
     for status, body in NO_NODES:
         with answering(status, body) as port:
@@ -122,7 +122,7 @@ async def test_nobody_is_sent_elsewhere_by_what_stands_at_a_nodes_address(status
 
 async def test_back_off_ends_the_moment_a_link_comes_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who would be dialled in an hour is dialled at once."""
-    monkeypatch.setattr(links, "longer_backoff_s", lambda *_: 3_600.0)
+    monkeypatch.setattr(session_manager, "longer_backoff_s", lambda *_: 3_600.0)
     ship, tokyo = await started("ship-a", tmp_path), await started("tokyo", tmp_path)
     proxy = Proxy(int(tokyo.url.rpartition(":")[2]))
     await proxy.reserve()

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-import streams.link.lookups
-from streams.apart import apart
-from streams.credentials import operator_token
-from streams.errors import RetryLater
-from streams.link.dialling import Dialler
-from streams.link.door import AppendDoor
-from streams.link.lookups import LookUps
-from streams.node.node import Node
-from streams.node.settings import KnownPeer, PeerAddress
+import landfall.transport.name_lookups
+from landfall.access.credentials import operator_token
+from landfall.node.node import Node
+from landfall.node.settings import KnownPeer, PeerAddress
+from landfall.system.hung_calls import apart
+from landfall.transport.dialer import Dialler
+from landfall.transport.http_client import AppendDoor
+from landfall.transport.name_lookups import LookUps
+from streams.model.errors import RetryLater
 from tests.node.fleet import readings, settings, until
 
 PEERS = 40
@@ -68,7 +68,7 @@ async def test_appends_and_answers_go_on_while_no_name_resolves(tmp_path: Path, 
 
 
 async def test_a_look_up_has_a_deadline_and_is_not_made_twice(monkeypatch: pytest.MonkeyPatch, dead: DeadNameServer) -> None:
-    monkeypatch.setattr(streams.link.lookups, "LOOK_UP_S_MAX", 0.01)
+    monkeypatch.setattr(landfall.transport.name_lookups, "LOOK_UP_S_MAX", 0.01)
     look_ups, dialler = LookUps(), Dialler("hq")
     for _ in range(3):
         with pytest.raises(OSError, match="not resolved within"):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from landfall import losetools
-from streams.errors import Misuse, NotAllowed
-from streams.node.losing import Said, losing
-from streams.node.node import Node
-from streams.ranges import RangeSet
-from streams.words import Origin
+from landfall.cli import lose_commands
+from landfall.node.lost_offsets import Said, losing
+from landfall.node.node import Node
+from streams.model.errors import Misuse, NotAllowed
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
 from tests.landfall.commands import run
 from tests.node.fleet import address, readings, started, until
 from tests.proof.kit import all_blocks
@@ -33,7 +33,7 @@ def called_at(node: Node, monkeypatch: pytest.MonkeyPatch, printed: Printed, *wo
     """`landfall log …` with the settings of the running `node`; to be called from a thread."""
     host, port = node.url.removeprefix("http://").split(":")
     settings = node.settings.model_copy(update={"host": host, "port": int(port)})
-    monkeypatch.setattr(losetools, "node_settings", lambda config: settings)
+    monkeypatch.setattr(lose_commands, "node_settings", lambda config: settings)
     return run(printed, "log", *words, "--config", "its.toml")
 
 

@@ -10,25 +10,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cargo.lossdraft import next_draft
-from cargo.outcome import Made, Place
-from cargo.registry import TEXT_CHARS_MAX, Entry, Ship, entry_body
-from cargo.state import WatchSettings
-from edge.excursions import AroundAlerts
-from edge.linking import ShipPosition
-from edge.reporting import LossReports
-from hq.api.wording import record_told
-from hq.fanout.messages import messages
-from hq.wide import widen
-from intake.watching import Watching
-from shore.forwarding import Forwarding
-from streams.bodies import Bodies
+from cargo.loss.watch_outcome import Made, Place
+from cargo.loss.watch_state import WatchSettings
+from cargo.report.loss_draft import next_draft
+from cargo.vocabulary.registry_entries import TEXT_CHARS_MAX, Entry, Ship, entry_body
+from edge.links.link_choice import ShipPosition
+from edge.services.excursion_keeper import AroundAlerts
+from edge.services.loss_report_service import LossReports
+from hq.api.answer_fields import record_told
+from hq.fanout.kafka_messages import messages
+from hq.spark_rows import widen
+from landfall.node.http.row_json import batch_lines, table_lines
+from landfall.node.node import Node
+from landfall.watch.watch_service import Watching
+from shore.ship_forwarder import Forwarding
+from streams.body_reader import Bodies
 from streams.log import Append
-from streams.node.node import Node
-from streams.node.rowtelling import batch_lines, table_lines
-from streams.records import BODY, Record, Value, read_body, to_batch
-from streams.retention.kept import kept_rows, window_h
-from streams.words import Position
+from streams.model.identifiers import Position
+from streams.model.records import BODY, Record, Value, read_body, to_batch
+from streams.retention.kept_records import kept_rows, window_h
 from tests.cargo.lossnews import voyage
 from tests.node.fleet import address, settings, started, until
 
@@ -195,7 +195,7 @@ async def test_a_draft_that_no_store_takes_ends_no_node(tmp_path: Path, monkeypa
         made = next_draft(*facts)
         return made and Made(made.topic, made.at_ms, {**made.body, "by": "x" * (TEXT_CHARS_MAX + 1)})
 
-    monkeypatch.setattr("edge.reporting.next_draft", too_long)
+    monkeypatch.setattr("edge.services.loss_report_service.next_draft", too_long)
     node = Node(settings("ship-a", tmp_path))
     watching = Watching(WatchSettings(Place("ship-a", ship=SHIP)), tmp_path, node.clock, node.metrics, node.report, (f"aboard/{SHIP}",))
     await beginning(node, "loss reports", LossReports(node, watching).run)

@@ -13,16 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from landfall.node.node import Node
+from landfall.node.services.definition_watcher import Defining
+from landfall.node.write_authorization import KEPT_HERE
+from landfall.transport.http_client import AppendDoor, ReadDoor
+from streams.config.definition_format import read_fields
 from streams.consumers import CONSUMERS
-from streams.definitionforms import read_fields
-from streams.errors import NotAllowed
-from streams.link.door import AppendDoor, ReadDoor
 from streams.log import Append, LogReader
-from streams.node.defining import Defining
-from streams.node.node import Node
-from streams.node.originating import KEPT_HERE
-from streams.records import Record, to_batch
-from streams.words import Origin
+from streams.model.errors import NotAllowed
+from streams.model.identifiers import Origin
+from streams.model.records import Record, to_batch
 from tests.node.fleet import address, introduced, readings, started, until
 from tests.node.test_definitions import bodies, define
 

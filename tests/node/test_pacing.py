@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from bench.proxy import Connection, Piece, Proxy, Shape
-from streams.link.pacing import BURST_S, Pacer
-from streams.link.wire import SEGMENT_BYTES, UNSENT_BYTES_MAX, unsent_bytes
+from landfall.node.node import Node
+from landfall.node.settings import LinkSettings
+from landfall.transport.rate_limiter import BURST_S, Pacer
+from landfall.transport.websocket import SEGMENT_BYTES, UNSENT_BYTES_MAX, unsent_bytes
+from streams.config.roles import LinkClass
 from streams.log import Append
-from streams.node.node import Node
-from streams.node.settings import LinkSettings
-from streams.policy import LinkClass
-from streams.records import Record, to_batch
-from streams.session.messages import Begin, Message, Track, decode
-from streams.session.sending import FRAGMENT_BYTES_MIN
+from streams.model.records import Record, to_batch
+from streams.replication.sender import FRAGMENT_BYTES_MIN
+from streams.replication.sync_messages import Begin, Message, Track, decode
 from tests.node.fleet import address, settings, until
 
 LINE_BIT_S, KEPT_BIT_S = 80_000, 64_000

@@ -22,15 +22,15 @@ import aiohttp
 import pyarrow as pa
 import pytest
 
-from streams.clock import Clock, WallClock
-from streams.errors import RetryLater
-from streams.ledger import OriginLedger
+from landfall.node.node import Node
+from landfall.node.settings import KeepSettings
 from streams.log import Append
-from streams.node.node import Node
-from streams.node.settings import KeepSettings
-from streams.ranges import RangeSet
-from streams.retention.runs import RUN
-from streams.words import Origin
+from streams.model.clock import Clock, WallClock
+from streams.model.errors import RetryLater
+from streams.model.identifiers import Origin
+from streams.model.ledger import OriginLedger
+from streams.model.ranges import RangeSet
+from streams.retention.droppable_runs import RUN
 from tests.landfall.commands import run
 from tests.node.fleet import Calendar, Station, address, knowing_all, readings, settings, stations, until
 from tests.node.test_definitions import define

@@ -13,15 +13,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from edge.seeking import Seeking
+from edge.links.port_probe import Seeking
 from edge.settings import PortOfCall
-from streams.apart import apart
-from streams.clock import StillClock
-from streams.credentials import CredentialFile
-from streams.errors import RetryLater
-from streams.link.door import AppendDoor
-from streams.node import guard
-from streams.threadpool import BoundedPool
+from landfall.access.credentials import CredentialFile
+from landfall.node.http import request_guard
+from landfall.system.hung_calls import apart
+from landfall.system.thread_pool import BoundedPool
+from landfall.transport.http_client import AppendDoor
+from streams.model.clock import StillClock
+from streams.model.errors import RetryLater
 from tests.node.fleet import readings, started, until
 
 READS_MAX = 18
@@ -57,7 +57,7 @@ def hold_default_pool(held: Held) -> asyncio.Future[Any]:
 
 
 async def test_appends_and_withdrawals_go_on_while_readers_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: Held) -> None:
-    monkeypatch.setattr(guard, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(request_guard, "LOOK_EVERY_S", 0.05)
     file = CredentialFile(tmp_path / "hq")
     reader, other = (file.give_token(f"user:{name}", {"consume": ("*",)}) for name in ("reader", "other"))
     node = await started("hq", tmp_path)

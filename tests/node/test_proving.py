@@ -13,20 +13,20 @@ from typing import Any
 
 import pytest
 
+from landfall.node.node import Node
+from landfall.node.services.audit_job import ASKED_AGAIN
+from landfall.node.services.signing_job import KEY_NAME, load_or_make_key
 from streams.codec import BlockCodec
-from streams.errors import Misuse, RetryLater
-from streams.ledger import OriginLedger
+from streams.integrity.copy_reader import Copy
+from streams.integrity.copy_verifier import verify
+from streams.integrity.key_trust import GIVEN, Trust
+from streams.integrity.statements import Statement
 from streams.log import Append
-from streams.node.checking import ASKED_AGAIN
-from streams.node.node import Node
-from streams.node.proving import KEY_NAME, load_or_make_key
-from streams.proof.reading import Copy
-from streams.proof.statements import Statement
-from streams.proof.trust import GIVEN, Trust
-from streams.proof.verifying import verify
-from streams.ranges import RangeSet
-from streams.records import BODY, DEVICE_AT, SOURCE_OFFSET, SOURCE_ORIGIN, Record, body_text, to_batch
-from streams.words import Origin, Position
+from streams.model.errors import Misuse, RetryLater
+from streams.model.identifiers import Origin, Position
+from streams.model.ledger import OriginLedger
+from streams.model.ranges import RangeSet
+from streams.model.records import BODY, DEVICE_AT, SOURCE_OFFSET, SOURCE_ORIGIN, Record, body_text, to_batch
 from tests.node.fleet import SINCE_AT_MS, address, readings, started, until
 from tests.node.test_definitions import bodies
 from tests.proof.kit import CODEC, SigningNode, all_blocks, forged
@@ -66,7 +66,7 @@ def test_a_key_that_others_can_read_or_that_is_none_is_refused(tmp_path: Path) -
 
 
 async def test_what_a_ship_appends_is_proven_at_the_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.node.proving.SIGNED_EVERY_S", 0.05)
+    monkeypatch.setattr("landfall.node.services.signing_job.SIGNED_EVERY_S", 0.05)
     ship, tokyo = await started("ship-a", tmp_path), await started("tokyo", tmp_path)
     ship.link([address("ship-a", "tokyo", tokyo.url, "port")])
     await ship.append([readings(0, 5_000), Append("alerts", to_batch([Record("MSKU1234565", body={"alert_id": "1"})]))])
@@ -95,7 +95,7 @@ def told_of_fork(node: Node, stream: str) -> int:
 
 
 async def test_a_record_that_its_origin_never_signed_so_is_told_in_exceptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 0.05)
+    monkeypatch.setattr("landfall.node.services.audit_job.CHECKED_EVERY_S", 0.05)
     ship = SigningNode(tmp_path / "elsewhere")
     ship.append(rows(20), "alerts")
     tokyo = await started("tokyo", tmp_path)
@@ -115,8 +115,8 @@ async def test_a_record_that_its_origin_never_signed_so_is_told_in_exceptions(tm
 
 async def test_a_fork_is_cured_by_the_nodes_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ship's disk is copied with its marker, and both machines go on. Tokyo hears the twin first; the ship's own come again, once."""
-    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 0.05)
-    monkeypatch.setattr("streams.node.proving.SIGNED_EVERY_S", 0.05)
+    monkeypatch.setattr("landfall.node.services.audit_job.CHECKED_EVERY_S", 0.05)
+    monkeypatch.setattr("landfall.node.services.signing_job.SIGNED_EVERY_S", 0.05)
     ship = await started("ship-a", tmp_path)
     await ship.append([readings(0, 10)])
     await ship.append([alert(0)])
@@ -166,7 +166,7 @@ async def test_a_record_that_a_relay_altered_is_set_aside_and_fetched_from_anoth
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tokyo forges; headquarters takes the record from Sydney in the end, and never again from Tokyo."""
-    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 0.05)
+    monkeypatch.setattr("landfall.node.services.audit_job.CHECKED_EVERY_S", 0.05)
     ship = SigningNode(tmp_path / "elsewhere")
     for start in range(0, 60, 20):
         ship.append(rows(20, start))
@@ -204,7 +204,7 @@ async def test_a_statement_that_a_relay_altered_is_set_aside_and_fetched_from_an
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tokyo alters what the ship signed of an alert; headquarters, which knows no key of hers, has it from Sydney in the end."""
-    monkeypatch.setattr("streams.node.checking.CHECKED_EVERY_S", 0.05)
+    monkeypatch.setattr("landfall.node.services.audit_job.CHECKED_EVERY_S", 0.05)
     ship = SigningNode(tmp_path / "elsewhere")
     for number in range(3):
         ship.append(alert(number).records, "alerts")

@@ -10,9 +10,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from streams.errors import RetryLater
-from streams.link.door import ReadDoor
-from streams.node.node import Node
+from landfall.node.node import Node
+from landfall.transport.http_client import ReadDoor
+from streams.model.errors import RetryLater
 from tests.node.fleet import settings, started
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from landfall.cli import main
-from streams.link.dialling import Dialler
-from streams.node.barred import TOLD_AT_ONCE
-from streams.node.node import Node
-from streams.node.settings import PeerAddress
-from streams.session import messages as m
+from landfall.cli.main import main
+from landfall.node.node import Node
+from landfall.node.peers.peer_penalties import TOLD_AT_ONCE
+from landfall.node.settings import PeerAddress
+from landfall.transport.dialer import Dialler
+from streams.replication import sync_messages as m
 from tests.node.fleet import address, readings, until
 from tests.node.test_certificates import node_of, secured
 from tests.node.test_hostile import held, lying, nodes, told

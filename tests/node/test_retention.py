@@ -7,17 +7,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cargo.registry import Entry, Stream, entry_body
-from streams.clock import WallClock
+from cargo.vocabulary.registry_entries import Entry, Stream, entry_body
+from landfall.node.node import Node
+from landfall.storage.file_log import FileLog
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.node.node import Node
-from streams.ranges import Range
-from streams.records import Record, to_batch
-from streams.retention.runs import DAY_MS, RUN
-from streams.retention.spending import stored_bytes
-from streams.session import messages as m
-from streams.words import Origin
+from streams.model.clock import WallClock
+from streams.model.identifiers import Origin
+from streams.model.ranges import Range
+from streams.model.records import Record, to_batch
+from streams.replication import sync_messages as m
+from streams.retention.disk_budget import stored_bytes
+from streams.retention.droppable_runs import DAY_MS, RUN
 from tests.node.fleet import Calendar, address, introduced, readings, settings, until
 from tests.node.test_definitions import bodies, define
 from tests.node.test_hostile import lying, track

@@ -8,14 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from streams.clock import StillClock, WallClock
+from landfall.node.node import Node
 from streams.consumers import Consumer
-from streams.ledger import OriginLedger
+from streams.gap_skipping_reader import Patience
 from streams.log import Append
-from streams.node.node import Node
-from streams.patience import Patience
-from streams.records import Record, to_batch
-from streams.retention.runs import RUN
+from streams.model.clock import StillClock, WallClock
+from streams.model.ledger import OriginLedger
+from streams.model.records import Record, to_batch
+from streams.retention.droppable_runs import RUN
 from tests.node.fleet import Calendar, address, readings, settings, until
 from tests.node.test_definitions import bodies, define
 

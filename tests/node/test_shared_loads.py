@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from streams.block import Block
+from landfall.node.block_loader import AGAIN_S
+from landfall.node.block_store import Store
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
-from streams.errors import Corrupt, LandfallError, RetryLater
-from streams.logs.files import FileLog
-from streams.metrics import Metrics
-from streams.node.loading import AGAIN_S
-from streams.node.storing import Store
-from streams.session import Load, Unread
+from streams.model.block import Block
+from streams.model.errors import Corrupt, LandfallError, RetryLater
+from streams.model.metrics import Metrics
+from streams.replication import Load, Unread
 from tests.node.fleet import until
 from tests.streams.logkit import append_rows, open_log, rows
 
@@ -79,10 +79,10 @@ async def test_what_can_not_be_read_now_is_left_alone_by_all_who_asked_and_the_n
 async def test_what_is_tried_again_in_the_background_ends_it_not_whatever_the_log_raises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streams.node.loading.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("landfall.node.block_loader.LOOK_EVERY_S", 0.01)
     log, slow, store = stood(tmp_path)
     slow.free.set()
-    monkeypatch.setattr("streams.session.withheld.FIRST_S", 0.0)
+    monkeypatch.setattr("streams.replication.unreadable_blocks.FIRST_S", 0.0)
     store.withheld.failed(("containers", log.origin), 0, 10, "a bad sector")
     slow.problem = Corrupt("the index is damaged")
     trying = asyncio.create_task(store.loader.keep_trying())

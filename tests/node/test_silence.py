@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from bench.proxy import Proxy
+from landfall.node.node import Node
+from landfall.node.peers.session_manager import BACKOFF_FIRST_S
+from landfall.node.settings import LinkSettings
+from streams.config.roles import LAN
 from streams.log import Append
-from streams.node.links import BACKOFF_FIRST_S
-from streams.node.node import Node
-from streams.node.settings import LinkSettings
-from streams.policy import LAN
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.node.fleet import address, readings, settings, until
 
 QUICK = LinkSettings(ping_every_s=0.3, dead_after_s=1.2)

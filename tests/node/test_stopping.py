@@ -12,15 +12,15 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from streams.errors import LandfallError
-from streams.link.door import ReadDoor
+from landfall.node import node as nodes
+from landfall.node.http.request_guard import OPEN
+from landfall.node.node import Node
+from landfall.node.peers.link_budgets import FILE_NAME
+from landfall.node.settings import LinkSettings
+from landfall.node.shutdown import Part, end_in_turn
+from landfall.transport.http_client import ReadDoor
 from streams.log import Append
-from streams.node import node as nodes
-from streams.node.ending import Part, end_in_turn
-from streams.node.guard import OPEN
-from streams.node.node import Node
-from streams.node.purses import FILE_NAME
-from streams.node.settings import LinkSettings
+from streams.model.errors import LandfallError
 from tests.node.fleet import address, settings, until
 from tests.streams.logkit import numbers, open_log, rows
 

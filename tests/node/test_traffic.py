@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.budget import Tariff
-from streams.node.traffic import FILE_NAME, KEPT_EVERY_S, Passed, Traffic
-from streams.policy import LinkClass
+from landfall.node.peers.traffic import FILE_NAME, KEPT_EVERY_S, Passed, Traffic
+from streams.config.roles import LinkClass
+from streams.link_budget.daily_budget import Tariff
 
 NOON_MS = 1_777_636_800_000
 TARIFFS: dict[LinkClass, Tariff] = {"satellite": Tariff(overhead_percent=100.0, price_per_mb=5.0)}

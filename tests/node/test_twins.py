@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from bench.proxy import Proxy
-from streams.clock import StillClock
-from streams.link.dialling import Dialler
-from streams.node.node import Node
-from streams.node.twins import REPORTED_EVERY_S, SHOWN_S, Twins
-from streams.policy import LAN, PORT, LinkClass
-from streams.session import messages as m
-from streams.session.messages import NODE_NAME_TWICE
-from streams.words import Position
+from landfall.node.node import Node
+from landfall.node.peers.duplicate_nodes import REPORTED_EVERY_S, SHOWN_S, Twins
+from landfall.transport.dialer import Dialler
+from streams.config.roles import LAN, PORT, LinkClass
+from streams.model.clock import StillClock
+from streams.model.identifiers import Position
+from streams.replication import sync_messages as m
+from streams.replication.sync_messages import NODE_NAME_TWICE
 from tests.node.fleet import ROLES, address, readings, started, until
 from tests.node.test_hostile import Liar, held, nodes
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.node.node import Node
-from streams.words import Position
+from landfall.node.node import Node
+from streams.model.identifiers import Position
 from tests.node.fleet import address, readings, started, until
 from tests.streams.badsector import BadSector
 from tests.streams.logkit import content
@@ -32,10 +32,10 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """What takes minutes takes parts of a second."""
 
     def lasting(lasting_s: float) -> None:
-        monkeypatch.setattr("streams.session.withheld.FIRST_S", 0.05)
-        monkeypatch.setattr("streams.session.withheld.MOST_S", 0.2)
-        monkeypatch.setattr("streams.session.withheld.LASTING_S", lasting_s)
-        monkeypatch.setattr("streams.node.loading.LOOK_EVERY_S", 0.05)
+        monkeypatch.setattr("streams.replication.unreadable_blocks.FIRST_S", 0.05)
+        monkeypatch.setattr("streams.replication.unreadable_blocks.MOST_S", 0.2)
+        monkeypatch.setattr("streams.replication.unreadable_blocks.LASTING_S", lasting_s)
+        monkeypatch.setattr("landfall.node.block_loader.LOOK_EVERY_S", 0.05)
 
     return lasting
 

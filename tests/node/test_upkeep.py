@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from streams.logs.levels import LEVELS
-from streams.logs.segments import file_path
-from streams.node.node import Node
-from streams.words import Position
+from landfall.node.node import Node
+from landfall.storage.merge_levels import LEVELS
+from landfall.storage.segments import file_path
+from streams.model.identifiers import Position
 from tests.node.fleet import readings, started, unreadable, until
 
 
 async def test_a_node_merges_what_comes_in_small_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.node.upkeep.IDLE_S", 0.01)
+    monkeypatch.setattr("landfall.node.services.upkeep_job.IDLE_S", 0.01)
     ship = await started("ship-a", tmp_path)
     pieces = LEVELS[0].pieces
     for commit in range(pieces):
@@ -31,11 +31,11 @@ async def test_files_that_can_not_be_read_end_no_background_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A folder is in the place of the first segment: it opens, and no byte of it is read. Appending goes on, and all when it is back."""
-    monkeypatch.setattr("streams.node.upkeep.IDLE_S", 0.01)
-    monkeypatch.setattr("streams.node.proving.SIGNED_EVERY_S", 0.05)
-    monkeypatch.setattr("streams.node.verifying.REST_S_MIN", 0.01)
-    monkeypatch.setattr("streams.node.verifying.AGAIN_S", 0.01)
-    monkeypatch.setattr("streams.node.verifying.ROUND_S_MIN", 0.01)
+    monkeypatch.setattr("landfall.node.services.upkeep_job.IDLE_S", 0.01)
+    monkeypatch.setattr("landfall.node.services.signing_job.SIGNED_EVERY_S", 0.05)
+    monkeypatch.setattr("landfall.node.services.verify_job.REST_S_MIN", 0.01)
+    monkeypatch.setattr("landfall.node.services.verify_job.AGAIN_S", 0.01)
+    monkeypatch.setattr("landfall.node.services.verify_job.ROUND_S_MIN", 0.01)
     ship = await started("ship-a", tmp_path)
     await ship.append([readings(0, 10)])
     path = file_path(tmp_path / "ship-a" / "log", 1)

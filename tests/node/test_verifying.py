@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from streams.block import MAGIC
-from streams.logs.files import Damage, FileLogOptions, WriteLimits
-from streams.logs.frames import FoundFrame, find_frames
-from streams.logs.index import INDEX_NAME
-from streams.logs.indexing import remove_index
-from streams.logs.levels import Level
-from streams.logs.segments import file_path
-from streams.node import verifying
-from streams.node.verifying import Rounds
-from streams.ranges import RangeSet
+from landfall.node.services import verify_job
+from landfall.node.services.verify_job import Rounds
+from landfall.storage.file_log import Damage, FileLogOptions, WriteLimits
+from landfall.storage.frames import FoundFrame, find_frames
+from landfall.storage.index import INDEX_NAME
+from landfall.storage.index_writer import remove_index
+from landfall.storage.merge_levels import Level
+from landfall.storage.segments import file_path
+from streams.model.block import MAGIC
+from streams.model.ranges import RangeSet
 from tests.node.fleet import address, readings, started, until
 from tests.node.test_definitions import bodies
 from tests.streams.damagekit import flip_bit
@@ -40,7 +40,7 @@ def rot(folder: Path, block: int) -> int:
 
 
 async def test_a_block_nobody_reads_is_found_told_and_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "REST_S_MIN", 0.05)
+    monkeypatch.setattr(verify_job, "REST_S_MIN", 0.05)
     hq, tokyo = await started("hq", tmp_path), await started("tokyo", tmp_path)
     for number in range(BLOCKS):
         await tokyo.append([readings(number * ROWS, ROWS)])
@@ -64,7 +64,7 @@ async def test_a_block_nobody_reads_is_found_told_and_fetched_again(tmp_path: Pa
 @pytest.mark.parametrize("limits", [{"PIECE_BLOCKS": 1}, {"PIECE_BYTES": 1}, {}])
 def test_a_round_reads_everything_once_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any]) -> None:
     for name, value in limits.items():
-        monkeypatch.setattr(verifying, name, value)
+        monkeypatch.setattr(verify_job, name, value)
     log = open_log(tmp_path)
     for commit in range(BLOCKS):
         append_rows(log, rows(ROWS, start=ROWS * commit))

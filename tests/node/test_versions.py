@@ -13,11 +13,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from streams.link.wire import NONCE_HEADER
+from landfall.node.node import Node
+from landfall.transport.websocket import NONCE_HEADER
 from streams.log import Append
-from streams.node.node import Node
-from streams.records import Record, to_batch
-from streams.session.messages import MESSAGE_BYTES_MAX, PROTOCOL
+from streams.model.records import Record, to_batch
+from streams.replication.sync_messages import MESSAGE_BYTES_MAX, PROTOCOL
 from tests.node.fleet import address, readings, started, until
 
 HELLO = 1

@@ -8,19 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from streams.block import Block
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLog, FileLogOptions
 from streams.codec import BlockCodec
+from streams.integrity.copy_reader import Copy
+from streams.integrity.copy_verifier import Verdict, verify
+from streams.integrity.hash_chain import RUN
+from streams.integrity.key_trust import GIVEN, Trust
+from streams.integrity.signer import Signer
+from streams.integrity.signing_keys import SigningKey
 from streams.log import Append, Log
-from streams.logs.files import FileLog, FileLogOptions
-from streams.proof.chain import RUN
-from streams.proof.keys import SigningKey
-from streams.proof.reading import Copy
-from streams.proof.signing import Signer
-from streams.proof.trust import GIVEN, Trust
-from streams.proof.verifying import Verdict, verify
-from streams.retention.thinning import Thinning
-from streams.words import Origin
+from streams.model.block import Block
+from streams.model.clock import StillClock
+from streams.model.identifiers import Origin
+from streams.retention.thinner import Thinning
 from tests.retention.thinkit import BOXES, EVERY_MS, no_excursions, none_ashore, readings
 from tests.streams.logkit import NOW_MS, open_log
 

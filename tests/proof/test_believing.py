@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams.block import Block
-from streams.errors import Unreadable
-from streams.logs.files import FileLog
-from streams.proof.believing import Belief, Believing, Doubted, Refused
-from streams.proof.reading import Copy, Unread
-from streams.records import OFFSET
-from streams.words import Origin
+from landfall.storage.file_log import FileLog
+from streams.integrity.admission_verifier import Belief, Believing, Doubted, Refused
+from streams.integrity.copy_reader import Copy, Unread
+from streams.model.block import Block
+from streams.model.errors import Unreadable
+from streams.model.identifiers import Origin
+from streams.model.records import OFFSET
 from tests.proof.kit import CODEC, STRANGER, SigningNode, all_blocks, forged, trust
 from tests.streams.badsector import BadSector
 from tests.streams.logkit import open_log, rows

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.codec import BlockCodec
-from streams.proof.canonical import row_digest, row_digests
-from streams.records import OFFSET, Record, Value, concat, to_batch
-from streams.words import Coordinates
+from streams.integrity.canonical_bytes import row_digest, row_digests
+from streams.model.identifiers import Coordinates
+from streams.model.records import OFFSET, Record, Value, concat, to_batch
 from tests.streams.logkit import NOW_MS, SHIP, rows, stamped
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from streams.clock import StillClock
-from streams.ledger import OriginLedger
-from streams.proof.completeness import Completeness, Reported, completeness, learned_interval_ms
-from streams.proof.gaps import Gap, gaps, lacks
-from streams.ranges import RangeSet
-from streams.words import Origin
+from streams.integrity.completeness import Completeness, Reported, completeness, learned_interval_ms
+from streams.integrity.missing_ranges import Gap, gaps, lacks
+from streams.model.clock import StillClock
+from streams.model.identifiers import Origin
+from streams.model.ledger import OriginLedger
+from streams.model.ranges import RangeSet
 from tests.streams.logkit import NOW_MS, SHIP, append_rows, open_log, rows
 
 MINUTE, HOUR = 60_000, 3_600_000

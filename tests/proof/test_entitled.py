@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from streams.block import Block
-from streams.errors import Corrupt, RetryLater
-from streams.policy import Peer
-from streams.proof.entitled import PEERS, Entitled, KnownPeers, keep_peers
-from streams.records import Batch, Record, to_batch
-from streams.words import Origin
+from landfall.storage.peers_file import PEERS, KnownPeers, keep_peers
+from streams.config.roles import Peer
+from streams.integrity.record_authorization import Entitled
+from streams.model.block import Block
+from streams.model.errors import Corrupt, RetryLater
+from streams.model.identifiers import Origin
+from streams.model.records import Batch, Record, to_batch
 from tests.proof.kit import CODEC
 from tests.streams.logkit import stamped
 

@@ -13,21 +13,21 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from landfall.proofwords import finding_words
-from streams.errors import Corrupt, Misuse
+from landfall.cli.proof_output import finding_words
+from streams.integrity.base64_text import from_text, to_text
+from streams.integrity.canonical_bytes import row_digest
+from streams.integrity.completeness import completeness
+from streams.integrity.copy_reader import Copy, Unread
+from streams.integrity.hash_chain import RUN, entries
+from streams.integrity.key_trust import Trust
+from streams.integrity.merkle_tree import Leaf, Tree, digest_of_rows, entry_bytes, topic_key
+from streams.integrity.proof_builder import Claim, make, signed_by_origins
+from streams.integrity.proof_checker import Finding, check
+from streams.integrity.proof_file import Absent, LeafForm, NotShown, PathForm, Present, ProofFile, ShownRow, WithheldRow, from_cells
 from streams.log import Append
-from streams.proof.canonical import row_digest
-from streams.proof.chain import RUN, entries
-from streams.proof.checking import Finding, check
-from streams.proof.completeness import completeness
-from streams.proof.form import Absent, LeafForm, NotShown, PathForm, Present, ProofFile, ShownRow, WithheldRow, from_cells
-from streams.proof.making import Claim, make, signed_by_origins
-from streams.proof.reading import Copy, Unread
-from streams.proof.text import from_text, to_text
-from streams.proof.tree import Leaf, Tree, digest_of_rows, entry_bytes, topic_key
-from streams.proof.trust import Trust
-from streams.records import Record, Value, body_text, to_batch
-from streams.words import Origin
+from streams.model.errors import Corrupt, Misuse
+from streams.model.identifiers import Origin
+from streams.model.records import Record, Value, body_text, to_batch
 from tests.proof.kit import CODEC, STRANGER, SigningNode, all_blocks, another, forged, put, trust, values
 from tests.streams.logkit import NOW_MS, open_log
 

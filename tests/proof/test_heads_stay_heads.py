@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hq.fanout.routes import is_fanned_out
-from hq.fanout.routes import route as fanned_out
+from hq.fanout.customer_routes import is_fanned_out
+from hq.fanout.customer_routes import route as fanned_out
 from hq.serving.routes import route as projected
 from hq.serving.routes import routes
 

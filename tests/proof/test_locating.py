@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from streams.proof.canonical import digest
-from streams.proof.chain import RUN
-from streams.proof.locating import LOCATED_MAX, SUMS_BYTES, located, sums_of
-from streams.proof.tree import Entry, entry_bytes
+from streams.integrity.altered_records import LOCATED_MAX, SUMS_BYTES, located, sums_of
+from streams.integrity.canonical_bytes import digest
+from streams.integrity.hash_chain import RUN
+from streams.integrity.merkle_tree import Entry, entry_bytes
 
 
 def run_of(count: int, altered: frozenset[int] = frozenset()) -> list[Entry]:

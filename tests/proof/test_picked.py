@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from streams.picking import blocks_of, pack, place_of, unpack
-from streams.proof.reading import Copy
-from streams.proof.verifying import PARTLY_HELD
-from streams.proof.watching import Watch
-from streams.records import Batch, Record, to_batch
+from streams.integrity.copy_reader import Copy
+from streams.integrity.copy_verifier import PARTLY_HELD
+from streams.integrity.online_audit import Watch
+from streams.model.records import Batch, Record, to_batch
+from streams.row_subset import blocks_of, pack, place_of, unpack
 from tests.proof.kit import CODEC, SigningNode, all_blocks, held_against
 from tests.streams.logkit import NOW_MS, open_log
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streams.definitions import Definitions, may_have, may_originate
-from streams.derived import parent_of
-from streams.policy import LAN, SATELLITE, Lane, Peer, carries
+from streams.config.companion_streams import parent_of
+from streams.config.roles import LAN, SATELLITE, Lane, Peer, carries
+from streams.config.stream_definitions import Definitions, may_have, may_originate
 
 SHIP, HQ, DUCKWORKS = Peer("ship-a", "ship", "9321483"), Peer("hq", "hq"), Peer("duckworks", "customer", "duckworks")
 

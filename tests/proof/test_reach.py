@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 
-from streams.proof.chain import RUN
-from streams.proof.checking import Finding, check
-from streams.proof.form import Absent
-from streams.proof.making import Claim, make, signed_by_origins
-from streams.proof.reach import reach
-from streams.proof.reading import Copy
-from streams.proof.statements import last_statement
-from streams.records import LATE_MS_MAX, Record, to_batch
+from streams.integrity.copy_reader import Copy
+from streams.integrity.hash_chain import RUN
+from streams.integrity.proof_builder import Claim, make, signed_by_origins
+from streams.integrity.proof_checker import Finding, check
+from streams.integrity.proof_file import Absent
+from streams.integrity.proof_reach import reach
+from streams.integrity.statements import last_statement
+from streams.model.records import LATE_MS_MAX, Record, to_batch
 from tests.proof.kit import CODEC, SigningNode, trust
 from tests.streams.logkit import NOW_MS, open_log, rows
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams.block import Block
+from landfall.storage.file_log import FileLogOptions
 from streams.codec import BlockCodec
-from streams.errors import Corrupt, RetryLater
-from streams.logs.files import FileLogOptions
-from streams.proof.chain import RUN, UNKNOWN, entries
-from streams.proof.reading import Copy
-from streams.proof.signing import Signer
-from streams.proof.statements import Statement, last_statement, statements
-from streams.proof.tree import Entry, Tree
-from streams.proof.verifying import NEVER
-from streams.ranges import RangeSet
+from streams.integrity.copy_reader import Copy
+from streams.integrity.copy_verifier import NEVER
+from streams.integrity.hash_chain import RUN, UNKNOWN, entries
+from streams.integrity.merkle_tree import Entry, Tree
+from streams.integrity.signer import Signer
+from streams.integrity.statements import Statement, last_statement, statements
+from streams.model.block import Block
+from streams.model.errors import Corrupt, RetryLater
+from streams.model.ranges import RangeSet
 from tests.proof.kit import CODEC, KEY, SigningNode, held_against
 from tests.streams.badsector import BadSector
 from tests.streams.logkit import FullDisk, numbers, rows
@@ -160,7 +160,7 @@ def test_what_was_trimmed_before_it_was_signed_is_said_to_be_unknown(tmp_path: P
 
 
 def test_a_long_log_is_signed_in_several_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.proof.signing.ROOTS_MAX", 2)
+    monkeypatch.setattr("streams.integrity.signer.ROOTS_MAX", 2)
     node = SigningNode(tmp_path)
     for start in range(0, 5 * RUN, RUN):
         node.append(rows(RUN, start))
@@ -184,10 +184,10 @@ def test_what_is_signed_is_in_memory_a_run_at_a_time_and_a_part_of_its_block(tmp
             parts.append(end - first)
             return super().some_rows(block, first, end)
 
-    monkeypatch.setattr("streams.proof.chain.entries", watched)
-    monkeypatch.setattr("streams.proof.reading.PART_ROWS", RUN)
-    monkeypatch.setattr("streams.proof.signing.LARGE_ROWS_MIN", RUN)
-    monkeypatch.setattr("streams.memory.release", lambda: given_back.append("given back"))
+    monkeypatch.setattr("streams.integrity.hash_chain.entries", watched)
+    monkeypatch.setattr("streams.integrity.copy_reader.PART_ROWS", RUN)
+    monkeypatch.setattr("streams.integrity.signer.LARGE_ROWS_MIN", RUN)
+    monkeypatch.setattr("streams.memory_release.release", lambda: given_back.append("given back"))
     ship = SigningNode(tmp_path, "ship-a")
     ship.append(rows(2 * RUN + 100))
     signed = Signer(ship.log, Parted(), KEY, ship.clock, lambda *_, **__: None).due()

@@ -11,18 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from landfall.proofwords import finding_words
+from landfall.cli.proof_output import finding_words
+from streams.integrity.completeness import Completeness, Reported, completeness
+from streams.integrity.copy_reader import Copy
+from streams.integrity.hash_chain import RUN
+from streams.integrity.proof_builder import Claim, make, signed_by_origins
+from streams.integrity.proof_checker import Finding, check
+from streams.integrity.proof_file import NotShown, ProofFile
+from streams.integrity.report_intervals import reported
 from streams.log import LogReader
-from streams.proof.chain import RUN
-from streams.proof.checking import Finding, check
-from streams.proof.completeness import Completeness, Reported, completeness
-from streams.proof.form import NotShown, ProofFile
-from streams.proof.making import Claim, make, signed_by_origins
-from streams.proof.reading import Copy
-from streams.proof.reporting import reported
-from streams.records import Record, to_batch
-from streams.retention.kept import kept_rows
-from streams.words import Origin
+from streams.model.identifiers import Origin
+from streams.model.records import Record, to_batch
+from streams.retention.kept_records import kept_rows
 from tests.proof.kit import CODEC, SigningNode, all_blocks, another, put, received, thin, trust, values
 from tests.retention.thinkit import BOXES, EVERY_MS, box
 from tests.streams.logkit import NOW_MS, open_log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.proof.tree import Path, Tree, entry_bytes
+from streams.integrity.merkle_tree import Path, Tree, entry_bytes
 
 
 @pytest.mark.parametrize("count", [*range(1, 18), 33])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from streams.derived import HEADS
-from streams.proof.reading import Copy
-from streams.proof.statements import last_statement
-from streams.proof.trust import NOBODY
-from streams.proof.until import SignedUntil, Until
-from streams.records import BODY, body_text
+from streams.config.companion_streams import HEADS
+from streams.integrity.copy_reader import Copy
+from streams.integrity.key_trust import NOBODY
+from streams.integrity.signed_watermark import SignedUntil, Until
+from streams.integrity.statements import last_statement
+from streams.model.records import BODY, body_text
 from tests.proof.kit import CODEC, STRANGER, SigningNode, all_blocks, forged, trust
 from tests.streams.logkit import NOW_MS, open_log, rows
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams.errors import Misuse
-from streams.proof import verifying
-from streams.proof.chain import RUN, entries
-from streams.proof.keys import SigningKey, key_text
-from streams.proof.locating import LOCATED_MAX
-from streams.proof.statements import last_statement
-from streams.proof.tree import Entry
-from streams.proof.trust import IN_REGISTRY, OWN_WORD, Trust, registry_trust
-from streams.proof.verifying import PARTLY_HELD, UNSIGNED
-from streams.ranges import RangeSet
-from streams.records import DEVICE, ORDER_AT, TOPIC, Record, to_batch
+from streams.integrity import copy_verifier
+from streams.integrity.altered_records import LOCATED_MAX
+from streams.integrity.copy_verifier import PARTLY_HELD, UNSIGNED
+from streams.integrity.hash_chain import RUN, entries
+from streams.integrity.key_trust import IN_REGISTRY, OWN_WORD, Trust, registry_trust
+from streams.integrity.merkle_tree import Entry
+from streams.integrity.signing_keys import SigningKey, key_text
+from streams.integrity.statements import last_statement
+from streams.model.errors import Misuse
+from streams.model.ranges import RangeSet
+from streams.model.records import DEVICE, ORDER_AT, TOPIC, Record, to_batch
 from tests.proof.kit import KEY, STRANGER, SigningNode, all_blocks, forged, held_against, trust
 from tests.streams.logkit import open_log, rows
 
@@ -73,7 +73,7 @@ def test_a_large_block_is_digested_a_run_at_a_time(tmp_path: Path, monkeypatch: 
     ship = SigningNode(tmp_path / "ship")
     ship.append(rows(HELD))
     ship.sign()
-    monkeypatch.setattr(verifying, "entries", counted)
+    monkeypatch.setattr(copy_verifier, "entries", counted)
     assert len(all_blocks(ship.log, "containers", ship.log.origin)) == 1
     assert held_against(ship.log, ship.log.origin).proven == RangeSet([(0, HELD)])
     assert sizes == [RUN, RUN, HELD - 2 * RUN]

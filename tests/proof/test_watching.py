@@ -9,19 +9,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams.block import Block
 from streams.codec import BlockCodec
-from streams.errors import Misuse
+from streams.integrity.copy_reader import Copy
+from streams.integrity.copy_verifier import ALTERED, FORKED, UNHEARD, Doubt
+from streams.integrity.fork_repair import append_again
+from streams.integrity.hash_chain import RUN
+from streams.integrity.online_audit import UNHEARD_STEPS, Watch
+from streams.integrity.signing_keys import key_text
+from streams.integrity.statements import Statement, last_statement
 from streams.log import PeerKnowsMore
-from streams.proof.chain import RUN
-from streams.proof.forks import append_again
-from streams.proof.keys import key_text
-from streams.proof.reading import Copy
-from streams.proof.statements import Statement, last_statement
-from streams.proof.verifying import ALTERED, FORKED, UNHEARD, Doubt
-from streams.proof.watching import UNHEARD_STEPS, Watch
-from streams.ranges import RangeSet
-from streams.records import BODY, SOURCE_OFFSET, Record, to_batch
+from streams.model.block import Block
+from streams.model.errors import Misuse
+from streams.model.ranges import RangeSet
+from streams.model.records import BODY, SOURCE_OFFSET, Record, to_batch
 from tests.proof.kit import CODEC, KEY, STRANGER, SigningNode, all_blocks, forged, held_against, trust
 from tests.streams.logkit import append_rows, copy_all, numbers, open_log, rows
 
@@ -32,7 +32,7 @@ def stepped(watch: Watch, steps: int = 6) -> list[tuple[str, int, int, str]]:
 
 @pytest.mark.parametrize("rows_a_step", [1, 50_000])
 def test_an_altered_record_is_noticed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_a_step: int) -> None:
-    monkeypatch.setattr("streams.proof.watching.ROWS_A_STEP_MAX", rows_a_step)
+    monkeypatch.setattr("streams.integrity.online_audit.ROWS_A_STEP_MAX", rows_a_step)
     ship, port = SigningNode(tmp_path / "ship"), open_log(tmp_path / "port", "port-b")
     for start in range(0, 3 * RUN + 500, 500):
         ship.append(rows(500, start))
@@ -77,7 +77,7 @@ def test_each_record_is_read_once_however_often_more_comes_to_its_run(tmp_path: 
         copy_all(ship.log, port, ["containers", "containers.heads"])
         assert watch.step() == []
     assert codec.decoded == 40 * RUN // 16
-    monkeypatch.setattr("streams.proof.watching.OPEN_RUNS_MAX", 0)
+    monkeypatch.setattr("streams.integrity.online_audit.OPEN_RUNS_MAX", 0)
     for number in (40, 41):
         ship.append(rows(1, number * RUN // 16))
         ship.sign()
@@ -92,8 +92,8 @@ def test_each_record_is_read_once_however_often_more_comes_to_its_run(tmp_path: 
 def test_a_large_block_is_judged_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Goal: what upkeep at sea merged is held against its signatures without ever being unpacked whole."""
     ship, port, codec = SigningNode(tmp_path / "ship"), open_log(tmp_path / "port", "port-b"), CountingCodec()
-    monkeypatch.setattr("streams.codec.reading.CHECKED_ROWS", RUN)
-    monkeypatch.setattr("streams.proof.watching.ROWS_A_STEP_MAX", RUN)
+    monkeypatch.setattr("streams.codec.decoder.CHECKED_ROWS", RUN)
+    monkeypatch.setattr("streams.integrity.online_audit.ROWS_A_STEP_MAX", RUN)
     ship.append(rows(4 * RUN))
     ship.sign()
     parts = [CODEC.decode(block) for block in all_blocks(ship.log, "containers", ship.log.origin)]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from streams.definitionforms import read_fields
-from streams.definitions import DEFAULTS, Definition, Definitions, Retention, is_home, may_have, may_originate
-from streams.node.settings import NodeSettings
-from streams.policy import Lane, Peer, Role
+from landfall.node.settings import NodeSettings
+from streams.config.definition_format import read_fields
+from streams.config.roles import Lane, Peer, Role
+from streams.config.stream_definitions import DEFAULTS, Definition, Definitions, Retention, is_home, may_have, may_originate
 
 TOKYO, SINGAPORE, HQ = Peer("tokyo", "port", "JPTYO"), Peer("singapore", "port", "SGSIN"), Peer("hq", "hq")
 SHIP, DUCKS, COGS = Peer("ship-a", "ship", "9321483"), Peer("ducks", "customer", "duckworks"), Peer("cogs", "customer", "cogs")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from landfall.cli import line_for
-from streams.definitions import DEFAULTS, Definition
-from streams.policy import Lane
+from landfall.cli.main import line_for
+from streams.config.roles import Lane
+from streams.config.stream_definitions import DEFAULTS, Definition
 from tests.node.forked import ROOT
 
 TEXT = (ROOT / "docs" / "guide" / "streams.md").read_text(encoding="utf-8")

@@ -7,20 +7,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams.clock import StillClock
-from streams.clockcheck import ClockCheck
-from streams.definitions import Definitions
-from streams.errors import RetryLater
+from landfall.node.disk_reserve import Reserve
+from landfall.node.services.retention_job import Retaining
+from landfall.node.settings import NodeSettings
+from landfall.storage.file_log import FileLogOptions
+from streams.config.stream_definitions import Definitions
 from streams.log import Append
-from streams.logs.files import FileLogOptions
-from streams.metrics import Metrics
-from streams.node.reserve import Reserve
-from streams.node.retaining import Retaining
-from streams.node.settings import NodeSettings
-from streams.ranges import RangeSet
-from streams.records import Record, to_batch
-from streams.retention.runs import RUN
-from streams.retention.spending import Spending
+from streams.model.clock import StillClock
+from streams.model.clock_check import ClockCheck
+from streams.model.errors import RetryLater
+from streams.model.metrics import Metrics
+from streams.model.ranges import RangeSet
+from streams.model.records import Record, to_batch
+from streams.retention.disk_budget import Spending
+from streams.retention.droppable_runs import RUN
 from tests.retention.thinkit import no_excursions, none_ashore, readings, ship_log
 from tests.streams.badsector import BadSector
 from tests.streams.logkit import NOW_MS, FullDisk, open_log

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLog, FileLogOptions
+from landfall.storage.index import INDEX_NAME, IndexReader
+from landfall.storage.segments import file_path
+from streams.config.roles import Peer
 from streams.consumers import CONSUMERS, Consumer
-from streams.errors import Misuse, RetryLater
+from streams.gap_skipping_reader import Patience, PatientReader, Polled, Standing
+from streams.integrity.record_authorization import Entitled
 from streams.log import Append
-from streams.logs.files import FileLog, FileLogOptions
-from streams.logs.index import INDEX_NAME, IndexReader
-from streams.logs.segments import file_path
-from streams.patience import Patience, PatientReader, Polled, Standing
-from streams.policy import Peer
-from streams.proof.entitled import Entitled
-from streams.ranges import RangeSet
-from streams.words import Origin, Position
+from streams.model.clock import StillClock
+from streams.model.errors import Misuse, RetryLater
+from streams.model.identifiers import Origin, Position
+from streams.model.ranges import RangeSet
 from tests.streams.damagekit import flip_bit
 from tests.streams.logkit import NOW_MS, SHIP, FullDisk, append_rows, open_log, rows
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.definitions import Retention
+from streams.config.stream_definitions import Retention
 from streams.log import Span
-from streams.retention.runs import DAY_MS, RUN, plan_floors, runs_of
-from streams.words import Origin, Position
+from streams.model.identifiers import Origin, Position
+from streams.retention.droppable_runs import DAY_MS, RUN, plan_floors, runs_of
 
 A, B = Origin("ship-a", 1), Origin("tokyo", 2)
 NOW_MS = 1_777_593_600_000

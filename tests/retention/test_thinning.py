@@ -9,19 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLogOptions
 from streams.codec import BlockCodec
-from streams.derived import KEPT
-from streams.errors import RetryLater
+from streams.config.companion_streams import KEPT
 from streams.log import Append
-from streams.logs.files import FileLogOptions
-from streams.ranges import RangeSet
-from streams.records import ORDER_AT
-from streams.retention.keepers import keepers
-from streams.retention.kept import window_h
-from streams.retention.runs import RUN
-from streams.retention.thinning import UNIT_RUNS, Thinning
-from streams.words import Position
+from streams.model.clock import StillClock
+from streams.model.errors import RetryLater
+from streams.model.identifiers import Position
+from streams.model.ranges import RangeSet
+from streams.model.records import ORDER_AT
+from streams.retention.droppable_runs import RUN
+from streams.retention.kept_records import window_h
+from streams.retention.thinner import UNIT_RUNS, Thinning
+from streams.retention.window_extremes import keepers
 from tests.retention.thinkit import BOXES, HOUR_MS, box, extremes, no_excursions, none_ashore, readings, ship_log
 from tests.streams.logkit import NOW_MS, FullDisk, copy_all, open_log, stamped
 

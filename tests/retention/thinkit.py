@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLog, FileLogOptions
 from streams.log import Append
-from streams.logs.files import FileLog, FileLogOptions
-from streams.ranges import RangeSet
-from streams.records import GIVEN, ORDER_AT
-from streams.retention.runs import RUN
-from streams.words import Origin
+from streams.model.clock import StillClock
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.model.records import GIVEN, ORDER_AT
+from streams.retention.droppable_runs import RUN
 from tests.streams.logkit import NOW_MS, open_log
 
 BOXES = 8

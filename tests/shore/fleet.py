@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.ports import free_port
-from cargo.identifiers import make_container
-from cargo.registry import BookedContainer, Booking, Entry, LoadList, Port, Stowed, entry_body
-from streams.errors import RetryLater
+from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry, LoadList, Port, Stowed, entry_body
+from cargo.vocabulary.trade_codes import make_container
+from landfall.node.services.signing_job import public_key
 from streams.log import Append
-from streams.node.proving import public_key
-from streams.records import Record, to_batch
+from streams.model.errors import RetryLater
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import SHIP, START_MS
 from tests.edge.aboard import NODE, Gateway, Message, ShipProcess, fleet_clock
 from tests.node.process import NodeProcess

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.ports import free_port
-from cargo.heard import Heard
-from cargo.outcome import Place
-from cargo.registry import Entry, entry_body
-from cargo.state import WatchSettings, WatchState
-from cargo.watch import learn, step
+from cargo.loss.reading_rows import Heard
+from cargo.loss.watch import learn, step
+from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.vocabulary.registry_entries import Entry, entry_body
+from streams.config.roles import Role
 from streams.log import Append
-from streams.policy import Role
-from streams.records import Record, to_batch
+from streams.model.records import Record, to_batch
 from tests.cargo.sea import MINUTE_MS, SHIP
 from tests.edge.aboard import fleet_clock
 from tests.edge.test_two_nodes import Sensors

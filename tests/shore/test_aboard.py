@@ -9,16 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from cargo.climate import Climate
-from cargo.registry import BookedContainer, Booking, Customer, Entry, LoadList, Port, Ship, SizeType, Stowed, entry_body, parse_entry
-from shore.aboard import ShipsDesk
-from shore.forwarding import Forwarding
-from streams.clock import StillClock
+from cargo.rules.climate_limits import Climate
+from cargo.vocabulary.registry_entries import (
+    BookedContainer,
+    Booking,
+    Customer,
+    Entry,
+    LoadList,
+    Port,
+    Ship,
+    SizeType,
+    Stowed,
+    entry_body,
+    parse_entry,
+)
+from landfall.storage.file_log import FileLog
+from shore.ship_feed import ShipsDesk
+from shore.ship_forwarder import Forwarding
 from streams.codec import BlockCodec
 from streams.log import Append, Appended
-from streams.logs.files import FileLog
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.clock import StillClock
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
 from tests.intake.stand import DEADLINE_S, eventually
 
 EVER, OTHER = "9321483", "9839430"

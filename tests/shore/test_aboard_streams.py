@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cargo.registry import Entry, Node, Stream
-from shore.aboard import ShipsDesk
-from streams.policy import Peer
+from cargo.vocabulary.registry_entries import Entry, Node, Stream
+from shore.ship_feed import ShipsDesk
+from streams.config.roles import Peer
 from tests.shore.test_aboard import EVER, OTHER, ship
 
 

@@ -15,23 +15,23 @@ from pydantic import ValidationError
 
 import landfall
 from bench.credentials import allow_all
-from cargo.registry import Customer, Entry, Stream, entry_body
-from cargo.registry import Node as NodeKeys
-from shore.customer import CustomerNode
+from cargo.vocabulary.registry_entries import Customer, Entry, Stream, entry_body
+from cargo.vocabulary.registry_entries import Node as NodeKeys
+from landfall.node.node import Node
+from landfall.node.services.signing_job import KEY_NAME, load_or_make_key
+from landfall.node.settings import KeepSettings, KnownPeer, NodeSettings
+from shore.customer_node import CustomerNode
 from shore.port import PortNode
 from shore.settings import CustomerSettings, PortSettings
-from streams.clock import Clock, WallClock
 from streams.codec import BlockCodec
+from streams.integrity.copy_reader import Copy
+from streams.integrity.copy_verifier import verify
+from streams.integrity.key_trust import TOLD_TO_CUSTOMER, registry_trust
+from streams.integrity.signing_keys import key_text
 from streams.log import Append
-from streams.node.node import Node
-from streams.node.proving import KEY_NAME, load_or_make_key
-from streams.node.settings import KeepSettings, KnownPeer, NodeSettings
-from streams.proof.keys import key_text
-from streams.proof.reading import Copy
-from streams.proof.trust import TOLD_TO_CUSTOMER, registry_trust
-from streams.proof.verifying import verify
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.clock import Clock, WallClock
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
 from tests.landfall.commands import run
 from tests.node.fleet import SINCE_AT_MS, Calendar, address, until
 
@@ -113,7 +113,7 @@ def follow(url: str) -> landfall.Follower:
 async def test_it_holds_its_stream_follows_it_proves_it_and_hears_of_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("streams.node.proving.SIGNED_EVERY_S", 0.05)
+    monkeypatch.setattr("landfall.node.services.signing_job.SIGNED_EVERY_S", 0.05)
     hq = await headquarters(tmp_path)
     key = load_or_make_key(hq.settings.folder / KEY_NAME).public
     await enter(hq, "node", "hq", 1, NodeKeys((key_text(key),)))

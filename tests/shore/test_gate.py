@@ -13,7 +13,7 @@ import pytest
 from intake.settings import EndpointSettings, IntakeSettings
 from shore.port import PortNode
 from shore.settings import PortSettings, QuayPatience
-from streams.words import Position
+from streams.model.identifiers import Position
 from tests.landfall.commands import run
 from tests.node.fleet import settings, until
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench.ports import free_port
 from bench.proxy import Proxy
-from shore.aboard import ShipsDesk
+from shore.ship_feed import ShipsDesk
 from tests.cargo.sea import SHIP
 from tests.node.points import NODES
 from tests.node.process import wait

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cargo.heard import Heard
-from cargo.registry import Entry
-from streams.node.proving import public_key
+from cargo.loss.reading_rows import Heard
+from cargo.vocabulary.registry_entries import Entry
+from landfall.node.services.signing_job import public_key
 from tests.cargo.sea import MINUTE_MS, SHIP, START_MS, TOKYO, Sea, entry
 from tests.edge.aboard import NODE, Gateway, message, ship
 from tests.edge.test_two_nodes import Sensors

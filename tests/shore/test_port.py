@@ -14,14 +14,14 @@ from paho.mqtt.enums import CallbackAPIVersion
 from pydantic import ValidationError
 
 from bench.pahoclients import close
-from cargo.registry import entry_body
+from cargo.vocabulary.registry_entries import entry_body
 from intake.settings import EndpointSettings, IntakeSettings
 from shore.port import PortNode
 from shore.settings import PortSettings
-from streams.clock import WallClock
 from streams.log import Append
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.clock import WallClock
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
 from tests.node.fleet import address, introduced, settings, started, until
 from tests.shore.test_aboard import BOXES, EVER, REGISTRY
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from cargo.identifiers import make_container
-from landfall.cli import main
+from cargo.vocabulary.trade_codes import make_container
+from landfall.cli.main import main
 from tests.cargo.sea import START_MS
 from tests.edge.aboard import Gateway, publish_all
 from tests.node.process import wait

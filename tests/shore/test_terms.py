@@ -6,9 +6,9 @@ import json
 import random
 from typing import Any
 
-from cargo.registry import Entry, Node, Stream, entry_body
-from shore.terms import CustomersDesk
-from streams.policy import Peer
+from cargo.vocabulary.registry_entries import Entry, Node, Stream, entry_body
+from shore.customer_terms import CustomersDesk
+from streams.config.roles import Peer
 
 KEY = "ed25519:" + "A" * 43
 DUCKS, COGS = Peer("duck-site", "customer", "duckworks"), Peer("cog-site", "customer", "cogs")

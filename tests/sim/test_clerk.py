@@ -17,7 +17,7 @@ from sim.arrays import NEVER_MS
 from sim.clerk import ENTRIES_MAX, Clerk
 from sim.paperwork import Paper
 from sim.settings import ApiDoor
-from streams.errors import Misuse
+from streams.model.errors import Misuse
 from tests.intake.stand import eventually
 
 DEADLINE_S = 60.0

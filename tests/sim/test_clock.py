@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sim.arrays import HOUR_MS, MINUTE_MS
-from sim.clock import JUMP_BEFORE_MS, LEAD_MS_MAX, Setting, StoryClock
 from sim.settings import BEGINS_AT_MS, SPEED_DEFAULT
 from sim.story import chapters
+from sim.story_clock import JUMP_BEFORE_MS, LEAD_MS_MAX, Setting, StoryClock
 from sim.voyages import timeline
-from streams.clock import FleetTime, StillClock
-from streams.errors import Misuse
+from streams.model.clock import FleetTime, StillClock
+from streams.model.errors import Misuse
 
 TIMES = timeline(BEGINS_AT_MS)
 CHAPTERS = chapters(TIMES)

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from intake.arrivals import Publish
-from intake.packets import Control, Kind, PacketReader, packet
+from intake.message_types import Publish
+from intake.mqtt.packets import Control, Kind, PacketReader, packet
 from intake.settings import EndpointSettings
 from sim.connection import CONNECT_WITHIN_S, KEEP_ALIVE_S, WINDOW_MAX, Connection
 from sim.publish import Publisher
 from sim.settings import IntakeDoor
-from streams.clock import Clock, StillClock, WallClock
+from streams.model.clock import Clock, StillClock, WallClock
 from tests.intake.stand import BOX, TOPIC, payload, stand
 from tests.intake.test_clients import CLOSED, LOGIN, let_in
 from tests.intake.test_endpoint import self_signed

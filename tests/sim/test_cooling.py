@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Flags, Floats, Ints
-from sim.cooling import AIR_J_K, CO2_PCT, LEAK_W_K, O2_PCT, STEP_MS, STEPS, STILL_W_K, Cooling, Forces, Standing, Unit, stepped
 from sim.fleets import build_fleet
+from sim.reefer_air import AIR_J_K, CO2_PCT, LEAK_W_K, O2_PCT, STEP_MS, STEPS, STILL_W_K, Cooling, Forces, Standing, Unit, stepped
 from sim.settings import BEGINS_AT_MS
 from sim.stages import State
 from sim.world import World, build_world

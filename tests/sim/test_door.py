@@ -10,16 +10,16 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from pydantic import SecretStr
 
-from sim.clock import Setting, StoryClock
+from landfall.access import wrong_secrets
+from landfall.access.wrong_secrets import SLOWED_S, WrongSecrets
+from landfall.system.http_headers import DATA_HEADERS
 from sim.door import clock_door
 from sim.settings import BEGINS_AT_MS
 from sim.story import chapters
+from sim.story_clock import Setting, StoryClock
 from sim.voyages import timeline
-from streams import wrongsecrets
-from streams.clock import StillClock
-from streams.metrics import Metrics
-from streams.webheaders import DATA_HEADERS
-from streams.wrongsecrets import SLOWED_S, WrongSecrets
+from streams.model.clock import StillClock
+from streams.model.metrics import Metrics
 
 Door = TestClient[Any, Any]
 TOKEN = SecretStr("a token of forty characters, or nearly so")
@@ -95,7 +95,7 @@ async def test_a_wrong_token_is_counted_slowed_and_reported() -> None:
 
 
 async def test_beyond_the_answers_that_wait_a_wrong_token_is_refused_at_once(monkeypatch: pytest.MonkeyPatch, door: Door) -> None:
-    monkeypatch.setattr(wrongsecrets, "SLOWED_MAX", 0)
+    monkeypatch.setattr(wrong_secrets, "SLOWED_MAX", 0)
     answer = await door.post("/control", json={"action": "pause"}, headers={"Authorization": "Bearer wrong"})
     assert (answer.status, (await answer.json())["code"]) == (429, "secrets_too_many")
 

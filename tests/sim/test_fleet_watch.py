@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cargo.outcome import Made
-from cargo.watch import advance, learn, step
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Made
 from sim.arrays import DAY_MS
 from sim.fleets import Preset, build_fleet
 from sim.sensors import Sensors

@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from cargo.identifiers import is_container, is_imo
-from cargo.outcome import Made
-from cargo.registry import LoadList, parse_value
-from cargo.stowage import BELOW_M, TIER_M
+from cargo.loss.watch_outcome import Made
+from cargo.vocabulary.registry_entries import LoadList, parse_value
+from cargo.vocabulary.stowage_plan import BELOW_M, TIER_M
+from cargo.vocabulary.trade_codes import is_container, is_imo
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS
 from sim.fleets import DAYS, LOST_MAX, PRESETS, TRACKED_SHARE, Preset, PresetName, build_fleet
 from sim.paperwork import paperwork
@@ -27,7 +27,7 @@ from sim.tape import Tape
 from sim.truth import Truth, causes
 from sim.voyages import STORY
 from sim.world import World
-from streams.errors import Misuse
+from streams.model.errors import Misuse
 from tests.sim.test_watch import alerts_at
 from tests.sim.test_world import held_slots, moves_where_ships_lie, nothing_hangs
 

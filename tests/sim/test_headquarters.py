@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from landfall.storage.file_log import FileLogReader
 from sim.clerk import Clerk
 from sim.paperwork import paperwork
 from sim.settings import BEGINS_AT_MS, ApiDoor, MetricsDoor
 from sim.world import build_world
-from streams.clock import StillClock
 from streams.codec import BlockCodec
-from streams.errors import Misuse
-from streams.logs.files import FileLogReader
-from streams.words import Position
+from streams.model.clock import StillClock
+from streams.model.errors import Misuse
+from streams.model.identifiers import Position
 from tests.hq_serving.conftest import PASSWORD, api_of, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.intake.stand import OPEN, eventually, stand

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from cargo.stormmode import Request, RollCall
+from cargo.rules.storm_mode import Request, RollCall
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS
-from sim.listening import Listening
+from sim.listening_devices import Listening
 from sim.publish import Publisher
 from sim.sensors import Sensors, Span
 from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor
@@ -26,7 +26,7 @@ from sim.tape import Tape
 from sim.truth import SCHEMA, Truth
 from sim.voyages import INTAKES, timeline
 from sim.world import build_world
-from streams.clock import StillClock, WallClock
+from streams.model.clock import StillClock, WallClock
 from tests.edge.aboard import fleet_clock, ship
 from tests.intake.stand import OPEN, stand
 from tests.sim.test_publish import logged, truth

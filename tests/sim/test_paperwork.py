@@ -10,11 +10,11 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from cargo.baplie.plan import BayPlan
-from cargo.baplie.reading import read_bayplan
-from cargo.baplie.writing import Dialect, write_bayplan
-from cargo.bookings import Registry
-from cargo.registry import Booking, Customer, Entry, LoadList, Port, Ship, Story, parse_value
+from cargo.baplie.baplie_reader import read_bayplan
+from cargo.baplie.baplie_writer import Dialect, write_bayplan
+from cargo.baplie.bay_plan import BayPlan
+from cargo.vocabulary.registry_entries import Booking, Customer, Entry, LoadList, Port, Ship, Story, parse_value
+from cargo.vocabulary.registry_fold import Registry
 from sim.arrays import HOUR_MS
 from sim.paperwork import WRITING_MS, Paper, paperwork
 from sim.settings import BEGINS_AT_MS

@@ -21,14 +21,14 @@ from bench.pahoclients import close
 from bench.ports import free_port
 from sim.arrays import NEVER_MS
 from sim.publish import Publisher
-from sim.readings import MEASURED
+from sim.reading_columns import MEASURED
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor
 from sim.tape import Tape
 from sim.truth import Truth, published
 from sim.voyages import INTAKES
 from sim.world import build_world
-from streams.clock import StillClock, WallClock
+from streams.model.clock import StillClock, WallClock
 from tests.intake.stand import OPEN, Stand, stand
 
 DEADLINE_S = 90.0

@@ -13,13 +13,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from cargo.identifiers import is_container
+from cargo.vocabulary.trade_codes import is_container
 from sim.publish import Publisher
 from sim.recorded import read_recorded
 from sim.replay import ReplayOutcome, replay
 from sim.settings import IntakeDoor, ReplaySettings
-from streams.clock import StillClock, WallClock
-from streams.errors import Misuse
+from streams.model.clock import StillClock, WallClock
+from streams.model.errors import Misuse
 from tests.intake.stand import OPEN, eventually, stand
 
 HEAD = (

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import tomli_w
 
-from intake.arrivals import STORED, Outcome
+from intake.message_types import STORED, Outcome
 from tests.cargo.sea import SHIP
 from tests.edge.aboard import ShipProcess, ship
 from tests.node.forked import landfall

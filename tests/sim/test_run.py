@@ -19,18 +19,18 @@ from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 
 from bench.ports import free_port
-from sim.clock import JUMP_BEFORE_MS
+from landfall.transport.tls import trusting
 from sim.paperwork import paperwork
-from sim.progress import load_progress
-from sim.run import Simulation, run_sim
 from sim.settings import BEGINS_AT_MS, CADENCES, ApiDoor, IntakeDoor, SimSettings
+from sim.sim_process import Simulation, run_sim
 from sim.story import chapters
+from sim.story_clock import JUMP_BEFORE_MS
+from sim.story_progress import load_progress
 from sim.truth import published
 from sim.voyages import INTAKES, timeline
 from sim.world import build_world
-from streams.clock import StillClock
-from streams.errors import Corrupt, Misuse
-from streams.link.tls import trusting
+from streams.model.clock import StillClock
+from streams.model.errors import Corrupt, Misuse
 from tests.intake.stand import OPEN, Stand, eventually, stand
 from tests.intake.test_endpoint import self_signed
 from tests.sim.test_clerk import MoodyHeadquarters
@@ -169,7 +169,7 @@ async def test_a_story_with_everything(tmp_path: Path) -> None:
 
 START = """
 import asyncio, sys
-from sim.run import run_sim
+from sim.sim_process import run_sim
 from sim.settings import SimSettings
 asyncio.run(run_sim(SimSettings.model_validate_json(sys.argv[1])))
 """

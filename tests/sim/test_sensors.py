@@ -9,14 +9,14 @@ import numpy as np
 import orjson
 import pytest
 
-from cargo.signals import SIGNALS
+from cargo.vocabulary.signals import SIGNALS
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS
-from sim.places import PORTS
-from sim.readings import NOTED, Readings, concatenated, type_of
-from sim.routes import distance_nm
+from sim.reading_columns import NOTED, Readings, concatenated, type_of
 from sim.sea import motion, roll_amplitude_deg
+from sim.sea_routes import distance_nm
 from sim.sensors import AFTER_OUTAGE_MS, Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
+from sim.sim_ports import PORTS
 from sim.stages import State
 from sim.storms import storm
 from sim.voyages import INTAKES

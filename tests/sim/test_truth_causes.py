@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sim.arrays import DAY_MS
-from sim.readings import Readings
+from sim.reading_columns import Readings
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
 from sim.truth import causes

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from cargo.heard import Heard
-from cargo.outcome import Made, Place
-from cargo.registry import Entry, parse_value
-from cargo.state import WatchSettings, WatchState
-from cargo.watch import advance, learn, step
+from cargo.loss.reading_rows import Heard
+from cargo.loss.watch import advance, learn, step
+from cargo.loss.watch_outcome import Made, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.vocabulary.registry_entries import Entry, parse_value
 from sim.paperwork import paperwork
-from sim.readings import MEASURED, Readings
+from sim.reading_columns import MEASURED, Readings
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
 from sim.truth import rows_of
 from sim.voyages import INTAKES
 from sim.world import FALLEN, build_world
-from streams.records import order_at_ms
+from streams.model.records import order_at_ms
 
 LOSS_RULES = {"lost_container", "incident"}
 

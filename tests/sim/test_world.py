@@ -9,17 +9,17 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
-from cargo.identifiers import is_container, is_imo
-from cargo.slots import Slot
+from cargo.vocabulary.slots import Slot
+from cargo.vocabulary.trade_codes import is_container, is_imo
 from sim.arrays import HOUR_MS, NEVER_MS
 from sim.consignments import DUCKS_ABOARD
-from sim.places import PORTS
-from sim.routes import distance_nm, sea_route
+from sim.sea_routes import distance_nm, sea_route
 from sim.settings import BEGINS_AT_MS
+from sim.sim_ports import PORTS
 from sim.stages import Stage, State
 from sim.stowage import Hull, Kind, StowagePlan, slot_text, sockets_of, stacks_of
 from sim.world import FALLEN, World, build_world
-from streams.errors import Misuse
+from streams.model.errors import Misuse
 
 
 @pytest.fixture(scope="module", params=[(1, 60), (7, 2_000)], ids=["60 boxes", "2000 boxes"])

@@ -15,26 +15,26 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.block import Block
-from streams.clock import StillClock
+from landfall.offline.bundle_frames import BODY_BYTES_MAX, MAGIC, FrameWriter, Signed, read_frames
+from landfall.offline.bundle_messages import Carried, Contents, End, Entry, Gone, Message
+from landfall.offline.bundle_plan import wanted
+from landfall.offline.bundle_reader import PROBLEMS_MAX, Lost, Taken, Taking
+from landfall.offline.bundle_writer import Written, write
+from landfall.offline.sealed_box import OpeningKey, opening_key_from_text, opening_key_text
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
-from streams.definitions import Definitions
-from streams.errors import Misuse
-from streams.ledger import OriginLedger
+from streams.config.roles import LAN, Peer, Role
+from streams.config.stream_definitions import Definitions
+from streams.integrity.signing_keys import SigningKey, key_text
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.policy import LAN, Peer, Role
-from streams.proof.keys import SigningKey, key_text
-from streams.ranges import RangeSet
-from streams.records import Record, to_batch
-from streams.session import Key, Loaded, Terms
-from streams.stick.frames import BODY_BYTES_MAX, MAGIC, FrameWriter, Signed, read_frames
-from streams.stick.messages import Carried, Contents, End, Entry, Gone, Message
-from streams.stick.planning import wanted
-from streams.stick.sealing import OpeningKey, opening_key_from_text, opening_key_text
-from streams.stick.taking import PROBLEMS_MAX, Lost, Taken, Taking
-from streams.stick.writing import Written, write
-from streams.words import Origin
+from streams.model.block import Block
+from streams.model.clock import StillClock
+from streams.model.errors import Misuse
+from streams.model.identifiers import Origin
+from streams.model.ledger import OriginLedger
+from streams.model.ranges import RangeSet
+from streams.model.records import Record, to_batch
+from streams.replication import Key, Loaded, Terms
 
 SHIP, TOKYO = Peer("ship-a", "ship", "9321483"), Peer("tokyo", "port", "JPTYO")
 ROLES: dict[str, Role] = {"ship-a": "ship", "tokyo": "port", "hq": "hq"}

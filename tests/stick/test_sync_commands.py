@@ -17,17 +17,17 @@ import pytest
 import tomli_w
 
 from bench.ports import free_port
-from landfall.cli import main
-from streams.block import Block
-from streams.errors import Misuse
+from landfall.cli.main import main
+from landfall.node.node import Node
+from landfall.offline.bundle_frames import Signed, read_frames
+from landfall.offline.bundle_messages import Carried
+from landfall.offline.bundle_plan import position_file, read_position_file
+from landfall.system.private_files import write_private
+from streams.integrity.signing_keys import SigningKey, key_text
 from streams.log import Append
-from streams.node.node import Node
-from streams.privatefiles import write_private
-from streams.proof.keys import SigningKey, key_text
-from streams.records import Record, to_batch
-from streams.stick.frames import Signed, read_frames
-from streams.stick.messages import Carried
-from streams.stick.planning import position_file, read_position_file
+from streams.model.block import Block
+from streams.model.errors import Misuse
+from streams.model.records import Record, to_batch
 from tests.node.fleet import ROLES, address, readings, settings, until
 
 

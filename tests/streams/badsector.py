@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from landfall.storage.file_log import FileLogReader
+from landfall.storage.log_state import LineKey
 from streams.log import Log
-from streams.logs.book import LineKey
-from streams.logs.files import FileLogReader
-from streams.ranges import Range
+from streams.model.ranges import Range
 
 
 class BadSector:

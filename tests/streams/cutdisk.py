@@ -9,9 +9,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from streams.logs.disk import Disk
-from streams.logs.index import INDEX_NAME
-from streams.sharedfolders import FOLDER_MODE
+from landfall.storage.disk import Disk
+from landfall.storage.index import INDEX_NAME
+from landfall.system.shared_folders import FOLDER_MODE
 
 SECTOR = 512
 SNAPSHOTS_MAX = 16

@@ -13,20 +13,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from streams.block import Block
+from landfall.storage.disk import Disk
+from landfall.storage.file_log import Damage, FileLog, FileLogOptions, WriteLimits
+from landfall.storage.frames import FoundFrame, find_frames
+from landfall.storage.index import INDEX_NAME, IndexReader
+from landfall.storage.index_writer import bring_down, remove_index
+from landfall.storage.log_check import Finding, Tally, check
+from landfall.storage.log_state import Location
+from landfall.storage.merge_levels import Level
+from landfall.storage.segments import file_path, merged_numbers, segment_numbers
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.book import Location
-from streams.logs.checking import Finding, Tally, check
-from streams.logs.disk import Disk
-from streams.logs.files import Damage, FileLog, FileLogOptions, WriteLimits
-from streams.logs.frames import FoundFrame, find_frames
-from streams.logs.index import INDEX_NAME, IndexReader
-from streams.logs.indexing import bring_down, remove_index
-from streams.logs.levels import Level
-from streams.logs.segments import file_path, merged_numbers, segment_numbers
-from streams.records import OFFSET, TOPIC
-from streams.words import Origin
+from streams.model.block import Block
+from streams.model.identifiers import Origin
+from streams.model.records import OFFSET, TOPIC
 from tests.streams.logkit import append_rows, content, copy_all, open_log, rows, unfinished, verified
 
 COMMITS, ROWS = 12, 10
@@ -184,7 +184,7 @@ def spoilable(root: Path, kind: str, options: FileLogOptions = MERGED) -> Spoila
         bring_down(folder / "log" / INDEX_NAME, Disk())
         (folder / "log" / f"{INDEX_NAME}.sum").unlink()
     if kind in ("merging", "swapped"):
-        _copied_at("streams.logs.merging" if kind == "merging" else "streams.logs.upkeep", log, folder, left)
+        _copied_at("landfall.storage.merged_files" if kind == "merging" else "landfall.storage.log_upkeep", log, folder, left)
     if kind == "closed":
         log.close()
     if not left.exists():

@@ -20,14 +20,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from streams import varints
-from streams.block import BLOCK_RECORDS_MAX, Block
-from streams.codec import BlockCodec, groups, reading
-from streams.codec import numbers as packing
-from streams.codec.picked import PickedRows
+from streams.codec import BlockCodec, decoder, row_groups
+from streams.codec import integer_lists as packing
+from streams.codec.topic_rows import PickedRows
 from streams.codec.wire import Ints
-from streams.errors import Corrupt
-from streams.records import Record, Value, to_batch
+from streams.model import varints
+from streams.model.block import BLOCK_RECORDS_MAX, Block
+from streams.model.errors import Corrupt
+from streams.model.records import Record, Value, to_batch
 from tests.streams.logkit import SHIP, rows, stamped
 from tests.streams.test_codec_golden import few, many
 
@@ -176,8 +176,8 @@ def main() -> None:
     chance, tally = random.Random(seed), Tally()
     blocks = {name: CODEC.encode("containers", SHIP, records) for name, records in samples().items()}
     topics = {name: records.column("topic").unique().to_pylist() for name, records in samples().items()}
-    reading.CHECKED_ROWS = 8192
-    groups._verify = lambda data, checksum, what: None  # whoever makes such bytes makes their checksums, too
+    decoder.CHECKED_ROWS = 8192
+    row_groups._verify = lambda data, checksum, what: None  # whoever makes such bytes makes their checksums, too
     before_mib = peak_mib()
     for block in (*map(constant, (14, 22, 900)), *(constant_texts(*shape) for shape in ((4, 15, 1), (1, 50, 9), (1, 4000, 0)))):
         tally.take(replace(block, count=BLOCK_RECORDS_MAX), ["x"])

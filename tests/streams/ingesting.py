@@ -8,10 +8,10 @@ import signal
 from itertools import count
 from pathlib import Path
 
-from streams.crash import CRASH_VARIABLE
+from landfall.storage.file_log import FileLogOptions, WriteLimits
+from landfall.storage.merge_levels import Level
+from streams.commit_points import CRASH_VARIABLE
 from streams.log import Append
-from streams.logs.files import FileLogOptions, WriteLimits
-from streams.logs.levels import Level
 from tests.streams.logkit import append_rows, copy_all, open_log, rows
 
 ROWS = 3

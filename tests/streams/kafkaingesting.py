@@ -9,10 +9,10 @@ from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 
-from streams.crash import CRASH_VARIABLE
+from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place
+from landfall.storage.kafka.kafka_configuration import Fenced
+from streams.commit_points import CRASH_VARIABLE
 from streams.log import Append
-from streams.logs.kafka.client import Fenced
-from streams.logs.kafka.keeper import KafkaLogOptions, Place
 from tests.streams.kafkakit import alone, open_kafka_log
 from tests.streams.logkit import append_rows, rows
 from tests.streams.quickkafka import quick_clients

@@ -16,14 +16,14 @@ from confluent_kafka import Producer
 
 from bench.ports import free_ports
 from hq.java import java_home
-from streams.clock import Clock, StillClock
+from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place, instance
+from landfall.storage.kafka.kafka_log import KafkaLog
+from landfall.storage.kafka.lease import Lease
+from landfall.storage.kafka.settings import KafkaAccess, KafkaLogSettings
+from landfall.storage.kafka.transactions import Transactions
 from streams.codec import BlockCodec
-from streams.errors import Unclear
-from streams.logs.kafka.keeper import KafkaLogOptions, Place, instance
-from streams.logs.kafka.lease import Lease
-from streams.logs.kafka.log import KafkaLog
-from streams.logs.kafka.settings import KafkaAccess, KafkaLogSettings
-from streams.logs.kafka.transactions import Transactions
+from streams.model.clock import Clock, StillClock
+from streams.model.errors import Unclear
 from tests.fanout.kafka import Kafka
 from tests.streams.logkit import NOW_MS
 from tests.streams.quickkafka import InsiderSettings, OnlyWriter

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
+from landfall.storage.backup import backup, restore
 from streams.consumers import Consumer
-from streams.errors import Trimmed
 from streams.log import Append, Appended
-from streams.logs.backup import backup, restore
-from streams.ranges import RangeSet
-from streams.records import SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM
-from streams.retention.thinning import Thinning
-from streams.words import Origin
+from streams.model.errors import Trimmed
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.model.records import SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM
+from streams.retention.thinner import Thinning
 from tests.streams.logkit import NOW_MS, content, rows
 from tests.streams.twologs import NODES, STREAMS, Coordinates, TwoLogs
 
@@ -171,7 +171,7 @@ def _source(row: dict[str, object]) -> Coordinates:
 def short_runs() -> Iterator[None]:
     """Thinning takes whole runs, where enough goes: of these there are some in a log as small as this."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streams.retention.runs.RUN", 8)
-        patch.setattr("streams.retention.thinning.RUN", 8)
-        patch.setattr("streams.retention.thinning.KEPT_SHARE_MAX", 1.0)
+        patch.setattr("streams.retention.droppable_runs.RUN", 8)
+        patch.setattr("streams.retention.thinner.RUN", 8)
+        patch.setattr("streams.retention.thinner.KEPT_SHARE_MAX", 1.0)
         yield

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streams.clock import Clock, StillClock
+from landfall.node.services.verify_job import Rounds
+from landfall.storage.disk import Disk
+from landfall.storage.file_header import Secret
+from landfall.storage.file_log import FileLog, FileLogOptions
+from landfall.storage.frames import Floor, FrameHeader, frame_bytes
+from landfall.storage.log_kinds import AnyLog
+from landfall.storage.segments import secret_of, segment_numbers
 from streams.codec import BlockCodec
 from streams.log import Append, Log, LogReader
-from streams.logs.disk import Disk
-from streams.logs.filehead import Secret
-from streams.logs.files import FileLog, FileLogOptions
-from streams.logs.frames import Floor, FrameHeader, frame_bytes
-from streams.logs.kinds import AnyLog
-from streams.logs.segments import secret_of, segment_numbers
-from streams.node.verifying import Rounds
-from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, Record, order_at_ms, to_batch
-from streams.words import Origin, Position
+from streams.model.clock import Clock, StillClock
+from streams.model.identifiers import Origin, Position
+from streams.model.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, STAMPED, Record, order_at_ms, to_batch
 
 NOW_MS = 1_777_593_600_000
 SHIP = Origin("ship-a", 5)

@@ -14,10 +14,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from hq.fanout import kafka as fanout_kafka
-from streams.logs.kafka import following, lease, reading, topics, transactions
-from streams.logs.kafka.lease import Lease
-from streams.logs.kafka.settings import KafkaLogSettings, Mechanism
+from hq.fanout import kafka_client as fanout_kafka
+from landfall.storage.kafka import kafka_reader, kafka_topics, lease, topic_follower, transactions
+from landfall.storage.kafka.lease import Lease
+from landfall.storage.kafka.settings import KafkaLogSettings, Mechanism
 
 
 class InsiderSettings(KafkaLogSettings):
@@ -66,7 +66,7 @@ def quick_clients() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (transactions, fanout_kafka):
             patch.setattr(module, "Producer", ConnectedProducer)
-        for module in (topics, following, lease):
+        for module in (kafka_topics, topic_follower, lease):
             patch.setattr(module, "AdminClient", shared_admin)
-        patch.setattr(reading, "KafkaLogSettings", InsiderSettings)
+        patch.setattr(kafka_reader, "KafkaLogSettings", InsiderSettings)
         yield

@@ -9,9 +9,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from streams.errors import RetryLater
-from streams.logs.disk import Disk
-from streams.logs.files import FileLogOptions
+from landfall.storage.disk import Disk
+from landfall.storage.file_log import FileLogOptions
+from streams.model.errors import RetryLater
 from tests.streams.logkit import append_rows, open_log, rows
 
 WRITING = ("BEGIN IMMEDIATE", "INSERT", "DELETE", "COMMIT", "PRAGMA wal_checkpoint")

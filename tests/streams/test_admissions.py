@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from streams.clock import StillClock
-from streams.errors import Corrupt
+from landfall.node.http.row_json import table_lines
+from landfall.storage.admission_times import MINUTE_MS, together, within
+from landfall.storage.append_planner import NewBlock
+from landfall.storage.file_log import FileLogOptions, WriteLimits
+from landfall.storage.index import INDEX_NAME
+from landfall.storage.index_writer import remove_index
+from landfall.storage.kafka.kafka_records import block_headers, placed_block
+from landfall.storage.log_state import Location, Piece
+from landfall.storage.merge_levels import Level
 from streams.log import Log, LogReader
-from streams.logs.admission import MINUTE_MS, together, within
-from streams.logs.book import Location, Piece
-from streams.logs.files import FileLogOptions, WriteLimits
-from streams.logs.index import INDEX_NAME
-from streams.logs.indexing import remove_index
-from streams.logs.kafka.records import block_headers, placed_block
-from streams.logs.levels import Level
-from streams.logs.stamping import NewBlock
-from streams.node.rowtelling import table_lines
-from streams.words import Origin
+from streams.model.clock import StillClock
+from streams.model.errors import Corrupt
+from streams.model.identifiers import Origin
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import NOW_MS, append_rows, copy_all, numbers, open_log, rows

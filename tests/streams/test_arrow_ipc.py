@@ -10,14 +10,14 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from landfall.node.http.request_bodies import appends_of
+from landfall.storage.file_log import FileLog
+from landfall.transport.http_client import APPENDS_MAX, WireAppend, WireAppends
 from streams.arrow_ipc import METADATA_BYTES_MAX, read_ipc, to_ipc
-from streams.clock import StillClock
 from streams.codec import BlockCodec
-from streams.errors import LandfallError, Misuse
-from streams.link.door import APPENDS_MAX, WireAppend, WireAppends
-from streams.logs.files import FileLog
-from streams.node.requests import appends_of
-from streams.records import Record, concat, to_batch
+from streams.model.clock import StillClock
+from streams.model.errors import LandfallError, Misuse
+from streams.model.records import Record, concat, to_batch
 from tests.node.forked import FORKED
 from tests.streams.logkit import NOW_MS
 

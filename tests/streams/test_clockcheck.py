@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streams.clock import StillClock
-from streams.clockcheck import APART_MS_MAX, COUNTS_S_MAX, REBOOTED_MS_MAX, STEP_MS_MAX, CheckedClock, ClockCheck, LastConfirmed
+from streams.model.clock import StillClock
+from streams.model.clock_check import APART_MS_MAX, COUNTS_S_MAX, REBOOTED_MS_MAX, STEP_MS_MAX, CheckedClock, ClockCheck, LastConfirmed
 
 YEARS_MS = 10 * 365 * 86_400_000
 

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.block import Block, BlockTooLarge
+from landfall.storage.append_planner import encoded
+from landfall.storage.row_tables import coalesced, joined
 from streams.codec import BlockCodec
-from streams.codec.columnwise import BlockColumns
-from streams.codec.groups import GROUP_ROWS_MIN
-from streams.codec.pages import Packed, Unpacked, pack_columns
+from streams.codec.column_pages import Packed, Unpacked, pack_columns
+from streams.codec.lazy_columns import BlockColumns
+from streams.codec.row_groups import GROUP_ROWS_MIN
 from streams.codec.wire import TEXT_BYTES_MAX
-from streams.columns import Bools, Columns, Joined, Whole
-from streams.cores import one_core
-from streams.errors import Corrupt
-from streams.logs.stamping import encoded
-from streams.logs.tables import coalesced, joined
-from streams.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
+from streams.core_limit import one_core
+from streams.model.block import Block, BlockTooLarge
+from streams.model.errors import Corrupt
+from streams.model.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
+from streams.model.row_columns import Bools, Columns, Joined, Whole
 from tests.streams.logkit import NOW_MS, SHIP, rows, stamped
 from tests.streams.test_codec_round_trip import batches, bits
 
@@ -35,7 +35,7 @@ CODEC = BlockCodec(GROUP_ROWS_MIN)
 def _few_at_once() -> Iterator[None]:
     """Hardly a column of 700 rows is there beside another one."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("streams.codec.writing.VALUES_AT_ONCE", 900)
+        patched.setattr("streams.codec.encoder.VALUES_AT_ONCE", 900)
         yield
 
 
@@ -84,7 +84,7 @@ def test_blocks_merged_by_columns_are_the_bytes_that_their_rows_would_be(parts: 
         blocks.append(CODEC.encode("containers", SHIP, part))
         first += part.num_rows
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("streams.codec.writing.VALUES_AT_ONCE", 1 << 20)
+        patched.setattr("streams.codec.encoder.VALUES_AT_ONCE", 1 << 20)
         expected = merged(blocks, columnwise=False)
     if background:
         with one_core():
@@ -155,7 +155,7 @@ def test_a_column_is_written_before_the_next_is_read(monkeypatch: pytest.MonkeyP
         happened.append("written")
         return pack_columns(columns, count)
 
-    monkeypatch.setattr("streams.codec.writing.pack_columns", packed)
+    monkeypatch.setattr("streams.codec.encoder.pack_columns", packed)
     names = ("ambient_c", "humidity_pct", "supply_c")
     records = stamped(rows(700, topics=9), first=5)
     for name in names:

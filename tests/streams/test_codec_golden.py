@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams.block import Block
 from streams.codec import BlockCodec
-from streams.records import Record, Value, to_batch
-from streams.words import Coordinates, Origin
+from streams.model.block import Block
+from streams.model.identifiers import Coordinates, Origin
+from streams.model.records import Record, Value, to_batch
 from tests.streams.logkit import NOW_MS, SHIP, stamped
 
 FOLDER = Path(__file__).parent / "golden"

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.block import BLOCK_RECORDS_MAX, HEAD_BYTES_MAX, Block, BlockHead
 from streams.codec import BlockCodec
-from streams.codec.block import DECODE_BYTES_MAX
+from streams.codec.block_codec import DECODE_BYTES_MAX
 from streams.codec.wire import CELLS_MAX, TEXT_BYTES_MAX, Budget, Reader, Writer
-from streams.errors import Corrupt
+from streams.model.block import BLOCK_RECORDS_MAX, HEAD_BYTES_MAX, Block, BlockHead
+from streams.model.errors import Corrupt
 from tests.streams.logkit import SHIP, stamped
 from tests.streams.test_codec_golden import few
 

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cargo.identifiers import make_container
-from streams.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
+from cargo.vocabulary.trade_codes import make_container
 from streams.codec import BlockCodec
-from streams.codec.block import cells_of
-from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN, Payload
-from streams.codec.numbers import read_ints, write_ints
-from streams.codec.textlists import TextList, read_list, write_list
+from streams.codec.block_codec import cells_of
+from streams.codec.encoder import _Numbers
+from streams.codec.integer_lists import read_ints, write_ints
+from streams.codec.row_groups import GROUP_ROWS, GROUP_ROWS_MIN, Payload
+from streams.codec.text_lists import TextList, read_list, write_list
 from streams.codec.wire import CELLS_MAX, Budget, Reader, Writer
-from streams.codec.writing import _Numbers
-from streams.columns import Whole
-from streams.errors import Corrupt, Misuse
-from streams.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Record, to_batch
-from streams.words import Coordinates, Origin
+from streams.model.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
+from streams.model.errors import Corrupt, Misuse
+from streams.model.identifiers import Coordinates, Origin
+from streams.model.records import BODY, DEVICE, DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC, Record, to_batch
+from streams.model.row_columns import Whole
 from tests.streams.logkit import NOW_MS, SHIP, rows, stamped
 from tests.streams.test_codec_golden import few, groups, many
 
@@ -48,7 +48,7 @@ TOPICS = st.sampled_from(["MSKU1234565", "MSKU1234566", "CSQU3054383", "9321483.
 def _small_parts() -> Iterator[None]:
     """What is only looked at is looked at in parts of 512 rows."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("streams.codec.reading.CHECKED_ROWS", 512)
+        patched.setattr("streams.codec.decoder.CHECKED_ROWS", 512)
         yield
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.codec import BlockCodec
-from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
+from streams.codec.row_groups import GROUP_ROWS, GROUP_ROWS_MIN
 from tests.streams.logkit import SHIP, rows, stamped
 from tests.streams.test_codec_round_trip import CODEC, batches, bits
 
@@ -19,7 +19,7 @@ from tests.streams.test_codec_round_trip import CODEC, batches, bits
 def _small_parts() -> Iterator[None]:
     """Parts of 512 rows are looked at together."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("streams.codec.reading.CHECKED_ROWS", 512)
+        patched.setattr("streams.codec.decoder.CHECKED_ROWS", 512)
         yield
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from stdnum.iso6346 import calc_check_digit
 
-from streams.codec.isonumbers import packed, unpacked
-from streams.codec.topics import topics_of
+from streams.codec.container_numbers import packed, unpacked
+from streams.codec.topic_columns import topics_of
 
 ROWS = 20_000
 

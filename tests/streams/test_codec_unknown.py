@@ -8,15 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams.block import Block, BlockHead, ReadBytes
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLog
+from landfall.storage.index_writer import remove_index
+from landfall.storage.log_check import Tally, check
 from streams.codec import CODEC, BlockCodec
-from streams.codec.lookup import OpenBlock
-from streams.errors import Misuse
-from streams.logs.checking import Tally, check
-from streams.logs.files import FileLog
-from streams.logs.indexing import remove_index
-from streams.words import Origin, Position
+from streams.codec.topic_lookup import OpenBlock
+from streams.model.block import Block, BlockHead, ReadBytes
+from streams.model.clock import StillClock
+from streams.model.errors import Misuse
+from streams.model.identifiers import Origin, Position
 from tests.streams.logkit import NOW_MS, SHIP, content, open_log, rows, stamped
 
 NEWER = CODEC + 1

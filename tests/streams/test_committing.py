@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from streams import committing
-from streams.committing import GroupCommitter
-from streams.errors import Misuse, RetryLater
+from landfall.storage.file_log import FileLogOptions
+from landfall.storage.index_writer import IndexWriter
+from streams import group_commit
+from streams.group_commit import GroupCommitter
 from streams.log import Append, Appended
-from streams.logs.files import FileLogOptions
-from streams.logs.indexing import IndexWriter
-from streams.records import Record, to_batch
+from streams.model.errors import Misuse, RetryLater
+from streams.model.records import Record, to_batch
 from tests.streams.logkit import FullDisk, numbers, open_log, rows
 
 
@@ -133,7 +133,7 @@ async def test_a_full_disk_is_told_to_all_who_waited(tmp_path: Path) -> None:
 
 
 async def test_callers_wait_when_too_much_is_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(committing, "WAITING_ROWS_MAX", 10)
+    monkeypatch.setattr(group_commit, "WAITING_ROWS_MAX", 10)
     log = open_log(tmp_path)
     slow: Any = SlowLog(log)
     committer = GroupCommitter(slow)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLogOptions
 from streams.consumers import CONSUMERS, Consumer
-from streams.errors import Misuse, RetryLater, Trimmed
+from streams.gap_skipping_reader import Patience
 from streams.log import Append
-from streams.logs.files import FileLogOptions
-from streams.patience import Patience
-from streams.ranges import RangeSet
-from streams.words import Position
+from streams.model.clock import StillClock
+from streams.model.errors import Misuse, RetryLater, Trimmed
+from streams.model.identifiers import Position
+from streams.model.ranges import RangeSet
 from tests.streams.logkit import NOW_MS, FullDisk, append_rows, copy_all, numbers, open_log, rows
 from tests.streams.test_log_contract import Maker, files, in_kafka, make
 

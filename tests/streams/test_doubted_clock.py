@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streams.clock import EARLY_MS_MAX, StillClock
+from landfall.storage.append_planner import DEVICE_APART_MS_MAX, DEVICES_MAX
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.logs.stamping import DEVICE_APART_MS_MAX, DEVICES_MAX
-from streams.records import Record, to_batch
+from streams.model.clock import EARLY_MS_MAX, StillClock
+from streams.model.records import Record, to_batch
 
 YEARS_MS = 10 * 365 * 86_400_000
 NOW_MS = StillClock().now_ms()

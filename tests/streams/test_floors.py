@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from streams.clock import StillClock
 from streams.consumers import Consumer
-from streams.floors import ACCEPTED, DEGRADED_S, EXCEPTIONS, LOOK_EVERY_S, OVER, TROUBLE, FloorTrouble, floor_append, floor_topic
 from streams.log import Append
-from streams.records import Record, to_batch
-from streams.words import Position
+from streams.model.clock import StillClock
+from streams.model.identifiers import Position
+from streams.model.records import Record, to_batch
+from streams.skipped_records import ACCEPTED, DEGRADED_S, EXCEPTIONS, LOOK_EVERY_S, OVER, TROUBLE, FloorTrouble, floor_append, floor_topic
 from tests.streams.logkit import append_rows, open_log, rows
 
 YEAR_MS = 365 * 86_400_000

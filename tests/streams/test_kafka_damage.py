@@ -10,23 +10,23 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams.block import Block
+from landfall.storage.append_planner import NewBlock
+from landfall.storage.damage import Damage
+from landfall.storage.frames import Floor, FrameHeader, Gone, Opening, Produced
+from landfall.storage.index import INDEX_NAME
+from landfall.storage.index_writer import remove_index
+from landfall.storage.kafka.kafka_configuration import client_settings
+from landfall.storage.kafka.kafka_log import KafkaLog
+from landfall.storage.kafka.kafka_records import COMMIT, COMMIT_MAX, RECEIVED, TOPICS, Headers, block_headers, control_records
+from landfall.storage.kafka.transactions import Outgoing, Transactions
+from landfall.storage.topic_filters import topic_filter
 from streams.codec import BlockCodec
-from streams.errors import Misuse, RetryLater, Unclear
 from streams.log import Append
-from streams.logs.damage import Damage
-from streams.logs.frames import Floor, FrameHeader, Gone, Opening, Produced
-from streams.logs.index import INDEX_NAME
-from streams.logs.indexing import remove_index
-from streams.logs.kafka.client import client_settings
-from streams.logs.kafka.log import KafkaLog
-from streams.logs.kafka.records import COMMIT, COMMIT_MAX, RECEIVED, TOPICS, Headers, block_headers, control_records
-from streams.logs.kafka.transactions import Outgoing, Transactions
-from streams.logs.stamping import NewBlock
-from streams.logs.topics import topic_filter
-from streams.ranges import RangeSet
-from streams.records import LATE_MS_MAX
-from streams.words import Origin
+from streams.model.block import Block
+from streams.model.errors import Misuse, RetryLater, Unclear
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.model.records import LATE_MS_MAX
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import MuteKafka, alone, open_kafka_log, place
 from tests.streams.logkit import NOW_MS, FullDisk, append_rows, content, numbers, open_log, rows, stamped, verified

@@ -18,17 +18,17 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
+from landfall.storage.append_planner import NewBlock
+from landfall.storage.kafka import commit_transaction
+from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place, instance
+from landfall.storage.kafka.kafka_configuration import client_settings
+from landfall.storage.kafka.kafka_log import KafkaLog
+from landfall.storage.kafka.kafka_reader import KafkaLogReader
+from landfall.storage.kafka.kafka_records import block_headers
+from landfall.storage.kafka.transactions import Outgoing, Transactions
 from streams.codec import BlockCodec
-from streams.errors import RetryLater
-from streams.logs.kafka import keeper
-from streams.logs.kafka.client import client_settings
-from streams.logs.kafka.keeper import KafkaLogOptions, Place, instance
-from streams.logs.kafka.log import KafkaLog
-from streams.logs.kafka.reading import KafkaLogReader
-from streams.logs.kafka.records import block_headers
-from streams.logs.kafka.transactions import Outgoing, Transactions
-from streams.logs.stamping import NewBlock
-from streams.words import Position
+from streams.model.errors import RetryLater
+from streams.model.identifiers import Position
 from tests.fanout.kafka import Kafka, until
 from tests.streams.kafkaingesting import FENCED_EXIT, ROWS, ingest
 from tests.streams.kafkakit import FurtherBroker, MuteKafka, alone, open_kafka_log, place
@@ -139,7 +139,7 @@ def test_a_suspended_writer_is_replaced_and_can_not_write_any_more(kafka: Kafka,
 
 def test_nobody_takes_over_from_a_writer_that_lives(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether its name comes before the writer's or after it, a process that joins stands by; one that does not wait is refused."""
-    monkeypatch.setattr(keeper, "FOLLOW_EVERY_S", 0.1)
+    monkeypatch.setattr(commit_transaction, "FOLLOW_EVERY_S", 0.1)
     places = sorted((place(kafka, tmp_path / f"{number}", prefix=tmp_path.name.replace("_", "-")) for number in range(3)), key=instance)
     before, where, after = places
     log, stopping = open_kafka_log(where, options=KafkaLogOptions()), threading.Event()

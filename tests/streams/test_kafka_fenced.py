@@ -11,12 +11,12 @@ from weakref import WeakSet
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streams.errors import RetryLater
+from landfall.storage.kafka import transactions
+from landfall.storage.kafka.commit_transaction import KafkaLogOptions
+from landfall.storage.kafka.kafka_configuration import Fenced
+from landfall.storage.kafka.transactions import Outgoing, Transactions
 from streams.log import Append
-from streams.logs.kafka import transactions
-from streams.logs.kafka.client import Fenced
-from streams.logs.kafka.keeper import KafkaLogOptions
-from streams.logs.kafka.transactions import Outgoing, Transactions
+from streams.model.errors import RetryLater
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import open_kafka_log, place, taken_over
 from tests.streams.logkit import append_rows, numbers, rows

@@ -15,14 +15,14 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from bench.ports import free_ports
-from streams.errors import RetryLater
-from streams.logs.book import Book
-from streams.logs.indexing import IndexWriter
-from streams.logs.kafka import client, keeper, lease, transactions
-from streams.logs.kafka.client import Fenced
-from streams.logs.kafka.following import Follower
-from streams.logs.kafka.keeper import FOLLOW_EVERY_S, KafkaLogOptions, instance
-from streams.logs.kafka.transactions import Outgoing, Transactions
+from landfall.storage.index_writer import IndexWriter
+from landfall.storage.kafka import commit_transaction, kafka_configuration, lease, transactions
+from landfall.storage.kafka.commit_transaction import FOLLOW_EVERY_S, KafkaLogOptions, instance
+from landfall.storage.kafka.kafka_configuration import Fenced
+from landfall.storage.kafka.topic_follower import Follower
+from landfall.storage.kafka.transactions import Outgoing, Transactions
+from landfall.storage.log_state import Book
+from streams.model.errors import RetryLater
 from tests.fanout.kafka import Kafka
 from tests.node.process import wait
 from tests.streams.kafkakit import TURN_S, open_kafka_log, place
@@ -107,7 +107,7 @@ def test_no_look_at_whose_turn_it_is_ends_as_brokers_come_back(kafka: Kafka, tmp
                 assert set(looked_s) == {lease.FORGOTTEN_AFTER_S}
             else:
                 with monkeypatch.context() as patch:
-                    patch.setattr(client, "LOOK_S", 0.1)
+                    patch.setattr(kafka_configuration, "LOOK_S", 0.1)
                     with pytest.raises(RetryLater, match=r"no broker of .* answers"):
                         turn.confirm(0)
                 assert looked_s == []
@@ -126,8 +126,8 @@ def test_what_is_between_a_standbys_turn_and_its_first_append_is_one_look_at_wha
         turn = lease.Lease(where.settings, where.names.control, "the writer's")
     assert turn.held(TURN_S)
     CountedFollower.looks = []
-    monkeypatch.setattr(keeper, "Follower", CountedFollower)
-    monkeypatch.setattr(keeper, "FOLLOW_EVERY_S", 0.1)
+    monkeypatch.setattr(commit_transaction, "Follower", CountedFollower)
+    monkeypatch.setattr(commit_transaction, "FOLLOW_EVERY_S", 0.1)
     other, options = place(kafka, tmp_path / "b", prefix=where.settings.prefix), KafkaLogOptions(transactions=ItsTurn)
     with ThreadPoolExecutor(1) as thread, ExitStack() as undo:
         undo.callback(options.stopping.set)

@@ -17,21 +17,21 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.block import Block
+from landfall.storage import log_kinds
+from landfall.storage.damage import Damage
+from landfall.storage.disk import Disk
+from landfall.storage.index import INDEX_NAME
+from landfall.storage.kafka.append_batches import Gathering
+from landfall.storage.kafka.commit_transaction import Place
+from landfall.storage.kafka.kafka_configuration import client_settings
+from landfall.storage.kafka.kafka_reader import KafkaLogReader
+from landfall.storage.kafka.topic_names import WHERE, Names
+from landfall.storage.log_kinds import in_kafka, open_reader
 from streams.codec import BlockCodec
-from streams.errors import Misuse, NotAllowed, Trimmed
 from streams.log import Append, Appended
-from streams.logs import kinds
-from streams.logs.damage import Damage
-from streams.logs.disk import Disk
-from streams.logs.index import INDEX_NAME
-from streams.logs.kafka.client import client_settings
-from streams.logs.kafka.gathering import Gathering
-from streams.logs.kafka.keeper import Place
-from streams.logs.kafka.names import WHERE, Names
-from streams.logs.kafka.reading import KafkaLogReader
-from streams.logs.kinds import in_kafka, open_reader
-from streams.words import STREAM_PATTERN, Origin, Position
+from streams.model.block import Block
+from streams.model.errors import Misuse, NotAllowed, Trimmed
+from streams.model.identifiers import STREAM_PATTERN, Origin, Position
 from tests.fanout.kafka import Kafka, until
 from tests.streams.kafkaingesting import go_on_after_a_copy_and_die
 from tests.streams.kafkakit import alone, open_kafka_log, place
@@ -90,9 +90,9 @@ def test_who_looks_between_a_kafkas_word_and_its_index_is_not_misled(tmp_path: P
     """The folder was empty at the first look; at the second it says what it is, and has an index."""
     open_log(tmp_path).close()
     looks = iter([False, True])
-    monkeypatch.setattr(kinds, "in_kafka", lambda folder: next(looks))
+    monkeypatch.setattr(log_kinds, "in_kafka", lambda folder: next(looks))
     with pytest.raises(FileNotFoundError, match=WHERE):
-        kinds.open_reader(tmp_path / "log", BlockCodec())
+        log_kinds.open_reader(tmp_path / "log", BlockCodec())
 
 
 def test_a_kafka_that_lets_nobody_in_leaves_the_folder_free(kafka: Kafka, tmp_path: Path) -> None:

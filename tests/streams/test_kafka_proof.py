@@ -14,16 +14,16 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from streams.errors import Corrupt, RetryLater
-from streams.logs.book import Location, Piece
-from streams.logs.index import INDEX_NAME
-from streams.logs.indexing import remove_index
-from streams.logs.kafka import client, fetching
-from streams.logs.kafka.client import client_settings
-from streams.logs.kafka.keeper import Place
-from streams.logs.kafka.topics import KafkaTopics
-from streams.logs.kafka.transactions import Outgoing, Transactions
-from streams.ranges import RangeSet
+from landfall.storage.index import INDEX_NAME
+from landfall.storage.index_writer import remove_index
+from landfall.storage.kafka import block_fetcher, kafka_configuration
+from landfall.storage.kafka.commit_transaction import Place
+from landfall.storage.kafka.kafka_configuration import client_settings
+from landfall.storage.kafka.kafka_topics import KafkaTopics
+from landfall.storage.kafka.transactions import Outgoing, Transactions
+from landfall.storage.log_state import Location, Piece
+from streams.model.errors import Corrupt, RetryLater
+from streams.model.ranges import RangeSet
 from tests.fanout.kafka import Kafka, until
 from tests.proof.kit import forged
 from tests.streams.kafkakit import open_kafka_log, place
@@ -67,7 +67,7 @@ def test_a_refused_record_is_sent_again_before_the_next(refused_first: Place) ->
 
 def test_a_record_without_an_offset_is_not_written(refused_first: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """With more in flight the client holds the refused record for delivered, since the next one was: then nothing of the commit is kept."""
-    monkeypatch.setattr(client, "IN_FLIGHT_MAX", 5)
+    monkeypatch.setattr(kafka_configuration, "IN_FLIGHT_MAX", 5)
     log = open_kafka_log(refused_first)
     with pytest.raises(RetryLater, match="no broker said where a record of"):
         append_rows(log, NOISE)
@@ -120,7 +120,7 @@ class LateAnswers(Consumer):  # type: ignore[misc]
 
 def test_only_a_record_that_the_broker_goes_on_without_is_missing(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that was taken back is missing; a record is not, whatever comes late from another topic or further on."""
-    monkeypatch.setattr(fetching, "Consumer", LateAnswers)
+    monkeypatch.setattr(block_fetcher, "Consumer", LateAnswers)
     where = place(kafka, tmp_path)
     KafkaTopics(where.settings, where.names).make(["ships", "alerts"])
     ships, alerts = map(where.names.topic, ("ships", "alerts"))
@@ -131,7 +131,7 @@ def test_only_a_record_that_the_broker_goes_on_without_is_missing(kafka: Kafka, 
     records = [Outgoing(ships, b"first", []), Outgoing(ships, b"second", []), Outgoing(alerts, b"alert", [])]
     first, second, alert = transactions.write(records)
     transactions.commit()
-    fetcher = fetching.Fetcher(where.settings)
+    fetcher = block_fetcher.Fetcher(where.settings)
 
     def fetched(topic: str, at: int) -> bytes | Corrupt:
         [(_, found)] = fetcher.fetch(topic, [Piece(0, 1, Location(0, at, 0), 0, 0, None)])

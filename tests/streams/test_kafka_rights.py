@@ -18,10 +18,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from streams.errors import NotAllowed, RetryLater
-from streams.logs.kafka.client import client_settings
-from streams.logs.kafka.keeper import KafkaLogOptions
-from streams.logs.kafka.transactions import Transactions
+from landfall.storage.kafka.commit_transaction import KafkaLogOptions
+from landfall.storage.kafka.kafka_configuration import client_settings
+from landfall.storage.kafka.transactions import Transactions
+from streams.model.errors import NotAllowed, RetryLater
 from tests.fanout.kafka import PASSWORD, Kafka
 from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import append_rows, rows

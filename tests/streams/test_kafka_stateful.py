@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
+from landfall.storage.index_writer import remove_index
+from landfall.storage.kafka.kafka_log import KafkaLog
+from landfall.storage.kafka.transactions import Outgoing, Transactions
 from streams.log import Appended
-from streams.logs.indexing import remove_index
-from streams.logs.kafka.log import KafkaLog
-from streams.logs.kafka.transactions import Outgoing, Transactions
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import alone, open_kafka_log, place
 from tests.streams.livedlogs import PRODUCERS, LivedLogs

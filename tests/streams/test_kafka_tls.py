@@ -11,17 +11,17 @@ from confluent_kafka import KafkaError, KafkaException
 from pydantic import SecretStr
 
 from bench.ports import free_ports
-from hq.fanout.fanning import Fanout
+from hq.fanout.kafka_writer import Fanout
 from hq.fanout.settings import FanoutSettings
-from hq.opening import opened_log
-from streams.errors import LandfallError, Misuse, NotAllowed, RetryLater
+from landfall.runtime.log_wait import opened_log
+from landfall.storage.kafka import kafka_configuration, kafka_topics, transactions
+from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place
+from landfall.storage.kafka.kafka_configuration import check_lets_in
+from landfall.storage.kafka.settings import KafkaAccess
 from streams.log import Append
-from streams.logs.kafka import client, topics, transactions
-from streams.logs.kafka.client import check_lets_in
-from streams.logs.kafka.keeper import KafkaLogOptions, Place
-from streams.logs.kafka.settings import KafkaAccess
-from streams.metrics import Metrics
-from streams.records import Record, to_batch
+from streams.model.errors import LandfallError, Misuse, NotAllowed, RetryLater
+from streams.model.metrics import Metrics
+from streams.model.records import Record, to_batch
 from tests.fanout.kafka import PASSWORD, Kafka
 from tests.streams.kafkakit import open_kafka_log, place, producers
 from tests.streams.logkit import append_rows, numbers, open_log, rows
@@ -76,7 +76,7 @@ def test_who_is_not_let_in_is_told_what_to_do(
     kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], error: type[LandfallError], words: str
 ) -> None:
     """A log says so when it opens, the fan-out when it starts, and the password stands in none of their words."""
-    monkeypatch.setattr(client, "LOOK_S", 0.3)
+    monkeypatch.setattr(kafka_configuration, "LOOK_S", 0.3)
     (closed,) = free_ports(1)
     door = kafka.tls_access.brokers.partition(":")[2]
     told = {name: str(value).format(closed=closed, door=door) for name, value in wrong.items() if value}
@@ -119,7 +119,7 @@ def test_the_reason_is_said_however_long_a_broker_is_waited_for(monkeypatch: pyt
         clients.append(OnceTelling(settings))
         return clients[0]
 
-    monkeypatch.setattr(client, "AdminClient", client_of)
+    monkeypatch.setattr(kafka_configuration, "AdminClient", client_of)
     access = KafkaAccess(brokers="kafka:9092", username="hq", password=SecretStr(PASSWORD), tls_ca=tls_ca)
     with pytest.raises(RetryLater, match="no broker of kafka:9092 answers: nobody listens"):
         check_lets_in(access, 0.05)
@@ -130,8 +130,8 @@ def test_a_broker_that_is_away_is_named(kafka: Kafka, tmp_path: Path, monkeypatc
     """An append says who does not answer and what to do; once that is done, the same log goes on, without what was refused. The producer
     that was refused is gone: one that stays would go on asking for its turn, and take it from the one that has it by then.
     """
-    monkeypatch.setattr(client, "LOOK_S", 0.3)
-    monkeypatch.setattr(topics, "LOOK_S", 0.3)
+    monkeypatch.setattr(kafka_configuration, "LOOK_S", 0.3)
+    monkeypatch.setattr(kafka_topics, "LOOK_S", 0.3)
     monkeypatch.setattr(transactions, "CLEANED_UP_S", 0.3)
     way, others = Way(kafka.insider()["brokers"]), producers()
     log = open_kafka_log(place(kafka, tmp_path, brokers=way.address, answer_s=3))

@@ -11,14 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams.clock import StillClock
 from streams.codec import BlockCodec
-from streams.errors import Corrupt, Misuse, Trimmed
-from streams.ledger import position_of
 from streams.log import READ_RECORDS_MAX, Append, Log, PeerKnowsMore
-from streams.ranges import RangeSet
-from streams.records import OFFSET, ORDER_AT, RECEIVED_AT, Record, concat, to_batch
-from streams.words import Origin, Position
+from streams.model.clock import StillClock
+from streams.model.errors import Corrupt, Misuse, Trimmed
+from streams.model.identifiers import Origin, Position
+from streams.model.ledger import position_of
+from streams.model.ranges import RangeSet
+from streams.model.records import OFFSET, ORDER_AT, RECEIVED_AT, Record, concat, to_batch
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import open_kafka_log, place
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, numbers, offsets, open_log, rows
@@ -322,7 +322,7 @@ def test_history_is_one_order_over_streams_and_origins(make: Maker) -> None:
 
 
 def test_the_latest_row_of_a_topic(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.logs.index.PIECES_PAGE", 20)  # it lies behind more blocks than are looked up at once
+    monkeypatch.setattr("landfall.storage.index.PIECES_PAGE", 20)  # it lies behind more blocks than are looked up at once
     ship, log = make("ship-a"), make("port-b")
     append_rows(ship, rows(60, topics=4000))
     pairs = [block for first in range(0, 60, 2) for block in ship.blocks("containers", ship.origin, first, first + 2)]

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from landfall.storage.index_writer import IndexWriter
+from landfall.storage.log_state import Change
 from streams.codec import BlockCodec
 from streams.consumers import Consumer
-from streams.errors import Corrupt, Misuse, RetryLater
 from streams.log import Append, PeerKnowsMore
-from streams.logs.book import Change
-from streams.logs.indexing import IndexWriter
-from streams.ranges import RangeSet
-from streams.words import Origin, Position
+from streams.model.errors import Corrupt, Misuse, RetryLater
+from streams.model.identifiers import Origin, Position
+from streams.model.ranges import RangeSet
 from tests.streams.logkit import append_rows, content, copy_all, offsets, open_log, rows, stamped
 from tests.streams.test_log_contract import Maker, files, in_kafka, make
 
@@ -34,7 +34,7 @@ CUTS = st.lists(st.tuples(st.sampled_from([SHIP, HQ]), st.integers(0, 59), st.in
 
 def test_what_is_left_of_a_large_block_comes_in_parts(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block that is cut is written anew, which takes memory by its rows; one that is not goes as it is."""
-    monkeypatch.setattr("streams.logs.reading.CUT_ROWS_MAX", 100)
+    monkeypatch.setattr("landfall.storage.log_reader.CUT_ROWS_MAX", 100)
     source, target = make("ship-a"), make("port-b")
     append_rows(source, rows(1_000))
     assert [block.count for block in source.blocks("containers", source.origin, 0, 1_000)] == [1_000]

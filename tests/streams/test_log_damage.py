@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from streams.block import MAGIC
+from landfall.storage.file_log import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
+from landfall.storage.index import INDEX_NAME
+from landfall.storage.index_writer import remove_index
+from landfall.storage.log_check import Tally, check
 from streams.codec import BlockCodec
-from streams.errors import Corrupt
 from streams.log import Append
-from streams.logs.checking import Tally, check
-from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
-from streams.logs.index import INDEX_NAME
-from streams.logs.indexing import remove_index
-from streams.words import Position
+from streams.model.block import MAGIC
+from streams.model.errors import Corrupt
+from streams.model.identifiers import Position
 from tests.streams.damagekit import (
     COMMITS,
     KINDS,

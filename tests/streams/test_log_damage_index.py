@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from streams.errors import RetryLater
+from landfall.storage.file_log import Damage, FileLog, FileLogOptions, WriteLimits
+from landfall.storage.index import INDEX_NAME, IndexReader
+from landfall.storage.index_integrity import sum_problem
+from landfall.storage.merge_levels import Level
 from streams.log import Append
-from streams.logs.files import Damage, FileLog, FileLogOptions, WriteLimits
-from streams.logs.index import INDEX_NAME, IndexReader
-from streams.logs.indexbytes import sum_problem
-from streams.logs.levels import Level
+from streams.model.errors import RetryLater
 from tests.streams.damagekit import COMMITS, ROWS, reopened, written_log
 from tests.streams.logkit import append_rows, content, copy_all, numbers, open_log, rows
 

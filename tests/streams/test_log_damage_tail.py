@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from landfall.storage.file_log import Damage
+from landfall.storage.index import INDEX_NAME
+from landfall.storage.index_writer import remove_index
 from streams.log import Append
-from streams.logs.files import Damage
-from streams.logs.index import INDEX_NAME
-from streams.logs.indexing import remove_index
-from streams.words import Origin
+from streams.model.identifiers import Origin
 from tests.streams.damagekit import flip_bit, reopened, segment
 from tests.streams.logkit import append_rows, numbers, open_log, rows, unfinished
 

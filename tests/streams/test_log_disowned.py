@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from streams.block import Block
-from streams.errors import RetryLater
-from streams.logs.backup import backup, restore
-from streams.logs.damage import Damage
-from streams.logs.disowned import DISOWNED_NAME
-from streams.logs.files import FileLog, FileLogOptions, WriteLimits
-from streams.logs.indexing import remove_index
-from streams.logs.levels import Level
-from streams.ranges import RangeSet
+from landfall.storage.backup import backup, restore
+from landfall.storage.damage import Damage
+from landfall.storage.file_log import FileLog, FileLogOptions, WriteLimits
+from landfall.storage.index_writer import remove_index
+from landfall.storage.merge_levels import Level
+from landfall.storage.rejected_records import DISOWNED_NAME
+from streams.model.block import Block
+from streams.model.errors import RetryLater
+from streams.model.ranges import RangeSet
 from tests.proof.kit import all_blocks, forged
 from tests.streams.logkit import FullDisk, append_rows, content, open_log, rows
 
@@ -77,7 +77,7 @@ def test_it_is_not_back_whatever_became_of_its_bytes(
         tidied(log)
     disown(log, blocks)
     if merged == "moved":
-        monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 500)
+        monkeypatch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", 500)
         log.trim(STREAM, blocks[0].origin, FORGED - 3)
         tidied(log)
         log = rebuilt(log, tmp_path)

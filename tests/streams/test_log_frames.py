@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from streams.block import Block
+from landfall.storage.file_header import HEAD_BYTES, Secret, read_head
+from landfall.storage.file_log import Damage, FileLog, FileLogOptions
+from landfall.storage.frame_prefix import MENDED_BYTES_MAX, PREFIX
+from landfall.storage.frames import FoundFrame, FrameHeader, Gone, Hole, find_frames, frame_bytes
+from landfall.storage.index import INDEX_NAME
+from landfall.storage.index_writer import remove_index
+from landfall.storage.log_check import Tally, check
 from streams.codec import BlockCodec
-from streams.errors import Misuse
-from streams.logs.checking import Tally, check
-from streams.logs.filehead import HEAD_BYTES, Secret, read_head
-from streams.logs.files import Damage, FileLog, FileLogOptions
-from streams.logs.frames import FoundFrame, FrameHeader, Gone, Hole, find_frames, frame_bytes
-from streams.logs.index import INDEX_NAME
-from streams.logs.indexing import remove_index
-from streams.logs.prefix import MENDED_BYTES_MAX, PREFIX
-from streams.words import Origin
+from streams.model.block import Block
+from streams.model.errors import Misuse
+from streams.model.identifiers import Origin
 from tests.streams.damagekit import flip_bit, reopened, segment
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_log, rows
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from streams.errors import RetryLater
-from streams.logs.disk import Disk
-from streams.logs.files import FileLogOptions, WriteLimits
-from streams.logs.recovering import index_problem
-from streams.logs.segments import segment_numbers
+from landfall.storage.disk import Disk
+from landfall.storage.file_log import FileLogOptions, WriteLimits
+from landfall.storage.index_recovery import index_problem
+from landfall.storage.segments import segment_numbers
+from streams.model.errors import RetryLater
 from tests.streams.logkit import append_rows, numbers, open_log, rows
 from tests.streams.test_log_merge import LEVELS, filled, tidied
 
@@ -56,7 +56,7 @@ def test_upkeep_that_comes_after_its_log_was_closed_deletes_nothing_of_the_one_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node that stops does not wait for a step of upkeep that has not begun: it may begin when the folder has another writer."""
-    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1)
+    monkeypatch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", 1)
     options = FileLogOptions(levels=LEVELS)
     before = filled(tmp_path, 8, options)
     before.close()
@@ -111,7 +111,7 @@ def test_a_segment_that_a_commit_begins_while_upkeep_looks_at_the_folder_is_kept
             assert written.wait(DEADLINE_S)
         return segment_numbers(folder)
 
-    monkeypatch.setattr("streams.logs.upkeep.segment_numbers", look)
+    monkeypatch.setattr("landfall.storage.log_upkeep.segment_numbers", look)
     log.upkeep.step()
     waits.set()
     commit.join(DEADLINE_S)
@@ -146,7 +146,7 @@ def test_a_segment_that_is_freed_while_another_process_looks_behind_the_index_is
             assert not set(first) & set(segment_numbers(folder))
         return found
 
-    monkeypatch.setattr("streams.logs.recovering.segment_numbers", listed)
+    monkeypatch.setattr("landfall.storage.index_recovery.segment_numbers", listed)
     assert index_problem(tmp_path / "log") is None
     assert segment_numbers(tmp_path / "log") != first
     log.close()

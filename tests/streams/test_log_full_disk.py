@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from streams.errors import RetryLater
+from landfall.storage.file_log import FileLog, FileLogOptions, WriteLimits
 from streams.log import Append
-from streams.logs.files import FileLog, FileLogOptions, WriteLimits
-from streams.words import Position
+from streams.model.errors import RetryLater
+from streams.model.identifiers import Position
 from tests.streams.logkit import FullDisk, append_rows, copy_all, numbers, open_log, rows
 
 LIMITS = WriteLimits(segment_bytes=3000, marker_commits=2)

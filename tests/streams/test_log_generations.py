@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from streams.clock import StillClock
-from streams.errors import Misuse
+from landfall.storage.epoch_marker import SLOT_BYTES
+from landfall.storage.file_log import FileLogOptions, WriteLimits
+from landfall.storage.index_writer import remove_index
+from landfall.storage.merge_levels import Level
+from landfall.storage.segments import segment_numbers
 from streams.log import Append
-from streams.logs.files import FileLogOptions, WriteLimits
-from streams.logs.indexing import remove_index
-from streams.logs.levels import Level
-from streams.logs.marker import SLOT_BYTES
-from streams.logs.segments import segment_numbers
-from streams.records import RECEIVED_AT
+from streams.model.clock import StillClock
+from streams.model.errors import Misuse
+from streams.model.records import RECEIVED_AT
 from tests.streams.ingesting import go_on_after_a_copy_and_die
 from tests.streams.logkit import NOW_MS, append_rows, content, copy_all, open_log, rows
 
@@ -188,7 +188,7 @@ def test_a_producer_that_retries_under_a_new_generation_is_told_where_its_record
 
 def test_a_retry_is_known_though_segment_and_index_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoint at the head of a later segment is all that tells of the producer then."""
-    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 500)
+    monkeypatch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", 500)
     options = FileLogOptions(WriteLimits(segment_bytes=1000), levels=(Level(20, 3, 60),))
     log = open_log(tmp_path, options=options)
     sent = Append("containers", rows(3), "gateway", 7)

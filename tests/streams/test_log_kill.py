@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.logs.indexing import remove_index
-from streams.logs.segments import segment_numbers
-from streams.words import Position
+from landfall.storage.index_writer import remove_index
+from landfall.storage.segments import segment_numbers
+from streams.model.identifiers import Position
 from tests.streams.ingesting import OPTIONS, ROWS, ingest, ingest_and_merge
 from tests.streams.logkit import numbers, open_log
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.block import BLOCK_BYTES_MAX
-from streams.logs.book import Location, Piece
-from streams.logs.levels import LATE_SHARE, LEVELS, Level, ripe_groups, tail_of
+from landfall.storage.log_state import Location, Piece
+from landfall.storage.merge_levels import LATE_SHARE, LEVELS, Level, ripe_groups, tail_of
+from streams.model.block import BLOCK_BYTES_MAX
 
 LEVEL = Level(rows_below=100, pieces=4, rows=250)
 

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
+from landfall.storage.disk import Disk
+from landfall.storage.file_log import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
+from landfall.storage.index import INDEX_NAME, IndexReader
+from landfall.storage.index_writer import remove_index
+from landfall.storage.log_state import Piece
+from landfall.storage.log_upkeep import AROUND_BYTES
+from landfall.storage.merge_levels import Level
+from landfall.storage.merged_files import MergedFiles, Rewritten
+from landfall.storage.segments import segment_numbers
 from streams.codec import BlockCodec
-from streams.errors import RetryLater
-from streams.ledger import Ledger, OriginLedger
 from streams.log import Append
-from streams.logs.book import Piece
-from streams.logs.disk import Disk
-from streams.logs.files import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
-from streams.logs.index import INDEX_NAME, IndexReader
-from streams.logs.indexing import remove_index
-from streams.logs.levels import Level
-from streams.logs.merging import MergedFiles, Rewritten
-from streams.logs.segments import segment_numbers
-from streams.logs.upkeep import AROUND_BYTES
-from streams.words import Origin
+from streams.model.errors import RetryLater
+from streams.model.identifiers import Origin
+from streams.model.ledger import Ledger, OriginLedger
 from tests.streams.logkit import FullDisk, append_rows, content, copy_all, numbers, offsets, open_log, rows, verified
 
 LEVELS = (Level(50, 4, 200), Level(200, 4, 800))
@@ -131,7 +131,7 @@ def test_an_index_older_than_the_files_is_built_anew(tmp_path: Path) -> None:
 
 
 def test_trimmed_and_gone_records_free_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1000)
+    monkeypatch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", 1000)
     log = filled(tmp_path, 200)
     tidied(log)
     full = sum(path.stat().st_size for path in (tmp_path / "log").rglob("*.[sm]e*"))
@@ -150,7 +150,7 @@ def test_trimmed_and_gone_records_free_the_disk(tmp_path: Path, monkeypatch: pyt
 def test_little_of_the_disk_is_dead_while_the_log_is_written_and_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several lines that are merged at other times each, and one that hardly grows, so that no file is ever dead as a whole."""
     allowed, heads, share = 200, 1_000, 16
-    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", allowed)
+    monkeypatch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", allowed)
     written, dead = list[int](), list[float]()
 
     def counted(self: MergedFiles, blocks: Sequence[Rewritten], plain: Any = MergedFiles.write) -> list[Piece]:
@@ -179,7 +179,7 @@ def test_little_of_the_disk_is_dead_while_the_log_is_written_and_merged(tmp_path
 
 def test_a_segment_is_not_left_for_less_than_its_checkpoint_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of producers, say: the next would begin with as much."""
-    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1)
+    monkeypatch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", 1)
     log = open_log(tmp_path, options=FileLogOptions(levels=LEVELS))
     log.append([Append("containers", rows(1, start=number), f"gateway-{number}", 1) for number in range(300)])
     append_rows(log, rows(400, start=300))
@@ -194,7 +194,7 @@ def test_a_segment_is_not_left_for_less_than_its_checkpoint_takes(tmp_path: Path
 
 
 def test_what_little_a_dead_file_still_holds_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1)
+    monkeypatch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", 1)
     log = filled(tmp_path, 60)
     tidied(log)
     before = content(log, STREAMS)
@@ -210,7 +210,7 @@ def test_what_little_a_dead_file_still_holds_is_moved(tmp_path: Path, monkeypatc
 
 def test_blocks_that_overlap_are_moved_each_with_its_own_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Peers cut their blocks as they like: of what comes twice the first is held, and after moving both it is still there once."""
-    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1)
+    monkeypatch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", 1)
     source = open_log(tmp_path / "ship")
     append_rows(source, rows(600))
     damages: list[Damage] = []
@@ -241,7 +241,7 @@ def test_what_was_trimmed_while_it_was_merged_stays_so(tmp_path: Path, monkeypat
             log.trim("containers", log.origin, 5)
             log.declare_gone("containers", log.origin, 12, 15, "thinned")
 
-    monkeypatch.setattr("streams.logs.merging.commit_point", meanwhile)
+    monkeypatch.setattr("landfall.storage.merged_files.commit_point", meanwhile)
     tidied(log)
     assert offsets(log, "containers", log.origin) == [*range(5, 12), *range(15, 400)]
     assert damages == []
@@ -381,7 +381,7 @@ def test_merged_bytes_are_synced_before_anybody_is_told_of_them(tmp_path: Path, 
     disk = Remembering()
     log = filled(tmp_path, options=FileLogOptions(OPTIONS.limits, disk=disk, levels=LEVELS))
     disk.done.clear()
-    monkeypatch.setattr("streams.logs.upkeep.commit_point", disk.done.append)
+    monkeypatch.setattr("landfall.storage.log_upkeep.commit_point", disk.done.append)
     tidied(log)
     log.close()
     upto = disk.done[: disk.done.index("log.merge.swapped")]

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import streams.logs.topics
-from streams.block import Block
+import landfall.storage.topic_filters
+from landfall.storage.file_log import FileLogReader
+from landfall.storage.segments import file_path
+from landfall.storage.topic_filters import FILTERED_TOPICS_MAX, outline_in, topics_told
 from streams.codec import BlockCodec
-from streams.codec.groups import GROUP_ROWS, GROUP_ROWS_MIN
-from streams.errors import Corrupt
-from streams.logs.files import FileLogReader
-from streams.logs.segments import file_path
-from streams.logs.topics import FILTERED_TOPICS_MAX, outline_in, topics_told
-from streams.words import Origin
+from streams.codec.row_groups import GROUP_ROWS, GROUP_ROWS_MIN
+from streams.model.block import Block
+from streams.model.errors import Corrupt
+from streams.model.identifiers import Origin
 from tests.streams.logkit import append_rows, open_log, rows, stamped
 
 TOPICS = 2 * GROUP_ROWS + 1
@@ -105,7 +105,7 @@ def two_blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log with a block of many topics, and one of as many others; a filter is kept of fewer."""
     folder = tmp_path_factory.mktemp("outlines")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streams.logs.topics, "FILTERED_TOPICS_MAX", TOPICS - 1)
+        patch.setattr(landfall.storage.topic_filters, "FILTERED_TOPICS_MAX", TOPICS - 1)
         log = open_log(folder)
         for name in ("box-{:06}-a", "box-{:06}-b"):
             append_rows(log, named(TOPICS, name))

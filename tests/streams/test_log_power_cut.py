@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from streams.ledger import GONE_REASONS, OriginLedger
+from landfall.storage.damage import Damage
+from landfall.storage.file_log import FileLog, FileLogOptions, WriteLimits
+from landfall.storage.merge_levels import Level
 from streams.log import Append, Appended
-from streams.logs.damage import Damage
-from streams.logs.files import FileLog, FileLogOptions, WriteLimits
-from streams.logs.levels import Level
-from streams.ranges import RangeSet
-from streams.records import OFFSET
-from streams.words import Origin
+from streams.model.identifiers import Origin
+from streams.model.ledger import GONE_REASONS, OriginLedger
+from streams.model.ranges import RangeSet
+from streams.model.records import OFFSET
 from tests.streams.cutdisk import CutDisk
 from tests.streams.logkit import content, open_log, rows
 
@@ -200,12 +200,12 @@ def _ledgers(log: FileLog) -> dict[str, dict[Origin, OriginLedger]]:
 @pytest.fixture(autouse=True)
 def _small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of the tests' size are emptied and freed as large ones are."""
-    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1_000)
+    monkeypatch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", 1_000)
 
 
 def live_and_die(ship: Ship, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("writing", "merging", "upkeep"):
-        monkeypatch.setattr(f"streams.logs.{module}.commit_point", lambda name: ship.disk.event(name))
+        monkeypatch.setattr(f"landfall.storage.{module}.commit_point", lambda name: ship.disk.event(name))
     for _ in range(LIVES):
         ship.live()
     ship.peer.close()

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from landfall.storage.backup import backup
+from landfall.storage.file_log import FileLogReader
+from landfall.storage.log_check import Tally, check
 from streams.codec import BlockCodec
-from streams.errors import RetryLater
-from streams.logs.backup import backup
-from streams.logs.checking import Tally, check
-from streams.logs.files import FileLogReader
+from streams.model.errors import RetryLater
 from tests.streams.logkit import append_rows, numbers, open_log, rows
 
 AS_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []

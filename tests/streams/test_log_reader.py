@@ -17,22 +17,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from landfall.storage import log_reader as reading
+from landfall.storage.commit_path import WriteLimits
+from landfall.storage.disk import Disk
+from landfall.storage.file_log import FileLogOptions, FileLogReader
+from landfall.storage.index import SCHEMA_VERSION, IndexDamaged
+from landfall.storage.index_writer import bring_down, remove_index
+from landfall.storage.merge_levels import Level
+from landfall.storage.segments import segment_numbers
 from sim.steady import Steady, box_readings
-from streams.block import Block
 from streams.codec import BlockCodec
-from streams.codec.groups import GROUP_ROWS
+from streams.codec.row_groups import GROUP_ROWS
 from streams.log import Append
-from streams.logs import reading
-from streams.logs.disk import Disk
-from streams.logs.files import FileLogOptions, FileLogReader
-from streams.logs.index import SCHEMA_VERSION, IndexDamaged
-from streams.logs.indexing import bring_down, remove_index
-from streams.logs.levels import Level
-from streams.logs.segments import segment_numbers
-from streams.logs.writing import WriteLimits
-from streams.ranges import RangeSet
-from streams.records import TOPIC
-from streams.words import Position
+from streams.model.block import Block
+from streams.model.identifiers import Position
+from streams.model.ranges import RangeSet
+from streams.model.records import TOPIC
 from tests.streams.logkit import NOW_MS, append_rows, numbers, open_log, rows
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -126,8 +126,8 @@ def test_a_reader_that_stands_still_costs_a_commit_nothing(tmp_path: Path, monke
         brought_down.append(wal.stat().st_size)
         bring_down(index, disk)
 
-    monkeypatch.setattr("streams.logs.indexing.WAL_BYTES_MAX", WAL_BYTES)
-    monkeypatch.setattr("streams.logs.indexing.bring_down", counted)
+    monkeypatch.setattr("landfall.storage.index_writer.WAL_BYTES_MAX", WAL_BYTES)
+    monkeypatch.setattr("landfall.storage.index_writer.bring_down", counted)
     log = open_log(tmp_path)
     append_rows(log, rows(10))
     with held_for_ever(tmp_path):

@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams.block import Block
-from streams.clock import StillClock
+from landfall.storage import log_reader
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
-from streams.logs import reading
-from streams.logs.files import FileLog
+from streams.model.block import Block
+from streams.model.clock import StillClock
 from tests.streams.logkit import NOW_MS, append_rows, rows
 
 
@@ -41,8 +41,8 @@ def test_no_more_is_asked_of_a_block_than_is_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spares: bool, first: int, end: int, asked: list[tuple[int, int]]
 ) -> None:
     """Two blocks, of 200 and of 30 rows; as large counts here one of more than twice 64. Two threads decode, in whatever order."""
-    monkeypatch.setattr(reading, "SPARED_ROWS", 64)
-    monkeypatch.setattr(reading, "spares", lambda: spares)
+    monkeypatch.setattr(log_reader, "SPARED_ROWS", 64)
+    monkeypatch.setattr(log_reader, "spares", lambda: spares)
     codec = Asked()
     log = FileLog(tmp_path / "log", tmp_path / "marker", "ship-a", codec, StillClock(NOW_MS))
     append_rows(log, rows(200))

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from streams.errors import RetryLater, Unclear, Unreadable
+from landfall.storage.disk import Disk
+from landfall.storage.file_log import Damage, FileLog, FileLogOptions, WriteLimits
+from landfall.storage.index import INDEX_NAME, IndexReader
+from landfall.storage.merge_levels import Level
 from streams.log import Append
-from streams.logs.disk import Disk
-from streams.logs.files import Damage, FileLog, FileLogOptions, WriteLimits
-from streams.logs.index import INDEX_NAME, IndexReader
-from streams.logs.levels import Level
-from streams.ranges import RangeSet
+from streams.model.errors import RetryLater, Unclear, Unreadable
+from streams.model.ranges import RangeSet
 from tests.streams.logkit import append_rows, content, copy_all, numbers, offsets, open_log, rows
 from tests.streams.refusingdisk import RefusingDisk, append_twice_and_die
 
@@ -49,7 +49,7 @@ def works(peer: FileLog) -> list[Callable[[FileLog], object]]:
 
 @pytest.fixture(autouse=True)
 def _small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 1_000)
+    monkeypatch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", 1_000)
 
 
 def options(disk: Disk) -> FileLogOptions:
@@ -163,7 +163,7 @@ def test_what_could_not_be_cut_off_is_once_the_disk_takes_writes(tmp_path: Path)
 
 def test_an_index_that_can_not_be_read_for_now_is_not_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither where it can not be opened, nor where SQLite does not come to read it: nothing says that it is damaged."""
-    monkeypatch.setattr("streams.logs.index.BUSY_S", 0.01)
+    monkeypatch.setattr("landfall.storage.index.BUSY_S", 0.01)
     log = open_log(tmp_path)
     append_rows(log, rows(10))
     index = tmp_path / "log" / INDEX_NAME

@@ -11,11 +11,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from landfall.storage.disk import Disk
+from landfall.storage.file_log import FileLog, FileLogOptions, WriteLimits
+from landfall.storage.index_writer import remove_index
+from landfall.storage.merge_levels import Level
 from streams.log import Append, PeerKnowsMore
-from streams.logs.disk import Disk
-from streams.logs.files import FileLog, FileLogOptions, WriteLimits
-from streams.logs.indexing import remove_index
-from streams.logs.levels import Level
 from tests.streams.livedlogs import PRODUCERS, BackedUpLogs
 from tests.streams.logkit import open_log, rows, unfinished
 from tests.streams.twologs import NODES, STREAMS
@@ -53,8 +53,8 @@ class TwoNodes(BackedUpLogs):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr("streams.logs.upkeep.DEAD_BYTES_MAX", 500)
-        self.patch.setattr("streams.logs.upkeep.QUIET_LOOKS", 2)
+        self.patch.setattr("landfall.storage.log_upkeep.DEAD_BYTES_MAX", 500)
+        self.patch.setattr("landfall.storage.log_upkeep.QUIET_LOOKS", 2)
 
     def teardown(self) -> None:
         self.patch.undo()

@@ -14,13 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from streams.block import Block
-from streams.clock import StillClock
+from landfall.storage.file_log import FileLog
+from landfall.storage.index_integrity import sum_problem
 from streams.codec import BlockCodec
-from streams.cores import cores, one_core
-from streams.logs.files import FileLog
-from streams.logs.indexbytes import sum_problem
-from streams.words import Origin
+from streams.core_limit import cores, one_core
+from streams.model.block import Block
+from streams.model.clock import StillClock
+from streams.model.identifiers import Origin
 from tests.streams.logkit import NOW_MS, append_rows, content, open_log, rows
 from tests.streams.test_log_merge import STREAMS, blocks_of, filled, tidied
 
@@ -124,8 +124,8 @@ def test_upkeep_waits_for_a_commit_that_is_under_way(tmp_path: Path, monkeypatch
 
         return one_core(told)
 
-    monkeypatch.setattr("streams.logs.upkeep.GIVES_WAY_S", DEADLINE_S)
-    monkeypatch.setattr("streams.logs.upkeep.one_core", watched)
+    monkeypatch.setattr("landfall.storage.log_upkeep.GIVES_WAY_S", DEADLINE_S)
+    monkeypatch.setattr("landfall.storage.log_upkeep.one_core", watched)
     log, threads = behind_a_commit(tmp_path, codec)
     assert asked.wait(DEADLINE_S)
     codec.let_go.set()
@@ -135,7 +135,7 @@ def test_upkeep_waits_for_a_commit_that_is_under_way(tmp_path: Path, monkeypatch
 
 def test_upkeep_goes_on_beside_commits_that_never_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     codec = Held()
-    monkeypatch.setattr("streams.logs.upkeep.GIVES_WAY_S", 0.0)
+    monkeypatch.setattr("landfall.storage.log_upkeep.GIVES_WAY_S", 0.0)
     log, threads = behind_a_commit(tmp_path, codec)
     assert codec.merged.wait(DEADLINE_S)
     codec.let_go.set()
@@ -144,14 +144,14 @@ def test_upkeep_goes_on_beside_commits_that_never_end(tmp_path: Path, monkeypatc
 
 
 def test_upkeep_brings_the_index_to_its_database_and_commits_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.logs.upkeep.CHECKPOINT_COMMITS", 2_000)
+    monkeypatch.setattr("landfall.storage.log_upkeep.CHECKPOINT_COMMITS", 2_000)
     log = open_log(tmp_path)
     database, ahead = tmp_path / "log" / "index.sqlite", tmp_path / "log" / "index.sqlite-wal"
     before = database.stat().st_size
     while ahead.stat().st_size < 6 << 20:  # SQLite's own limit is 4 MiB
         append_rows(log, rows(3))
     assert database.stat().st_size == before
-    monkeypatch.setattr("streams.logs.upkeep.CHECKPOINT_COMMITS", 1)
+    monkeypatch.setattr("landfall.storage.log_upkeep.CHECKPOINT_COMMITS", 1)
     assert log.upkeep.step()
     assert database.stat().st_size > before
     log.close()
@@ -159,7 +159,7 @@ def test_upkeep_brings_the_index_to_its_database_and_commits_do_not(tmp_path: Pa
 
 def test_where_there_is_no_upkeep_a_commit_brings_the_index_to_its_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the write-ahead log does not grow without end; the database's digest is of what it is then."""
-    monkeypatch.setattr("streams.logs.indexing.WAL_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("landfall.storage.index_writer.WAL_BYTES_MAX", 1 << 20)
     log = open_log(tmp_path)
     database, ahead = tmp_path / "log" / "index.sqlite", tmp_path / "log" / "index.sqlite-wal"
     before = database.stat().st_size
@@ -214,7 +214,7 @@ if __name__ == "__main__":
 
 def test_the_end_of_a_line_to_which_nothing_comes_any_more_is_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the others are; what comes after all begins anew."""
-    monkeypatch.setattr("streams.logs.upkeep.QUIET_LOOKS", 3)
+    monkeypatch.setattr("landfall.storage.log_upkeep.QUIET_LOOKS", 3)
     log = filled(tmp_path, 15)
     tidied(log)
     events, busy, before = blocks_of(log, "events"), blocks_of(log), content(log, ["events"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from streams.ledger import OriginLedger
-from streams.logs import book as books
-from streams.logs.book import Book, Line
-from streams.ranges import RangeSet
-from streams.words import Origin, Position
+from landfall.storage import log_state as books
+from landfall.storage.log_state import Book, Line
+from streams.model.identifiers import Origin, Position
+from streams.model.ledger import OriginLedger
+from streams.model.ranges import RangeSet
 
 
 def line(end: int) -> Line:

@@ -15,23 +15,23 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import streams.memory
+import streams.memory_release
+from landfall.storage.append_planner import stamped
+from landfall.storage.row_tables import coalesced
 from streams.codec import BlockCodec
-from streams.codec.columns import NARROWED_MIN, as_arrow, narrowed
-from streams.codec.room import Room
-from streams.cores import one_core
-from streams.logs.stamping import stamped
-from streams.logs.tables import coalesced
-from streams.memory import large_work
-from streams.records import Record, concat, to_batch
-from streams.words import Origin
+from streams.codec.column_buffers import Room
+from streams.codec.column_types import NARROWED_MIN, as_arrow, narrowed
+from streams.core_limit import one_core
+from streams.memory_release import large_work
+from streams.model.identifiers import Origin
+from streams.model.records import Record, concat, to_batch
 
 DEADLINE_S = 60.0
 ROUNDS = """
 import sys
 from pathlib import Path
 import pyarrow as pa
-from streams.memory import spare_memory
+from streams.memory_release import spare_memory
 
 def resident_kib():
     return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:"))
@@ -79,8 +79,8 @@ def test_what_takes_much_memory_for_a_while_is_done_one_after_the_other(monkeypa
     """Goal: two such works never overlap, and what the first took is given back before the second begins, also where it fails."""
     happened: list[str] = []
     turns = Turns()
-    monkeypatch.setattr(streams.memory, "release", lambda: happened.append("given back"))
-    monkeypatch.setattr(streams.memory, "_LARGE", turns)
+    monkeypatch.setattr(streams.memory_release, "release", lambda: happened.append("given back"))
+    monkeypatch.setattr(streams.memory_release, "_LARGE", turns)
 
     def then() -> None:
         with large_work():
@@ -115,7 +115,7 @@ def test_of_batches_that_are_joined_a_column_is_let_go_before_the_next(monkeypat
         happened.append("joined")
         return joining(arrays)
 
-    monkeypatch.setattr("streams.logs.tables.pa.concat_arrays", joined)
+    monkeypatch.setattr("landfall.storage.row_tables.pa.concat_arrays", joined)
     [whole] = coalesced(batches(), 2_000)
     assert happened == ["joined", *["supply_c let go"] * 2, "joined", *["return_c let go"] * 2]
     assert whole.num_rows == 2_000
@@ -136,7 +136,7 @@ def test_of_a_block_that_is_read_a_column_is_let_go_before_the_next_is_finished(
         stored.append(weakref.ref(values))
         return as_arrow(values, *more)
 
-    monkeypatch.setattr("streams.codec.reading.as_arrow", finished)
+    monkeypatch.setattr("streams.codec.decoder.as_arrow", finished)
     with one_core():
         assert BlockCodec().decode(block).select(records.schema.names).equals(records)
     assert left == [0] * len(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streams.codec.numbers import read_ints, write_ints
+from streams.codec.integer_lists import read_ints, write_ints
 from streams.codec.wire import Budget, Ints, Reader, Writer
 
 CHANCE = np.random.default_rng(4)

@@ -7,12 +7,12 @@ from itertools import product
 
 import pytest
 
+from landfall.storage import block_cache
+from landfall.storage.block_cache import OpenBlocks
+from landfall.storage.log_state import Location
 from streams.codec import BlockCodec
-from streams.errors import Corrupt
-from streams.logs import openblocks
-from streams.logs.book import Location
-from streams.logs.openblocks import OpenBlocks
-from streams.records import OFFSET
+from streams.model.errors import Corrupt
+from streams.model.records import OFFSET
 from tests.streams.logkit import SHIP, rows, stamped
 
 CODEC = BlockCodec()
@@ -72,7 +72,7 @@ def test_damage_to_what_is_read_is_raised_though_the_block_is_known_and_what_is_
 
 
 def test_no_more_blocks_stay_known_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openblocks, "KEPT_MAX", 2)
+    monkeypatch.setattr(block_cache, "KEPT_MAX", 2)
     file, blocks = File(written(100)), OpenBlocks(CODEC)
     spans = []
     for at in (0, 1, 2, 1, 2, 0):

@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from streams import passwords
-from streams.passwords import WAITING_MAX, Crowded, PasswordChecks
+from landfall.access import password_checks
+from landfall.access.password_checks import WAITING_MAX, Crowded, PasswordChecks
 from tests.intake.stand import DEADLINE_S, eventually
 
 
@@ -129,7 +129,7 @@ async def test_of_many_addresses_that_have_shown_none_the_logins_take_turns() ->
 
 
 async def test_a_rest_ends_early_for_who_has_shown_no_wrong_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passwords, "REST_SHARE", 1e9)
+    monkeypatch.setattr(password_checks, "REST_SHARE", 1e9)
     with checking() as (slow, checks):
         for _ in range(2):
             slow.go.release()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams import ranges
-from streams.ranges import Range, RangeSet
+from streams.model import ranges
+from streams.model.ranges import Range, RangeSet
 
 SPAN = 40
 RANGES = st.lists(st.tuples(st.integers(0, SPAN), st.integers(0, SPAN)).map(lambda pair: (min(pair), max(pair))), max_size=12)

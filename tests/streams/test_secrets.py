@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.secrets import mask_secrets
+from landfall.system.secret_masks import mask_secrets
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from hq.tables import make_root
-from streams.clock import WallClock
+from hq.delta_tables import make_root
+from landfall.storage.file_log import FileLogOptions
+from landfall.storage.kafka.settings import FileLogSettings
+from landfall.storage.log_kinds import LogOptions
+from landfall.storage.log_kinds import open_log as open_as_set
+from landfall.system.shared_folders import make_shared
 from streams.codec import BlockCodec
-from streams.errors import Misuse
-from streams.logs.files import FileLogOptions
-from streams.logs.kafka.settings import FileLogSettings
-from streams.logs.kinds import LogOptions
-from streams.logs.kinds import open_log as open_as_set
-from streams.sharedfolders import make_shared
+from streams.model.clock import WallClock
+from streams.model.errors import Misuse
 from tests.streams.logkit import append_rows, numbers, open_log, rows
 
 ROOT = os.geteuid() == 0

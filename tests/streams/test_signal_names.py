@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from streams.block import Block
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
-from streams.codec.block import CODEC
-from streams.codec.groups import GROUP_ROWS
-from streams.codec.writing import write_payload
-from streams.columns import Whole
-from streams.errors import Corrupt, Misuse
+from streams.codec.block_codec import CODEC
+from streams.codec.encoder import write_payload
+from streams.codec.row_groups import GROUP_ROWS
 from streams.log import Append
-from streams.logs.files import FileLog
-from streams.records import ORDER_AT, Record, to_batch
+from streams.model.block import Block
+from streams.model.errors import Corrupt, Misuse
+from streams.model.records import ORDER_AT, Record, to_batch
+from streams.model.row_columns import Whole
 from tests.streams.logkit import NOW_MS, SHIP, append_rows, open_log, rows, stamped
 
 BOX = "MSKU1234565"

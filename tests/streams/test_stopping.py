@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams.stopping import Stop
+from landfall.system.stop_flag import Stop
 
 TIMES = 300
 DEADLINE_S = 60.0

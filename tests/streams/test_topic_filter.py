@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from streams.logs.topics import FILTERED_TOPICS_MAX, may_hold, topic_filter, topic_hash
+from landfall.storage.topic_filters import FILTERED_TOPICS_MAX, may_hold, topic_filter, topic_hash
 
 OTHERS = [topic_hash(f"other-{number}") for number in range(100)]
 BLOCKS = 200

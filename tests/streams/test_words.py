@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from streams.passwords import PASSWORD_CHARS_MAX, hash_password, password_bytes, verifies
-from streams.words import MARKS_MAX, composed, folded
+from landfall.access.password_checks import PASSWORD_CHARS_MAX, hash_password, password_bytes, verifies
+from streams.model.identifiers import MARKS_MAX, composed, folded
 
 ACUTE = "\u0301"
 

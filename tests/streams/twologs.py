@@ -10,14 +10,14 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from streams.ledger import GONE_REASONS, GoneReason, OriginLedger
+from landfall.storage.index_writer import remove_index
+from landfall.storage.log_kinds import AnyLog
+from landfall.storage.row_tables import ORIGIN, STREAM
 from streams.log import Append, Log, PeerKnowsMore
-from streams.logs.indexing import remove_index
-from streams.logs.kinds import AnyLog
-from streams.logs.tables import ORIGIN, STREAM
-from streams.ranges import RangeSet
-from streams.records import OFFSET, ORDER_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC
-from streams.words import Origin, Position
+from streams.model.identifiers import Origin, Position
+from streams.model.ledger import GONE_REASONS, GoneReason, OriginLedger
+from streams.model.ranges import RangeSet
+from streams.model.records import OFFSET, ORDER_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC
 from tests.streams.logkit import content, rows
 
 STREAMS = ("containers", "events")

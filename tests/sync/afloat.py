@@ -1,7 +1,7 @@
 """A simulated fleet: nodes that are killed and whose disks fail, links that are cut, slow, spoil bytes and cost money; all on one clock.
 
 Sessions, exchanges, definitions, budgets, frames and books are the product's own. Only what does I/O is played here: sockets, disks, and
-dialling as `streams/node/links.py` does it.
+dialling as `landfall/node/peers/session_manager.py` does it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from math import inf
 
 import msgspec
 
-from streams.budget import Purse
-from streams.clock import StillClock
-from streams.node.purses import ALERTS, for_alerts
-from streams.policy import LAN, PORT, SATELLITE, LinkClass, LinkPolicy
-from streams.ranges import RangeSet
-from streams.session import Admit, Closed, DeclareGone, Key, Load, Nonces, OldCopy, Report, Session, Terms
-from streams.session import messages as m
+from landfall.node.peers.link_budgets import ALERTS, for_alerts
+from streams.config.roles import LAN, PORT, SATELLITE, LinkClass, LinkPolicy
+from streams.link_budget.daily_budget import Purse
+from streams.model.clock import StillClock
+from streams.model.ranges import RangeSet
+from streams.replication import Admit, Closed, DeclareGone, Key, Load, Nonces, OldCopy, Report, Session, Terms
+from streams.replication import sync_messages as m
 from tests.sync.keeping import Keeping
 from tests.sync.liars import Liar
 from tests.sync.nodes import Node, Place, Way

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from edge.planning.flows import Flow
-from edge.planning.sailing import Leg, Link, Sailing
-from edge.planning.sizes import Carrier
-from edge.planning.waiting import Aboard, Line
-from streams.budget import Budget
-from streams.definitions import Definitions
-from streams.policy import PORT, SATELLITE, LinkPolicy
-from streams.session import Key
-from streams.session.sending import FRAGMENT_BYTES_MIN
-from streams.words import Origin
+from edge.planning.backlog_model import Aboard, Line
+from edge.planning.leg_simulation import Leg, Link, Sailing
+from edge.planning.record_bytes import Carrier
+from edge.planning.stream_flows import Flow
+from streams.config.roles import PORT, SATELLITE, LinkPolicy
+from streams.config.stream_definitions import Definitions
+from streams.link_budget.daily_budget import Budget
+from streams.model.identifiers import Origin
+from streams.replication import Key
+from streams.replication.sender import FRAGMENT_BYTES_MIN
 from tests.sync.afloat import Fleet, Wired
 from tests.sync.framelog import block_of
 from tests.sync.nodes import Place, Way
@@ -32,7 +32,7 @@ ASHORE = Way("tokyo", "hq", "port", 0.005, 5e6)
 """By it Tokyo has what the ship told headquarters at sea; it comes up before she does."""
 DIALS_EVERY_S = 30.0
 JOINED_BLOCKS = 1_024
-"""The simulated log gives so many of its blocks as one, as `streams/node/storing.py` does."""
+"""The simulated log gives so many of its blocks as one, as `landfall/node/block_store.py` does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from streams.block import Block
-from streams.derived import HEADS
-from streams.errors import Corrupt, RetryLater, Unreadable
-from streams.ledger import GoneReason, Ledger, OriginLedger
+from landfall.storage.file_header import HEAD_BYTES, Secret
+from landfall.storage.frames import Floor, FoundFrame, FrameHeader, Gone, Hole, Opening, StoredBlock, find_frames, frame_bytes
+from landfall.storage.log_state import Book, Location, PlacedBlock
+from streams.config.companion_streams import HEADS
 from streams.log import PeerKnowsMore
-from streams.logs.book import Book, Location, PlacedBlock
-from streams.logs.filehead import HEAD_BYTES, Secret
-from streams.logs.frames import Floor, FoundFrame, FrameHeader, Gone, Hole, Opening, StoredBlock, find_frames, frame_bytes
-from streams.ranges import RangeSet
-from streams.session import Key
-from streams.words import Origin
+from streams.model.block import Block
+from streams.model.errors import Corrupt, RetryLater, Unreadable
+from streams.model.identifiers import Origin
+from streams.model.ledger import GoneReason, Ledger, OriginLedger
+from streams.model.ranges import RangeSet
+from streams.replication import Key
 
 CODEC, NEXT_CODEC = 200, 201
 """Rows as MessagePack; the next version writes them under a number of its own."""

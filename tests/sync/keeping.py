@@ -1,7 +1,7 @@
 """What the nodes of a simulated fleet do with their logs for their sessions: read, judge what comes in, make it durable, hold it against
 what was signed.
 
-As `streams/node/storing.py` and `streams/node/checking.py` do it, in simulated time.
+As `landfall/node/block_store.py` and `landfall/node/services/audit_job.py` do it, in simulated time.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from streams.block import Block, digest
-from streams.derived import HEADS
-from streams.errors import LandfallError, RetryLater, Unreadable
+from streams.config.companion_streams import HEADS
+from streams.integrity.admission_verifier import Belief, Doubted, Refused
+from streams.integrity.copy_verifier import ALTERED
 from streams.log import NotProven, PeerKnowsMore
-from streams.proof.believing import Belief, Doubted, Refused
-from streams.proof.verifying import ALTERED
-from streams.ranges import RangeSet
-from streams.session import Admit, DeclareGone, Key, Load, Loaded, Report, Unread
+from streams.model.block import Block, digest
+from streams.model.errors import LandfallError, RetryLater, Unreadable
+from streams.model.ranges import RangeSet
+from streams.replication import Admit, DeclareGone, Key, Load, Loaded, Report, Unread
 from tests.sync.framelog import block_of, rows_of
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from streams.derived import HEADS
-from streams.ledger import GONE_REASONS
-from streams.proof.chain import Chain, entries
-from streams.proof.signing import signed_at_once
-from streams.proof.statements import state
-from streams.records import body_text
-from streams.session import Key, Session
-from streams.session import messages as m
-from streams.words import Origin
+from streams.config.companion_streams import HEADS
+from streams.integrity.hash_chain import Chain, entries
+from streams.integrity.signer import signed_at_once
+from streams.integrity.statements import state
+from streams.model.identifiers import Origin
+from streams.model.ledger import GONE_REASONS
+from streams.model.records import body_text
+from streams.replication import Key, Session
+from streams.replication import sync_messages as m
 from tests.sync.framelog import block_of
 from tests.sync.nodes import Node
 from tests.sync.signing import CODEC_OF_ROWS, key_of

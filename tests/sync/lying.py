@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from streams.policy import LAN, Peer, Role
-from streams.session import Session, Terms
-from streams.session import messages as m
-from streams.words import Origin
+from streams.config.roles import LAN, Peer, Role
+from streams.model.identifiers import Origin
+from streams.replication import Session, Terms
+from streams.replication import sync_messages as m
 from tests.sync.framelog import block_of
 from tests.sync.world import World, rows
 

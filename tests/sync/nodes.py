@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streams.budget import Budget, Leased, Purse
-from streams.clockcheck import ClockCheck
-from streams.definitions import Definitions
-from streams.derived import HEADS
-from streams.errors import RetryLater
-from streams.node.ashore import Ashore
-from streams.policy import LinkClass, Peer, Role
-from streams.proof.believing import Believing
-from streams.proof.trust import Trust
-from streams.proof.watching import Watch
-from streams.session import Exchange, Key, Withheld
-from streams.shares import Shares
-from streams.words import Origin
+from landfall.node.peers.peer_acknowledgements import Ashore
+from streams.config.companion_streams import HEADS
+from streams.config.roles import LinkClass, Peer, Role
+from streams.config.stream_definitions import Definitions
+from streams.integrity.admission_verifier import Believing
+from streams.integrity.key_trust import Trust
+from streams.integrity.online_audit import Watch
+from streams.link_budget.budget_shares import Shares
+from streams.link_budget.daily_budget import Budget, Leased, Purse
+from streams.model.clock_check import ClockCheck
+from streams.model.errors import RetryLater
+from streams.model.identifiers import Origin
+from streams.replication import Exchange, Key, Withheld
 from tests.sync.framelog import CODEC, NEXT_CODEC, Disk, FrameLog, rows_of
 from tests.sync.signing import copy_of, signed, signer_of, trust_in
 from tests.sync.versions import Age

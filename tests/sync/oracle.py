@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from streams.block import Block
-from streams.derived import HEADS
-from streams.policy import Peer
-from streams.proof.signing import signed_at_once
-from streams.ranges import RangeSet
-from streams.session import Key, Report
-from streams.session import messages as m
-from streams.session.promises import HAS_NOT
-from streams.session.receiving import FORGED, UNCOVERED
-from streams.session.withheld import MOST_S
-from streams.words import Origin
+from streams.config.companion_streams import HEADS
+from streams.config.roles import Peer
+from streams.integrity.signer import signed_at_once
+from streams.model.block import Block
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.replication import Key, Report
+from streams.replication import sync_messages as m
+from streams.replication.holdings_regression import HAS_NOT
+from streams.replication.receiver import FORGED, UNCOVERED
+from streams.replication.unreadable_blocks import MOST_S
 from tests.sync.framelog import rows_of
 from tests.sync.radio import Radio
 

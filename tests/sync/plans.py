@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from streams.budget import Budget
-from streams.policy import LinkClass
+from streams.config.roles import LinkClass
+from streams.link_budget.daily_budget import Budget
 from tests.sync.nodes import Place, Way
 
 STEPS = 26

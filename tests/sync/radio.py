@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from streams.budget import Budget, Purse
-from streams.node.purses import ALERTS
+from landfall.node.peers.link_budgets import ALERTS
+from streams.link_budget.daily_budget import Budget, Purse
 
 if TYPE_CHECKING:
     from tests.sync.afloat import Wired

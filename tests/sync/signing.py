@@ -13,20 +13,20 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from streams.block import Block, Codec
-from streams.clock import StillClock
-from streams.derived import HEADS
-from streams.ledger import Ledger
+from streams.config.companion_streams import HEADS
+from streams.integrity import copy_reader, copy_verifier, hash_chain, online_audit, statements
+from streams.integrity.copy_reader import Copy
+from streams.integrity.key_trust import GIVEN, Trust
+from streams.integrity.signer import Signer, signed_at_once
+from streams.integrity.signing_keys import SigningKey
 from streams.log import HeldBlock, Log, LogReader
-from streams.proof import chain, reading, statements, verifying, watching
-from streams.proof.keys import SigningKey
-from streams.proof.reading import Copy
-from streams.proof.signing import Signer, signed_at_once
-from streams.proof.trust import GIVEN, Trust
-from streams.records import BODY, STAMPED, Batch
-from streams.records import GIVEN as COLUMNS
-from streams.session import Key
-from streams.words import Origin, Position
+from streams.model.block import Block, Codec
+from streams.model.clock import StillClock
+from streams.model.identifiers import Origin, Position
+from streams.model.ledger import Ledger
+from streams.model.records import BODY, STAMPED, Batch
+from streams.model.records import GIVEN as COLUMNS
+from streams.replication import Key
 from tests.sync.framelog import CODEC, FrameLog, block_of, rows_of
 
 RUN = 16
@@ -128,6 +128,6 @@ def signed(signer: Signer, key: Key, first: int, rows: Sequence[bytes], at: int)
 def short_runs() -> Iterator[None]:
     """As long as it lasts, a run is RUN offsets long."""
     with ExitStack() as patched:
-        for module in (chain, reading, statements, verifying, watching):
+        for module in (hash_chain, copy_reader, statements, copy_verifier, online_audit):
             patched.enter_context(patch.object(module, "RUN", RUN))
         yield

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from itertools import count
 
-from streams.errors import LandfallError
+from streams.model.errors import LandfallError
 from tests.sync.plans import Plan, Step, plan_of
 from tests.sync.voyages import Voyage
 

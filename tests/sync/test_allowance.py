@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from streams.block import digest
-from streams.policy import LAN, Lane, Peer
-from streams.session import Admit, Report, Session, Terms, allowance
-from streams.session import messages as m
-from streams.session.allowance import BYTES_PER_DAY, DAY_S, SAVED_DAYS, Allowances
-from streams.words import Origin
+from streams.config.roles import LAN, Lane, Peer
+from streams.model.block import digest
+from streams.model.identifiers import Origin
+from streams.replication import Admit, Report, Session, Terms, ingress_quota
+from streams.replication import sync_messages as m
+from streams.replication.ingress_quota import BYTES_PER_DAY, DAY_S, SAVED_DAYS, Allowances
 from tests.sync.framelog import block_of
 from tests.sync.lying import Liar
 from tests.sync.world import World, rows
@@ -81,7 +81,7 @@ def test_alerts_have_an_allowance_of_their_own_and_so_has_every_other_peer() -> 
 
 
 def test_what_is_held_already_or_does_not_verify_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.session.receiving.CORRUPT_MAX", 100)
+    monkeypatch.setattr("streams.replication.receiver.CORRUPT_MAX", 100)
     liar = Flooder(1_000 * ROW_BYTES)
     honest = liar.honest.exchange.allowances
 
@@ -103,7 +103,7 @@ def test_what_is_held_already_or_does_not_verify_costs_nothing(monkeypatch: pyte
 
 def test_a_node_that_was_refused_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its records come as its allowance grows."""
-    monkeypatch.setattr(allowance, "DAY_S", 10.0)
+    monkeypatch.setattr(ingress_quota, "DAY_S", 10.0)
     world = World(3)
     tokyo, hq = world.station("tokyo"), world.station("hq", "hq")
     tokyo.append("containers", rows(random.Random(3), 30, ROW_BYTES))

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from streams.policy import Role
-from streams.session import begun
-from streams.session.begun import Begun
-from streams.session.terms import Key
-from streams.words import Origin
+from streams.config.roles import Role
+from streams.model.identifiers import Origin
+from streams.replication import new_origin_quota
+from streams.replication.link_terms import Key
+from streams.replication.new_origin_quota import Begun
 
 ROLES: dict[str, Role] = {"tokyo": "port", "sydney": "port", "ship-a": "ship", "hq": "hq"}
 SHIP = Origin("ship-a", 1)
@@ -20,7 +20,7 @@ SHIP = Origin("ship-a", 1)
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, most in (("OWN_MAX", 2), ("BROUGHT_MAX", 3), ("HQ_MAX", 5)):
-        monkeypatch.setattr(begun, name, most)
+        monkeypatch.setattr(new_origin_quota, name, most)
 
 
 def shares(*signed: Key) -> Begun:

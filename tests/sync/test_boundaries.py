@@ -10,12 +10,12 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from streams.block import digest
-from streams.node.purses import for_alerts
-from streams.policy import LAN, SATELLITE, Peer, Role
-from streams.session import Admit, Report, Session, Terms, announcing, bringers, receiving, sending
-from streams.session import messages as m
-from streams.words import Origin
+from landfall.node.peers.link_budgets import for_alerts
+from streams.config.roles import LAN, SATELLITE, Peer, Role
+from streams.model.block import digest
+from streams.model.identifiers import Origin
+from streams.replication import Admit, Report, Session, Terms, announcements, delivery_provenance, receiver, sender
+from streams.replication import sync_messages as m
 from tests.sync.framelog import block_of
 from tests.sync.lying import EVERYTHING, Liar, begin_of
 from tests.sync.world import Station, World, rows
@@ -223,10 +223,10 @@ def _whole(liar: Liar, transfer: int, stream: str, first: int, n: int) -> None:
 def test_a_peer_that_breaks_the_rules_is_refused_and_named(
     what: Callable[[Liar], object], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receiving, "UNDURABLE_MAX", 30)
-    monkeypatch.setattr("streams.session.session.TRACKS_MAX", 50)
-    monkeypatch.setattr("streams.session.meeting.STREAMS_MAX", 50)
-    monkeypatch.setattr(sending, "SETTLED_RANGES_MAX", 100)
+    monkeypatch.setattr(receiver, "UNDURABLE_MAX", 30)
+    monkeypatch.setattr("streams.replication.sync_session.TRACKS_MAX", 50)
+    monkeypatch.setattr("streams.replication.handshake.STREAMS_MAX", 50)
+    monkeypatch.setattr(sender, "SETTLED_RANGES_MAX", 100)
     liar = Liar()
     before = dict(liar.honest.log.rows)
     what(liar)
@@ -237,7 +237,7 @@ def test_a_peer_that_breaks_the_rules_is_refused_and_named(
 
 def test_who_brings_every_second_record_is_stopped_and_named_and_goes_on_where_others_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each piece would cost every later commit of that origin's; another peer may bring as many again, and any what lies between."""
-    monkeypatch.setattr(bringers, "SCATTERED_MAX", 5)
+    monkeypatch.setattr(delivery_provenance, "SCATTERED_MAX", 5)
     liar = Liar()
     liar.greet()
     honest, key = liar.honest, ("containers", Origin("hq", 1))
@@ -295,8 +295,8 @@ def test_a_block_of_other_bytes_than_announced_is_not_taken() -> None:
 
 
 def test_a_long_session_does_not_use_up_what_a_peer_may_have_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "WINDOW_BYTES", 30_000)
-    monkeypatch.setattr(receiving, "UNDURABLE_BYTES_MAX", 100_000)
+    monkeypatch.setattr(sender, "WINDOW_BYTES", 30_000)
+    monkeypatch.setattr(receiver, "UNDURABLE_BYTES_MAX", 100_000)
     world = World(10)
     ship, tokyo = world.station("ship-a", "ship", "9321483"), world.station("tokyo")
     for _ in range(80):
@@ -308,7 +308,7 @@ def test_a_long_session_does_not_use_up_what_a_peer_may_have_under_way(monkeypat
 
 
 def test_a_peer_that_does_not_listen_is_left_and_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcing, "CONTROL_MAX", 50)
+    monkeypatch.setattr(announcements, "CONTROL_MAX", 50)
     liar = Liar()
     liar.greet()
     world, honest = liar.world, liar.honest

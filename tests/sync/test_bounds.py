@@ -7,23 +7,24 @@ from typing import Any, cast
 
 import pytest
 
-from streams import definitions
-from streams.definitions import Definitions
+from landfall.node.peers import peer_acknowledgements
+from landfall.node.peers.peer_acknowledgements import Ashore
+from streams.config import stream_definitions
+from streams.config.roles import Lane, Peer
+from streams.config.stream_definitions import Definitions
+from streams.integrity import keyring
+from streams.integrity.key_trust import Trust
+from streams.integrity.keyring import Keyring
 from streams.log import LogReader
-from streams.node import ashore
-from streams.node.ashore import Ashore
-from streams.policy import Lane, Peer
-from streams.proof import keyring
-from streams.proof.keyring import Keyring
-from streams.proof.trust import Trust
-from streams.ranges import RangeSet
-from streams.session import Key, Session, bringers, exchange, partials, sending
-from streams.session.bringers import Bringers
-from streams.session.exchange import Member
-from streams.session.messages import PARTIALS_MAX
-from streams.session.partials import Partial, Partials
-from streams.session.sending import Sender
-from streams.words import Origin, Position
+from streams.model.identifiers import Origin, Position
+from streams.model.ranges import RangeSet
+from streams.replication import Key, Session, delivery_provenance, exchange, partial_blocks
+from streams.replication import sender as sending
+from streams.replication.delivery_provenance import Bringers
+from streams.replication.exchange import Member
+from streams.replication.partial_blocks import Partial, Partials
+from streams.replication.sender import Sender
+from streams.replication.sync_messages import PARTIALS_MAX
 from tests.sync.world import World
 
 TOKYO = Peer("tokyo", "port", "JPTYO")
@@ -33,9 +34,14 @@ EVERY_SECOND = RangeSet((2 * at, 2 * at + 1) for at in range(100))
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((bringers, "RANGES_MAX"), (definitions, "NAMES_MAX"), (keyring, "NODES_MAX"), (ashore, "RANGES_MAX")):
+    for module, name in (
+        (delivery_provenance, "RANGES_MAX"),
+        (stream_definitions, "NAMES_MAX"),
+        (keyring, "NODES_MAX"),
+        (peer_acknowledgements, "RANGES_MAX"),
+    ):
         monkeypatch.setattr(module, name, 10)
-    monkeypatch.setattr(bringers, "SCATTERED_MAX", 5)
+    monkeypatch.setattr(delivery_provenance, "SCATTERED_MAX", 5)
     monkeypatch.setattr(sending, "SETTLED_RANGES_MAX", 30)
 
 
@@ -78,7 +84,7 @@ def test_who_is_not_trusted_is_forgotten_in_time_though_nobody_asks() -> None:
     known.brought("tokyo", KEY, 0, 1_000)
     for turn in range(1_000):
         known.distrust(KEY, turn, turn + 1, float(turn))
-    assert len(known._distrusted["tokyo", KEY]) <= bringers.DISTRUSTED_S + 1
+    assert len(known._distrusted["tokyo", KEY]) <= delivery_provenance.DISTRUSTED_S + 1
 
 
 def test_what_a_peer_takes_to_be_gone_is_remembered_up_to_so_much_over_all_origins() -> None:
@@ -114,7 +120,7 @@ def test_what_ports_say_they_have_of_a_ships_own_is_remembered_up_to_so_many_pie
 
 
 def test_half_blocks_are_kept_up_to_so_many_and_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partials, "PARTIAL_BYTES_MAX", 1_000)
+    monkeypatch.setattr(partial_blocks, "PARTIAL_BYTES_MAX", 1_000)
     kept = Partials()
     for number in range(100):
         kept.keep(Partial(KEY, number, number + 1, number.to_bytes(16, "big"), bytes(10)))

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from streams.errors import Corrupt
-from streams.ranges import RangeSet
-from streams.session import claims as module
-from streams.session.claims import Claims
+from streams.model.errors import Corrupt
+from streams.model.ranges import RangeSet
+from streams.replication import expected_deliveries as module
+from streams.replication.expected_deliveries import Claims
 
 SPAN = 60
 

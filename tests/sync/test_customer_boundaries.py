@@ -9,9 +9,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from streams.policy import LAN, Peer
-from streams.session import OldCopy, Report, Session, Terms
-from streams.session import messages as m
+from streams.config.roles import LAN, Peer
+from streams.replication import OldCopy, Report, Session, Terms
+from streams.replication import sync_messages as m
 from tests.sync.lying import EVERYTHING, Liar, begin_of
 from tests.sync.world import rows
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from streams.policy import LAN
-from streams.session import Key, Session, Terms
-from streams.session.bringers import DISTRUSTED_S
-from streams.words import Origin
+from streams.config.roles import LAN
+from streams.model.identifiers import Origin
+from streams.replication import Key, Session, Terms
+from streams.replication.delivery_provenance import DISTRUSTED_S
 from tests.sync.world import Station, World, rows
 
 KEY: Key = ("containers", Origin("ship-a", 1))

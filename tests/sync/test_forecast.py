@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from edge.planning import waiting
-from edge.planning.sailing import Leg
-from streams.policy import Lane
+from edge.planning import backlog_model
+from edge.planning.leg_simulation import Leg
+from streams.config.roles import Lane
 from tests.sync.forecast import BUDGET, DAY_S, WRITTEN, Crossing, Sailed, forecast
 
 MEASURE = 0.02
@@ -84,7 +84,7 @@ def _no_lanes(_: pytest.MonkeyPatch) -> tuple[Leg, Leg]:
 
 
 def _backlog_first(patch: pytest.MonkeyPatch) -> tuple[Leg, Leg]:
-    patch.setattr(waiting, "LIVE_RECORDS", 1)
+    patch.setattr(backlog_model, "LIVE_RECORDS", 1)
     return forecast()
 
 

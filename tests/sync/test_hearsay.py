@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from streams.errors import Corrupt
-from streams.policy import Peer
-from streams.ranges import RangeSet
-from streams.session import hearsay
-from streams.session.effects import DeclareGone
-from streams.session.hearsay import Hearsay
-from streams.session.terms import Key
-from streams.words import Origin
+from streams.config.roles import Peer
+from streams.model.errors import Corrupt
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.replication import deletion_claims
+from streams.replication.deletion_claims import Hearsay
+from streams.replication.effects import DeclareGone
+from streams.replication.link_terms import Key
 
 SAID = 2_000
 
@@ -74,7 +74,7 @@ def test_what_is_believed_is_declared_one_after_another() -> None:
 
 
 def test_there_is_an_end_to_what_is_kept_in_mind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearsay, "WAITING_RANGES_MAX", 50)
+    monkeypatch.setattr(deletion_claims, "WAITING_RANGES_MAX", 50)
     word, _, _ = heard("relay")
     for number in range(50):
         word.heard(("containers", Origin(f"o{number}", 1)), "lost", RangeSet([(100, 200)]))

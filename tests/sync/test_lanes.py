@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from streams.definitions import Definitions
-from streams.policy import Lane
-from streams.ranges import RangeSet
-from streams.session.messages import FRAGMENT_BYTES_MAX, Begin, Fragment, Message, Track, decode
-from streams.session.peertrack import PeerTrack
-from streams.session.sending import FRAGMENT_BYTES_MIN, FRAGMENT_S, LINGER_APART_S, LINGER_RECORDS, LINGER_S, LIVE_RECORDS, Sender
-from streams.words import Origin
+from streams.config.roles import Lane
+from streams.config.stream_definitions import Definitions
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.replication.peer_track import PeerTrack
+from streams.replication.sender import FRAGMENT_BYTES_MIN, FRAGMENT_S, LINGER_APART_S, LINGER_RECORDS, LINGER_S, LIVE_RECORDS, Sender
+from streams.replication.sync_messages import FRAGMENT_BYTES_MAX, Begin, Fragment, Message, Track, decode
 from tests.sync.world import World, rows
 
 RATE_BYTES_S = 16_000.0

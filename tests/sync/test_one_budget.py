@@ -2,8 +2,8 @@
 
 In the simulated fleet both dial headquarters all the time, which is worse than the ship does (one keeps the link), and always have more
 to send. The ship's own network is played: what each tells every TOLD_EVERY_S of what it has spent itself (`metrics`, in the product), is on
-the other's disk TRAVELS_S later while they are in touch; what is there is counted, and given, as `edge/turns.py` does, before anything is
-dialled.
+the other's disk TRAVELS_S later while they are in touch; what is there is counted, and given, as `edge/links/satellite_election.py` does,
+before anything is dialled.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import random
 
 import pytest
 
-from streams.budget import Budget
-from streams.shares import Word
+from streams.link_budget.budget_shares import Word
+from streams.link_budget.daily_budget import Budget
 from tests.sync.afloat import Fleet
 from tests.sync.nodes import Node, Place, Way
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from streams.block import digest
-from streams.policy import LAN, SATELLITE, Lane, Peer
-from streams.ranges import RangeSet
-from streams.session import Report, Session, Terms
-from streams.session.effects import Load, Loaded
-from streams.session.messages import PROTOCOL, Begin, Digests, Fragment, Have, Hello, Message, Ping, Track, Want, decode, encode
-from streams.session.peertrack import PeerTrack
-from streams.session.sending import Sender
-from streams.words import Origin
+from streams.config.roles import LAN, SATELLITE, Lane, Peer
+from streams.model.block import digest
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.replication import Report, Session, Terms
+from streams.replication.effects import Load, Loaded
+from streams.replication.peer_track import PeerTrack
+from streams.replication.sender import Sender
+from streams.replication.sync_messages import PROTOCOL, Begin, Digests, Fragment, Have, Hello, Message, Ping, Track, Want, decode, encode
 from tests.sync.lying import Liar
 from tests.sync.world import World, rows
 

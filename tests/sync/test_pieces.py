@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from streams.ranges import RangeSet
-from streams.session.messages import Begin, decode
-from streams.words import Origin
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.replication.sync_messages import Begin, decode
 from tests.sync.world import World, rows
 
 

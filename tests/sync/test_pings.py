@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from streams.policy import LAN
-from streams.session import messages as m
+from streams.config.roles import LAN
+from streams.replication import sync_messages as m
 from tests.sync.world import World, rows
 
 

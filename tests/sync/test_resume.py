@@ -6,9 +6,9 @@ import random
 
 import msgspec
 
-from streams.session.messages import Begin, Reject, decode
-from streams.session.partials import PARTIAL_BYTES_MAX, Partial, Partials
-from streams.words import Origin
+from streams.model.identifiers import Origin
+from streams.replication.partial_blocks import PARTIAL_BYTES_MAX, Partial, Partials
+from streams.replication.sync_messages import Begin, Reject, decode
 from tests.sync.lying import Liar, begin_of
 from tests.sync.world import World, rows
 

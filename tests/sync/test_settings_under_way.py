@@ -7,11 +7,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from streams.definitions import Definitions
-from streams.policy import LAN, Peer
-from streams.session import Report, Session, Terms
-from streams.session import messages as m
-from streams.session.receiving import PUT_OFF_MAX
+from streams.config.roles import LAN, Peer
+from streams.config.stream_definitions import Definitions
+from streams.replication import Report, Session, Terms
+from streams.replication import sync_messages as m
+from streams.replication.receiver import PUT_OFF_MAX
 from tests.sync.lying import Liar, begin_of
 
 

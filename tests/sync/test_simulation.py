@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from streams.budget import Purse
-from streams.policy import may_send
-from streams.proof.believing import Believing
-from streams.proof.trust import Trust
-from streams.session import Session, Terms
-from streams.session.messages import Ack, Hello
-from streams.session.news import News
-from streams.session.receiving import Receiver
+from streams.config.roles import may_send
+from streams.integrity.admission_verifier import Believing
+from streams.integrity.key_trust import Trust
+from streams.link_budget.daily_budget import Purse
+from streams.replication import Session, Terms
+from streams.replication.exchange_member import News
+from streams.replication.receiver import Receiver
+from streams.replication.sync_messages import Ack, Hello
 from tests.sync.plans import FAULTS, SHAPES, plan_of
 from tests.sync.simulate import command, failure, until_stopped
 
@@ -92,7 +92,7 @@ def _anybodys(bugs: pytest.MonkeyPatch) -> None:
 
 
 def _trusting(bugs: pytest.MonkeyPatch) -> None:
-    bugs.setattr("streams.node.ashore.is_home", lambda peer, definition: True)
+    bugs.setattr("landfall.node.peers.peer_acknowledgements.is_home", lambda peer, definition: True)
 
 
 def _any_links(bugs: pytest.MonkeyPatch) -> None:

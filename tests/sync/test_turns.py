@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from streams.definitions import Definitions
-from streams.derived import HEADS
-from streams.policy import Lane
-from streams.ranges import RangeSet
-from streams.session import sending as sending_module
-from streams.session.effects import Loaded
-from streams.session.messages import Begin
-from streams.session.sending import CLAIM_S, LATER_S, Sender
-from streams.session.terms import Key
-from streams.session.turns import Asleep, Turns
-from streams.words import Origin
+from streams.config.companion_streams import HEADS
+from streams.config.roles import Lane
+from streams.config.stream_definitions import Definitions
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.replication import sender as sending_module
+from streams.replication.effects import Loaded
+from streams.replication.link_terms import Key
+from streams.replication.send_scheduler import Asleep, Turns
+from streams.replication.sender import CLAIM_S, LATER_S, Sender
+from streams.replication.sync_messages import Begin
 
 HQ = Origin("hq", 1)
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from streams.session import messages as m
+from streams.replication import sync_messages as m
 
 Age = Literal["now", "next", "strange"]
 """`next`: the version after this one, which shares it and adds a field to every message. `strange`: one that shares none."""

@@ -11,12 +11,12 @@ from unittest.mock import patch
 
 import msgspec
 
-from streams.derived import HEADS
-from streams.proof.signing import signed_at_once
-from streams.session import Key, sending
-from streams.session.bringers import DISTRUSTED_S
-from streams.session.effects import MORE_THAN_THERE_IS
-from streams.session.receiving import FORGED, UNCOVERED
+from streams.config.companion_streams import HEADS
+from streams.integrity.signer import signed_at_once
+from streams.replication import Key, sender
+from streams.replication.delivery_provenance import DISTRUSTED_S
+from streams.replication.effects import MORE_THAN_THERE_IS
+from streams.replication.receiver import FORGED, UNCOVERED
 from tests.sync.afloat import Fleet
 from tests.sync.liars import forge
 from tests.sync.nodes import Node, Way
@@ -45,7 +45,7 @@ class Voyage:
 
     def sail(self, told: Callable[[int, Step], None] = lambda number, step: None) -> Fleet:
         """All of it; the fleet as it is left at rest. Raises AssertionError when something does not hold."""
-        with patch.multiple(sending, LIVE_RECORDS=48, WINDOW_BYTES=30_000), short_runs():  # a few rows here are what many are at sea
+        with patch.multiple(sender, LIVE_RECORDS=48, WINDOW_BYTES=30_000), short_runs():  # a few rows here are what many are at sea
             for number, step in enumerate(self.plan.steps):
                 told(number, step)
                 self.fleet.watch()
@@ -95,7 +95,7 @@ class Voyage:
             for connection in list(self.fleet.connections):
                 if {connection.way.a, connection.way.b} & liars:
                     self.fleet.cut(connection)
-            self.fleet.run(DISTRUSTED_S + 2 * sending.CLAIM_S)  # who passed on what was forged may bring what is true then
+            self.fleet.run(DISTRUSTED_S + 2 * sender.CLAIM_S)  # who passed on what was forged may bring what is true then
 
     def _until(self, ways: list[Way], problem: Callable[[], str | None], by_s: float) -> None:
         """These links are dialled again and again, until there is no problem any more."""

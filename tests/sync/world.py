@@ -12,15 +12,15 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from streams.block import Block, digest
-from streams.clock import StillClock
-from streams.definitions import Definitions, may_have
-from streams.errors import LandfallError
-from streams.ledger import GoneReason, Ledger, OriginLedger
-from streams.policy import LAN, LinkPolicy, Peer, Role
-from streams.ranges import RangeSet
-from streams.session import Admit, Closed, DeclareGone, Effect, Exchange, Key, Load, Loaded, OldCopy, Report, Session, Terms
-from streams.words import Origin
+from streams.config.roles import LAN, LinkPolicy, Peer, Role
+from streams.config.stream_definitions import Definitions, may_have
+from streams.model.block import Block, digest
+from streams.model.clock import StillClock
+from streams.model.errors import LandfallError
+from streams.model.identifiers import Origin
+from streams.model.ledger import GoneReason, Ledger, OriginLedger
+from streams.model.ranges import RangeSet
+from streams.replication import Admit, Closed, DeclareGone, Effect, Exchange, Key, Load, Loaded, OldCopy, Report, Session, Terms
 from tests.sync.framelog import block_of, rows_of
 
 COMMIT_S = 0.004

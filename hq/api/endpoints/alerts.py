@@ -11,17 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 from starlette.responses import StreamingResponse
 
-from cargo.alertbody import NOTE_CHARS_MAX
-from cargo.alerts import AlertBook, Standing, acknowledged, closed, unacknowledged
-from cargo.entitled import LOSS_RULES
-from cargo.outcome import Made
+from cargo.alerts.alert_authorization import LOSS_RULES
+from cargo.alerts.alert_body import NOTE_CHARS_MAX
+from cargo.alerts.alert_log import AlertBook, Standing, acknowledged, closed, unacknowledged
+from cargo.loss.watch_outcome import Made
 from hq.api.access import Right
-from hq.api.alertlists import AlertsListed, write_alerts
-from hq.api.csvfiles import csv_response
+from hq.api.alert_lists import AlertsListed, write_alerts
+from hq.api.answer_fields import alert_told, incident_told
+from hq.api.csv_files import csv_response
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beyond, read_cursor, write_cursor
-from hq.api.errors import ApiError, not_found
+from hq.api.error_answers import ApiError, not_found
 from hq.api.services import Asking, Look
-from hq.api.wording import alert_told, incident_told
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from cargo.asking import Spend
-from cargo.identifiers import compact_container
-from cargo.registry import AT_MS_MAX
+from cargo.shore_rules.ship_queries import Spend
+from cargo.vocabulary.registry_entries import AT_MS_MAX
+from cargo.vocabulary.trade_codes import compact_container
 from hq.api.access import Right
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, read_cursor, write_cursor
-from hq.api.errors import ApiError, not_found
+from hq.api.error_answers import ApiError, not_found
 from hq.api.services import Asking, framed_clock
 
 router = APIRouter()

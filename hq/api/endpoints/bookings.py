@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from sqlalchemy import select
 
+from hq.api.answer_fields import booking_told
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beginning, beyond, read_cursor, write_cursor
-from hq.api.errors import not_found
+from hq.api.error_answers import not_found
 from hq.api.services import Asking, Look
-from hq.api.wording import booking_told
-from streams.words import composed, folded
+from streams.model.identifiers import composed, folded
 
 router = APIRouter()
 

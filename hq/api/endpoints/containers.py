@@ -8,17 +8,17 @@ from fastapi import APIRouter, Depends, Query
 from sqlalchemy import select
 from starlette.responses import StreamingResponse
 
-from cargo.identifiers import check_container, compact_container
-from cargo.registry import AT_MS_MAX
-from hq.api.alertstates import in_stage
-from hq.api.containerlists import Listed, containers_told, write_containers
-from hq.api.containerrows import Rows
-from hq.api.csvfiles import csv_response
+from cargo.vocabulary.registry_entries import AT_MS_MAX
+from cargo.vocabulary.trade_codes import check_container, compact_container
+from hq.api.alert_states import in_stage
+from hq.api.answer_fields import alert_told, booking_told, record_told
+from hq.api.container_lists import Listed, containers_told, write_containers
+from hq.api.container_rows import Rows
+from hq.api.csv_files import csv_response
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beyond, read_cursor, write_cursor
-from hq.api.errors import ApiError, unknown_container
-from hq.api.histories import chart_of, signed_until
+from hq.api.error_answers import ApiError, unknown_container
+from hq.api.history_chart import chart_of, signed_until
 from hq.api.services import Asking, Look, framed_clock
-from hq.api.wording import alert_told, booking_told, record_told
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]

@@ -8,15 +8,15 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import func, select
 
-from cargo.alerts import CLOSED_STATES
-from cargo.event_time import BELIEVED_AHEAD_MS
+from cargo.alerts.alert_log import CLOSED_STATES
+from cargo.loss.event_time import BELIEVED_AHEAD_MS
 from hq.api.access import LOST_STATUSES
-from hq.api.alertstates import in_stage
-from hq.api.containerrows import DELIVERED, LOST, UNREPORTED
-from hq.api.musters import boxes_judged, judge_of, misread_numbers, musters_by_place, whole
-from hq.api.picture import Fields, bounds, places_drawn, points_of, port_drawn, ship_drawn
+from hq.api.alert_states import in_stage
+from hq.api.answer_fields import alert_told, position_told
+from hq.api.container_rows import DELIVERED, LOST, UNREPORTED
+from hq.api.map_picture import Fields, bounds, places_drawn, points_of, port_drawn, ship_drawn
+from hq.api.muster_answers import boxes_judged, judge_of, misread_numbers, musters_by_place, whole
 from hq.api.services import Asking, Look
-from hq.api.wording import alert_told, position_told
 
 router = APIRouter()
 MAP_ALERTS_MAX = 2_000

@@ -11,13 +11,13 @@ from typing import Any
 from fastapi import APIRouter
 from sqlalchemy import select
 
-from cargo.identifiers import is_container
-from cargo.loadlines import LISTED
+from cargo.vocabulary.load_list_lines import LISTED
+from cargo.vocabulary.trade_codes import is_container
 from hq.api.access import Right
-from hq.api.containerrows import DELIVERED, LOST
-from hq.api.errors import not_found
-from hq.api.musters import boxes_judged, judge_of, musters_by_place
-from hq.api.picture import port_drawn
+from hq.api.container_rows import DELIVERED, LOST
+from hq.api.error_answers import not_found
+from hq.api.map_picture import port_drawn
+from hq.api.muster_answers import boxes_judged, judge_of, musters_by_place
 from hq.api.services import Asking, Look
 
 router = APIRouter()

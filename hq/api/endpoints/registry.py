@@ -9,11 +9,11 @@ import msgspec
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from cargo.loadlines import Note, unknown_lines
-from cargo.registry import COUNT_MAX
+from cargo.vocabulary.load_list_lines import Note, unknown_lines
+from cargo.vocabulary.registry_entries import COUNT_MAX
 from hq.api.access import Right
-from hq.api.errors import ApiError, not_found
-from hq.api.givenentries import Unacceptable, Wanted
+from hq.api.entry_parser import Unacceptable, Wanted
+from hq.api.error_answers import ApiError, not_found
 from hq.api.registrar import ENTRIES_AT_ONCE_MAX, Overtaken, Receipt
 from hq.api.services import Asking, framed_clock
 

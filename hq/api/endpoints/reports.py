@@ -14,14 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 from starlette.responses import Response
 
-from cargo.lossnotice import Notice, notice_text
-from cargo.lossreport import Report, To
-from cargo.lossreporting import Change
-from cargo.losstext import report_text
-from cargo.registry import AT_MS_MAX
-from cargo.sighting import is_sighting
+from cargo.report.loss_report import Report, To
+from cargo.report.loss_text import report_text
+from cargo.report.owner_notice import Notice, notice_text
+from cargo.report.report_actions import Change
+from cargo.report.sighting import is_sighting
+from cargo.vocabulary.registry_entries import AT_MS_MAX
 from hq.api.access import Right
-from hq.api.errors import ApiError, not_found
+from hq.api.error_answers import ApiError, not_found
 from hq.api.services import Ask, Asking, framed_clock
 
 router = APIRouter()
@@ -131,7 +131,7 @@ def _notices(ask: Ask) -> list[Notice]:
 
 def _written(report: Report, kind: FileKind) -> bytes:
     if kind == "pdf":
-        from cargo.losspdf import report_pdf  # with its fonts it is much to load, and few ever need it
+        from cargo.report.loss_pdf import report_pdf  # with its fonts it is much to load, and few ever need it
 
         return report_pdf(report)
     return (report_text(report) if kind == "txt" else json.dumps(report.to_json(), ensure_ascii=False, indent=1)).encode()

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from sqlalchemy import select
 
-from cargo.drift import HOUR_MS, HOURS_MAX, PARTICLES_MAX, Fix, LossSegment, segment_along
-from cargo.fixes import with_believed_positions
-from cargo.forecast import CURRENT_MS_MAX, WIND_MS_MAX, Forecast, Weather
-from cargo.geo import is_position
-from cargo.searcharea import Search, search_area
+from cargo.search.drift import HOUR_MS, HOURS_MAX, PARTICLES_MAX, Fix, LossSegment, segment_along
+from cargo.search.forecast import CURRENT_MS_MAX, WIND_MS_MAX, Forecast, Weather
+from cargo.search.search_area import Search, search_area
+from cargo.vocabulary.geo import is_position
+from cargo.vocabulary.position_fixes import with_believed_positions
 from hq.api.access import Right
-from hq.api.errors import ApiError, not_found
+from hq.api.error_answers import ApiError, not_found
 from hq.api.services import Asking, Look
 
 router = APIRouter()

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from hq.api.access import Right
-from hq.api.errors import ApiError
+from hq.api.error_answers import ApiError
 from hq.api.services import Asking, Serving, address_of, framed_clock, token_of, wall_ms
 
 router = APIRouter()

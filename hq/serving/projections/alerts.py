@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence, Set
 import msgspec
 from sqlalchemy import Connection, delete, select
 
-from cargo.alertbody import AlertBody
-from cargo.alerts import CLOSED_STATES, AlertBook, Standing, acknowledgement_told, severity_rank
+from cargo.alerts.alert_body import AlertBody
+from cargo.alerts.alert_log import CLOSED_STATES, AlertBook, Standing, acknowledgement_told, severity_rank
 from hq.serving import models
 from hq.serving.projections.losses import judged_losses, losses_of
 from hq.serving.projections.shape import coordinates, readable
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add, put
-from streams.records import Batch
+from streams.model.records import Batch
 
 NEVER_AT_MS = -1
 """Before every time at which an alert opens again."""

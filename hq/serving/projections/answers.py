@@ -10,8 +10,8 @@ from hq.serving.projections.readings import project_events, project_readings
 from hq.serving.projections.shape import Projection, reject
 from hq.serving.rows import record_rows
 from streams.codec import BlockCodec
-from streams.picking import unpack
-from streams.records import Batch, read_body
+from streams.model.records import Batch, read_body
+from streams.row_subset import unpack
 
 _OF: Mapping[str, Projection] = {"containers": project_readings, "events": project_events}
 """Of what else an answer may bring there is no row: what thinning kept is told by `landfall log history`."""

@@ -12,19 +12,19 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, delete, func, select
 
-from cargo.aboard import LOOK_BACK_MS, is_disputed, place_heard
-from cargo.alertbody import AlertBody
-from cargo.event_time import CORRECTED, corrected_time
-from cargo.fleet import TWO_SHIPS_MS, Report
-from cargo.heard import is_sign_of_life
-from cargo.registry import BookedContainer
+from cargo.alerts.alert_body import AlertBody
+from cargo.loss.event_time import CORRECTED, corrected_time
+from cargo.loss.reading_rows import is_sign_of_life
+from cargo.shore_rules.fleet_rules import TWO_SHIPS_MS, Report
+from cargo.shore_rules.ship_of_box import LOOK_BACK_MS, is_disputed, place_heard
+from cargo.vocabulary.registry_entries import BookedContainer
 from hq.serving import bodies, models
 from hq.serving.projections.alerts import alert_rows
 from hq.serving.projections.shape import readable
 from hq.serving.rows import Fields, record_rows, source_origins
 from hq.serving.upsert import add, put
-from streams.records import Batch, read_body
-from streams.words import Origin
+from streams.model.identifiers import Origin
+from streams.model.records import Batch, read_body
 
 STREAM_PREFIX = "customers/"
 _SHAPES: Mapping[str, type[bodies.Event | AlertBody]] = {"event": bodies.Event, "alert": AlertBody}
@@ -158,7 +158,8 @@ def _rank(value: Fields) -> tuple[Any, bytes]:
 
 
 def _put_in_place(connection: Connection, customer: str, known: Mapping[str, Fields], spans: Spans, places: Mapping[str, str]) -> None:
-    """Each container stands where `cargo.aboard` puts it by its covered readings, up to the newest that a placed node took in."""
+    """Each container stands where `cargo.shore_rules.ship_of_box` puts it by its covered readings, up to the newest that a placed node took
+    in."""
     by_hour: dict[int, list[str]] = {}
     for container, one in known.items():
         if one["place_at_ms"] is not None:

@@ -11,16 +11,16 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cargo.digests import DIGEST_SIGNALS, FROM, READINGS, UNTIL
 from cargo.errors import Unreadable
-from cargo.heard import SHIP_LOG, ship_topic
-from cargo.muster import STATEMENT, read_statement
-from cargo.registry import AT_MS_MAX
+from cargo.loss.muster import STATEMENT, read_statement
+from cargo.loss.reading_rows import SHIP_LOG, ship_topic
+from cargo.shore_rules.digests import DIGEST_SIGNALS, FROM, READINGS, UNTIL
+from cargo.vocabulary.registry_entries import AT_MS_MAX
 from hq.serving import models
 from hq.serving.projections.shape import made_from, reject
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import put_latest
-from streams.records import Batch, read_body
+from streams.model.records import Batch, read_body
 
 _WHOLE = (FROM, UNTIL, READINGS)
 _NEWEST = ("at_ms", "generation", "offset")

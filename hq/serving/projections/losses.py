@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
-from cargo.bookings import Registry
-from cargo.entitled import LOSS_RULES, LOSS_STATES
-from cargo.registry import Entry, parse_value
+from cargo.alerts.alert_authorization import LOSS_RULES, LOSS_STATES
+from cargo.vocabulary.registry_entries import Entry, parse_value
+from cargo.vocabulary.registry_fold import Registry
 from hq.serving import models
 from hq.serving.rows import Fields
 

@@ -8,8 +8,8 @@ from hq.serving import bodies, models
 from hq.serving.projections.shape import coordinates, readable, reject
 from hq.serving.rows import record_rows
 from hq.serving.upsert import add, add_first
-from hq.wide import IDENTITY, TOLD_FIRST, reading_identities
-from streams.records import DEVICE_AT, TOPIC, Batch, read_body
+from hq.spark_rows import IDENTITY, TOLD_FIRST, reading_identities
+from streams.model.records import DEVICE_AT, TOPIC, Batch, read_body
 
 
 def project_readings(connection: Connection, batch: Batch) -> None:

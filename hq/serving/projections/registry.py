@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 
 from cargo.errors import Unreadable
-from cargo.registry import Booking, Custody, Entry, LoadList, parse_entry
+from cargo.vocabulary.registry_entries import Booking, Custody, Entry, LoadList, parse_entry
 from hq.serving import models
 from hq.serving.columns import Base
 from hq.serving.projections.alerts import judge_losses_again
@@ -16,8 +16,8 @@ from hq.serving.projections.customers import review, standing_spans
 from hq.serving.projections.shape import made_from, reject
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add, put_latest
-from streams.records import Batch
-from streams.words import folded
+from streams.model.identifiers import folded
+from streams.model.records import Batch
 
 _TABLES: dict[str, type[Base]] = {
     "customer": models.Customer,

@@ -12,8 +12,8 @@ from hq.serving.bodies import Unreadable, read
 from hq.serving.models import Rejected
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add
-from streams.records import Batch
-from streams.words import Origin
+from streams.model.identifiers import Origin
+from streams.model.records import Batch
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Projection = Callable[[Connection, Batch], None]

@@ -10,8 +10,8 @@ from hq.serving import bodies, models
 from hq.serving.projections.shape import made_from, readable
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import put_latest
-from streams.records import Batch
-from streams.words import Origin
+from streams.model.identifiers import Origin
+from streams.model.records import Batch
 
 
 def project_states(connection: Connection, batch: Batch) -> None:

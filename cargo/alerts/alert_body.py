@@ -1,0 +1,88 @@
+"""The body of a record of `alerts` as it is read: what must be there, of which type. Whatever node it came from, it may hold anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from cargo.errors import Unreadable
+from cargo.vocabulary.registry_entries import AtMs, need_plain
+
+AnyMs = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""UTC ms by a clock that may be wrong, as a column of 64 bits holds them."""
+
+COUNT_MAX = 1 << 53
+NOTE_CHARS_MAX = 500
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where an alert happened; `basis` is ACTUAL, ESTIMATED or DISCOVERED."""
+
+    latitude_deg: float
+    longitude_deg: float
+    basis: str | None = None
+    at_ms: AnyMs | None = None
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """One piece of an alert's evidence; customers are told no weight and no detail."""
+
+    family: str
+    signal: str
+    at_ms: AnyMs
+    weight: float | None = None
+    detail: str = ""
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """What belongs to an incident: boxes lost, boxes without tracker beside them, bays, and when the first and the last fell."""
+
+    containers: list[str] = []
+    at_risk: list[str] = []
+    bays: list[int] = []
+    from_at_ms: AtMs | None = None
+    until_at_ms: AtMs | None = None
+
+
+class AlertBody(msgspec.Struct, frozen=True):
+    """Of `alerts`: one step in an alert's life. `note`: what a person wrote who acknowledged or closed it; `reopened_at_ms`: since when it
+    had been open again that this acknowledges."""
+
+    alert_id: Annotated[str, Meta(min_length=1)]
+    rule: str
+    severity: str
+    state: Literal["raised", "updated", "acknowledged", "unacknowledged", "cleared", "retracted"]
+    at_ms: AtMs
+    title: str = ""
+    detail: str = ""
+    ship: str | None = None
+    incident_id: str | None = None
+    slot: str | None = None
+    status: str | None = None
+    position: Position | None = None
+    evidence: list[Evidence] = []
+    posterior: float | None = None
+    by: str | None = None
+    incident: Cluster | None = None
+    figure: float | None = None
+    unit: str | None = None
+    limit: float | None = None
+    worse: Literal["up", "down"] | None = None
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
+    first_at_ms: AnyMs | None = None
+    last_at_ms: AnyMs | None = None
+    note: Annotated[str, Meta(max_length=NOTE_CHARS_MAX)] = ""
+    reopened_at_ms: AtMs | None = None
+
+
+def read_alert(body: Mapping[str, Any]) -> AlertBody:
+    """`body` (a JSON object already read), its defaults filled in; other fields may be there. Raises Unreadable, naming field and
+    reason."""
+    try:
+        need_plain(body)
+        return msgspec.convert(body, AlertBody)
+    except ValueError as problem:
+        raise Unreadable(f"an alert does not read: {problem}") from problem

@@ -1,0 +1,37 @@
+"""How changes of alerts are recorded: as of when they are known, each of an alert later than the one before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cargo.alerts.alert_log import Alert
+from cargo.loss.watch_state import WatchState
+
+
+def tell(state: WatchState, alert: Alert) -> None:
+    """Records this change, of the time up to which all is settled if that is later than its own: a reading that came late, and ends what a
+    timer began meanwhile, is older than that beginning, which by the fold (`cargo.alerts.alert_log.AlertBook`) would stand for good. Of two
+    in one instant, a box heard again and lost again, the second is a millisecond later: the fold goes by time, and can not know which was
+    last."""
+    memory = state.memory
+    if memory.told_from_ms != memory.settled_at_ms:
+        memory.told_from_ms = memory.settled_at_ms
+        memory.told = {id_: at_ms for id_, at_ms in memory.told.items() if at_ms >= memory.settled_at_ms}
+    at_ms = max(alert.at_ms, memory.settled_at_ms, memory.told.get(alert.alert_id, -1) + 1)
+    memory.told[alert.alert_id] = at_ms
+    state.outcome.alerts.append(replace(alert, at_ms=at_ms).made())
+
+
+def tell_anew(state: WatchState, alert: Alert) -> None:
+    """As `tell`, but in place of what was told of this alert in the same instant, as far as that has not been handed over yet: of many
+    boxes lost at once the incident is told of once."""
+    made = state.outcome.alerts
+    for at in range(len(made) - 1, -1, -1):
+        if made[at].at_ms < state.memory.settled_at_ms:
+            break
+        if made[at].body["alert_id"] == alert.alert_id:
+            before = made.pop(at)
+            first = before.body["state"] == "raised" and alert.state == "updated"
+            made.append(replace(alert, at_ms=before.at_ms, state="raised" if first else alert.state).made())
+            return
+    tell(state, alert)

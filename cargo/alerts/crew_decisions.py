@@ -1,0 +1,150 @@
+"""What a person aboard says of a silent or lost box, and that a report of it was sent: the record that keeps it, and what the watch makes
+of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from cargo.errors import Unreadable
+from cargo.loss.container_state import Box
+from cargo.loss.incidents import confirmed, found_again, probably_lost, reported
+from cargo.loss.loss_classifier import DECIDED_BY_PEOPLE, GONE_STATES, REPORTED_STATES, Decision, Evidence, State, Witness, decide
+from cargo.loss.loss_evidence import case_of
+from cargo.loss.state_changes import found, pieces
+from cargo.loss.watch_outcome import Made, Outcome, event
+from cargo.loss.watch_state import WatchState
+from cargo.rules.silence import end_silence
+from cargo.rules.stack_collapse import tell_collapse
+from cargo.vocabulary.registry_entries import AtMs, need_plain
+
+Word = Literal["seen", "collapsed", "gone", "ashore", "reported", "finally_reported"]
+MEANS: Mapping[Word, tuple[State, ...]] = {
+    "seen": ("FOUND", "DEVICE_FAULT"),
+    "collapsed": ("COLLAPSED_ON_BOARD",),
+    "gone": ("CONFIRMED_LOST",),
+    "ashore": ("DISCHARGED",),
+    "reported": ("REPORTED_INITIAL",),
+    "finally_reported": ("REPORTED_FINAL",),
+}
+"""What a box becomes by a person's word: the first of these that follows from its present state."""
+WORDS: Mapping[Word, str] = {
+    "seen": "seen on board",
+    "collapsed": "seen on board, its stack collapsed",
+    "gone": "count taken: gone",
+    "ashore": "was put ashore",
+    "reported": "its loss was reported",
+    "finally_reported": "its loss was reported for good",
+}
+BY_REPORT: frozenset[Word] = frozenset({"reported", "finally_reported"})
+"""What nobody says by itself: the ship's node writes it down with the sending of a loss report."""
+CHARS_MAX = 200
+_Short = Annotated[str, Meta(max_length=CHARS_MAX)]
+
+
+class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a record of `decisions`: of which container, on which ship (IMO number), what was said, when (fleet time, UTC ms), by
+    whom, and a note."""
+
+    container: _Short
+    ship: str
+    said: Word
+    at_ms: AtMs
+    by: Annotated[str, Meta(min_length=1, max_length=CHARS_MAX)]
+    note: _Short = ""
+
+    def made(self) -> Made:
+        """The record."""
+        return Made(self.container, self.at_ms, msgspec.to_builtins(self))
+
+
+def read_said(body: Mapping[str, Any]) -> Said:
+    """`body` (a JSON object already read). Raises Unreadable, naming field and reason."""
+    try:
+        need_plain(body)
+        said = msgspec.convert(body, Said)
+        if not said.by.strip() or not f"{said.by}{said.note}".isprintable():
+            raise ValueError("who says it gives a name, and name and note are printable")
+        return said
+    except ValueError as problem:
+        raise Unreadable(f"what a person says of a box does not read: {problem}") from problem
+
+
+def may_say(box_state: State | None) -> list[Word]:
+    """What a person may say of a box in this state (None: never heard of)."""
+    follows = DECIDED_BY_PEOPLE.get(box_state, frozenset()) if box_state else frozenset()
+    return [word for word, states in MEANS.items() if word not in BY_REPORT and follows.intersection(states)]
+
+
+def said_by_report(box_state: State | None, *, final: bool) -> list[Word]:
+    """What the sending of a report says of a box in this state, in order; nothing of one that is not lost, or of which it was said."""
+    if box_state not in GONE_STATES:
+        return []
+    first: list[Word] = [] if box_state in REPORTED_STATES else ["reported"]
+    return [*first, "finally_reported"] if final and box_state != "REPORTED_FINAL" else first
+
+
+def take_said(state: WatchState, said: Said) -> Outcome:
+    """What the watch makes of it. The same record in the same place of the log makes the same again. Raises ValueError when it does not
+    follow from the box's present state: it spoke since, or somebody else was first."""
+    box = state.memory.boxes.get(said.container)
+    follows = DECIDED_BY_PEOPLE.get(box.state, frozenset()) if box else frozenset()
+    to = next((one for one in MEANS[said.said] if one in follows), None)
+    if box is None or to is None:
+        raise ValueError(f"{said.container} is {box.state if box else 'unknown'}: of that nobody can say {WORDS[said.said]!r}")
+    at_ms = max(said.at_ms, state.memory.settled_at_ms)
+    detail = f"{WORDS[said.said]}, says {said.by}" + (f": {said.note}" if said.note else "")
+    witness = Witness(said.by, Evidence("person", said.said, 0.0, detail, said.at_ms))
+    return decide_by_hand(state, said.container, to, at_ms, witness)
+
+
+def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witness: Witness) -> Outcome:
+    """What a person decides about a silent or lost box: confirmed lost, reported, found, a fault of the device, fallen, ashore. It stands
+    until the box is heard, or she sails from the next port.
+
+    Raises ValueError when that does not follow from its present state.
+    """
+    box = state.memory.boxes.get(number)
+    if box is None or to not in DECIDED_BY_PEOPLE.get(box.state, ()):
+        raise ValueError(f"{number} is {box.state if box else 'unknown'}: it can not become {to}")
+    end_silence(state, box, at_ms, witness.proof.detail)
+    if to in GONE_STATES:
+        _gone(state, box, to, at_ms, witness)
+    else:
+        _accounted_for(state, box, to, at_ms, witness)
+    state.changed(box)
+    state.recount(at_ms)
+    made, state.outcome = state.outcome, Outcome()
+    return made
+
+
+def _gone(state: WatchState, box: Box, to: State, at_ms: int, witness: Witness) -> None:
+    """Of a box that was only missing the alert is raised with it."""
+    if not box.alert_id:
+        known = decide(case_of(state, box, at_ms), state.settings.weights)
+        evidence = known.evidence if box.heard_at_ms else (witness.proof,)
+        probably_lost(state, box, at_ms, Decision("PROBABLE_OVERBOARD", known.posterior, evidence))
+    if to in REPORTED_STATES:
+        box.state = to
+        reported(state, box, at_ms, witness)
+        return
+    box.state = to if box.state not in REPORTED_STATES else box.state
+    confirmed(state, box, at_ms, witness)
+
+
+def _accounted_for(state: WatchState, box: Box, to: State, at_ms: int, witness: Witness) -> None:
+    if box.alert_id:
+        found_again(state, box, at_ms, witness)
+    elif to == "DISCHARGED":
+        more = {"place": None, "listed": False, "basis": "person", "by": witness.by, "evidence": pieces([witness.proof])}
+        state.outcome.events.append(event(state.settings.place, box.number, "DISC", at_ms, **more))
+    else:
+        found(state, box, at_ms, [witness.proof], gateway=None, status="MISSING", by=witness.by)
+    box.state, box.by_hand = to, True
+    if to == "COLLAPSED_ON_BOARD":
+        tell_collapse(state, box, at_ms, "raised", witness)
+    if to == "DISCHARGED":
+        box.aboard, box.first_at_ms = False, 0

@@ -1,0 +1,52 @@
+"""A bay plan: which box stands in which slot when a ship leaves a port; and what is wrong with a file of one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from cargo.vocabulary.registry_entries import LoadList, Stowed
+
+
+@dataclass(frozen=True, slots=True)
+class BayPlan:
+    """The boxes aboard when `ship` (IMO number) leaves `port` (UN/LOCODE), as one file tells. Empty text and None: it does not tell."""
+
+    ship: str = ""
+    ship_name: str = ""
+    voyage: str = ""
+    port: str = ""
+    next_port: str = ""
+    departs_at_ms: int | None = None
+    boxes: tuple[Stowed, ...] = ()
+    call_sign: str = ""
+
+    def load_list(self, call: int, departs_at_ms: int, before: Collection[str] | None = None) -> LoadList:
+        """The registry's load list of this plan as the ship's call number `call`, sailing at `departs_at_ms` (UTC ms).
+
+        `before`: the containers aboard when she came: what is not among them is loaded here, what is no longer aboard was discharged. When
+        that is not known, what names this port as its port of loading is loaded here, and nothing is said of discharge.
+        Raises ValueError when the plan names no ship or port.
+        """
+        aboard = [box.container for box in self.boxes]
+        if before is None:
+            load = [box.container for box in self.boxes if box.pol == self.port]
+        else:
+            load = [number for number in aboard if number not in before]
+        discharge = sorted(set(before or ()) - set(aboard))
+        return LoadList(self.ship, self.port, call, self.boxes, tuple(load), tuple(discharge), departs_at_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong in a file: at which segment (counted from 1, UNA not among them; 0: the file as a whole), the segment's
+    beginning, what, and what to do."""
+
+    segment: int
+    text: str
+    problem: str
+    hint: str
+
+    def __str__(self) -> str:
+        where = f"segment {self.segment} ({self.text})" if self.segment else "the file"
+        return f"{where}: {self.problem}; {self.hint}"

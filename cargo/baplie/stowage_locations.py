@@ -1,0 +1,214 @@
+"""One stowage location of a BAPLIE file into the box that stands there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from cargo.baplie.bay_plan import Problem
+from cargo.baplie.edifact_segments import Segment
+from cargo.vocabulary.registry_entries import NO_NUMBER, Dangerous, Stowed
+from cargo.vocabulary.signals import SIGNALS
+from cargo.vocabulary.slots import Slot
+from cargo.vocabulary.trade_codes import check_container, identity_problem, is_locode, listed_identity
+
+NO_TRACKER, UNKNOWN_GOODS = "NO TRACKER", "DANGEROUS GOODS UNKNOWN"
+"""What `landfall` says in a plan's free text (FTX+AAI), for which BAPLIE has no field: a file without it has trackers on all boxes, and
+tells of all dangerous goods."""
+WEIGHT_KG_MAX = 100_000
+TARE_KG_MIN = 1_000
+"""What the lightest container weighs empty, kg, less some [A]."""
+WARM_C = 30.0
+"""A set temperature above this is none that a reefer is booked for [A]: 36 is 2 °C in Fahrenheit."""
+_WEIGHTS = ("VGM", "AET", "WT", "G")
+"""What a measurement of weight is called, best first: verified gross mass, gross weight by the equipment, by the plan, gross."""
+_KG = {"KGM": 1.0, "KG": 1.0, "TNE": 1_000.0, "LBR": 0.453_592_37}
+_NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
+_UN_NUMBER = re.compile(r"(?:UN)? ?([0-9]{4})")
+_SIZE_TYPE = re.compile(r"[A-Z0-9]{4}")
+_OLD_LETTERS = {"0": "G", "1": "V", "2": "B", "3": "R", "4": "H", "5": "U", "6": "P", "7": "T", "8": "B"}
+"""Groups of types by the third digit of an ISO 6346:1984 code, as letters of ISO 6346:1995."""
+_OLD_TYPES = {"10": "G1", "32": "R1"}
+_EMPTY, _LADEN = "4", "5"
+
+
+@dataclass(slots=True)
+class Location:
+    """The segments of one stowage location, and where to say what is wrong or odd in them: no box is lost for it."""
+
+    segments: list[Segment]
+    notes: list[Problem]
+
+    def note(self, segment: Segment, told: str, hint: str) -> None:
+        """What this segment says is odd, or left out: the box stays."""
+        self.notes.append(segment.wrong(told, hint))
+
+    def without(self, segment: Segment, told: str, hint: str) -> None:
+        """What this segment says can not be taken: the box stays, and goes without it."""
+        self.note(segment, told, f"the box goes without it; {hint}")
+
+    def all(self, tag: str, *qualifiers: str) -> list[Segment]:
+        """Its segments of this tag, with one of these qualifiers if any are given, in the file's order."""
+        return [one for one in self.segments if one.tag == tag and (not qualifiers or one.at(0) in qualifiers)]
+
+
+def read_location(location: Location) -> Stowed | None:
+    """The container at a stowage location; None when nothing or no container stands there."""
+    place, equipment = location.segments[0], location.all("EQD")
+    if not equipment:
+        return None
+    if equipment[0].at(0) != "CN":
+        location.note(equipment[0], f"equipment of type {equipment[0].at(0)!r} is no container", "it is left out")
+        return None
+    for other in equipment[1:]:
+        location.note(other, "it stands in the slot of another", "a load list has one box in a slot: it is left out")
+    box = equipment[0]
+    slot = _slot(location, place)
+    number = _container(location, box, slot)
+    fields: dict[str, Any] = {
+        "container": number,
+        "slot": slot,
+        "size_type": _size_type(location, box, slot),
+        "pol": _port(location, "port of loading", "9", "6"),
+        "pod": _port(location, "port of discharge", "11", "12"),
+        "booking": next((one.at(0, 1) for one in location.all("RFF") if one.at(0) == "BN" and one.at(0, 1)), None),
+        "weight_kg": _weight_kg(location),
+        "setpoint_c": next((_celsius(location, one, one.at(1), one.at(1, 1)) for one in location.all("TMP", "2")), None),
+        "range_c": next((_range_c(location, one) for one in location.all("RNG", "5")), None),
+        "empty": {_EMPTY: True, _LADEN: False}.get(box.at(5)),
+    }
+    remarks = {text.strip() for one in location.all("FTX", "AAI") for text in (one.elements[3] if len(one.elements) > 3 else ())}
+    fields["tracker"] = NO_TRACKER not in remarks and not number.startswith(NO_NUMBER)
+    told = [_dangerous(location, one) for one in location.all("DGS")]
+    dangerous = tuple(goods for goods in told if goods is not None)
+    if dangerous or (None not in told and UNKNOWN_GOODS not in remarks):
+        fields["dangerous"] = dangerous
+    _check_temperature(location, fields["size_type"], fields["setpoint_c"])
+    return Stowed(**{name: value for name, value in fields.items() if value is not None})
+
+
+def _container(location: Location, box: Segment, slot: str) -> str:
+    """What the box is known by: its number of ISO 6346, else its other identity, told for what it is; without any, its place."""
+    text = box.at(1)
+    check = check_container(text)
+    if check.valid:
+        return check.number
+    number = listed_identity(text)
+    if not number:
+        told = "the container has no number" if not text else f"{text!r} is no number"
+        number = f"{NO_NUMBER}-{slot or box.number}"
+        location.note(box, told, f"it keeps its place, as {number}, and can not be heard: write its number")
+        return number
+    meant = f"; is it {' or '.join(check.candidates[:3])}?" if check.candidates else ""
+    location.note(box, identity_problem(number), f"it keeps its place under what is written{meant}")
+    return number
+
+
+def _slot(location: Location, place: Segment) -> str:
+    """`BBBRRTT`; empty where the location names none."""
+    text = place.at(1) if place.tag == "LOC" else ""
+    padded = f"0{text}" if len(text) == 6 else text  # bays of two digits, as older files have them
+    try:
+        return str(Slot.parse(padded))
+    except ValueError as problem:
+        location.note(place, str(problem), "the box has no slot; write bay, row and tier as BBBRRTT, like 0340282")
+        return ""
+
+
+def _size_type(location: Location, box: Segment, slot: str) -> str:
+    code = box.at(2).upper()
+    if not _SIZE_TYPE.fullmatch(code):
+        told = f"{code!r} is no size/type code of ISO 6346" if code else "it has no size/type code"
+        location.without(box, told, "write its four characters, like 22G1 or 45R1")
+        return ""
+    if code.isdecimal():
+        new = (
+            {"9": "L"}.get(code[0], code[0])
+            + {"3": "2"}.get(code[1], code[1])
+            + (_OLD_TYPES.get(code[2:]) or f"{_OLD_LETTERS.get(code[2], 'G')}0")
+        )
+        location.note(box, f"{code} is a size/type code of 1984", f"it is taken as {new}")
+        code = new
+    if not slot:
+        return code
+    short, odd = code[0] == "2", Slot.parse(slot).bay % 2 == 1
+    if short != odd and code[0] in "24L":
+        bay = "an even bay is for 40 feet" if short else "an odd bay is for 20 feet"
+        location.note(box, f"a box of type {code} in slot {slot}: {bay}", "see whether slot and type are right; it is taken as it is")
+    return code
+
+
+def _port(location: Location, what: str, *qualifiers: str) -> str:
+    """Its UN/LOCODE; empty where there is none."""
+    found = location.all("LOC", *qualifiers)
+    if not found:
+        location.note(location.segments[0], f"the box here has no {what} (LOC+{qualifiers[0]})", "write it, like LOC+9+SGSIN:139:6")
+        return ""
+    code = found[0].at(1).upper()
+    if not is_locode(code):
+        location.without(found[0], f"{code!r} is no UN/LOCODE", f"write the {what}'s five characters, like SGSIN")
+        return ""
+    return code
+
+
+def _weight_kg(location: Location) -> int | None:
+    measured = {name: one for one in location.all("MEA") for name in (one.at(0), one.at(1)) if name in _WEIGHTS}
+    one = next((measured[name] for name in _WEIGHTS if name in measured), None)
+    if one is None or not one.at(2, 1):
+        return None
+    unit, number = one.at(2), _number(one.at(2, 1))
+    if unit not in _KG or number is None or not 0 <= number * _KG[unit] <= WEIGHT_KG_MAX:
+        location.without(one, "this weight does not read, or is no container's", "write it like KGM:24500 (or TNE, LBR)")
+        return None
+    kg = round(number * _KG[unit])
+    if kg < TARE_KG_MIN:
+        told = f"{kg} kg is less than any container weighs empty: is the comma or point one of thousands?"
+        location.without(one, told, "write it without, like KGM:24500")
+        return None
+    return kg
+
+
+def _celsius(location: Location, segment: Segment, text: str, unit: str) -> float | None:
+    number, allowed = _number(text), SIGNALS["setpoint_c"]
+    if not text or (not unit and number is not None):
+        told = "a temperature without a unit may be of either scale" if text else "no temperature is given here"
+        location.note(segment, told, "it is left out; write it like -18.0:CEL (or FAH)")
+        return None
+    if number is not None and unit == "FAH":
+        number = round((number - 32) / 1.8, 2)
+    right = number is not None and unit in ("CEL", "C", "FAH") and allowed.low is not None and allowed.high is not None
+    if number is None or not right or not (allowed.low or 0) <= number <= (allowed.high or 0):
+        location.without(segment, "this temperature does not read, or no reefer can hold it", "write it like -18.0:CEL (or FAH)")
+        return None
+    return number
+
+
+def _check_temperature(location: Location, size_type: str, setpoint_c: float | None) -> None:
+    if setpoint_c is None:
+        return
+    segment = location.all("TMP", "2")[0]
+    if size_type and size_type[2] != "R":
+        location.note(segment, f"a set temperature on a box of type {size_type}, which is no reefer", "see which is right; both are taken")
+    elif setpoint_c > WARM_C:
+        location.note(segment, f"{setpoint_c:g} °C is warm for a reefer: is it Fahrenheit?", "see whether the unit is right; it is taken")
+
+
+def _range_c(location: Location, segment: Segment) -> tuple[float, float] | None:
+    low = _celsius(location, segment, segment.at(1, 1), segment.at(1))
+    high = _celsius(location, segment, segment.at(1, 2), segment.at(1)) if low is not None else None
+    return None if low is None or high is None else (min(low, high), max(low, high))
+
+
+def _dangerous(location: Location, segment: Segment) -> Dangerous | None:
+    """Its class and UN number, `UN1993` too; None, and told, where they do not read."""
+    number = _UN_NUMBER.fullmatch(segment.at(2).upper())
+    try:
+        return Dangerous(number[1] if number else segment.at(2), segment.at(1))
+    except ValueError as problem:
+        location.without(segment, str(problem), "write class and UN number, like DGS+IMD+6.1+2761")
+        return None
+
+
+def _number(text: str) -> float | None:
+    return float(text.replace(",", ".")) if _NUMBER.fullmatch(text) else None

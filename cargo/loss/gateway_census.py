@@ -1,0 +1,180 @@
+"""How many of a gateway's boxes speak, how many are silent, and which of these fell silent together: told again only by boxes that changed,
+so that of thousands that fall silent each costs hardly more than one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cargo.loss.loss_classifier import GROUP_MIN, GROUP_WINDOW_MS
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+CLASSES_MAX = 8
+"""So many classes of boxes that speak alike often (each minute, hourly, daily) are kept apart."""
+ROWS_MIN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One box of a gateway, times UTC ms. `counts`: it is aboard and not told as lost; `heard_at_ms`: when it was last heard; `base_ms`:
+    since when it is silent, as far as it goes itself and somebody listened; `calm_ms`, `storm_ms`: its interval out of storms and in one,
+    and the shortest silence that misses it; `on_deck`; `struck`: a blow was the last it told of; `lost`: it is told as lost."""
+
+    counts: bool
+    on_deck: bool
+    struck: bool
+    heard_at_ms: int
+    base_ms: int
+    calm_ms: tuple[int, int]
+    storm_ms: tuple[int, int]
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Of the gateway's other boxes that speak as often: how many have missed nothing, and how many are silent; how many of the silent stand
+    on deck in one neighbourhood with the box that asks, each beside one that fell silent together with it, or that is told as lost and did;
+    whether one of these, or the box itself, was struck. `felt`: of the neighbourhood, the lost among it, at least half were struck, and a
+    group; `elsewhere`: how many of the silent are in other such neighbourhoods."""
+
+    heard: int
+    silent: int
+    together: int
+    struck: bool
+    felt: bool = False
+    elsewhere: int = 0
+
+
+class Census:
+    """The boxes of one gateway. `line(number)` says how a box stands (None: it is no longer there) and is asked once for each box of which
+    `changed` was said; `near(number)` gives the boxes of the stacks around, and always gives the same."""
+
+    def __init__(self, numbers: Iterable[str], line: Callable[[str], Line | None], near: Callable[[str], Iterable[str]]) -> None:
+        self._line, self._near = line, near
+        self._changed = dict.fromkeys(numbers)
+        self._row_of: dict[str, int] = {}
+        self._numbers: list[str] = []
+        self._flags: Flags = np.zeros((4, ROWS_MIN), np.bool_)
+        self._times: Ints = np.zeros((6, ROWS_MIN), np.int64)
+        self._clusters: dict[int, _Clusters] = {}
+
+    def changed(self, number: str) -> None:
+        """This box stands otherwise now, or has come to this gateway, or left it."""
+        self._changed[number] = None
+
+    def count(self, number: str, at_ms: int, like_ms: float, floor_ms: int, *, storm: bool) -> Count:
+        """How those others stand at `at_ms` whose interval is no longer than `like_ms`; nobody's silence began before `floor_ms`."""
+        self._bring_up()
+        counts, on_deck, struck, lost = self._flags
+        heard_at, base = self._times[0], self._times[1]
+        interval, missed = self._times[4:6] if storm else self._times[2:4]
+        like = counts & (interval <= like_ms)
+        silent = like & (at_ms - np.maximum(base, floor_ms) >= missed)
+        row, total = self._row_of[number], int(np.count_nonzero(like))
+        clusters = self._clusters_of(int(np.count_nonzero(like | lost)))
+        clusters.follow((silent | lost) & on_deck, silent & on_deck, heard_at, struck, self._beside)
+        quiet = int(np.count_nonzero(silent)) - bool(silent[row])
+        beside = clusters.with_row(row, self._beside)
+        blow = beside.blows > 0 or bool(struck[row])
+        return Count(total - bool(like[row]) - quiet, quiet, beside.silent, blow, beside.felt, beside.elsewhere)
+
+    def _bring_up(self) -> None:
+        for number in self._changed:
+            row = self._row_of.setdefault(number, len(self._numbers))
+            if row == len(self._numbers):
+                self._numbers.append(number)
+                if row == self._flags.shape[1]:
+                    self._flags = np.hstack([self._flags, np.zeros_like(self._flags)])
+                    self._times = np.hstack([self._times, np.zeros_like(self._times)])
+            line = self._line(number)
+            if line is None:
+                self._flags[:, row] = False
+            else:
+                self._flags[:, row] = (line.counts, line.on_deck, line.struck, line.lost)
+                self._times[:, row] = (line.heard_at_ms, line.base_ms, *line.calm_ms, *line.storm_ms)
+        self._changed.clear()
+
+    def _clusters_of(self, total: int) -> _Clusters:
+        """Those of the boxes that speak as often, and of the lost: `total` tells the classes apart, and a wrong guess only costs time."""
+        clusters = self._clusters.pop(total, None) or _Clusters()
+        self._clusters[total] = clusters
+        if len(self._clusters) > CLASSES_MAX:
+            del self._clusters[next(iter(self._clusters))]
+        return clusters
+
+    def _beside(self, row: int) -> list[int]:
+        return [self._row_of[number] for number in self._near(self._numbers[row]) if number in self._row_of]
+
+
+def _felt(blows: int, of: int) -> bool:
+    return blows >= GROUP_MIN and 2 * blows >= of
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """How many other silent ones are together with a row, and how many of all that are were struck; the rest as in `Count`."""
+
+    silent: int
+    blows: int
+    felt: bool
+    elsewhere: int
+
+
+class _Clusters:
+    """Which boxes fell silent together, as a forest of rows that grows as boxes fall silent and is planted anew when one of them speaks."""
+
+    def __init__(self) -> None:
+        self._known: Flags = np.zeros(0, np.bool_)
+        self._silent: Flags = np.zeros(0, np.bool_)
+        self._heard_at_ms: Ints = np.zeros(0, np.int64)
+        self._struck: Flags = np.zeros(0, np.bool_)
+        self._parent: dict[int, int] = {}
+        self._size: dict[int, int] = {}
+        self._silents: dict[int, int] = {}
+        self._blows: dict[int, int] = {}
+
+    def follow(self, members: Flags, silent: Flags, heard_at_ms: Ints, struck: Flags, beside: Callable[[int], list[int]]) -> None:
+        """These rows belong to it now, last heard then; of them these are silent, and the others are told as lost."""
+        more = len(members) - len(self._known)
+        known, before = np.pad(self._known, (0, more)), np.pad(self._silent, (0, more))
+        if np.any(known & (~members | (np.pad(self._heard_at_ms, (0, more)) != heard_at_ms) | (np.pad(self._struck, (0, more)) != struck))):
+            self._parent, self._size, self._silents, self._blows = {}, {}, {}, {}
+            known = np.zeros_like(members)
+        self._known, self._silent, self._heard_at_ms, self._struck = members, silent, heard_at_ms.copy(), struck.copy()
+        for row in np.flatnonzero(known & (before != silent)).tolist():
+            self._silents[self._root(row)] += 1 if silent[row] else -1
+        for row in np.flatnonzero(members & ~known).tolist():
+            self._parent[row], self._size[row] = row, 1
+            self._silents[row], self._blows[row] = int(silent[row]), int(struck[row])
+            for mate in self._mates(row, beside):
+                self._join(row, mate)
+
+    def with_row(self, row: int, beside: Callable[[int], list[int]]) -> _Beside:
+        """Who is together with this row, itself silent or not."""
+        within = row in self._parent
+        roots = {self._root(one) for one in ([row] if within else self._mates(row, beside))}
+        silent = sum(self._silents[root] for root in roots) - (within and bool(self._silent[row]))
+        blows, whole = (sum(counts[root] for root in roots) for counts in (self._blows, self._size))
+        elsewhere = sum(self._silents[root] for root, size in self._size.items() if root not in roots and _felt(self._blows[root], size))
+        return _Beside(silent, blows, _felt(blows, whole), elsewhere)
+
+    def _mates(self, row: int, beside: Callable[[int], list[int]]) -> list[int]:
+        heard_at_ms = self._heard_at_ms
+        return [mate for mate in beside(row) if mate in self._parent and abs(heard_at_ms[mate] - heard_at_ms[row]) <= GROUP_WINDOW_MS]
+
+    def _root(self, row: int) -> int:
+        while self._parent[row] != row:
+            self._parent[row] = self._parent[self._parent[row]]
+            row = self._parent[row]
+        return row
+
+    def _join(self, row: int, mate: int) -> None:
+        small, large = sorted((self._root(row), self._root(mate)), key=self._size.__getitem__)
+        if small != large:
+            self._parent[small] = large
+            for counts in (self._size, self._silents, self._blows):
+                counts[large] += counts.pop(small)

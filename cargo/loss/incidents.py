@@ -1,0 +1,242 @@
+"""Losses gathered into incidents (one ship, neighbouring bays, ten minutes), and the alerts that tell of them and take them back.
+
+With the FINAL report nothing is left to be done: the alert of each box that it tells of is cleared, and the incident's with the last of
+them. The boxes stay lost, which their alerts' status says; what becomes known later changes the cleared alert, or takes it back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cargo.alerts.alert_log import Alert, AlertState, Figure, alert_id
+from cargo.alerts.alert_timestamps import tell, tell_anew
+from cargo.loss.container_state import Box, Loss
+from cargo.loss.loss_classifier import GONE_STATES, REPORTED_STATES, ROLL_WINDOW_MS, Decision, Evidence, State, Witness, counted
+from cargo.loss.state_changes import clock_text, found, heard_again, pieces
+from cargo.loss.watch_outcome import digest, event
+from cargo.loss.watch_state import Incident, WatchState
+
+INCIDENT_WINDOW_MS = 10 * 60_000
+INCIDENT_BAYS = 4
+REPORTED_WORDS: dict[State, str] = {"REPORTED_INITIAL": ", reported", "REPORTED_FINAL": ", reported for good"}
+FINALLY = "finally_reported"
+"""The signal of the evidence that a FINAL report was sent (`cargo.alerts.crew_decisions.Word`)."""
+
+
+def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
+    """Raises the alert of one box as part of an incident, with the time and place of the loss, and raises or updates the incident's own
+    alert."""
+    lost_at = _lost_at_ms(box, decision)
+    first = min(decision.evidence, key=lambda piece: (piece.at_ms, piece.signal))
+    incident = _incident_of(state, box.number, lost_at)
+    rolled_deg, rolled_at_ms, _ = state.memory.voyage.roll(lost_at - ROLL_WINDOW_MS, lost_at)
+    incident.rolled = max(incident.rolled, (rolled_deg, rolled_at_ms))
+    box.incident_id, box.lost_at_ms = incident.id, lost_at
+    box.alert_id = alert_id(state.settings.place.side, "lost_container", box.number, first)
+    missed_at = box.base_ms() + state.interval_ms(box, at_ms)
+    detail = "; ".join([_window(box, decision, min(missed_at, at_ms)), *(piece.detail for piece in decision.evidence)])
+    box.loss = Loss(detail, decision.posterior, decision.evidence)
+    tell(state, _box_alert(state, box, "raised", at_ms))
+    more = {
+        "incident_id": incident.id,
+        "alert_id": box.alert_id,
+        "slot": state.slot_text(box.number),
+        "position": position_of(state, lost_at),
+        "last_heard_at_ms": box.heard_at_ms or None,
+        "first_missed_at_ms": missed_at,
+        "decided_at_ms": at_ms,
+        "posterior": round(decision.posterior, 6),
+        "evidence": pieces(decision.evidence),
+    }
+    state.outcome.events.append(event(state.settings.place, box.number, "X_PROBABLE_OVERBOARD", lost_at, **more))
+    _tell_incident(state, incident, at_ms)
+
+
+def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
+    """The loss of this box (whose state says so) is confirmed by a witness: its alert and its incident's say so from now on."""
+    known = box.loss or Loss("", 0.0, ())
+    evidence = (witness.proof, *(piece for piece in known.evidence if piece.family != "person" or piece.signal in {"reported", FINALLY}))
+    box.loss = Loss(known.detail, 1.0, evidence)
+    tell_anew(state, replace(_box_alert(state, box, _still(box), at_ms), by=witness.by))
+    lost_at = box.lost_at_ms or box.heard_at_ms
+    sure = {"by": witness.by, "evidence": pieces(evidence)}
+    state.outcome.events.append(event(state.settings.place, box.number, "X_LOST_OVERBOARD", lost_at, **sure))
+    if box.incident_id:
+        _tell_incident(state, state.memory.incidents[box.incident_id], at_ms, witness.by)
+
+
+def reported(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
+    """A report of the loss of this box (whose state says so) was sent: its alert and its incident's say so from now on, with who wrote it
+    down, and are cleared where it was the FINAL; how probable the loss is does not change by it."""
+    known = box.loss or Loss("", 0.0, ())
+    earlier = (piece for piece in known.evidence if piece.family != "person" or piece.signal == "gone")
+    box.loss = Loss(known.detail, known.posterior, (witness.proof, *earlier))
+    tell_anew(state, replace(_box_alert(state, box, _still(box), at_ms), by=witness.by))
+    if box.incident_id:
+        _tell_incident(state, state.memory.incidents[box.incident_id], at_ms, witness.by)
+
+
+def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None = None) -> None:
+    """Retracts the alert of a box that was heard again, or that a witness saw, and updates its incident's, or retracts that too when
+    nothing is left of it."""
+    proof = witness.proof if witness else heard_again(box, at_ms)
+    retracted = _box_alert(state, box, "retracted", at_ms)
+    told = replace(retracted, detail=proof.detail, evidence=(proof,), posterior=0.0, status="FOUND", by=witness.by if witness else None)
+    tell(state, told)
+    found(state, box, at_ms, [proof], incident_id=box.incident_id, alert_id=box.alert_id)
+    incident = state.memory.incidents[box.incident_id]
+    incident.found = sorted({*incident.found, box.number})
+    box.incident_id, box.alert_id, box.loss = "", "", None
+    _tell_incident(state, incident, at_ms, told.by)
+
+
+def closed_text(at_ms: int, why: str) -> str:
+    """What the words of an incident end with once its FINAL report is sent: when (UTC ms), and why in words."""
+    return f"; closed at {clock_text(at_ms)} UTC: {why}"
+
+
+def position_of(state: WatchState, at_ms: int) -> dict[str, Any] | None:
+    """Where the ship was at that time, as an alert's position: an estimate of where a box lost then fell."""
+    where = state.memory.voyage.position_at(at_ms)
+    if where is None:
+        return None
+    return {"latitude_deg": round(where[0], 6), "longitude_deg": round(where[1], 6), "basis": "ESTIMATED", "at_ms": at_ms}
+
+
+def _lost_at_ms(box: Box, decision: Decision) -> int:
+    """The time of the first blow when there was one, else when it was last heard (both on the ship's clock)."""
+    blows = _blows_ms(decision)
+    return min(min(blows), box.heard_at_ms) if blows else box.heard_at_ms or box.waiting_from_ms
+
+
+def _blows_ms(decision: Decision) -> list[int]:
+    return [piece.at_ms for piece in decision.evidence if piece.family == "kinematic"]
+
+
+def _window(box: Box, decision: Decision, missed_at_ms: int) -> str:
+    """When it went, in words: when its own sensors felt it, and when its last word came; else between when it must have gone."""
+    if blows := _blows_ms(decision):
+        return f"felt at {clock_text(min(blows))}, last heard at {clock_text(box.heard_at_ms)} UTC"
+    return f"lost between {clock_text(box.base_ms())} and {clock_text(missed_at_ms)} UTC"
+
+
+def incident_id(raiser: str, number: str, lost_at_ms: int) -> str:
+    """The incident's id: whose it is, as an alert's tells, and a hash of its first loss."""
+    return f"{raiser}-{digest('incident', raiser, number, lost_at_ms)}"
+
+
+def _incident_of(state: WatchState, number: str, lost_at_ms: int) -> Incident:
+    """The incident this loss belongs to: within ten minutes of it and four bays; a new one otherwise."""
+    slot = state.stowage.slots.get(number)
+    for incident in sorted(state.memory.incidents.values(), key=lambda known: (known.first_at_ms, known.id)):
+        in_time = incident.first_at_ms - INCIDENT_WINDOW_MS <= lost_at_ms <= incident.last_at_ms + INCIDENT_WINDOW_MS
+        beside = slot is None or not incident.bays or any(abs(slot.bay - bay) <= INCIDENT_BAYS for bay in incident.bays)
+        if in_time and beside:
+            break
+    else:
+        id_ = incident_id(state.settings.place.side, number, lost_at_ms)
+        incident = state.memory.incidents[id_] = Incident(id_, lost_at_ms, lost_at_ms, [], {})
+    incident.first_at_ms = min(incident.first_at_ms, lost_at_ms)
+    incident.last_at_ms = max(incident.last_at_ms, lost_at_ms)
+    incident.lost[number] = lost_at_ms
+    incident.found = [found for found in incident.found if found != number]
+    if slot is not None and slot.bay not in incident.bays:
+        incident.bays = sorted([*incident.bays, slot.bay])
+    return incident
+
+
+def _still(box: Box) -> AlertState:
+    """The change of a lost box's alert that says more of it: cleared it stays once its FINAL report is sent."""
+    return "cleared" if box.state == "REPORTED_FINAL" else "updated"
+
+
+def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> Alert:
+    loss = box.loss or Loss("", 0.0, ())
+    words = "lost overboard" if counted(loss.evidence) else "probably overboard"
+    return Alert(
+        alert_id=box.alert_id,
+        topic=box.number,
+        rule="lost_container",
+        severity="CRITICAL",
+        state=change,
+        at_ms=at_ms,
+        title=f"{box.number} {words}{REPORTED_WORDS.get(box.state, '')}",
+        detail="; ".join([*(piece.detail for piece in loss.evidence if piece.family == "person"), loss.detail]),
+        ship=state.settings.place.ship,
+        incident_id=box.incident_id,
+        slot=state.slot_text(box.number),
+        status=box.state if box.state in GONE_STATES else "PROBABLE_OVERBOARD",
+        position=position_of(state, box.lost_at_ms),
+        evidence=loss.evidence,
+        posterior=loss.posterior,
+    )
+
+
+def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | None = None) -> None:
+    """The incident's alert on the ship's log: how many, how many of them confirmed, which bays, when and where, and which boxes that no
+    tracker speaks for are at risk; `by` whom it changes. Cleared where the FINAL report tells of all that stay lost: then with who sent it
+    when."""
+    lost = sorted(set(incident.lost) - set(incident.found))
+    boxes = [state.memory.boxes[number] for number in lost if number in state.memory.boxes]
+    sure = sum(box.loss is not None and counted(box.loss.evidence) for box in boxes)
+    told_of = sum(box.state in REPORTED_STATES for box in boxes)
+    status = _incident_status(boxes, len(lost), sure)
+    over = status == "REPORTED_FINAL"
+    change: AlertState = "retracted" if not lost else "cleared" if over else "updated" if incident.raised else "raised"
+    incident.raised = True
+    bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
+    mute = {box.number for box in state.memory.boxes.values() if box.by_hand}
+    at_risk = state.stowage.at_risk(lost, mute)
+    first_at, last_at = clock_text(incident.first_at_ms), clock_text(incident.last_at_ms)
+    window = f"at {first_at} UTC" if first_at == last_at else f"between {first_at} and {last_at} UTC"
+    beside = f"; {len(at_risk)} without tracker in the same stacks {'is' if len(at_risk) == 1 else 'are'} at risk" if at_risk else ""
+    detail = f"bay {bays}, {window}{beside}"
+    first = Evidence("incident", incident.id, 0.0, detail, incident.first_at_ms)
+    sent = [(piece.at_ms, piece.detail) for box in boxes if box.loss for piece in box.loss.evidence if piece.signal == FINALLY]
+    closed = closed_text(*max(sent)) if over and sent else ""
+    alert = Alert(
+        alert_id=f"{state.settings.place.side}-{digest('alert', 'incident', incident.id)}",
+        topic=state.settings.place.log_topic,
+        rule="incident",
+        severity="CRITICAL",
+        state=change,
+        at_ms=at_ms,
+        title=_incident_title(len(lost), sure, told_of, over=over),
+        detail=f"{detail}{closed}" if lost else f"all {len(incident.found)} were found",
+        ship=state.settings.place.ship,
+        incident_id=incident.id,
+        status=status,
+        position=position_of(state, incident.first_at_ms),
+        evidence=(first,),
+        by=by,
+        figure=Figure(len(lost), "containers", 0.0, "up") if lost else None,
+        incident={
+            "containers": lost,
+            "at_risk": at_risk,
+            "bays": incident.bays,
+            "from_at_ms": incident.first_at_ms,
+            "until_at_ms": incident.last_at_ms,
+        },
+    )
+    tell_anew(state, alert)
+
+
+def _incident_status(boxes: list[Box], lost: int, sure: int) -> State:
+    """How far the incident has come: as far as each of its boxes has."""
+    states = {box.state for box in boxes} if len(boxes) == lost else set()
+    if not lost:
+        return "FOUND"
+    if states and states <= REPORTED_STATES:
+        return "REPORTED_FINAL" if states == {"REPORTED_FINAL"} else "REPORTED_INITIAL"
+    return "CONFIRMED_LOST" if sure == lost else "PROBABLE_OVERBOARD"
+
+
+def _incident_title(lost: int, sure: int, reported: int, *, over: bool) -> str:
+    boxes = f"{lost} container{'s' if lost != 1 else ''}"
+    certain = "lost overboard" if lost and sure == lost else "probably overboard"
+    some = f", {sure} of them for certain" if 0 < sure < lost else ""
+    if over:
+        return f"{boxes} {certain}{some}{REPORTED_WORDS['REPORTED_FINAL']}"
+    sent = "" if not reported else ", reported" if reported == lost else f", {reported} of them reported"
+    return f"{boxes} {certain}{some}{sent}"

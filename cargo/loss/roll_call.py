@@ -1,0 +1,217 @@
+"""Who was to speak within seconds, and does not, so that who is gone is missed in half a minute: after a blow a device tells on by itself,
+and says so; and boxes near a blow in heavy motion are called to speak every few seconds.
+
+The node calls (`cargo.rules.storm_mode`), the watch counts. It believes nothing of a call that nobody answers: a box counts as listening
+once it has answered in this storm, and as missed when it does not answer while others of its gateway do. For a box that was struck and does
+neither speak those that were struck with it. So what follows depends on readings alone, and is the same ashore, after a restart, and aboard
+a node that did not ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from cargo.loss.container_state import Box
+from cargo.loss.loss_classifier import (
+    CALL_SILENCE_MS,
+    CALL_STRUCK_SILENCE_MS,
+    GONE_STATES,
+    INTERVALS_MISSING,
+    KINEMATIC_WINDOW_MS,
+    LAST_WORDS_MS,
+    ROLL_GROWING_DEG,
+    ROLL_WINDOW_MS,
+)
+from cargo.loss.reading_rows import ship_topic
+from cargo.loss.watch_state import WatchState
+from cargo.rules.storm_mode import CALL_INTERVAL_MS, CALL_LASTS_MS, LISTENS_MS
+
+ANSWER_MS_MIN, ANSWER_MS_MAX = 3_000, 15_000
+"""Between two answers to a call (5 or 10 s) lies so much; less lies between the messages of one fall."""
+ANSWERS_MIN = 2
+WITNESSES_MIN = 3
+STRUCK_WORDS = 5
+"""So many words of a box that was struck are waited for."""
+HEARD_WORDS = 3
+"""Of a fall that may have ended aboard: so many of them must fall into a time in which its gateway heard others, before silence counts."""
+FELLOWS_MIN = 2
+HEARD_WITHIN_MS = 3 * 60_000
+"""So long after its last word another of its gateway shows that a box which was to tell on would have been heard."""
+WAITED_FOR_MS = CALL_LASTS_MS
+"""So long after its silence is long enough a box is looked at again and again: who could speak for it may do so a little later."""
+ELSEWHERE = 8
+LOOK_AGAIN_MS = 5_000
+
+
+def note_answer(box: Box, gap_ms: int, at_ms: int) -> bool:
+    """Whether two readings of a storm are as far apart as answers to a call: then it listens, and nothing of its habit is learned from
+    them. `at_ms`: when the later was heard."""
+    if not ANSWER_MS_MIN <= gap_ms <= ANSWER_MS_MAX:
+        return False
+    fresh = at_ms - box.answered_at_ms > LISTENS_MS
+    box.answers = 1 if fresh else min(ANSWERS_MIN, box.answers + 1)
+    box.answered_at_ms = at_ms
+    return True
+
+
+def call(state: WatchState, box: Box, at_ms: int) -> None:
+    """A blow of this box was heard at `at_ms`: those around it are called, and so are some of its gateway that stand elsewhere, who show
+    that it hears."""
+    if not _calls(state, at_ms):
+        return
+    for number in _called_around(state, box.number, _listening(state, box.gateway)):
+        other = state.memory.boxes.get(number)
+        if other is None:
+            continue
+        if at_ms >= other.call_until_ms:
+            other.called_at_ms = at_ms
+        other.call_until_ms = max(other.call_until_ms, at_ms + CALL_LASTS_MS)
+        due_at_ms = unanswered_at_ms(state, other, at_ms)
+        if due_at_ms:
+            state.wake(other, due_at_ms)
+    _hear_at_once(state, at_ms)
+
+
+def _hear_at_once(state: WatchState, at_ms: int) -> None:
+    """From now on a word counts from when it comes, though by a clock that is ahead it has its turn later."""
+    begins = state.memory.settled_at_ms >= state.memory.call_until_ms
+    state.memory.call_until_ms = max(state.memory.call_until_ms, at_ms + CALL_LASTS_MS)
+    if begins:
+        state.note_all_waiting()
+
+
+def to_call(state: WatchState) -> tuple[str, ...]:
+    """Whom the node is to ask now, sorted: those who are called, and those around a blow that has come and has not had its turn yet."""
+    memory = state.memory
+    numbers: set[str] = set()
+    if memory.settled_at_ms < memory.call_until_ms:
+        numbers.update(number for number, box in memory.boxes.items() if memory.settled_at_ms < box.call_until_ms)
+    struck = {topic for topic in state.waiting.blows(memory.settled_at_ms) if ship_topic(topic) is None and topic in memory.boxes}
+    if struck and _calls(state, memory.settled_at_ms):
+        listening = {gateway: _listening(state, gateway) for gateway in {memory.boxes[topic].gateway for topic in struck}}
+        for topic in struck:
+            numbers.update(_called_around(state, topic, listening[memory.boxes[topic].gateway]))
+    return tuple(sorted(numbers))
+
+
+def _called_around(state: WatchState, number: str, listening: Sequence[str]) -> list[str]:
+    """Itself, those of its stack and beside it, and the first of those `listening` on its gateway that stand elsewhere."""
+    near = state.stowage.near(number) or [number]
+    beside = set(near)
+    return [*near, *islice((other for other in listening if other not in beside), ELSEWHERE)]
+
+
+def _listening(state: WatchState, gateway: str) -> list[str]:
+    """Those of the gateway that answer calls, sorted."""
+    boxes = state.on_gateway.get(gateway, {}).values()
+    return sorted(box.number for box in boxes if box.answers >= ANSWERS_MIN and box.state not in GONE_STATES)
+
+
+def expect_again(state: WatchState, box: Box, at_ms: int) -> None:
+    """A blow of this box was heard at `at_ms`, and it says that it speaks again at once: its words count from when they come."""
+    if tells_on(state, box):
+        _hear_at_once(state, at_ms)
+
+
+def unanswered_at_ms(state: WatchState, box: Box, at_ms: int) -> int:
+    """When its silence will be long enough to be judged; 0 where nobody waits for a word: it was not struck, and it is not called, or never
+    showed that it listens."""
+    struck = box.struck(state.memory.voyage.sailed_at_ms)
+    if not struck and not _listens(box, at_ms):
+        return 0
+    every_ms = box.again_ms if tells_on(state, box) else CALL_INTERVAL_MS
+    patience_ms = max(CALL_STRUCK_SILENCE_MS, STRUCK_WORDS * every_ms) if struck else CALL_SILENCE_MS
+    patience_ms += (state.patience(box) - INTERVALS_MISSING) * every_ms
+    return _quiet_from_ms(state, box, at_ms) + patience_ms + _ahead_ms(state, box)
+
+
+def _listens(box: Box, at_ms: int) -> bool:
+    """Whether it is called, and answers calls."""
+    return at_ms < box.call_until_ms and box.answers >= ANSWERS_MIN and at_ms - box.answered_at_ms <= LISTENS_MS
+
+
+def tells_on(state: WatchState, box: Box) -> bool:
+    """Whether it was struck at sea, and its last word says that it speaks again at once."""
+    return 0 < box.again_ms <= ANSWER_MS_MAX and box.struck(state.memory.voyage.sailed_at_ms)
+
+
+def _quiet_from_ms(state: WatchState, box: Box, at_ms: int) -> int:
+    """Since when it has not answered: a word of it that came by then counts, though by a clock that is ahead it has its turn later."""
+    return max(state.silent_from_ms(box), box.called_at_ms, state.waiting.came_at_ms(box.number, at_ms))
+
+
+def _ahead_ms(state: WatchState, box: Box) -> int:
+    """Of a fall that may have ended aboard, those who were struck with it and speak on are the proof: by how much the clocks of these and
+    its own are ahead at most, so much later their words have their turn. Of any other box nothing is waited for."""
+    if not _may_lie_aboard(state, box):
+        return 0
+    struck = (other for number in state.stowage.near(box.number) if (other := state.memory.boxes.get(number)) and other.shock)
+    return max(0, *(one.newest_at_ms - one.heard_at_ms for one in (box, *struck)))
+
+
+def _may_lie_aboard(state: WatchState, box: Box) -> bool:
+    """Whether its last words tell of a fall that was no longer than one onto the deck."""
+    deck_ms, fall = state.stowage.deck_fall_ms(box.number), box.free_fall
+    return fall is not None and deck_ms is not None and fall[0] <= deck_ms and box.newest_at_ms - fall[1] <= KINEMATIC_WINDOW_MS
+
+
+def unanswered_ms(state: WatchState, box: Box, at_ms: int) -> int:
+    """How long it has not said what it was to say: after a blow, by its own word; in a roll call that others of its gateway answer; or, as
+    it was struck and tells of neither, as those have not that were struck with it. 0 before that is long enough."""
+    due_at_ms = unanswered_at_ms(state, box, at_ms)
+    if not due_at_ms or at_ms < due_at_ms:
+        return 0
+    kept_from = _kept_from_speaking(state, box, at_ms) or silent_fellows(state, box, at_ms)
+    return at_ms - _quiet_from_ms(state, box, at_ms) if kept_from else 0
+
+
+def _kept_from_speaking(state: WatchState, box: Box, at_ms: int) -> bool:
+    """Whether one that has not spoken for long enough was to speak by its own word, and no later one waits that may take it back; or by a
+    call that others hear. After a fall that may have ended aboard its gateway must have been heard meanwhile."""
+    if tells_on(state, box):
+        return not state.waiting.waits(box.number, at_ms) and (not _may_lie_aboard(state, box) or _gateway_hears(state, box, at_ms))
+    return _listens(box, at_ms) and _witnesses(state, box, at_ms) >= WITNESSES_MIN
+
+
+def _gateway_hears(state: WatchState, box: Box, at_ms: int) -> bool:
+    """Whether its gateway brought a word of another box when this one was to speak: later ones do not show that it heard then."""
+    gateway, quiet_ms = state.memory.gateways.get(box.gateway), _quiet_from_ms(state, box, at_ms)
+    return gateway is not None and gateway.heard_at_ms >= quiet_ms + HEARD_WORDS * box.again_ms and at_ms <= quiet_ms + HEARD_WITHIN_MS
+
+
+def silent_fellows(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
+    """Of a box that was struck, and of which no word was to be expected: those around it that were struck with it and have not said what
+    they were to say; none where one of them spoke on, and where they are fewer than two."""
+    if box.shock is None or _spoke_on(state, box, at_ms) or tells_on(state, box) or _listens(box, at_ms):
+        return ()
+    found = []
+    for number in state.stowage.near(box.number):
+        other = state.memory.boxes.get(number)
+        if other is None or other is box or other.shock is None or abs(other.shock[1] - box.shock[1]) > KINEMATIC_WINDOW_MS:
+            continue
+        if other.state in GONE_STATES:
+            found.append(number)
+        elif _spoke_on(state, other, at_ms):
+            return ()
+        elif _kept_from_speaking(state, other, at_ms) and at_ms >= unanswered_at_ms(state, other, at_ms):
+            found.append(number)
+    return tuple(found) if len(found) >= FELLOWS_MIN else ()
+
+
+def _spoke_on(state: WatchState, box: Box, at_ms: int) -> bool:
+    """Whether one that was struck had a word after that by `at_ms`, which may still wait for its turn."""
+    return box.said_more() or state.waiting.came_at_ms(box.number, at_ms) - box.heard_at_ms > LAST_WORDS_MS
+
+
+def _witnesses(state: WatchState, box: Box, at_ms: int) -> int:
+    """How many others of its gateway have answered this call lately."""
+    since_ms = max(at_ms - ANSWER_MS_MAX - CALL_INTERVAL_MS, box.called_at_ms)
+    others = state.on_gateway.get(box.gateway, {}).values()
+    return sum(other is not box and other.answers >= ANSWERS_MIN and other.answered_at_ms > since_ms for other in others)
+
+
+def _calls(state: WatchState, at_ms: int) -> bool:
+    """Whether a blow calls: at sea, in heavy motion."""
+    voyage = state.memory.voyage
+    return state.settings.place.ship is not None and voyage.at_sea and voyage.roll(at_ms - ROLL_WINDOW_MS, at_ms)[0] > ROLL_GROWING_DEG

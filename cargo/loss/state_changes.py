@@ -1,0 +1,89 @@
+"""What the log has of a box's changes of state that raise no alert: an event of each, with its evidence.
+
+A gateway that is out silences hundreds of boxes: of it the log has one event when the first of them changes, and one when one is heard
+again; which they are the musters say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from cargo.loss.container_state import Box
+from cargo.loss.loss_classifier import Decision, Evidence
+from cargo.loss.watch_outcome import Made, digest, event
+from cargo.loss.watch_state import WatchState
+
+OUT, BACK = "X_GATEWAY_OUTAGE", "X_GATEWAY_BACK"
+
+
+def clock_text(at_ms: int) -> str:
+    """The time of day to the second, UTC."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S")
+
+
+def heard_again(box: Box, at_ms: int) -> Evidence:
+    """The evidence that it is there: it was heard at that time (UTC ms)."""
+    return Evidence("presence", "heard_again", 0.0, f"heard again at {clock_text(at_ms)} UTC by {box.gateway or 'the ship'}", at_ms)
+
+
+def pieces(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:
+    """Evidence as it stands in a body."""
+    return [msgspec.to_builtins(piece) for piece in evidence]
+
+
+def missing(state: WatchState, box: Box, decision: Decision) -> None:
+    """It is missing since it fell silent."""
+    _silent(state, box, "X_MISSING", box.base_ms(), decision)
+
+
+def device_fault(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
+    """Its device is held to fail, as of `at_ms` (UTC ms)."""
+    _silent(state, box, "X_DEVICE_FAULT", at_ms, decision)
+
+
+def found(state: WatchState, box: Box, at_ms: int, evidence: Iterable[Evidence], **more: Any) -> None:
+    """It was in the state that `status` of `more` says, and is aboard."""
+    told = {"gateway": box.gateway or None, **more, "evidence": pieces(evidence)}
+    state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, **told))
+
+
+def gateway_out(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
+    """A box of it is silent for that reason, the first since its last outage: with that box's evidence."""
+    gateway = state.memory.gateways.get(box.gateway)
+    if gateway is not None and not gateway.out_told_ms:
+        gateway.out_told_ms = at_ms
+        _of_gateway(state, box, OUT, at_ms, decision.evidence, since_at_ms=box.base_ms())
+
+
+def gateway_back(state: WatchState, box: Box, at_ms: int) -> None:
+    """A box of it that was silent for that reason is heard again."""
+    gateway = state.memory.gateways.get(box.gateway)
+    if gateway is not None and gateway.out_told_ms:
+        since_ms, gateway.out_told_ms = gateway.out_told_ms, 0
+        _of_gateway(state, box, BACK, at_ms, [heard_again(box, at_ms)], since_at_ms=since_ms)
+
+
+def _silent(state: WatchState, box: Box, code: str, at_ms: int, decision: Decision) -> None:
+    made = event(
+        state.settings.place,
+        box.number,
+        code,
+        at_ms,
+        last_heard_at_ms=box.heard_at_ms or None,
+        gateway=box.gateway or None,
+        slot=state.slot_text(box.number),
+        posterior=round(decision.posterior, 6),
+        evidence=pieces(decision.evidence),
+    )
+    state.outcome.events.append(made)
+
+
+def _of_gateway(state: WatchState, box: Box, code: str, at_ms: int, evidence: Iterable[Evidence], **more: Any) -> None:
+    place = state.settings.place
+    made = event(place, place.log_topic, code, at_ms, gateway=box.gateway, container=box.number, evidence=pieces(evidence), **more)
+    id_ = digest(place.side, place.log_topic, code, box.gateway, at_ms)
+    state.outcome.events.append(Made(made.topic, made.at_ms, {**made.body, "event_id": id_}))

@@ -1,0 +1,90 @@
+"""What a watch remembers, written down in parts and taken up again: the whole of it is never there twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import msgspec
+
+from cargo.errors import Unreadable
+from cargo.loss.container_state import Box
+from cargo.loss.event_time import DeviceClock
+from cargo.loss.watch_state import Memory, WatchSettings, WatchState
+from cargo.vocabulary.registry_entries import LoadList, Stowed
+
+VERSION = 10
+PART_ENTRIES = 512
+"""So many boxes, devices, or places of a load list are written down or taken up at a time: half a MiB, of 30 for a large ship."""
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """A load list but for what is aboard."""
+
+    ship: str
+    port: str
+    call: int
+    load: tuple[str, ...]
+    discharge: tuple[str, ...]
+    departs_at_ms: int
+
+
+class _Head(msgspec.Struct):
+    """What a snapshot begins with; `memory` is without its boxes, its load lists (`calls`), and the devices of its clock."""
+
+    version: int
+    place: str
+    memory: Memory
+    calls: list[_Call]
+
+
+class _Part(msgspec.Struct, omit_defaults=True):
+    """Some of those."""
+
+    boxes: dict[str, Box] = {}
+    devices: dict[str, DeviceClock] = {}
+    aboard: dict[str, tuple[Stowed, ...]] = {}
+
+
+def snapshot_of(state: WatchState) -> Iterator[bytes]:
+    """The snapshot, as JSON in parts without a line break: `from_snapshot` gives a watch that goes on exactly as this one would. It must
+    not step meanwhile."""
+    clock = msgspec.structs.replace(state.memory.clock, devices={})
+    rest = msgspec.structs.replace(state.memory, clock=clock, boxes={}, lists={})
+    lists = state.memory.lists
+    calls = [_Call(one.ship, one.port, one.call, one.load, one.discharge, one.departs_at_ms) for one in lists.values()]
+    yield msgspec.json.encode(_Head(VERSION, state.settings.place.log_topic, rest, calls))
+    for id_, listed in lists.items():
+        for at in range(0, len(listed.aboard), PART_ENTRIES):
+            yield msgspec.json.encode(_Part(aboard={id_: listed.aboard[at : at + PART_ENTRIES]}))
+    boxes, devices = iter(state.memory.boxes.items()), iter(state.memory.clock.devices.items())
+    while some := dict(islice(boxes, PART_ENTRIES)):
+        yield msgspec.json.encode(_Part(boxes=some))
+    while known := dict(islice(devices, PART_ENTRIES)):
+        yield msgspec.json.encode(_Part(devices=known))
+
+
+def from_snapshot(parts: Iterable[bytes], settings: WatchSettings) -> WatchState:
+    """The watch a snapshot was taken of. Raises Unreadable when it is none, of another version or another place: begin anew from the
+    log."""
+    given = iter(parts)
+    try:
+        head = msgspec.json.decode(next(given, b""), type=_Head)
+        if head.version != VERSION or head.place != settings.place.log_topic:
+            found, wanted = f"version {head.version} of {head.place}", f"{VERSION} of {settings.place.log_topic}"
+            raise Unreadable(f"this snapshot is {found}, not {wanted}", hint="rebuild the watch from the log")
+        memory, part = head.memory, msgspec.json.Decoder(_Part)
+        aboard: dict[str, list[Stowed]] = {}
+        for data in given:
+            more = part.decode(data)
+            memory.boxes.update(more.boxes)
+            memory.clock.devices.update(more.devices)
+            for id_, stowed in more.aboard.items():
+                aboard.setdefault(id_, []).extend(stowed)
+        for one in head.calls:
+            boxes = aboard.pop(f"{one.ship}/{one.call}", [])
+            listed = msgspec.convert({**msgspec.structs.asdict(one), "aboard": boxes}, type=LoadList)
+            memory.lists[listed.id] = listed
+    except msgspec.MsgspecError as problem:
+        raise Unreadable(f"this snapshot does not read: {problem}", hint="rebuild the watch from the log") from problem
+    return WatchState(settings, memory)

@@ -1,0 +1,400 @@
+"""The watch of a ship or a quay: readings in, events and alerts out, in the time of the readings themselves.
+
+A discrete-event loop: each reading is put in order of the time it is of, held back for the allowed lateness, and taken together with the
+timers (a box falling due, a muster) as the trusted clock passes them. So the outcome depends on what was measured, not on how it was cut
+into batches, on repeats, on restarts, or on an order disturbed by less than the lateness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+
+import msgspec
+
+from cargo.alerts.alert_log import Alert
+from cargo.alerts.alert_timestamps import tell
+from cargo.loss.container_state import Box, Gateway
+from cargo.loss.event_time import SOUND_MS
+from cargo.loss.loss_classifier import FREE_FALL_MS, GONE_STATES, SHOCK_G
+from cargo.loss.loss_evidence import judge, judge_fixes, refuted, wake_after_news
+from cargo.loss.muster import muster_event
+from cargo.loss.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
+from cargo.loss.reading_rows import Heard, Value, ship_topic
+from cargo.loss.roll_call import ANSWER_MS_MAX, call, expect_again, note_answer
+from cargo.loss.state_pruner import forget
+from cargo.loss.watch_outcome import Made, Outcome, event
+from cargo.loss.watch_resume import hear_again, leave_out_again
+from cargo.loss.watch_state import OUTAGE_MS_MIN, PENDING_MAX, Terms, WatchState
+from cargo.rules.episodes import RuleMemory, Where
+from cargo.rules.reading_rules import judge_reading
+from cargo.rules.silence import end_silence
+from cargo.rules.stack_collapse import stack_down
+from cargo.rules.temperature import TEMPERATURE, Late, correct_reading
+from cargo.vocabulary.registry_entries import Booking, Entry, LoadList, Port, SizeType
+
+FOREVER = 1 << 62
+NO_GATEWAY = ""
+GATEWAYS_MAX = 2_000
+"""Beyond so many, readings count as heard by nobody in particular: whoever makes up names of gateways takes no more memory than that."""
+OUTAGE_READINGS = 10
+PROMPT_MS = 30_000
+"""A reading that has its turn no later than this was not kept on its way: so far behind are clocks."""
+BLOWS = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
+"""The blows that are events: code, signal, and the least of it."""
+
+
+def step(state: WatchState, heard: Iterable[Heard]) -> Outcome:
+    """Takes readings in, in the order of the log (or of arrival), and gives what they made. Changes `state`; the caller appends the outcome
+    and then keeps the snapshot: doing it again after a crash makes the same records with the same ids.
+    """
+    lateness, pending = state.settings.lateness_ms, state.memory.pending
+    clock, ship = state.memory.clock, f"{state.settings.place.ship}."
+    for row in heard:
+        if clock.resumes_at_ms:
+            hear_again(state, row)
+        at_ms = clock.hear(row, from_ship=row.topic.startswith(ship))
+        if at_ms > state.memory.settled_at_ms:
+            heappush(pending, (at_ms, row))
+            state.note_waiting(at_ms, row)
+            if len(pending) > PENDING_MAX:
+                clock.advance(pending[0][0] + lateness)
+        else:
+            _take(state, at_ms, row, late=True)
+        if clock.now_at_ms - lateness > state.memory.settled_at_ms:
+            _settle(state, clock.now_at_ms - lateness)
+    return _handed_over(state)
+
+
+def arrived(state: WatchState, at_ms: int | None = None) -> Outcome:
+    """All that the node had heard by `at_ms` (UTC ms by its clock; None: by the last reading taken) has been taken: what falls due
+    meanwhile does so though no reading tells the time. A node that hears nobody goes on for a minute and no further."""
+    clock = state.memory.clock
+    clock.arrive(clock.arrived_at_ms if at_ms is None else at_ms)
+    if clock.now_at_ms - state.settings.lateness_ms > state.memory.settled_at_ms:
+        _settle(state, clock.now_at_ms - state.settings.lateness_ms)
+    return _handed_over(state)
+
+
+def falls_due_ms(state: WatchState) -> int | None:
+    """When `arrived` is worth calling though nothing comes (UTC ms by the node's clock): a timer rings, or a blow has its turn. None: more
+    must come first."""
+    memory = state.memory
+    due_at_ms = _next_timer(state, FOREVER)
+    blow_at_ms = state.waiting.next_blow_at_ms(memory.settled_at_ms)
+    due_at_ms = due_at_ms if blow_at_ms is None else min(due_at_ms, blow_at_ms)
+    return memory.clock.arrives_ms(max(due_at_ms, memory.settled_at_ms + 1) + state.settings.lateness_ms)
+
+
+def advance(state: WatchState, at_ms: int) -> Outcome:
+    """The trusted clock is at least at `at_ms` (UTC ms, fleet time): for a node that has taken all it has and knows the time."""
+    state.memory.clock.advance(at_ms)
+    _settle(state, state.memory.clock.now_at_ms - state.settings.lateness_ms)
+    return _handed_over(state)
+
+
+def learn(state: WatchState, entries: Iterable[Entry]) -> Outcome:
+    """Takes registry entries in: load lists of this ship (or calling at this quay), ports, bookings, sizes and types. All others are left
+    out. Later versions win."""
+    memory, place = state.memory, state.settings.place
+    for entry in entries:
+        if isinstance(entry.value, Port):
+            memory.ports[entry.value.locode] = entry.value
+        elif isinstance(entry.value, Booking):
+            asked = None if entry.value.limits is msgspec.UNSET else entry.value.limits
+            state.book(entry.id, entry.value.containers, Terms(entry.value.setpoint_c, asked))
+        elif isinstance(entry.value, SizeType):
+            state.set_size_type(entry.id, entry.value.limits)
+        elif isinstance(entry.value, LoadList) and (entry.value.ship == place.ship or entry.value.port == place.port):
+            memory.lists[entry.value.id] = entry.value
+            state.restow()
+            if place.ship is not None:
+                _choose_list(state)
+    return _handed_over(state)
+
+
+def _handed_over(state: WatchState) -> Outcome:
+    made, state.outcome = state.outcome, Outcome()
+    return made
+
+
+def _choose_list(state: WatchState) -> None:
+    """A list has come: it may be the one of this call, or the one in force if none is yet, or a new version of that."""
+    memory = state.memory
+    if memory.voyage.berth:
+        find_call(state, memory.settled_at_ms)
+    elif not memory.listed and memory.settled_at_ms:
+        left = [listed for listed in memory.lists.values() if listed.departs_at_ms <= memory.settled_at_ms]
+        memory.listed = max(left, key=lambda listed: listed.call).id if left else ""
+        state.restow()
+    if memory.listed:
+        expect_aboard(state, memory.settled_at_ms, sailing=False)
+
+
+def _settle(state: WatchState, until_ms: int) -> None:
+    """Takes readings and timers in order of time, up to and including `until_ms`. A reading comes before a timer of the same instant.
+
+    Timers wait while the node itself hears nothing: what a deaf node misses is no silence.
+    """
+    memory, pending = state.memory, state.memory.pending
+    while True:
+        reading_at = pending[0][0] if pending else FOREVER
+        timer_at = _next_timer(state, min(reading_at, until_ms))
+        if timer_at > memory.spoke_at_ms + state.settings.deaf_ms:
+            timer_at = FOREVER
+        at_ms = min(reading_at, timer_at)
+        if at_ms > until_ms:
+            break
+        if at_ms > memory.settled_at_ms:
+            memory.settled_at_ms = at_ms
+        if reading_at <= timer_at:
+            _, row = heappop(pending)
+            while pending and pending[0][0] == at_ms and pending[0][1].repeats(row):
+                heappop(pending)
+            _take(state, at_ms, row, late=False)
+        else:
+            _ring(state, max(timer_at, memory.deaf_until_ms))
+    memory.settled_at_ms = max(memory.settled_at_ms, until_ms)
+
+
+def _next_timer(state: WatchState, until_ms: int) -> int:
+    """When the earliest timer rings, if that is up to `until_ms`; else some later time."""
+    memory, timers = state.memory, state.timers
+    timer_at = _box_timer(state) if timers and timers[0][0] <= until_ms else FOREVER
+    if 0 < memory.muster_at_ms < timer_at:
+        timer_at = memory.muster_at_ms
+    if 0 < memory.recount_at_ms < timer_at:
+        timer_at = memory.recount_at_ms
+    return timer_at
+
+
+def _box_timer(state: WatchState) -> int:
+    """When the next box falls due; timers that were moved are dropped on the way."""
+    while state.timers:
+        at_ms, number = state.timers[0]
+        box = state.memory.boxes.get(number)
+        if box is not None and box.due_at_ms == at_ms:
+            return at_ms
+        heappop(state.timers)
+    return FOREVER
+
+
+def _ring(state: WatchState, at_ms: int) -> None:
+    """The earliest timer rings: a muster, or a box to be judged."""
+    memory = state.memory
+    if memory.muster_at_ms and memory.muster_at_ms <= min(at_ms, _box_timer(state)):
+        forget(state, at_ms)
+        _muster(state, at_ms, "six_hours")
+        _next_muster(state, at_ms)
+    elif memory.recount_at_ms and memory.recount_at_ms <= min(at_ms, _box_timer(state)):
+        _muster(state, at_ms, "change")
+    else:
+        _, number = heappop(state.timers)
+        box = memory.boxes[number]
+        box.due_at_ms = 0
+        if state.settings.place.ship is not None:
+            judge(state, box, at_ms)
+        else:
+            judge_on_quay(state, box, at_ms)
+
+
+def _muster(state: WatchState, at_ms: int, why: str) -> None:
+    state.memory.recount_at_ms = 0
+    if state.settings.place.ship is not None and state.memory.voyage.at_sea and state.stowage.boxes:
+        state.outcome.events.append(muster_event(state, at_ms, why))
+
+
+def _next_muster(state: WatchState, at_ms: int) -> None:
+    every = state.settings.muster_every_ms
+    state.memory.muster_at_ms = (at_ms // every + 1) * every
+
+
+def _take(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
+    """One reading, of the time `at_ms`, at its turn (`late`: its turn had passed)."""
+    memory = state.memory
+    now = max(at_ms, memory.settled_at_ms) if late else at_ms
+    if now - memory.spoke_at_ms > state.settings.deaf_ms:
+        memory.deaf_until_ms = now
+        _next_muster(state, now)
+    if now > memory.spoke_at_ms:
+        memory.spoke_at_ms = now
+    kind = ship_topic(row.topic)
+    if kind is None:
+        _take_box(state, at_ms, row, late=late)
+    elif row.topic.startswith(f"{state.settings.place.ship}."):
+        _take_ship(state, at_ms, kind, row.signals)
+
+
+def _take_ship(state: WatchState, at_ms: int, kind: str, signals: Mapping[str, Value]) -> None:
+    voyage = state.memory.voyage
+    if kind == "location" and at_ms > voyage.fixed_until_ms():
+        call = voyage.locate(at_ms, signals, state.memory.ports)
+        if call is not None:
+            ship_called(state, call)
+            if call.code == "DEPA":
+                now = max(at_ms, state.memory.settled_at_ms)
+                _muster(state, now, "departure")
+                _next_muster(state, now)
+        elif not state.memory.listed and not state.memory.call:
+            _choose_list(state)
+    elif kind == "environment" and (not voyage.rolls or at_ms > voyage.rolls[-1][0]) and voyage.feel(at_ms, signals):
+        for box in state.memory.boxes.values():
+            box.habit.storm_begins()
+        state.all_changed()
+
+
+def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
+    """A box spoke. Its facts count whenever they come; it counts as heard, and meets the rules, only with news of its own."""
+    if not state.has_room(row.topic):
+        state.outcome.unwatched += 1
+        return
+    box, row = state.box(row.topic), state.memory.clock.less_old(row)
+    state.changed(box)
+    before, promised = box.newest_at_ms, box.again_ms > 0
+    box.fold(at_ms, row.signals, state.memory.voyage)
+    settled = state.memory.settled_at_ms
+    if at_ms < before:
+        _correct(state, box, at_ms, settled, row.signals)
+        if state.settings.place.ship is not None and any(float(row.signals.get(blow, 0.0)) >= least for _, blow, least in BLOWS):
+            state.wake(box, settled)  # the messages of a fall overtook one another, by a clock that is behind: nothing newer may come
+        return
+    _judge_now(state, box, at_ms, row.signals, historical=late and settled - at_ms > state.settings.historical_ms)
+    if at_ms == before:
+        return
+    heard_at = _heard_at(state, at_ms, row, late=late)
+    kept = late and settled - at_ms > OUTAGE_MS_MIN
+    _note_gateway(state, box, heard_at, str(row.signals.get("gateway", box.gateway)), kept=kept)
+    if not promised:
+        _note_gap(state, box, before, at_ms, heard_at)
+    box.newest_at_ms, box.heard_at_ms = at_ms, max(box.heard_at_ms, heard_at)
+    if state.memory.down and box.heard_at_ms < state.memory.down[-1][1]:
+        leave_out_again(state, box)
+    if late and settled - at_ms > PROMPT_MS:
+        box.again_ms = 0  # what it said since may be on its way as well
+    if float(row.signals.get("shock_g", 0.0)) > SHOCK_G:
+        call(state, box, heard_at)
+        expect_again(state, box, heard_at)
+    if not box.aboard and not box.first_at_ms:
+        box.first_at_ms = heard_at
+    if state.settings.place.ship is not None:
+        _aboard_again(state, box, heard_at, at_ms)
+    else:
+        heard_on_quay(state, box, heard_at)
+        state.wake(box, state.missed_at_ms(box, heard_at, 2))
+
+
+def _heard_at(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> int:
+    """When the node heard it: silence is measured from there. A device's clock is believed as far as the arrival bears it out: not beyond
+    it, nor more than the lateness before it. What comes more than 20 minutes late keeps its own time."""
+    lateness, settled = state.settings.lateness_ms, state.memory.settled_at_ms
+    if 0 <= row.received_at_ms - at_ms <= SOUND_MS:
+        at_ms = max(at_ms, row.received_at_ms - lateness)
+    elif -SOUND_MS <= row.received_at_ms - at_ms < 0:
+        at_ms = row.received_at_ms
+    return max(at_ms, settled) if late and settled - at_ms <= SOUND_MS else at_ms
+
+
+def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int, heard_at_ms: int) -> None:
+    """Learns the box's habit from the gap between two readings: not from one across an outage, across the beginning of a storm, or so short
+    that it was answering a call or telling on after a blow: its next word in time would count as many lost on the air."""
+    gateway, storm, gap_ms = state.memory.gateways[box.gateway], state.memory.voyage.storm(at_ms), at_ms - before_ms
+    since_ms = max(1, gateway.back_at_ms, state.memory.deaf_until_ms, box.listened_from_ms, storm * state.memory.voyage.storm_from_ms)
+    if before_ms < since_ms or (storm and note_answer(box, gap_ms, heard_at_ms)) or gap_ms <= ANSWER_MS_MAX:
+        return
+    regular = box.habit.storm_ms if storm else box.habit.calm_ms
+    if regular and gap_ms > regular // 2:
+        gateway.note(gap_ms, regular)
+    box.habit.note(gap_ms, storm=storm)
+
+
+def _aboard_again(state: WatchState, box: Box, at_ms: int, said_at_ms: int) -> None:
+    if box.fixes and (box.off_since_ms or box.state in GONE_STATES):
+        judge_fixes(state, box)
+    if not box.off_since_ms:
+        box.by_hand = False
+        if box.rules.episodes:
+            end_silence(state, box, at_ms, "heard again")
+        if box.state != "ONBOARD" and box.state != "COLLAPSED_ON_BOARD":
+            refuted(state, box, at_ms, said_at_ms)
+        heard_aboard(state, box, at_ms)
+    stack_down(state, box, at_ms)
+    wake_after_news(state, box, at_ms)
+
+
+def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str, *, kept: bool) -> None:
+    """The gateway passed a reading on (`kept`: minutes late). When ten boxes were due since the one before and none came, it was out: their
+    silence begins now."""
+    gateways = state.memory.gateways
+    if name not in gateways and len(gateways) >= GATEWAYS_MAX:
+        name = NO_GATEWAY
+    gateway = gateways.get(name)
+    if gateway is None:
+        gateway = gateways[name] = Gateway()
+    last = gateway.heard_at_ms
+    if last and at_ms - last > OUTAGE_MS_MIN and state.were_due(name, last, at_ms) >= OUTAGE_READINGS:
+        gateway.back_at_ms = at_ms
+    gateway.heard_at_ms = max(gateway.heard_at_ms, at_ms)
+    gateway.arrive(late=kept, now_ms=state.memory.settled_at_ms)
+    state.put_on(box, name)
+
+
+def _correct(state: WatchState, box: Box, at_ms: int, now_ms: int, signals: Mapping[str, Value]) -> None:
+    """A reading older than the box's newest: it corrects what was told, and alarms nobody."""
+    if signals.keys().isdisjoint(TEMPERATURE) or not state.laden(box.number, at_ms):
+        return
+    _, limits = state.terms_of(box.number, at_ms)
+    place = state.settings.place
+    where = Where(box.number, place.ship, state.slot_text(box.number), at_sea=False, side=place.side, historical=True)
+    changes = correct_reading(limits, box.rules, where, Late(at_ms, max(now_ms, at_ms), signals))
+    for change in changes:
+        tell(state, change)
+    _tell_excursions(state, box.number, box.rules, max(now_ms, at_ms))
+
+
+def _tell_excursions(state: WatchState, number: str, rules: RuleMemory, now_ms: int) -> None:
+    """The records of excursions that ended, or are corrected: a correction is a later version of the same event."""
+    for one in rules.ended:
+        more = {
+            "event_at_ms": one.since_ms,
+            "until_at_ms": one.until_ms,
+            "peak_c": round(one.peak_c, 2),
+            "degree_minutes": round(one.degree_minutes, 1),
+            "unmeasured_ms": one.unmeasured_ms,
+            "alert_id": one.alert_id or None,
+            "updated_at_ms": now_ms,
+        }
+        made = event(state.settings.place, number, "X_EXCURSION", one.first_ms, **({"retracted": True} if one.retracted else {}))
+        state.outcome.events.append(Made(number, now_ms, {**made.body, **more}))
+    rules.ended = ()
+
+
+def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Value], *, historical: bool) -> None:
+    """The rules on one reading, which of a fall that is told as a loss alarms nobody; and the blows, events unless it is historical."""
+    place = state.settings.place
+    at_sea = place.ship is not None and state.memory.voyage.at_sea
+    booked_c, limits = state.terms_of(box.number, at_ms)
+    where = Where(
+        container=box.number,
+        ship=place.ship,
+        slot=state.slot_text(box.number),
+        at_sea=at_sea,
+        side=place.side,
+        laden=state.laden(box.number, at_ms),
+        booked_c=booked_c,
+        tilted=box.tilt is not None if "tilt_deg" in signals and not at_sea else None,
+        historical=historical or box.fell_with(at_ms),
+        interval_ms=state.interval_ms(box, at_ms) if box.rules.episodes else 0,
+    )
+    changes: list[Alert] = judge_reading(limits, box.rules, where, at_ms, signals)
+    for change in changes:
+        tell(state, change)
+    if box.rules.ended:
+        _tell_excursions(state, box.number, box.rules, max(at_ms, state.memory.settled_at_ms))
+    if historical:
+        return
+    for code, signal, least in BLOWS:
+        value = signals.get(signal)
+        if value is not None and float(value) >= least and at_ms > box.felt.get(code, 0):
+            box.felt[code] = at_ms
+            port = place.port or state.memory.voyage.berth or None
+            state.outcome.events.append(event(place, box.number, code, at_ms, place=port, **{signal: value}))

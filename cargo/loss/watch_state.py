@@ -1,0 +1,401 @@
+"""Everything a watch remembers, as one value that can be written down and taken up again, and the indexes made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappush
+from itertools import chain
+
+import msgspec
+
+from cargo.loss.accounted_boxes import DRY_INTERVAL_MS, QUAY_INTERVAL_MS, REEFER_INTERVAL_MS
+from cargo.loss.container_state import Box, Gateway
+from cargo.loss.event_time import EventClock
+from cargo.loss.gateway_census import Census, Count, Line
+from cargo.loss.loss_classifier import GONE_STATES, INTERVALS_MISSING, WEIGHTS, Weights
+from cargo.loss.pending_readings import Waiting
+from cargo.loss.reading_rows import Heard
+from cargo.loss.report_interval import GRACE_MS_MIN, INTERVAL_MS_MAX, INTERVAL_MS_MIN, grace_ms
+from cargo.loss.voyage import Voyage
+from cargo.loss.watch_outcome import Outcome, Place
+from cargo.rules.climate_limits import Climate
+from cargo.rules.episodes import Limits
+from cargo.vocabulary.registry_entries import BookedContainer, LoadList, Port, Stowed
+from cargo.vocabulary.stowage_plan import Stowage
+
+HOUR_MS = 3_600_000
+PENDING_MAX = 200_000
+BOXES_MAX = 100_000
+"""Four times what the largest ships carry (DOMAIN 1)."""
+RECOUNT_AFTER_MS, OUTAGE_MS_MIN = 60_000, 3 * 60_000
+"""Who was away for less was not out: a gateway, or the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """Who watches, and with what patience. Exactly one of `ship` (IMO number) and `port` (UN/LOCODE) of the place is given.
+
+    `lateness_ms`: readings out of order by up to so much change nothing in the outcome, and everything is decided that much later.
+    `historical_ms`: readings later than that are for the record and alarm nobody. `deaf_ms`: a node that heard nothing for so long was deaf
+    itself, and blames no box for it. The intervals are what devices keep until their habit is known.
+    """
+
+    place: Place
+    lateness_ms: int = 10_000
+    historical_ms: int = 30 * 60_000
+    deaf_ms: int = 2 * HOUR_MS
+    reefer_interval_ms: int = REEFER_INTERVAL_MS
+    dry_interval_ms: int = DRY_INTERVAL_MS
+    quay_interval_ms: int = QUAY_INTERVAL_MS
+    muster_every_ms: int = 6 * HOUR_MS
+    limits: Limits = field(default_factory=Limits)
+    weights: Weights = WEIGHTS
+
+    def __post_init__(self) -> None:
+        if (self.place.ship is None) == (self.place.port is None):
+            raise ValueError("a watch stands on one ship or on one quay: give its place a ship or a port")
+
+
+class Incident(msgspec.Struct):
+    """One cluster of losses: its first and last time (UTC ms), its bays, and each container with the time it was lost. `rolled`: the
+    largest roll (degrees) shortly before one of them, and when it was."""
+
+    id: str
+    first_at_ms: int
+    last_at_ms: int
+    bays: list[int]
+    lost: dict[str, int]
+    found: list[str] = []
+    raised: bool = False
+    rolled: tuple[float, int] = (0.0, 0)
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What a booking asks: the setpoint (°C, None: none), and limits of its own."""
+
+    setpoint_c: float | None = None
+    limits: Climate | None = None
+
+
+class Memory(msgspec.Struct):
+    """What is written down in a snapshot. `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading taken;
+    `deaf_until_ms`: when the node heard again after being deaf; `down`: the last spans in which nobody listened (by the node's clock,
+    `cargo.loss.watch_resume`); `call_until_ms`: until when somebody is called (`cargo.loss.roll_call`);
+    `listed`: the load list in force; `call`: the one of the port she lies in; `told`: of each alert that was told of since `told_from_ms`,
+    the time of the last change (`cargo.alerts.alert_timestamps`); `generations`: of each node that takes readings in, the newest heard
+    of."""
+
+    clock: EventClock
+    voyage: Voyage
+    settled_at_ms: int = 0
+    spoke_at_ms: int = 0
+    deaf_until_ms: int = 0
+    call_until_ms: int = 0
+    muster_at_ms: int = 0
+    recount_at_ms: int = 0
+    listed: str = ""
+    call: str = ""
+    boxes: dict[str, Box] = {}
+    gateways: dict[str, Gateway] = {}
+    lists: dict[str, LoadList] = {}
+    ports: dict[str, Port] = {}
+    bookings: dict[str, tuple[BookedContainer, ...]] = {}
+    terms: dict[str, Terms] = {}
+    size_types: dict[str, Climate] = {}
+    incidents: dict[str, Incident] = {}
+    pending: list[tuple[int, Heard]] = []
+    told: dict[str, int] = {}
+    told_from_ms: int = 0
+    down: list[tuple[int, int]] = []
+    generations: dict[str, int] = {}
+
+
+class WatchState:
+    """A watch between two steps: its settings, its memory, and what is made from the memory: stowage, timers, who is on which gateway.
+    Changed in place by `cargo.loss.watch`; not safe for several threads."""
+
+    def __init__(self, settings: WatchSettings, memory: Memory | None = None) -> None:
+        self.settings = settings
+        self.memory = memory or Memory(EventClock(), Voyage())
+        self.stowage = Stowage()
+        self.timers: list[tuple[int, str]] = []
+        self.on_gateway: dict[str, dict[str, Box]] = {}
+        self.outcome = Outcome()
+        self.waiting = Waiting()
+        self.off_track: dict[str, None] = {}
+        self._censuses: dict[str, Census] = {}
+        ashore = settings.place.port is not None
+        self._reefer_ms = settings.quay_interval_ms if ashore else settings.reefer_interval_ms
+        self._usual_ms = settings.quay_interval_ms if ashore else settings.dry_interval_ms
+        self._reefers: frozenset[str] = frozenset()
+        self._loads: dict[str, frozenset[str]] = {}
+        self._discharges: dict[str, frozenset[str]] = {}
+        self._listed: frozenset[str] = frozenset()
+        self._booked: dict[str, dict[str, list[BookedContainer]]] = {}
+        self._limits: dict[tuple[str, str], Limits] = {}
+        self._size_type_of: dict[str, str] = {}
+        self.restow()
+        for id_, boxes in self.memory.bookings.items():
+            self._index(id_, boxes)
+        for number in sorted(self.memory.boxes):
+            box = self.memory.boxes[number]
+            self.on_gateway.setdefault(box.gateway, {})[number] = box
+            if box.due_at_ms:
+                heappush(self.timers, (box.due_at_ms, number))
+            if box.off_at_ms:
+                self.off_track[number] = None
+        self.note_all_waiting()
+
+    def restow(self) -> None:
+        """Makes the stowage anew: the list in force, and in port the call's list on top of it."""
+        aboard: dict[str, Stowed] = {}
+        self._loads = {id_: frozenset(listed.load) for id_, listed in self.memory.lists.items()}
+        self._discharges = {id_: frozenset(listed.discharge) for id_, listed in self.memory.lists.items()}
+        aboard_of_all = (box.container for listed in self.memory.lists.values() for box in listed.aboard)
+        self._listed = frozenset({*chain(aboard_of_all, *self._loads.values(), *self._discharges.values())})  # as a copy half as large
+        for id_ in (self.memory.listed, self.memory.call):
+            if id_ in self.memory.lists:
+                aboard.update({box.container: box for box in self.memory.lists[id_].aboard})
+        self.stowage = Stowage(aboard.values())
+        self.all_changed()
+        self._size_type_of = {}
+        if self.memory.size_types:
+            everybody = (box for listed in self.memory.lists.values() for box in listed.aboard)
+            self._size_type_of = {box.container: box.size_type for box in everybody if box.size_type in self.memory.size_types}
+        self._reefers = frozenset({number for number, box in aboard.items() if box.is_reefer})
+
+    def book(self, id_: str, boxes: tuple[BookedContainer, ...], terms: Terms | None = None) -> None:
+        """The booking is now of these boxes and spans, on these terms."""
+        self.memory.terms.pop(id_, None)
+        self._limits.clear()
+        if terms is not None and terms != Terms():
+            self.memory.terms[id_] = terms
+        for box in self.memory.bookings.get(id_, ()):
+            self._booked[box.container].pop(id_, None)
+        self.memory.bookings[id_] = boxes
+        self._index(id_, boxes)
+
+    def set_size_type(self, code: str, limits: Climate) -> None:
+        """These limits are now asked for all boxes of this size and type (ISO 6346), as far as their booking does not say otherwise."""
+        self.memory.size_types[code] = limits
+        self._limits.clear()
+        self.restow()
+
+    def strangers(self, numbers: set[str]) -> set[str]:
+        """Those of `numbers` that no load list and no booking ever named here; none as long as nothing is known of any container."""
+        if not self._listed and not self._booked:
+            return set()
+        return numbers.difference(self._listed, self._booked)
+
+    def has_room(self, number: str) -> bool:
+        """Whether a reading of this container is judged. Of numbers that no load list and no booking names BOXES_MAX are watched and no
+        more, so that who makes up numbers takes no more memory than that."""
+        return number in self.memory.boxes or len(self.memory.boxes) < BOXES_MAX or number in self._listed or number in self._booked
+
+    def laden(self, number: str, at_ms: int) -> bool:
+        """Whether a booking covers the box then; True when no booking of it was ever known."""
+        booked = self._booked.get(number)
+        return not booked or any(span.covers(at_ms) for spans in booked.values() for span in spans)
+
+    def terms_of(self, number: str, at_ms: int) -> tuple[float | None, Limits]:
+        """What the box is to be set to then (°C; None: nobody said), and the limits it is put to: the setpoint of its booking, else of the
+        bay plan; each limit as its booking asks, else its size and type, else as for all."""
+        size_type = self._size_type_of.get(number, "") if self._size_type_of else ""
+        for id_, spans in sorted(self._booked.get(number, {}).items()) if self.memory.terms else ():
+            terms = self.memory.terms.get(id_)
+            if terms is not None and any(span.covers(at_ms) for span in spans):
+                return terms.setpoint_c, self._limits_of(id_, size_type)
+        stowed = self.stowage.boxes.get(number)
+        planned = None if stowed is None or stowed.setpoint_c is msgspec.UNSET else stowed.setpoint_c
+        return planned, self._limits_of("", size_type) if size_type else self.settings.limits
+
+    def _limits_of(self, booking: str, size_type: str) -> Limits:
+        """The limits of a box of this booking and size and type (either may be empty): made once."""
+        known = self._limits.get((booking, size_type))
+        if known is None:
+            asked = self.memory.size_types.get(size_type)
+            known = self.settings.limits.asked(asked) if asked else self.settings.limits
+            terms = self.memory.terms.get(booking)
+            known = known.asked(terms.limits) if terms and terms.limits else known
+            self._limits[booking, size_type] = known
+        return known
+
+    def current_list(self) -> LoadList | None:
+        """The load list of the call she is at, else of the last one."""
+        return self.memory.lists.get(self.memory.call or self.memory.listed)
+
+    def list_here(self) -> LoadList | None:
+        """The list that what comes aboard now is told by: at sea the one in force, in port one of that port. None where none is known."""
+        listed, berth = self.current_list(), self.memory.voyage.berth
+        return listed if listed is not None and berth in ("", listed.port) else None
+
+    def loads(self, number: str) -> bool:
+        """Whether the current list loads this box."""
+        return number in self._loads.get(self.memory.call or self.memory.listed, ())
+
+    def discharges(self, number: str) -> bool:
+        """Whether the current list takes this box ashore."""
+        return number in self._discharges.get(self.memory.call or self.memory.listed, ())
+
+    def named(self, list_id: str, *, off: bool) -> frozenset[str]:
+        """What this list takes ashore (`off`), or aboard."""
+        return (self._discharges if off else self._loads).get(list_id, frozenset())
+
+    def is_reefer(self, number: str) -> bool:
+        """Whether the stowage says it is a refrigerated container."""
+        return number in self._reefers
+
+    def slot_text(self, number: str) -> str | None:
+        """Its slot as `BBBRRTT`, or None."""
+        stowed = self.stowage.boxes.get(number)
+        return None if stowed is None else stowed.slot
+
+    def recount(self, at_ms: int) -> None:
+        """What the muster counts has changed at `at_ms`: it is to be told soon; a muster is of now, however late the news."""
+        if not self.memory.recount_at_ms:
+            self.memory.recount_at_ms = max(at_ms, self.memory.settled_at_ms) + RECOUNT_AFTER_MS
+
+    def box(self, number: str) -> Box:
+        """The box, new when it was never heard of."""
+        box = self.memory.boxes.get(number)
+        if box is None:
+            box = self.memory.boxes[number] = Box.new(number)
+            self.on_gateway.setdefault("", {})[number] = box
+            self.changed(box)
+        return box
+
+    def put_on(self, box: Box, gateway: str) -> None:
+        """The box is now heard by this gateway."""
+        if box.gateway != gateway:
+            self.on_gateway[box.gateway].pop(box.number, None)
+            self.on_gateway.setdefault(gateway, {})[box.number] = box
+            self.changed(box)
+            box.gateway = gateway
+            self.changed(box)
+
+    def changed(self, box: Box) -> None:
+        """Whoever changes where a box is, whether it is lost, when it was heard or how it was struck says so, before it is next counted."""
+        census = self._censuses.get(box.gateway)
+        if census is not None:
+            census.changed(box.number)
+
+    def all_changed(self) -> None:
+        """Many boxes have changed, or where they stand: all are counted anew."""
+        self._censuses.clear()
+
+    def count_like(self, box: Box, at_ms: int, like_ms: float) -> Count:
+        """How the other boxes of its gateway stand whose interval is no longer than `like_ms`."""
+        census = self._censuses.get(box.gateway)
+        if census is None:
+            numbers = self.on_gateway.get(box.gateway, ())
+            census = self._censuses[box.gateway] = Census(numbers, partial(self._line, box.gateway), self.stowage.near)
+        return census.count(box.number, at_ms, like_ms, self._floor_ms(box), storm=self.memory.voyage.storm(at_ms))
+
+    def wake(self, box: Box, at_ms: int) -> None:
+        """The box is to be judged at `at_ms`, or now when that is past: its case is made of what is known now."""
+        due_at_ms = max(at_ms, self.memory.settled_at_ms)
+        if not box.due_at_ms or due_at_ms < box.due_at_ms:
+            heappush(self.timers, (due_at_ms, box.number))
+            box.due_at_ms = due_at_ms
+
+    def interval_ms(self, box: Box, at_ms: int) -> int:
+        """How long this box may be silent now before a reading is missed."""
+        nominal_ms = self._reefer_ms if box.number in self._reefers else self._usual_ms
+        return box.habit.interval_ms(nominal_ms, storm=self.memory.voyage.storm(at_ms))
+
+    def note_all_waiting(self) -> None:
+        """What `waiting` knows depends on whether the roll is called, and that has changed."""
+        self.waiting.note_all(self.memory.pending, self.memory.settled_at_ms, called=self._called)
+
+    def note_waiting(self, at_ms: int, row: Heard) -> None:
+        """This reading, which has its turn at `at_ms`, has come."""
+        self.waiting.note(at_ms, row, self.memory.settled_at_ms, called=self._called)
+
+    @property
+    def _called(self) -> bool:
+        return self.memory.settled_at_ms < self.memory.call_until_ms
+
+    def were_due(self, gateway: str, since_ms: int, until_ms: int) -> int:
+        """How many of the gateway's boxes should have spoken in the span, 30 s of each end left out, and the lost, and those that told of a
+        blow with their last words: these may be lost. Where a storm ended in it, those of the storm's minute may have gone back to their
+        hours: that is no outage."""
+        boxes, reefers, due = list(self.on_gateway.get(gateway, {}).values()), self._reefers, 0
+        earliest, latest = since_ms + GRACE_MS_MIN, until_ms - GRACE_MS_MIN
+        storm, stormy_before = self.memory.voyage.storm(until_ms), self.memory.voyage.storm(since_ms)
+        calm, sailed_at_ms = not (storm or stormy_before), self.memory.voyage.sailed_at_ms
+        soonest_ms = min(self._reefer_ms, self._usual_ms, INTERVAL_MS_MAX)
+        if calm:  # as below, of most boxes, in a fraction of the time; where no habit is known yet, none is expected before its usual time
+            boxes = [
+                box
+                for box in boxes
+                if earliest < box.heard_at_ms + (calm_ms := box.habit.calm_ms) < latest
+                or not (INTERVAL_MS_MIN <= calm_ms <= INTERVAL_MS_MAX or (not calm_ms and box.heard_at_ms + soonest_ms >= latest))
+            ]
+        for box in boxes:
+            heard_at_ms = box.heard_at_ms
+            if heard_at_ms + INTERVAL_MS_MIN >= latest:
+                continue
+            nominal_ms = self._reefer_ms if box.number in reefers else self._usual_ms
+            next_at_ms = heard_at_ms + box.habit.interval_ms(nominal_ms, storm=storm)
+            if storm != stormy_before:
+                next_at_ms = max(next_at_ms, heard_at_ms + box.habit.interval_ms(nominal_ms, storm=stormy_before))
+            if earliest < next_at_ms < latest and box.aboard and box.state not in GONE_STATES and not box.struck(sailed_at_ms):
+                due += 1
+        return due
+
+    def silent_from_ms(self, box: Box) -> int:
+        """Since when it could have been heard and was not: outages of its gateway and of the node do not count."""
+        base_ms, floor_ms = _listened_from_ms(box), self._floor_ms(box)
+        return base_ms if base_ms > floor_ms else floor_ms
+
+    def began_in_an_outage(self, box: Box) -> bool:
+        """Whether its silence may have begun while its gateway or the node was out."""
+        outages = (until_ms for since_ms, until_ms in self.memory.down if until_ms - since_ms >= OUTAGE_MS_MIN)
+        was_due = any(box.listened_from_ms >= until_ms > box.heard_at_ms for until_ms in outages)
+        return was_due or self._floor_ms(box) > box.heard_at_ms
+
+    def silent_ms(self, box: Box, at_ms: int) -> int:
+        """How long it has been silent though it could have been heard."""
+        return at_ms - self.silent_from_ms(box)
+
+    def patience(self, box: Box) -> int:
+        """How many intervals it must miss to be missing, by how much its gateway loses on the air."""
+        gateway = self.memory.gateways.get(box.gateway)
+        return INTERVALS_MISSING if gateway is None else gateway.patience()
+
+    def missed_at_ms(self, box: Box, at_ms: int, intervals: int) -> int:
+        """When it will have missed so many intervals, if it stays silent."""
+        interval = self.interval_ms(box, at_ms)
+        return self.silent_from_ms(box) + intervals * interval + grace_ms(interval)
+
+    def _floor_ms(self, box: Box) -> int:
+        """Since when its gateway and the node hear without a break."""
+        gateway, deaf_until_ms = self.memory.gateways.get(box.gateway), self.memory.deaf_until_ms
+        return deaf_until_ms if gateway is None or gateway.back_at_ms < deaf_until_ms else gateway.back_at_ms
+
+    def _line(self, gateway: str, number: str) -> Line | None:
+        box = self.memory.boxes.get(number)
+        if box is None or box.gateway != gateway:
+            return None
+        nominal_ms = self._reefer_ms if number in self._reefers else self._usual_ms
+        calm, storm = (box.habit.interval_ms(nominal_ms, storm=storm) for storm in (False, True))
+        return Line(
+            counts=box.aboard and box.state not in GONE_STATES,
+            on_deck=bool(self.stowage.on_deck(number)),
+            struck=box.struck(self.memory.voyage.sailed_at_ms) and not box.said_more(),
+            heard_at_ms=box.heard_at_ms,
+            base_ms=_listened_from_ms(box),
+            calm_ms=(calm, calm + grace_ms(calm)),
+            storm_ms=(storm, storm + grace_ms(storm)),
+            lost=box.state in GONE_STATES,
+        )
+
+    def _index(self, id_: str, boxes: tuple[BookedContainer, ...]) -> None:
+        for box in boxes:
+            self._booked.setdefault(box.container, {}).setdefault(id_, []).append(box)
+
+
+def _listened_from_ms(box: Box) -> int:
+    base_ms = box.base_ms()
+    return base_ms if base_ms > box.listened_from_ms else box.listened_from_ms

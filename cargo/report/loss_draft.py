@@ -1,0 +1,327 @@
+"""The draft of a loss report, from what the ship knows: the alerts of one incident, her readings around it, the muster, the papers.
+
+Pure: the same facts give the same draft. What nobody measured and no paper says is not known, and never filled in with a guess.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from cargo.alerts.alert_log import Standing
+from cargo.loss.loss_classifier import GONE_STATES, LAST_WORDS_MS
+from cargo.loss.watch_outcome import Made, digest
+from cargo.report.loss_form import LOSS, UNKNOWN, Filled, position_text, time_text
+from cargo.report.loss_report import Box, Content, Dangerous, Head, Kind, Report, drafted
+from cargo.report.search_line import NOT_COMPUTED
+from cargo.vocabulary.registry_entries import LoadList, Ship, Stowed
+from cargo.vocabulary.registry_fold import Registry
+
+HOUR_MS = 3_600_000
+COMPOSED_CHARS_MAX, PART_CHARS_MAX = 2_000, 200
+"""Of a line that is put together of all boxes, and of one box's part of a line that is longer."""
+READ_WITHIN_MS = 6 * HOUR_MS
+"""What the ship's own sensors said so long before a loss still tells of it; `source` says when it was."""
+ROLL_WITHIN_MS = 10 * 60_000
+SPOKE_ON_MS = LAST_WORDS_MS + 30_000
+"""The words of one fall come within the first, by clocks that are up to half a minute off (DOMAIN.md 6)."""
+OWN_LOSS = Filled(LOSS, "RECKONED", "of her own boxes, by their evidence")
+SIZES = {"2": "20'", "4": "40'", "L": "45'"}
+KINDS = {"G": "dry", "R": "reefer", "U": "open top", "P": "platform", "T": "tank", "H": "insulated", "V": "ventilated", "B": "bulk"}
+"""First and third character of an ISO 6346 size and type code, the common ones."""
+Readings = Sequence[tuple[int, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of one incident at `now_at_ms` (fleet time, UTC ms): the incident's alert as it stands and those of its boxes.
+
+    `track`, `air`: the ship's location and environment readings around it, in order of time, as (UTC ms, signals); `muster`: the body of
+    an X_MUSTER event; `registry`: what headquarters told the ship; `drift`: where the boxes may be (`cargo.report.search_line.drift_line`).
+    """
+
+    ship: str
+    incident: Standing
+    boxes: tuple[Standing, ...]
+    registry: Registry
+    track: Readings
+    air: Readings
+    muster: Mapping[str, Any] | None
+    now_at_ms: int
+    drift: Filled = NOT_COMPUTED
+
+    @property
+    def incident_id(self) -> str:
+        """The incident's id."""
+        return str(self.incident.body["incident_id"])
+
+    @property
+    def span(self) -> Mapping[str, Any]:
+        """`{"containers", "at_risk", "bays", "from_at_ms", "until_at_ms"}` of the incident."""
+        told: Mapping[str, Any] = self.incident.body["incident"]
+        return told
+
+    def found(self) -> list[str]:
+        """The boxes of the incident that were heard again."""
+        return sorted({one.topic for one in self.boxes} - set(self.span["containers"]))
+
+    def news(self) -> str:
+        """A name for what the alerts say: while it is the same, there is nothing new to report."""
+        return digest("news", self.span["containers"], self.span["at_risk"], self.found(), *self.confirmed())
+
+    def confirmed(self) -> list[str]:
+        """The lost boxes of which a person said that they are gone."""
+        sure = {one.topic for one in self.boxes if _counted(one.body)}
+        return sorted(sure.intersection(self.span["containers"]))
+
+
+def next_draft(before: Sequence[Report], facts: Facts, by: str) -> Made | None:
+    """The record of the draft that the news ask for; None when the last report of the incident (`before`: all of them, by number) says it.
+
+    A draft nobody has approved yet is drafted anew, keeping what people filled in; after an approved or sent one comes an UPDATE that
+    refers to it.
+    """
+    news = facts.news()
+    if before and before[-1].news == news:
+        return None
+    if not before and not facts.span["containers"]:
+        return None
+    if before and before[-1].state in ("draft", "edited"):
+        return _again(before[-1], before[-1].head, facts, by)
+    return _anew(before, "UPDATE" if before else "INITIAL", facts, by)
+
+
+def final_draft(before: Sequence[Report], facts: Facts, by: str) -> Made:
+    """The record of the draft of a FINAL, which a person asks for after a thorough inspection; an UPDATE not approved yet becomes it.
+
+    Raises ValueError while nothing is sent, and where the last report is a FINAL.
+    """
+    if not any(report.state == "sent" for report in before):
+        raise ValueError("nothing is sent of this incident yet: the first report is an INITIAL")
+    last = before[-1]
+    if last.head.kind == "FINAL":
+        raise ValueError(f"report {last.id} is the FINAL one")
+    if last.state in ("draft", "edited"):
+        return _again(last, msgspec.structs.replace(last.head, kind="FINAL"), facts, by)
+    return _anew(before, "FINAL", facts, by)
+
+
+def _again(last: Report, head: Head, facts: Facts, by: str) -> Made:
+    return drafted(head, fill_in(facts, last.content), facts.news(), last.revision + 1, by, facts.now_at_ms)
+
+
+def _anew(before: Sequence[Report], kind: Kind, facts: Facts, by: str) -> Made:
+    refers_to = before[-1].id if before else None
+    head = Head(facts.incident_id, facts.ship, kind, len(before) + 1, refers_to)
+    return drafted(head, fill_in(facts, before[-1].content if before else None), facts.news(), 0, by, facts.now_at_ms)
+
+
+def fill_in(facts: Facts, before: Content | None = None) -> Content:
+    """What a report of these facts says. What a person filled in `before` stands, but for a number that more are known to be lost than, or
+    that is larger and counted a box which was heard again since: whoever counted it counts anew."""
+    listed = _list_in_force(facts)
+    stowed = {box.container: box for box in listed.aboard} if listed else {}
+    alerts = {one.topic: one for one in sorted(facts.boxes, key=lambda one: one.body["at_ms"])}
+    lost = tuple(_box(facts, number, stowed.get(number), listed, alerts.get(number)) for number in facts.span["containers"])
+    at_risk = tuple(_box(facts, number, stowed.get(number), listed, None) for number in facts.span["at_risk"])
+    found = tuple(_box(facts, number, stowed.get(number), listed, alerts.get(number)) for number in facts.found())
+    given, was_lost = (before.given(), {box.container for box in before.lost}) if before else ({}, set())
+    counted = given.get("number_lost", UNKNOWN).value
+    beyond = isinstance(counted, int) and counted > len(lost) and not was_lost.isdisjoint(facts.found())
+    stale = {"number_lost", "number_is"} if beyond or (isinstance(counted, int) and counted < len(lost)) else set()
+    kept = {name: line for name, line in given.items() if name not in stale}
+    lines = {
+        **ship_lines(facts.registry, facts.ship),
+        "type": OWN_LOSS,
+        **_when_and_where(facts, lost),
+        **_what(facts, lost, at_risk, listed),
+        **_around(facts),
+        **kept,
+    }
+    return Content(lines, lost, at_risk, found)
+
+
+def _list_in_force(facts: Facts) -> LoadList | None:
+    """The list that names most of the incident's boxes: the one that the muster counted by, or that of the last call she was to have left
+    by the loss. An UPDATE or a FINAL is drafted when the list of a later call is in force, which names none that was lost."""
+    call = facts.muster.get("call") if facts.muster else None
+    counted_by = facts.registry.get(LoadList, f"{facts.ship}/{call}") if call is not None else None
+    lists = [one for one in (counted_by, facts.registry.load_list_at(facts.ship, facts.span["from_at_ms"])) if one is not None]
+    theirs = {*facts.span["containers"], *facts.span["at_risk"], *facts.found()}
+    return max(lists, key=lambda one: sum(box.container in theirs for box in one.aboard), default=None)
+
+
+def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | None, alert: Standing | None) -> Box:
+    body: Mapping[str, Any] = alert.body if alert else {}
+    position: Mapping[str, Any] = body.get("position") or {}
+    evidence = body.get("evidence", ())
+    at_ms = position.get("at_ms") or facts.span["from_at_ms"]
+    bookings = facts.registry.bookings_of(number, at_ms)
+    declared = () if stowed is None or stowed.dangerous is msgspec.UNSET else stowed.dangerous
+    un_numbers = {one.un_number for one in declared} | {one.un_number for one in bookings if one.un_number}
+    told_none = stowed is not None and stowed.dangerous == ()
+    dangerous: Dangerous = "YES" if un_numbers else "NO" if told_none else "UNKNOWN"
+    return Box(
+        container=number,
+        at_ms=at_ms,
+        listed=listed.id if listed and stowed else None,
+        slot=stowed.slot if stowed else body.get("slot"),
+        size_type=stowed.size_type if stowed else None,
+        empty=None if stowed is None or stowed.empty is msgspec.UNSET else stowed.empty,
+        dangerous=dangerous,
+        un_numbers=tuple(sorted(un_numbers)),
+        imdg_classes=tuple(sorted({one.imdg_class for one in declared})),
+        cargo=bookings[0].cargo if bookings else None,
+        booking=bookings[0].reference if bookings else None,
+        lost_at_ms=position.get("at_ms") or (min((one["at_ms"] for one in evidence), default=None) if alert else None),
+        lost_until_ms=alert.raised_at_ms if alert else None,
+        blow=_went_with_its_blow(evidence),
+        latitude_deg=position.get("latitude_deg"),
+        longitude_deg=position.get("longitude_deg"),
+        posterior=body.get("posterior"),
+        status="CONFIRMED_LOST" if _counted(body) else "PROBABLE_OVERBOARD" if body.get("status") in GONE_STATES else body.get("status"),
+        evidence=tuple(one["detail"] for one in evidence),
+    )
+
+
+def _went_with_its_blow(evidence: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a blow was measured, and no word came more than SPOKE_ON_MS after it: who speaks on was aboard still."""
+    blows = [piece["at_ms"] for piece in evidence if piece["family"] == "kinematic"]
+    words = [piece["at_ms"] for piece in evidence if piece["family"] == "presence"]
+    return bool(blows) and max(words, default=0) - min(blows) <= SPOKE_ON_MS
+
+
+def _counted(body: Mapping[str, Any]) -> bool:
+    """Whether a person said that the box of this alert is gone: whether a report was sent of it is another matter."""
+    said = any(piece["family"] == "person" and piece["signal"] == "gone" for piece in body.get("evidence", ()))
+    return said and body.get("status") in GONE_STATES
+
+
+def ship_lines(registry: Registry, ship: str) -> dict[str, Filled]:
+    """The lines of a report that say which ship (IMO number) it is of, by the registry, and that her master reports."""
+    known = registry.get(Ship, ship)
+    paper = {} if known is None else {"ship": known.name, "call_sign": known.call_sign, "mmsi": known.mmsi, "flag": known.flag}
+    if known is not None and known.master is not msgspec.UNSET:
+        paper["contact"] = f"{known.master}, master"
+    lines = {name: Filled(value, "PAPER", "the registry's entry of the ship") for name, value in paper.items() if value}
+    return {
+        "imo": Filled(ship, "PAPER", "the node's settings"),
+        **lines,
+        "reported_by": Filled("MASTER", "RECKONED", "drafted aboard"),
+    }
+
+
+def _when_and_where(facts: Facts, lost: Iterable[Box]) -> dict[str, Filled]:
+    boxes = list(lost)
+    actual = bool(boxes) and all(box.blow for box in boxes)
+    why = "blows that the boxes themselves measured" if actual else "when a box was first struck, or last heard"
+    until = [box.lost_until_ms for box in boxes if box.lost_until_ms is not None]
+    lines = {
+        "occurred_at": Filled(time_text(facts.span["from_at_ms"]), "MEASURED" if actual else "RECKONED", why),
+        "occurred_until": UNKNOWN,
+        "occurred_is": Filled("ACTUAL" if actual else "ESTIMATED", "RECKONED", why),
+    }
+    if until:
+        late = facts.span["until_at_ms"] if actual else max(until)
+        lines["occurred_until"] = Filled(time_text(late), "MEASURED" if actual else "RECKONED", why if actual else "when they were missed")
+    position = facts.incident.body.get("position")
+    if position:
+        source = f"the ship's track at {time_text(position['at_ms'])}"
+        lines["latitude_deg"] = Filled(position["latitude_deg"], "RECKONED", source)
+        lines["longitude_deg"] = Filled(position["longitude_deg"], "RECKONED", source)
+        lines["position_is"] = Filled(position.get("basis", "ESTIMATED"), "RECKONED", "where the ship was, not where the boxes were seen")
+    return lines
+
+
+def _what(facts: Facts, lost: Sequence[Box], at_risk: Sequence[Box], listed: LoadList | None) -> dict[str, Filled]:
+    paper = f"load list {listed.id} and its bookings" if listed else ""
+    source = f"{len(lost)} boxes with trackers, each by its own evidence; {len(at_risk)} without tracker in their stacks not counted"
+    sure = len(facts.confirmed())
+    counted = f"{sure} of {len(lost)} confirmed by who looked; nobody has counted them all" if sure else "nobody has counted"
+    lines = {
+        "number_lost": Filled(len(lost), "RECKONED", source),
+        "number_is": Filled("ESTIMATED", "RECKONED", counted),
+        "at_risk": Filled(len(at_risk), "PAPER", paper) if listed else UNKNOWN,
+        "description": Filled(_description(lost), "PAPER", paper) if any(box.listed for box in lost) else UNKNOWN,
+    }
+    dangers = [box.dangerous for box in lost]
+    danger = "YES" if "YES" in dangers else "NO" if dangers and set(dangers) == {"NO"} else "UNKNOWN"
+    beside = sorted({number for box in at_risk for number in box.un_numbers})
+    noted = "; ".join(text for text in (paper, f"among those at risk: UN {_some(beside, ', ')}" if beside else "") if text)
+    lines["dangerous_goods"] = Filled(danger, "UNKNOWN" if danger == "UNKNOWN" else "PAPER", noted)
+    numbers = sorted({number for box in lost for number in box.un_numbers})
+    none = Filled("none", "PAPER", paper) if danger == "NO" else UNKNOWN
+    lines["un_numbers"] = Filled(_some(numbers, ", "), "PAPER", paper) if numbers else none
+    cargo = sorted({box.cargo for box in lost if box.cargo})
+    lines["cargo"] = Filled(_some(cargo, "; "), "PAPER", "bookings") if cargo else UNKNOWN
+    if facts.muster:
+        counted = f"{facts.muster['accounted']:,} of {facts.muster['instrumented']:,} boxes with trackers accounted for"
+        lines["muster"] = Filled(counted, "MEASURED", f"the muster of {time_text(facts.muster['event_at_ms'])}")
+    return lines
+
+
+def _some(parts: Sequence[str], between: str) -> str:
+    """The parts in one line; of so many that it would be longer than COMPOSED_CHARS_MAX the first, each cut to PART_CHARS_MAX, and how many
+    more there are: of every box its own stands beside it.
+    """
+    whole = between.join(parts)
+    if len(whole) <= COMPOSED_CHARS_MAX:
+        return whole
+    told, length = list[str](), 0
+    for part in parts:
+        cut = part if len(part) <= PART_CHARS_MAX else f"{part[: PART_CHARS_MAX - 1]}…"
+        if (length := length + len(cut) + len(between)) > COMPOSED_CHARS_MAX:
+            break
+        told.append(cut)
+    more = len(parts) - len(told)
+    return between.join([*told, f"… and {more:,} more, each beside its box"] if more else told)
+
+
+def _description(boxes: Sequence[Box]) -> str:
+    """`3 × 40' dry 45G1 laden, 1 × 45R1 (empty or laden unknown)`."""
+    kinds = Counter((box.size_type or "type unknown", box.empty) for box in boxes)
+    parts = []
+    for (size_type, empty), count in sorted(kinds.items(), key=str):
+        known = (SIZES.get(size_type[:1], ""), KINDS.get(size_type[2:3], "")) if len(size_type) == 4 else ()
+        words = " ".join([word for word in known if word] + [size_type])
+        parts.append(f"{count} × {words} {'(empty or laden unknown)' if empty is None else 'empty' if empty else 'laden'}")
+    return _some(parts, ", ")
+
+
+def _around(facts: Facts) -> dict[str, Filled]:
+    """What the ship measured of herself and the sea, then and now."""
+    lines = {"drift": facts.drift}
+    since, until = facts.span["from_at_ms"], facts.span["until_at_ms"]
+    for name, rows, wanted, words in (
+        ("course_speed", facts.track, ("course_deg", "speed_kn"), "{course_deg:.0f}° true, {speed_kn:.1f} kn"),
+        ("wind", facts.air, ("wind_speed_ms",), "{wind_speed_ms:.1f} m/s"),
+        ("sea", facts.air, ("wave_height_m",), "waves of {wave_height_m:.1f} m"),
+    ):
+        said = _last_before(rows, since, wanted)
+        if said is not None:
+            at_ms, signals = said
+            text = words.format(**signals)
+            if name == "wind" and "wind_direction_deg" in signals:
+                text += f" from {signals['wind_direction_deg']:.0f}°"
+            lines[name] = Filled(text, "MEASURED", f"the ship's sensors at {time_text(at_ms)}")
+    rolls = [(abs(one["roll_deg"]), at_ms) for at_ms, one in facts.air if "roll_deg" in one and since - ROLL_WITHIN_MS <= at_ms <= until]
+    if rolls:
+        largest, at_ms = max(rolls)
+        lines["roll"] = Filled(f"up to {largest:.0f}°", "MEASURED", f"the ship's sensors at {time_text(at_ms)}")
+    here = _last_before(facts.track, facts.now_at_ms, ("latitude_deg", "longitude_deg"))
+    if here is not None:
+        at_ms, signals = here
+        text = f"{position_text(signals['latitude_deg'], 'NS')} {position_text(signals['longitude_deg'], 'EW')}"
+        lines["ship_now"] = Filled(text, "MEASURED", f"her position at {time_text(at_ms)}")
+    return lines
+
+
+def _last_before(rows: Readings, at_ms: int, wanted: Iterable[str]) -> tuple[int, Mapping[str, Any]] | None:
+    """The last reading at or before the instant that has all of `wanted`, no more than READ_WITHIN_MS older."""
+    names = set(wanted)
+    fitting = [row for row in rows if at_ms - READ_WITHIN_MS <= row[0] <= at_ms and names <= row[1].keys()]
+    return fitting[-1] if fitting else None

@@ -1,0 +1,217 @@
+"""The lines of a loss report, in the order of the form: what each asks for, what it may hold, and on what its value rests.
+
+They are what SOLAS V/32 as amended by MSC.550(108) asks of the master of a ship that lost freight containers, and after `VOLUNTARY` what he
+may add. The form itself, CCC.1/Circ.7, is transcribed into by hand: its layout is not copied here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from cargo.vocabulary.registry_entries import AT_MS_MAX
+from cargo.vocabulary.trade_codes import is_country, is_imo, is_mmsi, is_un_number
+
+Basis = Literal["MEASURED", "RECKONED", "PAPER", "GIVEN", "UNKNOWN"]
+"""From what a value is: a sensor; a reckoning from what sensors said; headquarters' registry; a person; nothing."""
+BASES: Mapping[Basis, str] = {
+    "MEASURED": "measured",
+    "RECKONED": "estimated",
+    "PAPER": "from documents",
+    "GIVEN": "given",
+    "UNKNOWN": "unknown",
+}
+Holds = Literal["text", "time", "count", "latitude", "longitude", "words", "imo", "mmsi", "call_sign", "flag", "un_numbers"]
+Value = str | int | float | None
+TEXT_CHARS_MAX = 2_000
+_ARC = re.compile(r"([0-9]{1,3})[° -] ?([0-9]{1,2}(?:\.[0-9]+)?)['′]? ?([NSEW])", re.IGNORECASE)
+"""A latitude or longitude as a bridge writes it: `33°54.0' S`, `33 54.0S`, `33-54.0 S`."""
+_CALL_SIGN = re.compile("(?=.*[A-Z])[A-Z0-9]{3,7}")
+_CODES: Mapping[Holds, tuple[Callable[[str], bool], str, str]] = {
+    "imo": (is_imo, "IMO", "an IMO number: seven digits, the last of which is a check digit"),
+    "mmsi": (is_mmsi, "MMSI", "a ship's MMSI: nine digits, the first of which is 2 to 7"),
+    "call_sign": (lambda code: _CALL_SIGN.fullmatch(code) is not None, "", "a call sign: 3 to 7 letters and digits, like 9V1234"),
+    "flag": (is_country, "", "a country of ISO 3166, like SG"),
+    "un_numbers": (is_un_number, "UN", "UN numbers of four digits, like 1263, 3480; or none"),
+}
+"""Of each kind of code: what is right, what people write before it, and what it is."""
+HINTS: Mapping[Holds, str] = {
+    "time": "2026-05-01T04:00:12Z",
+    "count": "whole number",
+    "latitude": "33°54.0' S",
+    "longitude": "151°12.0' E",
+    "imo": "seven digits",
+    "mmsi": "nine digits",
+    "call_sign": "9V1234",
+    "flag": "country: SG",
+    "un_numbers": "1263, 3480; or none",
+}
+"""How each kind of value is written, for who fills it in."""
+COUNT_MAX = 30_000
+"""More containers than any ship carries."""
+
+
+class Filled(msgspec.Struct, frozen=True):
+    """One line as it is filled in: its value (None: not known), its basis, and in words from what (`the ship's track at 04:00:12 UTC`)."""
+
+    value: Value
+    basis: Basis
+    source: str = ""
+
+
+UNKNOWN = Filled(None, "UNKNOWN")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the form: its name in JSON, what it is called for people, what it holds, and for `words` what alone it may say. A line
+    `of_ship` says which ship it is: the registry's value of it is no person's to change here."""
+
+    name: str
+    title: str
+    holds: Holds = "text"
+    words: tuple[str, ...] = ()
+    voluntary: bool = False
+    of_ship: bool = False
+
+
+_BASES_OF_LAW = ("ACTUAL", "ESTIMATED", "DISCOVERED")
+LOSS, DRIFTING = "LOSS", "DRIFTING_OBSERVED"
+"""What a report tells of: containers that the ship herself lost, or that she saw adrift (SOLAS V/32 asks of each in its own way)."""
+LINES: tuple[Line, ...] = (
+    Line("type", "Type of report", "words", (LOSS, DRIFTING)),
+    Line("imo", "IMO number", "imo", of_ship=True),
+    Line("ship", "Name of the ship", of_ship=True),
+    Line("call_sign", "Call sign", "call_sign", of_ship=True),
+    Line("mmsi", "MMSI", "mmsi", of_ship=True),
+    Line("flag", "Flag", "flag", of_ship=True),
+    Line("reported_by", "Reported by", "words", ("MASTER", "COMPANY")),
+    Line("occurred_at", "Time of the loss or sighting (UTC)", "time"),
+    Line("occurred_until", "and not later than (UTC)", "time"),
+    Line("occurred_is", "The time is", "words", _BASES_OF_LAW),
+    Line("latitude_deg", "Latitude", "latitude"),
+    Line("longitude_deg", "Longitude", "longitude"),
+    Line("position_is", "The position is", "words", _BASES_OF_LAW),
+    Line("number_lost", "Containers lost or seen adrift", "count"),
+    Line("number_is", "The number is", "words", ("ESTIMATED", "COUNTED")),
+    Line("dangerous_goods", "Dangerous goods", "words", ("YES", "NO", "UNKNOWN")),
+    Line("un_numbers", "UN numbers", "un_numbers"),
+    Line("description", "Size, type, empty or laden"),
+    Line("at_risk", "Without tracker in the same stacks", "count", voluntary=True),
+    Line("muster", "Muster", voluntary=True),
+    Line("cargo", "Cargo", voluntary=True),
+    Line("cargo_spill", "Spill of cargo", voluntary=True),
+    Line("wind", "Wind", voluntary=True),
+    Line("sea", "Sea", voluntary=True),
+    Line("roll", "Roll of the ship", voluntary=True),
+    Line("course_speed", "Course and speed then", voluntary=True),
+    Line("ship_now", "Position of the ship now", voluntary=True),
+    Line("drift", "Drift of the containers", voluntary=True),
+    Line("afloat", "Seen afloat", "count", voluntary=True),
+    Line("action_taken", "Action taken", voluntary=True),
+    Line("contact", "Contact", voluntary=True),
+)
+BY_NAME: Mapping[str, Line] = {line.name: line for line in LINES}
+
+
+def read_given(name: str, text: str) -> Value:
+    """What a person gives for a line; an empty text says that it is not known. Raises ValueError, saying what the line may hold."""
+    line = BY_NAME.get(name)
+    if line is None:
+        raise ValueError(f"a loss report has no line {name!r}; it has {', '.join(BY_NAME)}")
+    text = text.strip()
+    if not text:
+        return None
+    if line.holds == "words":
+        if text.upper() not in line.words:
+            raise ValueError(f"{name} is {' or '.join(line.words)}, not {text!r}")
+        return text.upper()
+    if line.holds == "count":
+        if not text.isdecimal() or int(text) > COUNT_MAX:
+            raise ValueError(f"{name} is a whole number up to {COUNT_MAX:,}, not {text!r}")
+        return int(text)
+    if line.holds == "time":
+        return time_text(_at_ms(name, text))
+    if line.holds in ("latitude", "longitude"):
+        return _degrees(name, text, *(("NS", 90.0) if line.holds == "latitude" else ("EW", 180.0)))
+    if line.holds in _CODES:
+        return _codes(name, line.holds, text)
+    if len(text) > TEXT_CHARS_MAX or not all(letter.isprintable() or letter in "\n\t" for letter in text):
+        raise ValueError(f"{name} is up to {TEXT_CHARS_MAX:,} printable characters")
+    return text
+
+
+def is_locked(name: str, filled: Filled) -> bool:
+    """Whether the line says which ship it is and the registry knows that."""
+    return name in BY_NAME and BY_NAME[name].of_ship and filled.basis == "PAPER" and filled.value is not None
+
+
+def told(name: str, value: Value) -> str:
+    """A line's value as it is written on the form: degrees and minutes for a position, `unknown` for none."""
+    if value is None:
+        return BASES["UNKNOWN"]
+    holds = BY_NAME[name].holds
+    if holds in ("latitude", "longitude") and isinstance(value, int | float):
+        return position_text(float(value), "NS" if holds == "latitude" else "EW")
+    return str(value)
+
+
+def position_text(degrees: float, ends: str) -> str:
+    """`33°54.0' S`: whole degrees, and minutes to a tenth (some 185 m); what lies nowhere on earth as it is."""
+    if not abs(degrees) <= 180:
+        return str(degrees)
+    tenths = round(abs(degrees) * 600)
+    return f"{tenths // 600}°{tenths % 600 / 10:04.1f}' {ends[degrees < 0]}"
+
+
+def time_text(at_ms: int) -> str:
+    """RFC 3339 to the second, UTC; a time that no registry takes (`cargo.vocabulary.registry_entries.AT_MS_MAX`) as it is."""
+    if not 0 <= at_ms <= AT_MS_MAX:
+        return f"{at_ms} ms"
+    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _codes(name: str, holds: Holds, text: str) -> str:
+    right, prefix, sentence = _CODES[holds]
+    if holds == "un_numbers" and text.lower() == "none":
+        return "none"
+    parts = re.split("[,;]", text) if holds == "un_numbers" else [text]
+    codes = [re.sub(r"[\s.-]", "", part.upper()).removeprefix(prefix) for part in parts]
+    if not all(map(right, codes)):
+        raise ValueError(f"{name} is {sentence}, not {text!r}")
+    return ", ".join(dict.fromkeys(codes))
+
+
+def _at_ms(name: str, text: str) -> int:
+    try:
+        when: datetime | None = datetime.fromisoformat(text)
+    except ValueError:
+        when = None
+    if when is None or when.tzinfo is None or when.year < 2000 or (at_ms := int(when.timestamp() * 1000)) > AT_MS_MAX:
+        raise ValueError(f"{name} is a time with its zone, like 2026-05-01T04:00:12Z, not {text!r}")
+    return at_ms
+
+
+def _degrees(name: str, text: str, ends: str, most: float) -> float:
+    arc = _ARC.fullmatch(text)
+    try:
+        degrees = float(text) if arc is None else math.nan
+    except ValueError:
+        degrees = math.nan
+    if arc and arc[3].upper() in ends and float(arc[2]) < 60:
+        degrees = (int(arc[1]) + float(arc[2]) / 60) * (1 if arc[3].upper() == ends[0] else -1)
+    if not -most <= degrees <= most:
+        as_written = position_text(-33.9, ends)
+        raise ValueError(f"{name} is {-most:g} to {most:g} degrees, south and west negative, or like {as_written}, not {text!r}")
+    return degrees
+
+
+def as_json(filled: Mapping[str, Filled]) -> dict[str, Any]:
+    """The lines as JSON: `{name: {"value", "basis", "source"}}`, in the form's order."""
+    return {line.name: msgspec.to_builtins(filled.get(line.name, UNKNOWN)) for line in LINES}

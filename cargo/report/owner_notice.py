@@ -1,0 +1,121 @@
+"""The notice to one owner whose containers are in a loss report: its own boxes, and nothing that the others' boxes have a part in.
+
+No totals, no other names, no slots, no evidence (which tells of neighbours), no incident, no number of the report, no time of its writing:
+take any other owner's boxes out of the report, and the notice is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from cargo.loss.watch_outcome import digest
+from cargo.report.loss_form import position_text, time_text
+from cargo.report.loss_report import Box, Report
+from cargo.vocabulary.registry_entries import Ship, ToldFrom
+from cargo.vocabulary.registry_fold import Registry
+
+TOLD_FROM: Mapping[ToldFrom, frozenset[str]] = {
+    "drafted": frozenset({"draft", "edited", "approved", "sent"}),
+    "approved": frozenset({"approved", "sent"}),
+    "sent": frozenset({"sent"}),
+}
+"""In which states of a report owners are told, by the carrier's policy."""
+Becoming = Literal["LOST", "PROBABLY_LOST", "AT_RISK", "HEARD_AGAIN"]
+_WORDS: Mapping[Becoming, str] = {
+    "LOST": "lost overboard: a person aboard confirms it",
+    "PROBABLY_LOST": "probably lost overboard",
+    "AT_RISK": "being looked for: it carries no tracker that would tell",
+    "HEARD_AGAIN": "aboard: its tracker was heard again or it was seen, what was said before is taken back",
+}
+
+_LOST: frozenset[Becoming] = frozenset({"LOST", "PROBABLY_LOST"})
+
+
+class OwnBox(msgspec.Struct, frozen=True):
+    """One of the owner's boxes: its booking and cargo, what became of it, between when (UTC ms), and where the ship was (degrees).
+    `unconfirmed`: it is reported as lost from a ship that has it by no load list and no custody record.
+    """
+
+    container: str
+    booking: str
+    cargo: str
+    became: Becoming
+    lost_at_ms: int | None = None
+    lost_until_ms: int | None = None
+    latitude_deg: float | None = None
+    longitude_deg: float | None = None
+    unconfirmed: bool = False
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What one owner (a customer's id) is told of an event on a ship (IMO number, and her name when known)."""
+
+    notice_id: str
+    customer: str
+    ship: str
+    ship_name: str | None
+    boxes: tuple[OwnBox, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON, with `text`: the notice for people."""
+        told: dict[str, Any] = msgspec.to_builtins(self)
+        return {**told, "text": notice_text(self)}
+
+
+def notices(reports: Iterable[Report], registry: Registry, told_from: ToldFrom) -> list[Notice]:
+    """The notices to every owner concerned, of each incident's last report that the carrier's policy lets owners know; by id.
+
+    Owner is the shipper of the booking whose span covers the box at the time: as `Registry.may_see` has it.
+    """
+    last: dict[str, Report] = {}
+    for report in reports:
+        known = last.get(report.head.incident_id)
+        if report.state in TOLD_FROM[told_from] and (known is None or known.head.number < report.head.number):
+            last[report.head.incident_id] = report
+    made = [notice for report in last.values() for notice in _of_report(report, registry)]
+    return sorted(made, key=lambda notice: notice.notice_id)
+
+
+def notice_text(notice: Notice) -> str:
+    """The notice for people."""
+    lines = [f"Notice to {notice.customer}: ship {notice.ship_name or ''} (IMO {notice.ship})".replace("  ", " "), ""]
+    for box in notice.boxes:
+        lines.append(f"{box.container}, booking {box.booking}, {box.cargo}: {_WORDS[box.became]}.")
+        if box.unconfirmed:
+            lines.append("     Not confirmed: no load list or custody record has the container on this ship.")
+        if box.became in _LOST and box.lost_at_ms is not None and box.lost_until_ms is not None:
+            lines.append(f"     Between {time_text(box.lost_at_ms)} and {time_text(box.lost_until_ms)} (UTC).")
+        if box.latitude_deg is not None and box.longitude_deg is not None:
+            where = f"{position_text(box.latitude_deg, 'NS')} {position_text(box.longitude_deg, 'EW')}"
+            lines.append(f"     The ship was then at {where}, reckoned.")
+    return "\n".join(lines) + "\n"
+
+
+def _of_report(report: Report, registry: Registry) -> Iterator[Notice]:
+    owned: dict[str, list[OwnBox]] = {}
+    for box, became in _boxes(report):
+        for customer, own in _owners(report.head.ship, box, became, registry):
+            owned.setdefault(customer, []).append(own)
+    ship = registry.get(Ship, report.head.ship)
+    for customer, boxes in owned.items():
+        ordered = tuple(sorted(boxes, key=lambda box: (box.container, box.booking)))
+        id_ = digest("notice", report.head.incident_id, customer)
+        yield Notice(id_, customer, report.head.ship, ship.name if ship else None, ordered)
+
+
+def _boxes(report: Report) -> Iterator[tuple[Box, Becoming]]:
+    yield from ((box, "LOST" if box.status == "CONFIRMED_LOST" else "PROBABLY_LOST") for box in report.content.lost)
+    yield from ((box, "AT_RISK") for box in report.content.at_risk)
+    yield from ((box, "HEARD_AGAIN") for box in report.content.found)
+
+
+def _owners(ship: str, box: Box, became: Becoming, registry: Registry) -> Iterator[tuple[str, OwnBox]]:
+    unconfirmed = became in _LOST and not registry.carries(ship, box.container, box.at_ms)
+    for booking in registry.bookings_of(box.container, box.at_ms):
+        place = (box.latitude_deg, box.longitude_deg) if became in _LOST else (None, None)
+        until = box.lost_until_ms if became in _LOST else None
+        since = box.lost_at_ms if became in _LOST else None
+        yield booking.shipper, OwnBox(box.container, booking.reference, booking.cargo, became, since, until, *place, unconfirmed)

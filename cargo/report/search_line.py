@@ -1,0 +1,117 @@
+"""The line of a loss report that says where the lost boxes may be: the search area of `cargo.search.search_area`, in the wind that the ship
+measured, or in a wind and a current that a person gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from cargo.report.loss_form import UNKNOWN, Filled, position_text, time_text
+from cargo.report.loss_report import Box, Content
+from cargo.search.drift import HOUR_MS, Fix, LossSegment, segment_along
+from cargo.search.forecast import WIND_MS_MAX, Forecast, Weather
+from cargo.search.search_area import SHARES, Search, search_area
+from cargo.vocabulary.geo import is_position
+
+HOURS, PARTICLES = 24, 1_000
+WIND_WITHIN_MS = 6 * HOUR_MS
+"""What a ship measured of the wind so long before a loss is taken for the wind of the drift."""
+WHERE, WIND = ("latitude_deg", "longitude_deg"), ("wind_speed_ms", "wind_direction_deg")
+APART_MS_MAX = 12 * HOUR_MS
+"""Forecasts come in steps of 1 to 12 h: of what lies between two instants further apart one says nothing."""
+BY_HAND = "`landfall report drift` computes it with a wind and a current given by hand, or a forecast"
+NOT_COMPUTED = Filled(None, "UNKNOWN", BY_HAND)
+Readings = Sequence[tuple[int, Mapping[str, Any]]]
+
+
+def drift_line(track: Readings, air: Readings, since_at_ms: int, until_at_ms: int) -> Filled:
+    """Where boxes that fell between the two times (UTC ms) may be a day later, of both classes, by the ship's `track` and the last wind in
+    `air` before; not known, and how to compute it, where there is no position or no wind. The same readings give the same line.
+
+    It promises no current: none is measured. A few tenths of a second of work.
+    """
+    fixes = [Fix(at_ms, *_both(said, WHERE)) for at_ms, said in track if is_position(*_both(said, WHERE))]
+    segment = segment_along(fixes, since_at_ms, max(since_at_ms, until_at_ms))
+    lately = ((at_ms, *_both(said, WIND)) for at_ms, said in air if until_at_ms - WIND_WITHIN_MS <= at_ms <= until_at_ms)
+    winds = [one for one in lately if one[1] >= 0 and abs(one[2]) <= 360]
+    if segment is None or not winds:
+        lacks = "no position of the ship" if segment is None else "no wind"
+        return Filled(None, "UNKNOWN", f"{lacks} is known from around then: {BY_HAND}")
+    at_ms, speed_ms, from_deg = winds[-1][0], min(winds[-1][1], WIND_MS_MAX), winds[-1][2] % 360.0
+    source = (
+        f"leeway drift from her track, in the wind of her sensors at {time_text(at_ms)}, {speed_ms:.1f} m/s from {from_deg:.0f}°, "
+        f"without a current; not for navigation; with those of a forecast: {BY_HAND}"
+    )
+    return Filled(_told(segment, Forecast([Weather(segment.start.at_ms, speed_ms, from_deg)]), HOURS), "RECKONED", source)
+
+
+def drift_by_hand(content: Content, forecast: Forecast, hours: int) -> str:
+    """The text of the line for what this report tells of, `hours` later, in the wind and the current of `forecast`: one instant of it is
+    what a person gives for all of the drift, of several it says which part of the drift they tell nothing of.
+
+    The boxes fell where and when the report says of each; where none has a place, or a person gave the report's position, there. Raises
+    ValueError where that is not known, for a forecast of another time, and as `cargo.search.search_area.search_area`. Tenths of a second of
+    work.
+    """
+    segment = _segment(content)
+    ends_at_ms, told = segment.end.at_ms + hours * HOUR_MS, forecast.weather
+    if len(told) == 1:
+        current = f"a current of {told[0].current_speed_ms:.1f} m/s to {told[0].current_towards_deg:.0f}°"
+        by = f"a wind of {told[0].wind_speed_ms:.1f} m/s from {told[0].wind_from_deg:.0f}° and "
+        by += current if told[0].current_speed_ms else "no current"
+    else:
+        first, last = told[0].at_ms, told[-1].at_ms
+        by = f"wind and current of a forecast of {time_text(first)} to {time_text(last)}"
+        if last < segment.start.at_ms or ends_at_ms < first:
+            drifts = f"{time_text(segment.start.at_ms)} to {time_text(ends_at_ms)}"
+            raise ValueError(f"that is {by}, and they drift from {drifts}: give the forecast of that time, or a wind")
+        silent = [f"{time_text(one)} to {time_text(two)}" for one, two in forecast.unknown(segment.start.at_ms, ends_at_ms, APART_MS_MAX)]
+        by += f", which says nothing of {', '.join(silent)}" if silent else ""
+    return f"{_told(segment, forecast, hours)}; leeway drift in {by}; not for navigation"
+
+
+def _segment(content: Content) -> LossSegment:
+    """Where those of a report went over board, or were seen. Raises ValueError where nobody knows."""
+    at, *where = (content.lines.get(name, UNKNOWN) for name in ("occurred_at", "latitude_deg", "longitude_deg"))
+    fixes = sorted((fix for box in content.lost if (fix := _fix(box)) is not None), key=lambda fix: fix.at_ms)
+    if fixes and "GIVEN" not in {line.basis for line in where}:
+        return LossSegment(fixes[0], fixes[-1])
+    if at.value is None or None in {line.value for line in where}:
+        raise ValueError("nobody knows where and when they went adrift: edit occurred_at, latitude_deg and longitude_deg first")
+    latitude_deg, longitude_deg = (float(line.value or 0) for line in where)
+    fix = Fix(int(datetime.fromisoformat(str(at.value)).timestamp() * 1000), latitude_deg, longitude_deg)
+    return LossSegment(fix, fix)
+
+
+def _fix(box: Box) -> Fix | None:
+    if box.lost_at_ms is None or box.latitude_deg is None or box.longitude_deg is None:
+        return None
+    return Fix(box.lost_at_ms, box.latitude_deg, box.longitude_deg)
+
+
+def _both(said: Mapping[str, Any], names: tuple[str, str]) -> tuple[float, float]:
+    """These two of a reading; no number where it lacks one: whatever a sensor says may stand in the log."""
+    one, other = (float(said.get(name, math.nan)) for name in names)
+    return one, other
+
+
+def _told(segment: LossSegment, forecast: Forecast, hours: int) -> str:
+    """Each class's 95 % area at the end: how large, and the middle of it."""
+    drawn = search_area(Search(segment, forecast, hours, PARTICLES))
+    ends = [one for one in drawn["features"] if one["properties"].get("hours") == hours]
+    areas = {one["properties"]["class"]: one["properties"] for one in ends if one["properties"].get("share") == max(SHARES)}
+    parts = []
+    for one in (one for one in ends if one["properties"]["what"] == "particles"):
+        told = areas[one["properties"]["class"]]
+        parts.append(f"{told['told']}: 95 % within {told['area_nm2']:,.0f} nm² about {_middle(one['geometry']['coordinates'])}")
+    return f"at {time_text(segment.end.at_ms + hours * HOUR_MS)} ({hours} h later): {'; '.join(parts)}"
+
+
+def _middle(spots: Sequence[Sequence[float]]) -> str:
+    east, north = np.radians(np.array(spots, dtype=np.float64)).T
+    longitude = float(np.degrees(np.arctan2(np.sin(east).mean(), np.cos(east).mean())))
+    return f"{position_text(float(np.degrees(north.mean())), 'NS')} {position_text(longitude, 'EW')}"

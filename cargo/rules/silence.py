@@ -1,0 +1,88 @@
+"""Rules `late` and `silent`: a box at sea that was not heard for so many expected intervals, as alerts of low severity. They are no word of
+a loss: that is the decision's alone.
+
+One silence is one alert at a time: what is late is cleared as it becomes silent, and either as the box speaks, is gone, or went ashore.
+While its gateway is out, in port, and while nobody could hear it, none begins; where the radio loses much, later.
+"""
+
+from __future__ import annotations
+
+from cargo.alerts.alert_log import Alert, AlertState, Severity, alert_id
+from cargo.alerts.alert_timestamps import tell
+from cargo.loss.container_state import Box
+from cargo.loss.loss_classifier import INTERVALS_MISSING, Evidence
+from cargo.loss.watch_state import WatchState
+from cargo.report.loss_form import time_text
+from cargo.rules.episodes import WORDS, Episode
+from cargo.rules.temperature import RULE as TEMPERATURE
+from cargo.vocabulary.durations import duration_text
+
+SILENT_STATES = frozenset({"LATE", "MISSING", "DEVICE_FAULT"})
+SEVERITIES: dict[str, Severity] = {"late": "LOG", "silent": "WARNING"}
+
+
+def note_silence(state: WatchState, box: Box, at_ms: int) -> None:
+    """Raises what the box's silence has come to, and wakes it when it will come to more."""
+    if box.state not in SILENT_STATES or box.by_hand or not state.memory.voyage.at_sea:
+        return
+    _, limits = state.terms_of(box.number, at_ms)
+    more = state.patience(box) - INTERVALS_MISSING
+    due = {
+        "late": state.missed_at_ms(box, at_ms, limits.late_intervals + more),
+        "silent": state.missed_at_ms(box, at_ms, max(limits.silent_intervals, limits.late_intervals + 1) + more),
+    }
+    told = box.rules.episodes.keys() & due.keys()
+    if at_ms >= due["silent"] and "silent" not in told:
+        end_silence(state, box, at_ms, "silent now")
+        _raise(state, box, at_ms, "silent")
+    elif due["late"] <= at_ms < due["silent"] and not told:
+        _raise(state, box, at_ms, "late")
+    ahead = [due_ms for rule, due_ms in due.items() if due_ms > at_ms and rule not in told]
+    if ahead:
+        state.wake(box, min(ahead))
+
+
+def end_silence(state: WatchState, box: Box, at_ms: int, why: str) -> None:
+    """What was told of the box's silence is over; `why` in words."""
+    for rule in box.rules.episodes.keys() & SEVERITIES.keys():
+        episode = box.rules.episodes.pop(rule)
+        proof = Evidence("presence", "silence", 0.0, why, episode.since_ms)
+        tell(state, _alert(state, box, episode, rule, "cleared", at_ms, proof))
+
+
+def end_switches(state: WatchState, box: Box, at_ms: int, why: str) -> None:
+    """What was told of the box by all other rules but temperature is over, whose excursion its late readings may still end: a box that is
+    lost is one alert, and its incident's."""
+    for rule in sorted(box.rules.episodes.keys() - SEVERITIES.keys() - {TEMPERATURE}):
+        episode = box.rules.episodes.pop(rule)
+        if episode.raised_at_ms:
+            tell(state, _alert(state, box, episode, rule, "cleared", at_ms, Evidence(rule, rule, 0.0, why, episode.since_ms)))
+
+
+def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
+    since_ms = box.newest_at_ms or box.base_ms()
+    last = time_text(at_ms - round(state.silent_ms(box, at_ms)))
+    heard = f"last heard {last}, expected every {duration_text(state.interval_ms(box, at_ms))}"
+    if not box.heard_at_ms:
+        heard += "; never heard aboard"
+    proof = Evidence("presence", "silence", 0.0, heard, since_ms)
+    id_ = alert_id(state.settings.place.side, rule, box.number, proof)
+    episode = Episode(since_ms=since_ms, raised_at_ms=at_ms, alert_id=id_)
+    box.rules.episodes[rule] = episode
+    tell(state, _alert(state, box, episode, rule, "raised", at_ms, proof))
+
+
+def _alert(state: WatchState, box: Box, episode: Episode, rule: str, change: AlertState, at_ms: int, proof: Evidence) -> Alert:
+    return Alert(
+        alert_id=episode.alert_id,
+        topic=box.number,
+        rule=rule,
+        severity=SEVERITIES.get(rule, "WARNING" if rule == "shock" else "ALARM"),
+        state=change,
+        at_ms=at_ms,
+        title=f"{box.number}: {WORDS.get(rule, rule)}",
+        detail=proof.detail,
+        ship=state.settings.place.ship,
+        slot=state.slot_text(box.number),
+        evidence=(proof,),
+    )

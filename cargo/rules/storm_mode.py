@@ -1,0 +1,137 @@
+"""Storm mode and roll calls: what a ship's node asks of devices that listen while she rolls hard, when, and how it is written.
+
+Pure: when storm mode is in force follows from the rolls alone, and a call from the blows that were heard, so a restart asks what was asked
+before, and two nodes of one ship ask the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cargo.errors import Unreadable
+
+REQUEST_TOPIC = "landfall/devices/interval"
+"""The MQTT topic of requests: the same on every ship, as a device does not know which one it is on. Nobody but a node publishes there."""
+INTERVAL_S_MAX = 24 * 3_600
+CALL_INTERVAL_MS, DRILL_INTERVAL_MS = 5_000, 10_000
+"""How often who is called by name answers, and how often everybody does in a drill."""
+CALL_LASTS_MS, DRILL_LASTS_MS = 3 * 60_000, 60_000
+"""A drill counts from the roll that began the storm, which has its turn up to 20 s later: of 40 s half the devices answered too seldom to
+be held to listen."""
+DRILL_EVERY_MS = 6 * 3_600_000
+"""Everybody is called as storm mode begins, and at each sixth hour (UTC) of it, so that the watch knows who listens."""
+AFTER_BLOW_MS, AFTER_BLOW_INTERVAL_MS, PROMISES_MS = 60_000, 5_000, 35_000
+"""After a blow beyond SHOCK_G a device that listens tells on by itself: for so long, so often; for so long it says that another word comes.
+After the last of these come five more, so that none that is lost on the air looks like a broken promise.
+"""
+LISTENS_MS = 7 * 3_600_000
+"""So long after it last answered a device is held to listen."""
+CALLED_MAX = 500
+"""Beyond so many names everybody is called, each as often as in a drill."""
+
+
+@dataclass(frozen=True, slots=True)
+class StormRules:
+    """In force from a roll beyond `begins_deg` (either side) until none was beyond `ends_deg` for `calm_ms`; boxes then report every
+    `interval_s`. A request holds for `holds_s` and is said again each `again_ms`, so that nobody who misses its end reports on for ever.
+    """
+
+    begins_deg: float = 10.0
+    ends_deg: float = 8.0
+    calm_ms: int = 30 * 60_000
+    interval_s: int = 60
+    holds_s: int = 30 * 60
+    again_ms: int = 10 * 60_000
+
+
+class RollCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The devices of these containers (None: all) are to report every `interval_s` for the next `holds_s` seconds, whatever else is
+    asked."""
+
+    interval_s: int
+    holds_s: int
+    containers: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.interval_s <= INTERVAL_S_MAX and 1 <= self.holds_s <= INTERVAL_S_MAX):
+            raise ValueError(f"seconds of a roll call are 1 to {INTERVAL_S_MAX}, not {self.interval_s} for {self.holds_s}")
+
+
+class Request(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is asked of devices: by the ship with this IMO number, at `at` (UTC ms), to report every `interval_s` for the next `holds_s`
+    seconds; None: as usual again, at once. Beside that a roll call, if there is one. Later ones replace earlier ones."""
+
+    ship: str
+    at: int
+    interval_s: int | None
+    holds_s: int
+    roll_call: RollCall | None = None
+
+    def __post_init__(self) -> None:
+        if (self.interval_s is not None and not 1 <= self.interval_s <= INTERVAL_S_MAX) or not 0 <= self.holds_s <= INTERVAL_S_MAX:
+            raise ValueError(f"seconds of a request are 1 to {INTERVAL_S_MAX}, not {self.interval_s} for {self.holds_s}")
+
+    def to_bytes(self) -> bytes:
+        """The MQTT payload: a JSON object of these fields."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> Request:
+        """The request in `payload`; fields it does not know are left out. Raises Unreadable when it is none."""
+        try:
+            return msgspec.json.decode(payload, type=cls)
+        except msgspec.MsgspecError as problem:
+            raise Unreadable(f"no request to devices: {problem}", hint="see docs/reference/storm-mode.md") from problem
+
+
+def storm_span(rolls: Iterable[tuple[int, float]], rules: StormRules) -> tuple[int, int]:
+    """Since when and until when (UTC ms, exclusive) storm mode is in force by these rolls: (UTC ms, degrees to either side), in order of
+    time. (0, 0): it never was, or it ended before the last of them."""
+    since_ms = until_ms = 0
+    for at_ms, deg in rolls:
+        if at_ms >= until_ms:
+            since_ms = until_ms = 0
+        if deg > (rules.ends_deg if until_ms else rules.begins_deg):
+            since_ms, until_ms = since_ms if until_ms else at_ms, at_ms + rules.calm_ms
+    return since_ms, until_ms
+
+
+class Asking:
+    """What to say to devices, and when: `due` is asked again and again."""
+
+    def __init__(self, ship: str, rules: StormRules) -> None:
+        self._ship, self._rules = ship, rules
+        self._said: Request | None = None
+
+    def due(self, rolls: Iterable[tuple[int, float]], now_ms: int, called: Sequence[str] = ()) -> Request | None:
+        """What is to be said now, at `now_ms` by the watch's time (UTC ms), with these boxes `called` (`cargo.loss.roll_call.to_call`);
+        None when all has been said. The first time it always says how things stand: what was said before a restart may be out of date."""
+        rules, said = self._rules, self._said
+        since_ms, until_ms = storm_span(rolls, rules)
+        interval_s = rules.interval_s if now_ms < until_ms else None
+        roll_call = _call(called) or (_drill(since_ms, now_ms) if interval_s else None)
+        unchanged = said is not None and said.interval_s == interval_s and _whom(said.roll_call) == _whom(roll_call)
+        again_ms = DRILL_INTERVAL_MS if roll_call else rules.again_ms
+        if said is not None and unchanged and ((interval_s is None and not roll_call) or now_ms - said.at < again_ms):
+            return None
+        self._said = Request(self._ship, now_ms, interval_s, 0 if interval_s is None else rules.holds_s, roll_call)
+        return self._said
+
+
+def _call(called: Sequence[str]) -> RollCall | None:
+    if len(called) > CALLED_MAX:
+        return RollCall(DRILL_INTERVAL_MS // 1_000, CALL_LASTS_MS // 1_000)
+    return RollCall(CALL_INTERVAL_MS // 1_000, CALL_LASTS_MS // 1_000, tuple(called)) if called else None
+
+
+def _drill(since_ms: int, now_ms: int) -> RollCall | None:
+    left_ms = DRILL_LASTS_MS - min(now_ms - since_ms, now_ms % DRILL_EVERY_MS)
+    return RollCall(DRILL_INTERVAL_MS // 1_000, left_ms // 1_000) if left_ms >= DRILL_INTERVAL_MS else None
+
+
+def _whom(roll_call: RollCall | None) -> tuple[int, tuple[str, ...] | None] | None:
+    """How often who is called: what must be said anew when it changes."""
+    return (roll_call.interval_s, roll_call.containers) if roll_call else None

@@ -1,0 +1,1 @@
+"""Where lost containers may drift, and the area to search."""

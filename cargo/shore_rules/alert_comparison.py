@@ -1,0 +1,218 @@
+"""Whether two accounts of the same readings agree: what was told of each episode when it came, and what its whole history shows.
+
+An episode is one run beyond a limit, one silence, or one loss, as its alert and, of a temperature, its record (`X_EXCURSION`) tell it. Both
+accounts are folds of such records, so neither depends on their order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from cargo.alerts.alert_body import AlertBody, read_alert
+from cargo.alerts.alert_log import AlertBook
+from cargo.errors import Unreadable
+from cargo.rules.episodes import WORDS
+from cargo.rules.silence import SEVERITIES
+from cargo.rules.temperature import RULE as TEMPERATURE
+
+LOSS = "lost_container"
+RULES = frozenset(WORDS) | frozenset(SEVERITIES) | {LOSS}
+"""The rules on each reading, those of silence, and the loss of a box: of that people decide too, and when it is over is theirs to say."""
+EXCURSION = "X_EXCURSION"
+Said = tuple[str, Mapping[str, Any]]
+"""The topic and the body of a record."""
+Verdict = Literal["same", "different", "untold", "unfounded"]
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """One episode as it is told: whose word it is (IMO number or UN/LOCODE), of what, by which rule, from when until when (UTC ms; None:
+    not over).
+
+    `alert_id` None: nobody was alarmed. `peak_c` (from the setpoint), `degree_minutes`, `unmeasured_ms`: of a temperature that is over.
+    """
+
+    side: str
+    topic: str
+    rule: str
+    since_at_ms: int
+    until_at_ms: int | None
+    alert_id: str | None = None
+    raised_at_ms: int | None = None
+    peak_c: float | None = None
+    degree_minutes: float | None = None
+    unmeasured_ms: int | None = None
+    detail: str = ""
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """One episode in both accounts, and in what they differ (`Told`'s fields).
+
+    `same`; `different`; `untold`: it shows, and nobody was alarmed, though it may be recorded; `unfounded`: it was told, and does not show.
+    """
+
+    verdict: Verdict
+    shown: Told | None
+    told: Told | None
+    differs: tuple[str, ...] = ()
+
+    @property
+    def either(self) -> Told:
+        """What shows, else what was told."""
+        one = self.shown or self.told
+        assert one is not None
+        return one
+
+
+class _Excursion(msgspec.Struct, frozen=True):
+    event_id: str
+    event_at_ms: int
+    until_at_ms: int
+    peak_c: float
+    degree_minutes: float
+    updated_at_ms: int
+    unmeasured_ms: int = 0
+    alert_id: str | None = None
+    ship: str | None = None
+    place: str | None = None
+    retracted: bool = False
+
+
+def episodes(alerts: Iterable[Said], events: Iterable[Said]) -> list[Told]:
+    """The episodes that records of `alerts` and `events` tell of, as they stand, by topic and time. What was taken back is none; records
+    of other rules and events, and what does not read, are passed over."""
+    book, first_at_ms = AlertBook(), dict[str, int]()
+    for topic, body in alerts:
+        alert = _alert(body)
+        if alert is not None and alert.rule in RULES:
+            book.learn(topic, msgspec.to_builtins(alert))
+            id_, at_ms = alert.alert_id, min((one.at_ms for one in alert.evidence), default=alert.at_ms)
+            first_at_ms[id_] = min(at_ms, first_at_ms.get(id_, at_ms))
+    recorded: dict[str | None, list[Told]] = defaultdict(list)
+    for topic, one in _excursions(events):
+        recorded[one.alert_id].append(_recorded(topic, one))
+    found = recorded.pop(None, [])
+    for standing in book.alerts():
+        body, id_ = standing.body, str(standing.body["alert_id"])
+        since_at_ms = body["evidence"][0]["at_ms"] if body["rule"] == TEMPERATURE and body["evidence"] else first_at_ms[id_]
+        over = standing.closed
+        alone = Told(
+            side=id_.rpartition("-")[0],
+            topic=standing.topic,
+            rule=body["rule"],
+            since_at_ms=since_at_ms,
+            until_at_ms=body["at_ms"] if over else None,
+            alert_id=id_,
+            raised_at_ms=standing.raised_at_ms,
+            detail=body["detail"],
+        )
+        if body["state"] != "retracted":
+            records = recorded.get(id_, []) if over else []
+            found += [msgspec.structs.replace(one, raised_at_ms=alone.raised_at_ms, detail=alone.detail) for one in records] or [alone]
+    return sorted(found, key=_begun)
+
+
+def compare(shown: Iterable[Told], told: Iterable[Told]) -> list[Compared]:
+    """Each episode of either account once, beside its own in the other: the one of the same alert, else of the same box, rule and side and
+    of an overlapping time."""
+    own: dict[Told, Told] = {}
+    wanted, left = sorted(shown, key=_begun), sorted(told, key=_begun)
+    for name, is_own in ((_alert_of, _alarmed), (_kind_of, _overlapping)):
+        others: dict[object, list[Told]] = defaultdict(list)
+        for one in left:
+            others[name(one)].append(one)
+        for one in wanted:
+            found = next((other for other in others.get(name(one), ()) if is_own(one, other)), None)
+            if found is not None:
+                own[one] = found
+                others[name(one)].remove(found)
+        wanted = [one for one in wanted if one not in own]
+        left = [one for rest in others.values() for one in rest]
+    compared = [_compared(one, other) for one, other in own.items()]
+    compared += [Compared(verdict="untold", shown=one, told=None) for one in wanted]
+    compared += [Compared(verdict="unfounded", shown=None, told=one) for one in left]
+    return sorted(compared, key=lambda one: _begun(one.either))
+
+
+def _alert(body: Mapping[str, Any]) -> AlertBody | None:
+    try:
+        return read_alert(body)
+    except Unreadable:
+        return None
+
+
+def _excursions(events: Iterable[Said]) -> list[tuple[str, _Excursion]]:
+    """Of each record of an excursion its latest version, unless that takes it back."""
+    latest: dict[str, tuple[str, _Excursion]] = {}
+    for topic, body in events:
+        if body.get("event") != EXCURSION:
+            continue
+        try:
+            one = msgspec.convert(body, _Excursion)
+        except msgspec.ValidationError:
+            continue
+        if one.event_id not in latest or one.updated_at_ms >= latest[one.event_id][1].updated_at_ms:
+            latest[one.event_id] = (topic, one)
+    return [(topic, one) for topic, one in latest.values() if not one.retracted]
+
+
+def _recorded(topic: str, one: _Excursion) -> Told:
+    return Told(
+        side=one.ship or one.place or "",
+        topic=topic,
+        rule=TEMPERATURE,
+        since_at_ms=one.event_at_ms,
+        until_at_ms=one.until_at_ms,
+        alert_id=one.alert_id,
+        peak_c=one.peak_c,
+        degree_minutes=one.degree_minutes,
+        unmeasured_ms=one.unmeasured_ms,
+    )
+
+
+def _begun(one: Told) -> tuple[str, int, str, str, str]:
+    return one.topic, one.since_at_ms, one.side, one.rule, one.alert_id or ""
+
+
+def _alert_of(one: Told) -> object:
+    return one.alert_id
+
+
+def _kind_of(one: Told) -> object:
+    return one.side, one.topic, one.rule
+
+
+def _alarmed(one: Told, _: Told) -> bool:
+    return one.alert_id is not None
+
+
+def _overlapping(one: Told, other: Told) -> bool:
+    begins = max(one.since_at_ms, other.since_at_ms)
+    ends = min((until for until in (one.until_at_ms, other.until_at_ms) if until is not None), default=begins)
+    return begins <= ends
+
+
+def _compared(shown: Told, told: Told) -> Compared:
+    differs = tuple(_differing(shown, told))
+    if told.alert_id is None and shown.alert_id is not None:
+        return Compared(verdict="untold", shown=shown, told=told, differs=differs)
+    return Compared(verdict="different" if differs else "same", shown=shown, told=told, differs=differs)
+
+
+def _differing(shown: Told, told: Told) -> Iterable[str]:
+    """When a silence was over is when its place heard of it, which the readings' own times do not say."""
+    if shown.since_at_ms != told.since_at_ms:
+        yield "since_at_ms"
+    if shown.rule == LOSS:
+        return
+    if (shown.until_at_ms is None) != (told.until_at_ms is None) or (
+        shown.rule not in SEVERITIES and shown.until_at_ms != told.until_at_ms
+    ):
+        yield "until_at_ms"
+    for name in ("peak_c", "degree_minutes", "unmeasured_ms"):
+        values = getattr(shown, name), getattr(told, name)
+        if None not in values and values[0] != values[1]:
+            yield name

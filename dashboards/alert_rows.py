@@ -1,0 +1,132 @@
+"""From the API's alerts to the rows of their table, and to the sentences beside it. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cargo.alerts.alert_log import SEVERITIES, severity_rank
+from cargo.rules.rulebook import RULES
+from dashboards import texts, theme
+from dashboards.data_grids import GridColumn
+from dashboards.page_tables import Names, Row
+
+STAGES = {"open": "Open", "acknowledged": "Acknowledged", "closed": "Closed", "all": "All"}
+SORTS = {"worst": "worst first", "newest": "last raised first", "oldest": "first raised first"}
+
+
+def _severity(rank: float) -> str:
+    return SEVERITY_WORDS[SEVERITIES[int(rank)]] if rank < len(SEVERITIES) else "unknown"
+
+
+def _tone(rank: float) -> str:
+    return theme.SEVERITY_TONES[SEVERITIES[int(rank)]] if rank < len(SEVERITIES) else "muted"
+
+
+SEVERITY_WORDS = {"CRITICAL": "critical", "ALARM": "alarm", "WARNING": "warning", "LOG": "info"}
+ALERTS = {
+    "rank": GridColumn("Severity", _severity, tone=_tone),
+    "what": GridColumn("Alert"),
+    "topic": GridColumn("Container"),
+    "ship": GridColumn("Ship"),
+    "figure": GridColumn("Figure"),
+    "count": GridColumn("Times", texts.number),
+    "age_ms": GridColumn("Raised", texts.ago),
+    "state": GridColumn("State"),
+}
+"""Columns of alerts, the severity as its rank: the worst first."""
+
+
+def columns_of(items: Iterable[Row]) -> dict[str, GridColumn]:
+    """Those of ALERTS that have something to show for these alerts."""
+    without = {
+        name
+        for name, found in (
+            ("ship", any(item["ship"] for item in items)),
+            ("figure", any(item["figure"] is not None for item in items)),
+            ("count", any(item["count"] > 1 for item in items)),
+        )
+        if not found
+    }
+    return {name: column for name, column in ALERTS.items() if name not in without}
+
+
+def alert_rows(items: Iterable[Row], names: Names, now_at_ms: int) -> list[dict[str, Any]]:
+    """Rows of ALERTS."""
+    return [
+        {
+            "rank": float(severity_rank(item["severity"])),
+            "what": what(item),
+            "topic": "" if "." in item["topic"] else item["topic"],
+            "ship": names.get(item["ship"] or "", item["ship"] or ""),
+            "figure": value(item),
+            "count": float(item["count"]),
+            "age_ms": float(now_at_ms - item["raised_at_ms"]),
+            "state": state(item),
+        }
+        for item in items
+    ]
+
+
+def what(alert: Row) -> str:
+    """What happened, without the container's number, which has a column of its own. For customers, who get no free text: the rule."""
+    if alert["title"] == f"Alert: {alert['rule']}":
+        return rule_words(alert["rule"])
+    title = str(alert["title"]).removeprefix(alert["topic"]).lstrip(" :")
+    return title[:1].upper() + title[1:] + (" (not confirmed)" if alert["unconfirmed"] else "")
+
+
+def rule_words(rule: str) -> str:
+    """What a rule is called."""
+    return next((one.words for one in RULES if one.name == rule), texts.rule(rule))
+
+
+def value(alert: Row) -> str:
+    """How bad it is: `42.5 °C`."""
+    return "" if alert["figure"] is None else f"{alert['figure']:g} {alert['unit'] or ''}".rstrip()
+
+
+def figure(alert: Row) -> str:
+    """The same with its limit: `42.5 °C, limit -15`; empty where there is no limit to say."""
+    return f"{value(alert)}, limit {alert['limit']:g}" if alert["limit"] else ""
+
+
+def state(alert: Row) -> str:
+    """An alert's state in a word or two: what it needs of whom."""
+    if alert["stage"] == "closed":
+        return f"closed by {alert['by']}" if alert["by"] and alert["note"] else str(alert["state"])
+    if alert["stage"] == "acknowledged":
+        return f"acknowledged by {alert['acknowledgement']['by']}"
+    if alert["reopened"]:
+        return "open, worse"
+    return "open, taken back" if alert["state"] == "unacknowledged" else "open"
+
+
+def sentences(alert: Row, now_at_ms: int) -> list[str]:
+    """What a person reads of an alert's life: how often it happened, who acknowledged it, what got worse since, who closed it."""
+    lines = []
+    if alert["count"] > 1:
+        last = f", last {texts.age(alert['last_at_ms'], now_at_ms)}" if alert["last_at_ms"] is not None else ""
+        lines.append(f"{texts.number(alert['count'])} times, first {texts.age(alert['first_at_ms'], now_at_ms)}{last}")
+    if noted := alert["acknowledgement"]:
+        when = texts.age(noted["at_ms"], now_at_ms)
+        if alert["reopened"]:
+            lines.append(f"Worse since {noted['by']} acknowledged it {when}: {alert['change']}")
+        else:
+            lines.append(f"Acknowledged by {noted['by']} {when}" + (f": {noted['note']}" if noted["note"] else ""))
+    if alert["stage"] == "closed" and alert["by"] and alert["note"]:
+        lines.append(f"Closed by {alert['by']} {texts.age(alert['changed_at_ms'], now_at_ms)}: {alert['note']}")
+    return lines
+
+
+def shown(items: int, before: int, count: int) -> str:
+    """Which alerts a page of a list shows, of how many: `201 to 400 of 512 alerts`."""
+    if items in (0, count):
+        return texts.counted(count, "alert")
+    return f"{texts.number(before + 1)} to {texts.number(before + items)} of {texts.counted(count, 'alert')}"
+
+
+def counted(which: str, counts: Mapping[str, int]) -> str:
+    """A stage's name with how many alerts are in it."""
+    count = sum(counts.values()) if which == "all" else counts[which]
+    return f"{STAGES[which]} {texts.number(count)}"

@@ -1,0 +1,73 @@
+"""A ship's digest of one container, told in words: what its readings that wait on board come to. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dashboards import texts
+from dashboards.markup import Column
+
+Digest = Mapping[str, Any]
+COLUMNS = (
+    Column("what", "6-hour summary"),
+    Column("least", "Min", right=True),
+    Column("mean", "Mean", right=True),
+    Column("most", "Max", right=True),
+)
+AIRS = {"setpoint": "Setpoint", "supply": "Supply air", "return": "Return air", "ambient": "Ambient"}
+
+
+def of(container: Mapping[str, Any]) -> Digest | None:
+    """The digest that is newer than the container's readings, if there is one."""
+    digest: Digest | None = container["digest"]
+    return digest
+
+
+def heard(container: Mapping[str, Any]) -> str:
+    """How long ago a container was heard, by its readings here or by the digest of the ship that has newer ones."""
+    digest = of(container)
+    return f"{texts.ago(digest['age_ms'])}, by {digest['node']}'s digest" if digest else texts.ago(container["age_ms"])
+
+
+def sentence(digest: Digest) -> str:
+    """Of which window it is, and that it is a digest."""
+    window = f"{texts.stamp(digest['from_at_ms'])} to {texts.stamp(digest['until_at_ms'])} UTC"
+    readings = texts.counted(digest["readings"], "reading waits", "readings wait")
+    return f"A digest of {window}, told by {digest['node']}; last heard {texts.ago(digest['age_ms'])}; {readings} on board."
+
+
+def air_rows(digest: Digest) -> list[dict[str, str]]:
+    """Rows of COLUMNS: the temperatures that were heard."""
+    told, rows = digest["signals"], []
+    for air, what in AIRS.items():
+        values = [told.get(f"{air}_{part}_c") for part in ("min", "mean", "max")]
+        if values != [None] * 3:
+            least, mean, most = (texts.measured(value, "°C") for value in values)
+            rows.append({"what": what, "least": least, "mean": mean, "most": most})
+    return rows
+
+
+def facts(digest: Digest) -> dict[str, str]:
+    """What else it says, by name."""
+    told = digest["signals"]
+    found: dict[str, str] = {}
+    if "power_on" in told:
+        found["Power"] = _switch(told["power_on"], "on", "off", told.get("power_off_readings"), "without power")
+    if "door_open" in told:
+        found["Door"] = _switch(told["door_open"], "open", "closed", told.get("door_open_readings"), "with an open door")
+    if "shock_max_g" in told:
+        shocks = texts.counted(told.get("shocks", 0), "shock")
+        found["Largest blow"] = f"{texts.measured(told['shock_max_g'], 'g')}; {shocks} of 2 g and more"
+    if "battery_mv" in told:
+        found["Battery"] = texts.measured(told["battery_mv"], "mV", 0)
+    if texts.position(told) != texts.NOTHING:
+        found["Its own position"] = texts.position(told)
+    if "silence_max_s" in told:
+        found["Longest silence"] = texts.span(told["silence_max_s"] * 1_000)
+    return found
+
+
+def _switch(said: Any, yes: str, no: str, counted: Any, of_which: str) -> str:
+    last = yes if said else no
+    return f"{last}; {texts.counted(counted, 'reading')} {of_which}" if counted else last

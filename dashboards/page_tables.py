@@ -1,0 +1,331 @@
+"""From the API's rows to rows of text that tables show: every number with its unit, every datum with its age. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dashboards import markup, texts, theme
+from dashboards.markup import Column
+
+Row = Mapping[str, Any]
+Names = Mapping[str, str]
+Texts = dict[str, str]
+STALE_WALL_MS = 60_000
+"""A process that has said nothing for so long by the wall's clock is looked at first."""
+
+LOST = (
+    Column("number", "Container", mono=True),
+    Column("slot", "Slot"),
+    Column("cargo", "Cargo"),
+    Column("heard", "Last heard", right=True),
+    Column("position", "Position and its basis"),
+    Column("chance", "Lost", right=True),
+    Column("state", "State", markup=True),
+)
+SENDINGS = (
+    Column("sent", "Sent", right=True),
+    Column("to", "To whom"),
+    Column("means", "By what means"),
+    Column("by", "Recorded by"),
+    Column("receipt", "Receipt"),
+)
+NOTICED = (
+    Column("container", "Container", mono=True),
+    Column("became", "What became of it"),
+    Column("booking", "Booking", mono=True),
+    Column("cargo", "Cargo"),
+    Column("between", "Between, UTC", right=True),
+    Column("position", "Where the ship was"),
+)
+PERSON = "person"
+"""The family of what people said: it is not weighed."""
+EVIDENCE = (
+    Column("family", "Evidence"),
+    Column("detail", "What was seen"),
+    Column("at", "When, UTC", right=True),
+    Column("weight", "Weight", right=True),
+)
+DUE_IN = (
+    Column("ship", "Ship"),
+    Column("from", "From"),
+    Column("sailed", "Sailed", right=True),
+    Column("boxes", "Boxes for here", right=True),
+)
+IN_PORT = (
+    Column("ship", "Ship"),
+    Column("from", "From"),
+    Column("arrived", "Arrived", right=True),
+    Column("boxes", "Still to come off", right=True),
+)
+UNKNOWN = {"container": "valid number", "slot": "slot", "size_type": "type", "pol": "port of loading", "pod": "port of discharge"}
+LINKS = (
+    Column("node", "Node"),
+    Column("peer", "Peer"),
+    Column("class", "Over"),
+    Column("rtt", "Round trip", right=True),
+    Column("backlog", "Waiting to go", right=True),
+    Column("sent", "Sent", right=True),
+    Column("received", "Received", right=True),
+    Column("age", "As of", right=True),
+)
+WAITING = (
+    Column("node", "Ship"),
+    Column("stream", "Stream"),
+    Column("records", "Wait for a link", right=True),
+    Column("since", "Oldest", right=True),
+    Column("age", "As of", right=True),
+)
+PROCESSES = (
+    Column("node", "Node"),
+    Column("process", "Process"),
+    Column("word", "Updated (real time)", markup=True),
+    Column("fleet", "In fleet time", right=True),
+    Column("counts", "What it has done since it started"),
+)
+STREAMS = (Column("stream", "Stream"), Column("records", "Records", right=True), Column("newest", "Newest", right=True))
+
+
+def names_of(fleet: Row, *answers: Row) -> dict[str, str]:
+    """Ships' names by IMO number, ports' by UN/LOCODE, customers' by `customer/<id>`: of the ships and ports in `fleet`, and of those that
+    the answers name."""
+    ships = {ship["imo"]: ship["name"] or f"IMO {ship['imo']}" for ship in fleet["ships"]}
+    names = ships | {port["locode"]: port["name"] for port in fleet["ports"]}
+    for answer in answers:
+        names |= answer["names"]
+    return names
+
+
+def signal(container: Row, name: str) -> Any:
+    """The last value of one signal of a container, or None."""
+    told = container["signals"].get(name)
+    return told["value"] if told else None
+
+
+def control_air(container: Row) -> tuple[str, Any]:
+    """The temperature that counts, and its name: supply above a setpoint of -10 °C, return at or below; ambient for dry boxes."""
+    setpoint = signal(container, "setpoint_c")
+    name = "ambient" if setpoint is None else "supply" if setpoint > -10 else "return"
+    return name, signal(container, f"{name}_c")
+
+
+def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
+    """Where a container is, or that it is overboard, or where it was when the customer's right ended. A loss that is not confirmed leaves
+    it where it was heard."""
+    loss = lost.get(container["number"])
+    if loss and not loss["unconfirmed"]:
+        return texts.status(loss["status"])
+    told = texts.place(container["place"], names) if container["place"] or container["at_ms"] is not None else "Never reported"
+    if container["ended"]:
+        told = f"{told}, when the booking ended"
+    elif container["standing"] == "delivered":
+        told = "Delivered"
+    elif container["place_basis"] == "papers":
+        told = f"{told}, by the papers"
+    return f"{told} (loss not confirmed)" if loss else told
+
+
+def call_when(call: Row, now_at_ms: int) -> str:
+    """How a ship's call stands by what was heard of her and by its load list; where she should have sailed by now, that no word came."""
+    arrived, sailed, departs = (call[f"{what}_at_ms"] for what in ("arrived", "sailed", "departs"))
+    if sailed is not None:
+        return f"arrived {texts.stamp(arrived)}, sailed {texts.stamp(sailed)} UTC"
+    overdue = departs <= now_at_ms
+    if arrived is not None:
+        sails = f"planned departure {texts.age(departs, now_at_ms)}, departure not confirmed"
+        return f"in port since {texts.stamp(arrived)} UTC, {sails if overdue else f'planned departure {texts.stamp(departs)} UTC'}"
+    if overdue:
+        return f"planned departure {texts.age(departs, now_at_ms)}, call not confirmed"
+    return f"expected; planned departure in {texts.span(departs - now_at_ms)}"
+
+
+def lost_rows(alerts: Iterable[Row], boxes: Mapping[str, Row], now_at_ms: int) -> list[Texts]:
+    """Rows of LOST for the alerts of one incident's boxes. `boxes`: answers of `/api/containers/{number}` by number, as far as known."""
+    rows = []
+    for alert in alerts:
+        known = boxes.get(alert["topic"], {})
+        booking, box = known.get("booking") or {}, known.get("container") or {}
+        at = alert["position"]
+        basis = f" ({(at['basis'] or 'basis unknown').lower()})" if at else ""
+        rows.append(
+            {
+                "number": alert["topic"],
+                "slot": texts.slot(alert["slot"]),
+                "cargo": _cargo(booking),
+                "heard": texts.age(box.get("at_ms"), now_at_ms) if box else texts.NOTHING,
+                "position": texts.position(at) + basis,
+                "chance": texts.likelihood(alert["posterior"]),
+                "state": state_pill(alert) + (f" {markup.pill('not confirmed', 'warning')}" if alert["unconfirmed"] else ""),
+            }
+        )
+    return rows
+
+
+def _cargo(booking: Row) -> str:
+    if not booking:
+        return texts.NOTHING
+    dangerous = f", UN {booking['un_number']}" if booking.get("un_number") else ""
+    return f"{booking['cargo']}{dangerous}"
+
+
+def state_pill(alert: Row) -> str:
+    """An alert's state in a frame: open, acknowledged by whom, or how it ended."""
+    if alert["stage"] == "closed":
+        return markup.pill(alert["state"], "muted")
+    if alert["stage"] == "acknowledged":
+        return markup.pill(f"acknowledged by {alert['acknowledgement']['by']}", "accent")
+    return markup.pill("open, worse" if alert["reopened"] else "open", theme.SEVERITY_TONES.get(alert["severity"], "warning"))
+
+
+def unconfirmed_note(alert: Row, names: Names, boxes: str = "this box") -> str:
+    """The line under an alert or incident that says that nothing confirms the loss; empty for all others."""
+    if not alert["unconfirmed"]:
+        return ""
+    return f'<p class="lf-note">{markup.escape(texts.unconfirmed(alert, names, boxes))}.</p>'
+
+
+def evidence_rows(alert: Row) -> list[Texts]:
+    """Rows of EVIDENCE, the strongest first, in plain words."""
+    return [
+        {
+            "family": texts.FAMILIES.get(piece["family"], texts.rule(piece["family"])),
+            "detail": piece.get("detail") or texts.SIGNALS.get(piece["signal"], texts.rule(piece["signal"])),
+            "at": texts.stamp(piece["at_ms"]),
+            "weight": texts.NOTHING if piece.get("weight") is None or piece["family"] == PERSON else texts.weight(piece["weight"]),
+        }
+        for piece in alert["evidence"]
+    ]
+
+
+def due_in_rows(due_in: Iterable[Row], names: Names, now_at_ms: int) -> list[Texts]:
+    """Rows of DUE_IN and IN_PORT."""
+    return [
+        {
+            "ship": names.get(due["ship"], due["ship"]),
+            "from": names.get(due["from"], due["from"]),
+            "sailed": texts.age(due["sailed_at_ms"], now_at_ms),
+            "arrived": texts.age(due["arrived_at_ms"], now_at_ms),
+            "boxes": texts.number(due["boxes"]["count"]),
+        }
+        for due in due_in
+    ]
+
+
+def unknown_on_list(unknown: Mapping[str, int]) -> str:
+    """What a call's load list does not say, or an empty text."""
+    lacking = [f"{what} of {texts.counted(unknown[name], 'box', 'boxes')}" for name, what in UNKNOWN.items() if unknown.get(name)]
+    return f"Unknown on the load list: {', '.join(lacking)}." if lacking else ""
+
+
+def sending_rows(report: Row, now_at_ms: int) -> list[Texts]:
+    """Rows of SENDINGS: to whom a loss report went, when and how, and whether they acknowledged it."""
+    return [
+        {
+            "sent": f"{texts.moment(one['sent_at_ms'])}, {texts.age(one['sent_at_ms'], now_at_ms)}",
+            "to": f"{texts.recipient(one['to'])} {one['name']}".strip(),
+            "means": one["means"],
+            "by": one["by"],
+            "receipt": _receipt(report, one),
+        }
+        for one in report["sendings"]
+    ]
+
+
+def _receipt(report: Row, sending: Row) -> str:
+    of = [one for one in report["receipts"] if (one["to"], one["name"]) == (sending["to"], sending["name"])]
+    known = [one for one in of if one["acknowledged_at_ms"] >= sending["sent_at_ms"]]
+    return f"{known[0]['who']}, {texts.moment(known[0]['acknowledged_at_ms'])}" if known else "not acknowledged yet"
+
+
+def notice_rows(notice: Row) -> list[Texts]:
+    """Rows of NOTICED: an owner's own boxes in one notice."""
+    return [
+        {
+            "container": box["container"],
+            "became": texts.became(box["became"]) + (", not confirmed" if box["unconfirmed"] else ""),
+            "booking": box["booking"],
+            "cargo": box["cargo"],
+            "between": texts.NOTHING
+            if box["lost_at_ms"] is None
+            else f"{texts.stamp(box['lost_at_ms'])} and {texts.stamp(box['lost_until_ms'])}",
+            "position": texts.position(box if box["latitude_deg"] is not None else None),
+        }
+        for box in notice["boxes"]
+    ]
+
+
+def link_rows(processes: Iterable[Row]) -> list[Texts]:
+    """Rows of LINKS from what the nodes' processes measure of their sessions (gauges `link.<peer>.<class>.<what>`)."""
+    rows = []
+    for told in processes:
+        links: dict[tuple[str, str], dict[str, float]] = {}
+        for name, value in told["gauges"].items():
+            if name.startswith("link.") and name.count(".") >= 3:
+                peer, link, what = name.removeprefix("link.").rsplit(".", 2)
+                links.setdefault((peer, link), {})[what] = value
+        for (peer, link), measured in sorted(links.items()):
+            rows.append(
+                {
+                    "node": told["node"],
+                    "peer": peer,
+                    "class": link,
+                    "rtt": texts.measured(measured.get("rtt_ms"), "ms", 0),
+                    "backlog": texts.counted(int(measured["backlog_records"]), "record")
+                    if "backlog_records" in measured
+                    else texts.NOTHING,
+                    "sent": texts.size(measured.get("sent_bytes")),
+                    "received": texts.size(measured.get("received_bytes")),
+                    "age": texts.ago(told["wall_age_ms"]),
+                }
+            )
+    return rows
+
+
+def waiting_rows(told: Iterable[Row], now_at_ms: int) -> list[Texts]:
+    """Rows of WAITING: per ship and stream what she last said waits on board; one row of nothing for a ship with nothing."""
+    return [
+        {
+            "node": ship["node"],
+            "stream": stream,
+            "records": texts.counted(backlog["records"], "record"),
+            "since": texts.age(backlog["since_at_ms"], now_at_ms) if backlog["records"] else texts.NOTHING,
+            "age": texts.ago(ship["wall_age_ms"]),
+        }
+        for ship in told
+        for stream, backlog in sorted(ship["streams"].items()) or [(texts.NOTHING, {"records": 0})]
+    ]
+
+
+def process_rows(processes: Iterable[Row]) -> list[Texts]:
+    """Rows of PROCESSES: ages by the wall's clock, and in the fleet's time."""
+    rows = []
+    for told in processes:
+        stale = told["wall_age_ms"] is None or told["wall_age_ms"] > STALE_WALL_MS
+        counts = sorted(told["counts"].items(), key=lambda item: (-item[1], item[0]))[:4]
+        rows.append(
+            {
+                "node": told["node"],
+                "process": told["process"],
+                "word": markup.pill(texts.ago(told["wall_age_ms"]), "warning" if stale else "good"),
+                "fleet": texts.ago(told["age_ms"]),
+                "counts": " · ".join(f"{texts.number(count)} {name.replace('_', ' ')}" for name, count in counts) or texts.NOTHING,
+            }
+        )
+    return rows
+
+
+def troubles(processes: Iterable[Row]) -> list[tuple[str, str]]:
+    """What is wrong though the processes work, as each said last: where, and a sentence."""
+    return [(f"{told['process']} at {told['node']}", trouble) for told in processes for trouble in told["troubles"]]
+
+
+def stream_rows(streams: Sequence[Row], now_at_ms: int) -> list[Texts]:
+    """Rows of STREAMS, the largest first."""
+    return [
+        {
+            "stream": told["stream"],
+            "records": texts.number(told["records"]),
+            "newest": texts.age(told["received_at_ms"], now_at_ms),
+        }
+        for told in sorted(streams, key=lambda one: (-one["records"], one["stream"]))
+    ]

@@ -1,0 +1,171 @@
+"""One browser tab's session: who has logged in, how it asks the API, and what it shows when there is no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from dashboards import headline, markup
+from dashboards import texts as words
+from dashboards.api_client import Answer, ApiClient, ComingBack, LoggedOut, Trouble, Viewer, wall_ms
+from dashboards.pages_process import here
+from dashboards.settings import DashboardSettings
+
+_VIEWER, _PARTING, _PAGES, _KEPT, _SHOWN = "viewer", "parting_words", "pages", "kept", "shown"
+KEPT_ROWS_MAX, ANSWER_ROWS = 20_000, 100
+"""Rows that a tab keeps of its last answers, to show while the API has none; each answer counts as ANSWER_ROWS more than its `items`."""
+
+
+def settings() -> DashboardSettings:
+    """What this process was told."""
+    return here().settings
+
+
+def client() -> ApiClient:
+    """The process's connections to the API, which every viewer shares; rights come with each question's token."""
+    return here().client
+
+
+def viewer() -> Viewer | None:
+    """Who has logged in in this tab."""
+    found = st.session_state.get(_VIEWER)
+    return found if isinstance(found, Viewer) else None
+
+
+def logged_in() -> Viewer:
+    """Who has logged in; ends the run of the script when nobody has."""
+    if (found := viewer()) is None:
+        st.stop()
+    return found
+
+
+def enter(who: Viewer) -> None:
+    """From now on this tab is `who`'s."""
+    st.session_state[_VIEWER] = who
+    st.session_state.pop(_PARTING, None)
+
+
+def leave(words: str = "") -> None:
+    """Forget everything of this tab's viewer; the login page says `words`."""
+    st.session_state.clear()
+    st.session_state[_PARTING] = words
+
+
+def log_out() -> None:
+    """End the viewer's session, at the API too, and forget everything of this tab's viewer."""
+    words = "You have logged out."
+    try:
+        client().log_out(logged_in())
+    except LoggedOut:
+        pass  # it had ended already
+    except Trouble:
+        words = "You have logged out here. Headquarters' API does not answer: there the session ends by itself."
+    leave(words)
+
+
+def parting_words() -> str:
+    """Why the viewer before had to leave."""
+    return str(st.session_state.get(_PARTING, ""))
+
+
+def ask(path: str, **parameters: Any) -> Answer:
+    """The API's answer to the viewer. A token that no longer holds leads back to the login page; else raises as `ApiClient.get`.
+
+    In `telling_trouble`, while the API or its database is away, the answer that this tab had last.
+    """
+    return _kept(("one", path, *sorted(parameters.items())), lambda: client().get(logged_in(), path, **parameters))
+
+
+def latest_now_ms(*answers: Mapping[str, Any]) -> int:
+    """The latest fleet time (UTC ms) in these answers. Ages are counted from it: an answer may hold what happened after an earlier one."""
+    return max(int(answer["clock"]["now_at_ms"]) for answer in answers)
+
+
+def ask_all(path: str, **parameters: Any) -> Answer:
+    """As `ask`, all pages of a list, of which `rows_max` says how many rows at most."""
+    return _kept(("all", path, *sorted(parameters.items())), lambda: client().all_items(logged_in(), path, **parameters))
+
+
+def _kept(question: tuple[Any, ...], asked: Callable[[], Answer]) -> Answer:
+    kept: dict[tuple[Any, ...], Answer] = st.session_state.setdefault(_KEPT, {})
+    try:
+        answer = asked()
+    except LoggedOut:
+        leave("Your session has ended: please log in again.")
+        st.rerun()
+    except ComingBack as problem:
+        if _SHOWN not in st.session_state or question not in kept:
+            raise
+        st.session_state[_SHOWN].append((kept[question]["clock"]["now_at_ms"], problem))
+        return kept[question]
+    kept.pop(question, None)
+    kept[question] = answer
+    while len(kept) > 1 and sum(ANSWER_ROWS + len(one.get("items", ())) for one in kept.values()) > KEPT_ROWS_MAX:
+        del kept[next(iter(kept))]
+    return answer
+
+
+def do(path: str, **body: Any) -> None:
+    """Do something as the viewer. A refusal is shown as a passing note."""
+    try:
+        client().post(logged_in(), path, body)
+    except Trouble as problem:
+        st.toast(f"{problem} {problem.hint}", icon=":material/error:")
+
+
+def file(path: str, **parameters: str) -> Callable[[], bytes]:
+    """What fetches a file for the viewer once the viewer asks for it: in another thread, which knows of no session."""
+    return partial(client().file, logged_in(), path, **parameters)
+
+
+@contextmanager
+def telling_trouble() -> Iterator[None]:
+    """Inside it, a question without an answer becomes a sentence on the page instead of an end of it. What had an answer before is drawn
+    from that one, greyed, with its time and the reason above it."""
+    outer, shown = st.session_state.get(_SHOWN), list[tuple[int, ComingBack]]()
+    st.session_state[_SHOWN] = shown
+    try:
+        with st.container():
+            try:
+                yield
+            except Trouble as problem:
+                tell(problem)
+            if shown:
+                at_ms, reason = min(shown, key=lambda one: one[0])
+                st.html(markup.kept(f"{reason} What you see is as of {words.moment(at_ms)}.", reason.hint))
+    finally:
+        st.session_state.pop(_SHOWN, None)
+        if outer is not None:
+            st.session_state[_SHOWN] = outer
+
+
+def is_kept() -> bool:
+    """Whether anything asked so far in this `telling_trouble` is an answer of before."""
+    return bool(st.session_state.get(_SHOWN))
+
+
+def tell(problem: Trouble) -> None:
+    """A sentence on the page for a question without an answer."""
+    st.html(markup.banner(str(problem), "warning" if isinstance(problem, ComingBack) else "alert", problem.hint))
+
+
+def clock_tile() -> markup.Tile:
+    """The fleet's clock for everyone, logged in or not; since when it is unknown, while the API does not tell it."""
+    try:
+        return headline.clock_tile(client().clock())
+    except Trouble:
+        return headline.unknown_clock_tile(client().clock_heard, wall_ms())
+
+
+def keep_pages(pages: dict[str, Any]) -> None:
+    """The pages this viewer has, by name, so that one can lead to another."""
+    st.session_state[_PAGES] = pages
+
+
+def open_container(number: str) -> None:
+    """Leave this page for the one of a container; its address can be shared."""
+    st.switch_page(st.session_state[_PAGES]["containers"], query_params={"container": number})

@@ -1,0 +1,1 @@
+"""The crew's console: its page and its HTTP API."""

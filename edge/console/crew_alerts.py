@@ -1,0 +1,109 @@
+"""The alerts as the crew sees them: the fold of what the ship raised, who took note of it aboard, and who ashore."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from cargo.alerts.alert_body import NOTE_CHARS_MAX, read_alert
+from cargo.alerts.alert_log import AlertBook, Stage, Standing, acknowledged, severity_rank, unacknowledged
+from cargo.loss.watch_outcome import Made
+from landfall.node.node import Node
+from streams.body_reader import Bodies
+from streams.log import Append
+from streams.model.errors import Misuse
+from streams.model.records import Record, to_batch
+
+ALERTS = "alerts"
+ACKNOWLEDGEMENT = "acknowledgement/"
+BY_CHARS_MAX = 200
+PROBLEM_CHARS_MAX = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    by: str
+    note: str
+
+    def check(self) -> None:
+        """Raises ValueError for nobody's name, and for what does not print."""
+        if not 0 < len(self.by.strip()) <= BY_CHARS_MAX or not self.by.strip().isprintable():
+            raise ValueError(f"whoever takes note of an alert says who it is, in 1 to {BY_CHARS_MAX} printable characters")
+        if len(self.note) > NOTE_CHARS_MAX or not self.note.isprintable():
+            raise ValueError(f"a note has at most {NOTE_CHARS_MAX} printable characters")
+
+
+class AlertDesk:
+    """A ship's alerts. What headquarters acknowledged comes as `aboard/<imo>`, what the crew does goes to `alerts`: one fold of both."""
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._told_by = node, f"aboard/{node.settings.identity}"
+        self._news: dict[str, Bodies] = {}
+        self._book = AlertBook()
+        self._one = asyncio.Lock()
+        self.ship_name: str | None = None
+        """As headquarters' registry has it; None before the ship was told."""
+
+    async def standing(self) -> list[Standing]:
+        """Every alert as it stands: the worst first, then those that got worse after somebody acknowledged them, then the oldest. Raises
+        RetryLater, as the log does."""
+        async with self._one:
+            await asyncio.to_thread(self._catch_up)
+        now_ms = self._node.clock.now_ms()
+        return sorted(
+            self._book.standing(), key=lambda one: (severity_rank(one.body["severity"]), not one.reopened(now_ms), one.raised_at_ms)
+        )
+
+    async def acknowledge(self, alert_id: str, by: str, note: str = "") -> Standing:
+        """The alert is acknowledged in the ship's own log, durable, by `by` or by who did it before; the alert as it stands. Raises
+        Misuse for an alert there is not, ValueError for nobody's name; NotAllowed where headquarters lets her write no alerts."""
+        return await self._do(alert_id, "open", acknowledged, _Words(by, note))
+
+    async def take_back(self, alert_id: str, by: str, note: str = "") -> Standing:
+        """The alert's acknowledgement no longer counts; as `acknowledge`."""
+        return await self._do(alert_id, "acknowledged", unacknowledged, _Words(by, note))
+
+    async def _do(self, alert_id: str, stage: Stage, record: Callable[[Standing, str, int, str], Made], words: _Words) -> Standing:
+        """Appends what `record` makes of the alert, if it is in this stage."""
+        words.check()
+        async with self._one:
+            await asyncio.to_thread(self._catch_up)
+            standing, now_ms = self._book.get(alert_id), self._node.clock.now_ms()
+            if standing is None:
+                raise Misuse(f"there is no alert {alert_id!r}", code="alert_unknown")
+            if standing.stage(now_ms) == stage:
+                self._node.originating.check(ALERTS)
+                made = record(standing, words.by.strip(), now_ms, words.note.strip())
+                await self._node.append([Append(ALERTS, to_batch([Record(made.topic, device_at_ms=made.at_ms, body=made.body)]))])
+                await asyncio.to_thread(self._catch_up)
+            return self._book.get(alert_id) or standing
+
+    def _catch_up(self) -> None:
+        for topic, body in self._bodies(ALERTS).news():
+            self._learn(ALERTS, topic, body)
+        for topic, body in self._bodies(self._told_by).news():
+            if topic.startswith(ACKNOWLEDGEMENT):
+                self._learn(self._told_by, self._book.topic_of(topic.removeprefix(ACKNOWLEDGEMENT)), body)
+            elif topic == f"ship/{self._node.settings.identity}":
+                value = body.get("value")
+                self.ship_name = str(value["name"]) if isinstance(value, dict) and "name" in value else None
+
+    def _learn(self, stream: str, topic: str, body: Mapping[str, Any]) -> None:
+        try:
+            self._book.learn(topic, msgspec.to_builtins(read_alert(body)))
+        except ValueError as problem:
+            self._unread(stream, topic, problem)
+
+    def _bodies(self, stream: str) -> Bodies:
+        if stream not in self._news:
+            self._news[stream] = Bodies(self._node.log, stream, unread=partial(self._unread, stream))
+        return self._news[stream]
+
+    def _unread(self, stream: str, which: object, problem: ValueError) -> None:
+        what = f"a record of `{stream}` does not read"
+        self._node.report(what, "left out of the crew's alerts", which=str(which), problem=str(problem)[:PROBLEM_CHARS_MAX])

@@ -1,0 +1,238 @@
+"""Which link a ship keeps: the port's own where she lies in one, the satellite to headquarters at sea, or what her crew says.
+
+Where she lies her position says, and while she has none, the port's network (`edge/links/port_probe.py`). Where she lies in no port,
+headquarters is dialled over a network that is not dear, class `lan`, if its door answers there. Where a port's door has not answered for a
+while she keeps headquarters' link beside it, until it does: her alerts are never without a way. Of several nodes of one ship each keeps a
+port's link, and one headquarters' (`edge/links/satellite_election.py`). Each keeps headquarters' until it has once met it, wherever she
+lies: before that neither knows the other's key, unless it was given, and takes no port's word in the other's name
+(`landfall/node/peers/trust_on_first_use.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from cargo.loss.event_time import BELIEVED_AHEAD_MS
+from cargo.vocabulary.geo import distance_nm
+from cargo.vocabulary.position_fixes import LastFix, fix_of
+from edge.links.link_override import Wished
+from edge.links.port_probe import POSITION_COUNTS_MS, Seeking, Yard
+from edge.links.satellite_election import Turn
+from edge.settings import PORT_PATIENCE_S, TAKEOVER_S, Headquarters, PortOfCall
+from landfall.node.node import Node
+from landfall.node.settings import PeerAddress
+from streams.config.roles import LinkClass
+from streams.log import LogReader
+from streams.model.errors import Misuse
+from streams.model.records import ORDER_AT
+
+LEAVE_FACTOR = 1.1
+"""A port is left when she is this much further out than its radius: a ship on the edge does not flap."""
+SHIPS = "ships"
+LOOK_S = 0.5
+"""So long rests the look at where she is: at thousands of times the fleet's speed she moves at every commit."""
+BEFORE_MS = 3_600_000
+"""How much of the ship's track before its last reading is looked at when a node starts, order time."""
+ASK_EVERY_S = 1.0
+"""So often, in port, a look at whether she is in session with it."""
+AUTO, NONE, SATELLITE, LAN = "auto", "none", "satellite", "lan"
+_TO_HEADQUARTERS: dict[str, LinkClass] = {SATELLITE: "satellite", LAN: "lan"}
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """The ship's last known position (degrees) and when it was measured (UTC ms)."""
+
+    latitude_deg: float
+    longitude_deg: float
+    at_ms: int
+
+
+class ShipPosition:
+    """Where the ship's own location readings say it is. One bad fix changes nothing until a second agrees, and a reading without a position
+    nothing at all. For one thread at a time."""
+
+    def __init__(self, imo: str) -> None:
+        self._topic = f"{imo}.location"
+        self._last = LastFix()
+
+    def look(self, log: LogReader, now_ms: int) -> Whereabouts | None:
+        """The last believed position at `now_ms` (UTC ms by the node's clock); None before there is one. Raises as `LogReader.history`.
+
+        What is dated later was measured while the clock was ahead: nobody knows when.
+        """
+        until_ms = now_ms + BELIEVED_AHEAD_MS
+        if self._last.fix is not None and self._last.fix.at_ms > until_ms:
+            self._last = LastFix()
+        found = [row for batch in log.latest(SHIPS, self._topic) for row in batch.records.to_pylist()]
+        rows = [row for row in found if row[ORDER_AT] <= until_ms]
+        if found and self._last.fix is None:
+            newest_ms = max((row[ORDER_AT] for row in rows), default=now_ms)
+            rows = log.history(self._topic, newest_ms - BEFORE_MS, newest_ms + 1, [SHIPS]).rows.to_pylist()
+        fixes = (fix_of(row[ORDER_AT], row) for row in sorted(rows, key=lambda row: row[ORDER_AT]))
+        self._last.take(fix for fix in fixes if fix is not None)
+        fix = self._last.fix
+        return Whereabouts(fix.latitude_deg, fix.longitude_deg, fix.at_ms) if fix else None
+
+
+def port_at(ports: Sequence[PortOfCall], where: Whereabouts | None, before: str | None) -> PortOfCall | None:
+    """The nearest port in whose radius she is; the one she was in `before` (a LOCODE) counts a tenth larger."""
+    if where is None:
+        return None
+    inside = []
+    for port in ports:
+        away_nm = distance_nm(where.latitude_deg, where.longitude_deg, port.latitude_deg, port.longitude_deg)
+        if away_nm <= port.radius_nm * (LEAVE_FACTOR if port.locode == before else 1):
+            inside.append((away_nm, port.locode, port))
+    return min(inside, key=lambda one: one[:2])[2] if inside else None
+
+
+class LinkChoice:
+    """Keeps the node's links as the ship's position, or her crew, has it. Run `run` as background work."""
+
+    def __init__(
+        self,
+        node: Node,
+        ports: Sequence[PortOfCall],
+        headquarters: Headquarters | None,
+        port_patience_s: float = PORT_PATIENCE_S,
+        takeover_s: float = TAKEOVER_S,
+    ) -> None:
+        """`port_patience_s` (wall): how long a port may not answer before the satellite's link is kept beside its own. `takeover_s` (wall):
+        how long another node of this ship, whose turn it is, may have no way ashore before this one dials."""
+        self._turn = Turn(node, takeover_s)
+        self._node, self._ports, self._headquarters, self._port_patience_s = node, ports, headquarters, port_patience_s
+        self._imo = node.settings.identity
+        self._moved = asyncio.Event()
+        self._wished = Wished(node.settings.folder)
+        self._known = {AUTO, NONE, *_TO_HEADQUARTERS, *(port.locode for port in ports)}
+        self.wish = self._wished.read(self._known, AUTO)
+        self._position = ShipPosition(self._imo)
+        self.where: Whereabouts | None = None
+        self.port: str | None = None
+        self._kept: list[PeerAddress] | None = None
+        self._seeking, self._yard = Seeking(ports, node.clock), Yard(headquarters.lan_url if headquarters else None, node.clock)
+        self._awaited = ""
+        self._awaited_since_s = 0.0
+        self._introduces = self._beside = False
+
+    def choose(self, wish: str) -> None:
+        """`auto`, `none`, `satellite`, `lan` (headquarters over a network that is not dear, as in a yard), or a port's LOCODE: until the
+        next word, whatever becomes of the node meanwhile. Raises Misuse for anything else.
+        """
+        if wish not in self._known:
+            ports = sorted(port.locode for port in self._ports)
+            raise Misuse(f"a link is auto, none, satellite, lan or one of {ports}, not {wish!r}", code="link_unknown")
+        self._wished.keep(wish)
+        self.wish = wish
+        self._moved.set()
+
+    def readings_wait(self) -> bool | None:
+        """Whether readings wait for another link, and digests of them go over the satellite meanwhile; None before links were chosen.
+
+        So it is while no link that she keeps, or that her settings always dial, carries `containers`, and headquarters can be had over a
+        satellite's that carries `digests`. It is a matter of policy: a link that is down for a moment changes nothing; but the link of a
+        port that has not answered for `port_patience_s` is none.
+        """
+        if self._kept is None:
+            return None
+        settings = self._node.settings
+        if self._headquarters is None or not settings.policy("satellite").carries("digests"):
+            return False
+        beside = [] if self._introduces else [one for one in self._kept if one.link == "satellite"]
+        answering = beside or self._kept
+        return not any(settings.policy(one.link).carries("containers") for one in (*settings.peers, *answering))
+
+    async def run(self) -> None:
+        """Look where she is whenever `ships` grows, and link accordingly, until cancelled."""
+        loop = asyncio.get_running_loop()
+
+        def changed(streams: frozenset[str]) -> None:
+            if SHIPS in streams:
+                loop.call_soon_threadsafe(self._moved.set)
+
+        unsubscribe = self._node.log.subscribe(changed)
+        self._moved.set()
+        if self._headquarters and self._node.settings.policy("satellite").rate_bit_s is None:
+            _log.warning("the satellite link has no rate_bit_s, so an alert may wait in its modem: set it, see docs/guide/links.md")
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    asks = self._awaited or self._introduces or self._turn.shared or self._seeking.possible or self._yard.possible
+                    async with asyncio.timeout(ASK_EVERY_S if asks else None):
+                        await self._moved.wait()
+                if self._moved.is_set():
+                    self._moved.clear()
+                    self.where = await asyncio.to_thread(self._position.look, self._node.log, self._node.clock.now_ms())
+                self._turn.share_budgets()
+                if self.wish == AUTO and self._is_astray():
+                    await self._seeking.seek()
+                if self.wish == AUTO and self._is_to_dial() and (self.port is None or self._beside):
+                    await self._yard.look(self._is_in_the_yard())
+                wanted = self._wanted()
+                if wanted != self._kept:
+                    self._kept = wanted
+                    _log.info("links now: %s", ", ".join(f"{one.node} ({one.link})" for one in wanted) or "none")
+                    self._node.link([*self._node.settings.peers, *wanted])
+                await asyncio.sleep(LOOK_S)
+        finally:
+            unsubscribe()
+
+    def _wanted(self) -> list[PeerAddress]:
+        lies = port_at(self._ports, self.where, self.port)
+        if not self._is_astray():
+            self._seeking.give_up()
+        found = self._seeking.found
+        port = lies or found
+        self.port = port.locode if port else None
+        by_herself: LinkClass = "lan" if self.wish == AUTO and self._yard.there else "satellite"
+        ashore = [self._headquarters.address(_TO_HEADQUARTERS.get(self.wish, by_herself))] if self._headquarters else []
+        if self.wish not in (AUTO, NONE, *_TO_HEADQUARTERS):
+            port = next(one for one in self._ports if one.locode == self.wish)
+        if port is None or self.wish in (NONE, *_TO_HEADQUARTERS):
+            self._awaited = ""
+            self._introduces = self.wish != NONE and self._is_unknown()
+            return ashore if self._introduces or (self.wish != NONE and self._is_to_dial()) else []
+        nodes = [one for one in self._ports if one.locode == port.locode]
+        away = self._is_away(port.locode, nodes) and self.wish == AUTO
+        if found and away:
+            self._seeking.give_up()
+        self._beside = away or (found is not None and not self._in_session(nodes))
+        self._introduces = self.wish == AUTO and not self._beside and self._is_unknown()
+        also = self._introduces or (self._beside and self.wish == AUTO and self._is_to_dial())
+        return [*(one.address("port") for one in nodes), *(ashore if also else [])]
+
+    def _is_in_the_yard(self) -> bool:
+        """Whether she is in session with headquarters over a network that is not dear."""
+        status = self._node.links.status().get(self._headquarters.node, {}) if self._headquarters else {}
+        return bool(status.get("open")) and status.get("link") == "lan"
+
+    def _is_unknown(self) -> bool:
+        """Whether this very node and headquarters' have never met, so that neither knows the other's key from it."""
+        return self._headquarters is not None and not self._node.has_met(self._headquarters.node)
+
+    def _is_astray(self) -> bool:
+        """Whether she does not know where she is, and no port's radius says so either."""
+        old = self.where is None or self._node.clock.now_ms() - self.where.at_ms > POSITION_COUNTS_MS
+        return old and port_at(self._ports, self.where, self.port) is None
+
+    def _is_to_dial(self) -> bool:
+        """Whether the link to headquarters is this node's to keep: of several nodes of a ship one has it, unless her crew asks for it
+        here."""
+        return not self._turn.shared or self.wish in _TO_HEADQUARTERS or self._turn.ours()
+
+    def _in_session(self, nodes: Sequence[PortOfCall]) -> bool:
+        sessions = self._node.links.status()
+        return any(sessions.get(one.node, {}).get("open") for one in nodes)
+
+    def _is_away(self, locode: str, nodes: Sequence[PortOfCall]) -> bool:
+        """Whether she has waited in vain, for as long as she does, to be in session with any node of this port."""
+        now_s = self._node.clock.monotonic_s()
+        if locode != self._awaited or self._in_session(nodes):
+            self._awaited, self._awaited_since_s = locode, now_s
+        return now_s - self._awaited_since_s >= self._port_patience_s

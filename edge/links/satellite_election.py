@@ -1,0 +1,118 @@
+"""Which node of a ship keeps the satellite's link: one alone, and the next as soon as that one is gone, or has no way ashore; and what the
+others spent of the day's budget before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date
+
+import msgspec
+
+from landfall.node.node import Node
+from streams.link_budget.budget_shares import Word
+from streams.log import LogReader
+from streams.model.identifiers import Origin
+from streams.model.records import BODY, OFFSET
+
+METRICS = "metrics"
+STALE_S = 60.0
+"""What a node said of its links so long ago says nothing of them now."""
+
+
+class Turn:
+    """Whether it is this node's turn: of those in session here the smallest name is first. Ask `ours` from the node's event loop.
+
+    `takeover_s` (wall): how long those before this node may have no way ashore, by what they say in `metrics`, before this one tries.
+    """
+
+    def __init__(self, node: Node, takeover_s: float) -> None:
+        self._node, self._takeover_s = node, takeover_s
+        self._astray_since_s: float | None = None
+        self._companions: dict[str, Companion] = {}
+
+    @property
+    def shared(self) -> bool:
+        """Whether there is anybody to take turns with."""
+        return bool(self._node.settings.companions())
+
+    def share_budgets(self) -> None:
+        """What the others say they spent of a link's budget, and gave of it, counts here too: the ship has one."""
+        for name in self._node.settings.companions():
+            for words in spent(self._node.log, name):
+                self._node.links.heard_of_budgets(name, words)
+
+    def ours(self) -> bool:
+        """Whether this node is to keep the link now."""
+        node = self._node
+        sessions = node.links.status()
+        before = [one for one in node.settings.companions() if one < node.settings.node and sessions.get(one, {}).get("open")]
+        if not before:
+            self._astray_since_s = None
+            return True
+        now_s = node.clock.monotonic_s()
+        if any(self._has_a_way(one) for one in before):
+            self._astray_since_s = None
+            return False
+        self._astray_since_s = now_s if self._astray_since_s is None else self._astray_since_s
+        return now_s - self._astray_since_s >= self._takeover_s
+
+    def _has_a_way(self, name: str) -> bool:
+        """Whether that node has a session ashore, as it last said."""
+        ashore = {peer.node for peer in self._node.settings.known if peer.role in ("port", "hq")}
+        return bool(ashore & self._companions.setdefault(name, Companion()).linked(self._node.log, name, self._node.clock.monotonic_s()))
+
+
+class Companion:
+    """What another node of the ship says of its links, by when its words came in here: its clock, and ours, may be wrong."""
+
+    def __init__(self) -> None:
+        self._ends: dict[Origin, int] | None = None
+        self._linked: set[str] = set()
+        self._heard_at_s = float("-inf")
+
+    def linked(self, log: LogReader, name: str, now_s: float) -> set[str]:
+        """The peers with which the node `name` was in session when it last told `metrics`, unless that came in STALE_S ago (monotonic).
+
+        At the first look the newest generation's word counts as if it came then.
+        """
+        told = _told(log, name)
+        newest = max((origin for origin, _, _ in told), default=None)
+        for origin, offset, said in told:
+            is_new = origin == newest if self._ends is None else self._ends.get(origin) != offset
+            if is_new:
+                gauges = [(key.split("."), value) for key, value in said.gauges.items()]
+                self._linked = {key[1] for key, value in gauges if len(key) == 4 and (key[0], key[3]) == ("link", "open") and value}
+                self._heard_at_s = now_s
+        self._ends = {origin: offset for origin, offset, _ in told}
+        return self._linked if now_s - self._heard_at_s <= STALE_S else set()
+
+
+def spent(log: LogReader, name: str) -> Iterator[dict[str, tuple[str, Word]]]:
+    """What the ship's node of this name last said, the newest at the end: per class of link for which it has a budget, the day (UTC) and
+    its word of it.
+    """
+    for said in sorted((said for _, _, said in _told(log, name)), key=lambda said: said.wall_at_ms):
+        words, gauges = {}, said.gauges
+        for link in [key.split(".")[1] for key in gauges if key.startswith("budget.") and key.endswith(".day")]:
+            with suppress(KeyError, ValueError, OverflowError):  # what a program wrote there that is no node's word says nothing
+                day, given = date.fromordinal(int(gauges[f"budget.{link}.day"])).isoformat(), f"budget.{link}.given_bytes."
+                gifts = {key.removeprefix(given): int(bytes_) for key, bytes_ in gauges.items() if key.startswith(given)}
+                words[link] = day, Word(int(gauges[f"budget.{link}.spent_here_bytes"]), gifts)
+        yield words
+
+
+class _Said(msgspec.Struct):
+    wall_at_ms: int
+    gauges: dict[str, float | bool]
+
+
+def _told(log: LogReader, name: str) -> list[tuple[Origin, int, _Said]]:
+    """What it last told of each of its generations, and at which offset; of another form it says nothing."""
+    told = []
+    for batch in log.latest(METRICS, f"{name}.ship", [name]):
+        with suppress(msgspec.MsgspecError, RecursionError):
+            said = msgspec.json.decode(batch.records.column(BODY)[0].as_py() or "", type=_Said)
+            told.append((batch.origin, batch.records.column(OFFSET)[0].as_py(), said))
+    return told

@@ -1,0 +1,150 @@
+"""How rows are told: the fields of containers, alerts and records that answers carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cargo.alerts.alert_log import stage_of
+from cargo.vocabulary.trade_codes import check_container
+from hq.api.container_rows import DELIVERED, LOST, UNREPORTED
+from streams.integrity.signed_watermark import Until
+from streams.model.identifiers import Origin
+from streams.model.records import read_body
+
+Fields = dict[str, Any]
+_OWN_WORDS = {
+    "LATE": "Late: no reading when one was expected",
+    "MISSING": "Missing: no reading for too long",
+    "PROBABLE_OVERBOARD": "Probably overboard",
+    "CONFIRMED_LOST": "Lost overboard",
+    "REPORTED_INITIAL": "Reported as lost overboard",
+    "REPORTED_FINAL": "Lost overboard; final report sent",
+    "FOUND": "Found",
+}
+"""What an alert is called for someone who is told no free text: a customer."""
+
+
+def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
+    """One container in a list: where it is, how old that is, whose, and its last signals; by which booking it was found, if by one."""
+    at_ms, until_at_ms = row["at_ms"], row["until_at_ms"]
+    found_by = {"found_by": _span_told(row, now_at_ms)} if "found_booking" in row else {}
+    return {
+        "number": row["number"],
+        "number_problem": check_container(row["number"]).problem or None,
+        "place": {"kind": row["place_kind"], "id": row["place_id"]} if row["place_kind"] else None,
+        "place_basis": None if not row["place_kind"] else "papers" if row["by_papers"] else "sensors",
+        "standing": row["standing"],
+        "position": _own_position(row, now_at_ms),
+        "at_ms": at_ms,
+        "age_ms": None if at_ms is None else now_at_ms - at_ms,
+        "owner_told": bool(row["owner_told"]),
+        "booking": row["booking"],
+        "customer": row["customer"],
+        "until_at_ms": until_at_ms,
+        "ended": until_at_ms is not None and until_at_ms <= now_at_ms,
+        "signals": row["signals"] or {},
+        "digest": digest_told(row["digest"], row["digest_at_ms"], now_at_ms),
+        **found_by,
+    }
+
+
+def _own_position(row: Mapping[str, Any], now_at_ms: int) -> Fields | None:
+    """The last position of a container by its own sensors, with its own age."""
+    if row["latitude_deg"] is None or row["longitude_deg"] is None:
+        return None
+    at_ms = position_at_ms(row)
+    age_ms = None if at_ms is None else now_at_ms - at_ms
+    return {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"], "at_ms": at_ms, "age_ms": age_ms}
+
+
+def position_at_ms(row: Mapping[str, Any]) -> int | None:
+    """Time of a container's last position by its own sensors (UTC ms)."""
+    at_ms: int | None = (row["signals"] or {}).get("latitude_deg", {}).get("at_ms")
+    return at_ms
+
+
+def digest_told(digest: Mapping[str, Any] | None, at_ms: int | None, now_at_ms: int) -> Fields | None:
+    """What a ship told of a container's readings that wait on board, and how old the last of them is (to the minute); None: nothing newer
+    than what is here."""
+    if digest is None or at_ms is None:
+        return None
+    return {"at_ms": at_ms, "age_ms": now_at_ms - at_ms, **digest}
+
+
+def _span_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
+    from_at_ms, until_at_ms = row["found_from_at_ms"], row["found_until_at_ms"]
+    ended = until_at_ms is not None and until_at_ms <= now_at_ms
+    span = {"from_at_ms": from_at_ms, "until_at_ms": until_at_ms}
+    return {"booking": row["found_booking"], **span, "begun": from_at_ms <= now_at_ms, "ended": ended}
+
+
+def alert_told(row: Mapping[str, Any]) -> Fields:
+    """An alert as it stands. `unconfirmed`: it tells of the loss of a box that its ship has by no load list and no custody record."""
+    plain = ("alert_id", "topic", "rule", "severity", "state", "status", "detail", "ship", "incident_id", "slot", "posterior")
+    more = ("raised_at_ms", "changed_at_ms", "unconfirmed", "evidence", "incident", "acknowledgement")
+    return {
+        **{name: row[name] for name in (*plain, *more)},
+        **{name: value for name, value in row["more"].items() if name not in ("members", "change")},
+        "title": row["title"] or _OWN_WORDS.get(row["status"] or "", f"Alert: {row['rule']}"),
+        "position": position_told(row),
+        "stage": stage_of(row["state"]),
+        "reopened": bool(row["reopened"]),
+        "change": row["more"]["change"] if row["reopened"] else None,
+    }
+
+
+def position_told(row: Mapping[str, Any]) -> Fields | None:
+    """Where an alert happened, on what basis, and when."""
+    if row["latitude_deg"] is None:
+        return None
+    where = {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]}
+    return {**where, "basis": row["position_basis"], "at_ms": row["position_at_ms"]}
+
+
+def incident_told(row: Mapping[str, Any]) -> Fields:
+    """A cluster of alerts."""
+    names = ("incident_id", "ship", "status", "unconfirmed", "severity", "title", "detail", "open_alerts", "containers", "at_risk", "bays")
+    where = {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]} if row["latitude_deg"] is not None else None
+    return {**{name: row[name] for name in (*names, "raised_at_ms", "changed_at_ms")}, "position": where}
+
+
+def record_told(row: Mapping[str, Any], signed: Until | None) -> Fields:
+    """One record of a timeline: a reading with its signals, or an event or alert with its body. A body that does not read is told as
+    none: the projector has told `exceptions` of it. `taken_in_by`: the node that recorded it. `signed`: up to where that node has signed;
+    None when that is not known now."""
+    proven = None if signed is None else row["offset"] < signed.end
+    return {
+        "kind": row["kind"],
+        "at_ms": row["order_at_ms"],
+        "received_at_ms": row["received_at_ms"],
+        "device": row["device"],
+        "device_at_ms": row["device_at_ms"],
+        "signals": row["signals"] or {},
+        "body": _body(row["body"]),
+        "taken_in_by": Origin.parse(row["origin"]).node,
+        "proven": proven,
+        "signed_at_ms": signed.at_ms if signed is not None and not proven else None,
+    }
+
+
+def _body(text: str | None) -> Fields | None:
+    try:
+        return read_body(text)
+    except ValueError:
+        return None
+
+
+def booking_told(row: Mapping[str, Any], now_at_ms: int, boxes: Mapping[str, Mapping[str, Any]]) -> Fields:
+    """A booking with its boxes, their spans, and where each stands. `boxes`: the viewer's containers by number."""
+    value = row["value"]
+    told = [_booked_told(box, row["id"], now_at_ms, boxes.get(box["container"])) for box in value["containers"]]
+    parties = ("reference", "consignee", "cargo", "from", "to", "setpoint_c", "un_number")
+    return {**{name: value.get(name) for name in parties}, "customer": row["customer"], "version": row["version"], "containers": told}
+
+
+def _booked_told(span: Mapping[str, Any], booking: str, now_at_ms: int, box: Mapping[str, Any] | None) -> Fields:
+    """A span of a booking. What a container does in another booking is none of this one's."""
+    ended = span.get("until_at_ms") is not None and span["until_at_ms"] <= now_at_ms
+    standing = box["standing"] if box is not None and box["booking"] in (booking, None) else UNREPORTED
+    return {**span, "ended": ended, "standing": DELIVERED if ended and standing != LOST else standing}

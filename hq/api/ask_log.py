@@ -1,0 +1,136 @@
+"""Questions to ships, as headquarters' log has them now: written by the API, answered by the ships."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow.compute as pc
+
+from cargo.shore_rules.ship_queries import TOPIC, Answer, Ask, Spend, read_answer, read_ask
+from landfall.transport.http_client import AppendDoor
+from streams.body_reader import Bodies
+from streams.log import Append, LogReader
+from streams.model.clock import Clock
+from streams.model.identifiers import Origin, Position
+from streams.model.ranges import RangeSet
+from streams.model.records import BODY, Record, read_body, to_batch
+from streams.model.records import TOPIC as TOPIC_COLUMN
+from streams.row_subset import CARRIER, place_of
+
+ABOARD = "aboard/"
+ID_BYTES = 6
+_TOLD = ("at_ms", "wall_at_ms", "told", "records", "sent_before", "bytes", "link", "cost", "free_bytes", "granted_bytes")
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One question, what a node said to it, which that is, and which offsets it brought with that."""
+
+    ask: Ask
+    node: str | None = None
+    answer: Answer | None = None
+    brought: dict[tuple[str, Origin], RangeSet] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class AskDesk:
+    """The questions of the log that `reader` reads and `door` appends to. Safe from any thread."""
+
+    reader: LogReader
+    door: AppendDoor
+    clock: Clock
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _positions: dict[str, Position] = field(default_factory=dict)
+    _asked: dict[str, _Asked] = field(default_factory=dict)
+    _answers: dict[str, Bodies] = field(default_factory=dict)
+
+    def ask(self, ship: str, container: str, span: tuple[int, int], takes: tuple[Spend, float | None], by: str) -> Ask:
+        """The question is in `aboard/<ship>`, durable, when it returns. `span`: from and until (UTC ms, the end not included). `takes`:
+        what it may take of a budget, and the price agreed to, if any.
+
+        Raises ValueError for a question that is none; RetryLater when the node is away: whether it was asked, `asks` tells.
+        """
+        spend, at_most = takes
+        asked = Ask(secrets.token_hex(ID_BYTES), ship, container, *span, spend, self.clock.now_ms(), by, at_most)
+        body = msgspec.to_builtins(asked)
+        read_ask(body)
+        self.door.append([Append(ABOARD + ship, to_batch([Record(asked.topic, device_at_ms=asked.at_ms, body=body)]))])
+        return asked
+
+    def asks(self) -> list[dict[str, Any]]:
+        """Every question as it stands, the last asked first. Raises RetryLater when the log can not be read now."""
+        with self._lock:
+            self._catch_up()
+            newest = sorted(self._asked.values(), key=lambda one: (one.ask.at_ms, one.ask.ask_id), reverse=True)
+            return [self._told(one) for one in newest]
+
+    def one(self, ask_id: str) -> dict[str, Any] | None:
+        """One question as it stands; None when there is none. Raises as `asks`."""
+        with self._lock:
+            self._catch_up()
+            return self._told(self._asked[ask_id]) if ask_id in self._asked else None
+
+    def _catch_up(self) -> None:
+        for stream in (name for name in self.reader.streams() if name.startswith(ABOARD) and "." not in name):
+            end = self.reader.position(stream)
+            for batch in self.reader.read(stream, self._positions.get(stream, Position())):
+                records = batch.records
+                for text in records.filter(pc.starts_with(records.column(TOPIC_COLUMN), TOPIC)).column(BODY).to_pylist():
+                    self._learn(stream, text)
+            self._positions[stream] = self._positions.get(stream, Position()).merged(end)
+        for node in sorted({origin.node for origin in self.reader.ledger(CARRIER)}):
+            bodies = self._answers.setdefault(node, Bodies(self.reader, CARRIER, own={node}))
+            for topic, body in bodies.news():
+                self._hear(node, topic.removeprefix(TOPIC), body)
+
+    def _learn(self, stream: str, text: str | None) -> None:
+        try:
+            ask = read_ask(read_body(text))
+        except ValueError:
+            return  # of another version of this program: it stands in nobody's way
+        if stream == ABOARD + ask.ship and ask.ask_id not in self._asked:
+            self._asked[ask.ask_id] = _Asked(ask)
+
+    def _hear(self, node: str, ask_id: str, body: dict[str, Any]) -> None:
+        """Of what was not asked nothing is told; of two nodes that answer one question, the first is heard, and named."""
+        asked = self._asked.get(ask_id)
+        if asked is None or asked.node not in (None, node):
+            return
+        try:
+            if "block" in body:
+                stream, origin, offsets = place_of(body)
+                asked.brought.setdefault((stream, origin), RangeSet()).update((offset, offset + 1) for offset in offsets)
+            else:
+                asked.answer = read_answer(body)
+            asked.node = node
+        except ValueError:
+            return  # as above
+
+    def _told(self, one: _Asked) -> dict[str, Any]:
+        ask, answer = one.ask, one.answer
+        return {
+            "ask_id": ask.ask_id,
+            "ship": ask.ship,
+            "container": ask.container,
+            "since_at_ms": ask.since_at_ms,
+            "until_at_ms": ask.until_at_ms,
+            "spend": ask.spend,
+            "at_most": ask.at_most,
+            "asked_at_ms": ask.at_ms,
+            "asked_by": ask.by,
+            "state": answer.state if answer else "asked",
+            "arrived": answer is not None and answer.state == "answered" and self._arrived(one),
+            "answer": {"node": one.node, **{name: getattr(answer, name) for name in _TOLD}} if answer else None,
+        }
+
+    def _arrived(self, one: _Asked) -> bool:
+        """Whether all that came with the answer is in the log, each record where it stands for good."""
+        for (stream, origin), offsets in one.brought.items():
+            ledger = self.reader.ledger(stream).get(origin)
+            if ledger is None or offsets.without(ledger.settled()):
+                return False
+        return True

@@ -1,0 +1,54 @@
+"""The fan-out as a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+
+from hq.fanout.kafka_writer import Fanout
+from hq.fanout.settings import FanoutSettings
+from landfall.runtime.hole_patience import SkippedTold
+from landfall.runtime.log_wait import opened_log
+from landfall.runtime.service import Running, run_work
+from landfall.runtime.skipped_watch import BelowFloor
+from streams.model.metrics import Metrics
+
+PROCESS = "fanout"
+
+
+def run_fanout(settings: FanoutSettings) -> None:
+    """Fan out until SIGTERM or SIGINT. A Kafka that is away is waited for; raises NotAllowed when another fan-out has taken over."""
+    run_work(Metrics(PROCESS), settings, settings.poll_interval_s, partial(_fanning, settings))
+
+
+class TellingFanout:
+    """A fan-out that tells `exceptions` of each hole it went on without, once, and of what it never read below the log's floor."""
+
+    def __init__(self, fanout: Fanout, running: Running) -> None:
+        self._fanout, self._skipped = fanout, SkippedTold(running.teller, PROCESS)
+        self._floor = BelowFloor(fanout.reader, running, PROCESS)
+
+    @property
+    def ready(self) -> bool:
+        """As the fan-out's."""
+        return self._fanout.ready
+
+    def start(self) -> None:
+        """As the fan-out's."""
+        self._fanout.start()
+
+    def step(self) -> int:
+        """As the fan-out's."""
+        taken = self._fanout.step()
+        self._skipped.look(self._fanout.standings)
+        self._floor.look(self._fanout.unread, self._fanout.lost)
+        self._fanout.unread.clear()
+        self._fanout.lost.clear()
+        return taken
+
+
+@contextmanager
+def _fanning(settings: FanoutSettings, running: Running) -> Iterator[TellingFanout]:
+    with closing(opened_log(settings.log)) as log:
+        yield TellingFanout(Fanout(log, settings, running.metrics, running.clock), running)

@@ -1,0 +1,133 @@
+"""The fan-out: headquarters' streams into Kafka, each record once for whoever reads only what is committed.
+
+A start is 1 rights as the settings say, 2 a new producer, which puts an end to an earlier process and its open transaction, 3 the
+Positions, and what was skipped below them, read from Kafka alone. A step is 4 records read from there, 5 their messages, the new Positions
+and what is skipped now written in one transaction, 6 the commit. Killed anywhere, or unsure what became of 6, it starts again at 1.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hq.fanout.customer_routes import kafka_topic, route
+from hq.fanout.kafka_client import ANSWER_S_MAX, Transactions, committed_standings, standing_messages
+from hq.fanout.kafka_messages import Message, messages
+from hq.fanout.rights import Rights
+from hq.fanout.settings import FanoutSettings
+from landfall.runtime.hole_patience import PatientReaders, count_polled
+from landfall.runtime.skipped_watch import Unread, unread_of
+from landfall.storage.kafka.kafka_configuration import check_lets_in
+from streams.commit_points import commit_point
+from streams.gap_skipping_reader import Polled, Standing
+from streams.log import LogReader
+from streams.model.clock import Clock, WallClock
+from streams.model.errors import Misuse
+from streams.model.metrics import Metrics
+
+
+@dataclass(slots=True)
+class Fanout:
+    """Brings a log into a Kafka. For one thread. After any error but NotAllowed, `start` again."""
+
+    reader: LogReader
+    settings: FanoutSettings
+    metrics: Metrics
+    clock: Clock = field(default_factory=WallClock)
+    _transactions: Transactions | None = None
+    _rights: Rights | None = None
+    _standings: dict[str, Standing] = field(default_factory=dict)
+    unread: list[Unread] = field(default_factory=list)
+    """What lay below the log's floor, as last committed; whoever reports it takes it out."""
+    lost: list[str] = field(default_factory=list)
+    """Sentences on what was in Kafka and is not any more; whoever reports them takes them out."""
+    _readers: PatientReaders = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._readers = PatientReaders(self.reader, self.clock)
+
+    def start(self) -> None:
+        """All is ready to step. Raises RetryLater when Kafka does not answer; NotAllowed when it does not let us in."""
+        if self._transactions is not None:
+            self._transactions.close()
+        self._transactions = None
+        check_lets_in(self.settings.kafka, ANSWER_S_MAX)
+        self._rights = Rights(self.settings)
+        there = self._rights.topics()
+        self._rights.settle()
+        commit_point("fanout.settled")
+        self._transactions = Transactions(self.settings.kafka, self.settings.transactional_id)
+        self._standings = committed_standings(self.settings.kafka)
+        self.lost += [
+            f"the Kafka topic {topic} was deleted: what the fan-out had written there of {stream} is not in Kafka any more"
+            for stream, standing in sorted(self._standings.items())
+            if standing.position and (topic := kafka_topic(stream)) not in there
+        ]
+
+    def step(self) -> int:
+        """Fan out what is new, at most `transaction_records_max` records, in one transaction; returns how many they were.
+
+        Raises NotAllowed when another process has taken over, RetryLater when Kafka did not do it or did not say.
+        """
+        if self._transactions is None or self._rights is None:
+            raise Misuse("a fan-out is started before it steps")
+        self._readers.follow()
+        behind = [stream for stream in route(self.reader.streams()) if self._readers.of(stream).moves(self._standing(stream))]
+        if not behind:
+            return 0
+        self._rights.make_topics(behind)
+        commit_point("fanout.topics")
+        began_s = time.perf_counter()
+        step = _Step(self._readers, self.settings.transaction_records_max)
+        topics = {kafka_topic(stream): step.messages(stream, self._standing(stream)) for stream in behind}
+        self._transactions.write(topics, step.standings)
+        commit_point("fanout.written")
+        self._transactions.commit()
+        commit_point("fanout.committed")
+        for stream, (before, polled) in step.polled.items():
+            count_polled(self.metrics, before.skipped, polled)
+            self.unread += unread_of(stream, before, polled)
+            self._standings[stream] = polled.standing
+        self.metrics.count("records", step.taken)
+        self.metrics.observe("step", (time.perf_counter() - began_s) * 1000)
+        return step.taken
+
+    @property
+    def ready(self) -> bool:
+        """Whether Kafka answered and the Positions are known."""
+        return self._transactions is not None
+
+    @property
+    def standings(self) -> Mapping[str, Standing]:
+        """Where it stands in each stream, and what it went on without, as last committed."""
+        return self._standings
+
+    def _standing(self, stream: str) -> Standing:
+        return self._standings.get(stream, Standing())
+
+
+@dataclass(slots=True)
+class _Step:
+    """One transaction: how many records it may still take, how many it took, and by stream from where to where."""
+
+    readers: PatientReaders
+    left: int
+    taken: int = 0
+    polled: dict[str, tuple[Standing, Polled]] = field(default_factory=dict)
+
+    def messages(self, stream: str, standing: Standing) -> Iterator[Message]:
+        """Messages of `stream` from `standing` on, as many as may still be taken; what they reach is known once all are."""
+        if self.left == 0:
+            return
+        polled = self.readers.of(stream).poll_from_floor(standing, self.left)
+        for batch in (*polled.late, *polled.batches):
+            yield from messages(batch)
+        self.taken += polled.rows
+        self.left -= polled.rows
+        self.polled[stream] = (standing, polled)
+
+    def standings(self) -> Iterator[Message]:
+        """What Kafka is to keep of where the streams stand now."""
+        for stream, (before, polled) in self.polled.items():
+            yield from standing_messages(stream, before, polled.standing)

@@ -1,0 +1,181 @@
+"""DCSA Track & Trace 3.0 (draft of June 2026): its IoT and reefer events into readings; one event, a list, or a `POST /events` body.
+
+What becomes a signal: position, door, motion, a reefer's power, setpoint, supply, return, ambient, probes 1 to 3, O2, CO2 and humidity;
+Fahrenheit becomes Celsius. The event's ID, type and what else a claims handler may ask for is kept in the record's body under `dcsa`, and
+so is what was measured and has no signal here: other probes, the sensors of the air, ventilation. The
+draft names no device: it is called by the vendor and model that an event tells, and its container. `eventDateTime` is the device's time.
+Both spellings of 3.0 are read: `eventType`, `ACTUAL`, `DOOR_OPENED`, and those of the conformance gateway, `eventTypeCode`, `ACT`, `DRO`.
+Planned and estimated events, retractions and events of other types are no readings.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+
+from cargo.vocabulary.reading_batches import DEVICE_CHARS_MAX
+from cargo.vocabulary.trade_codes import compact_container
+from intake.decoders.decoder_port import Decoded, reading_of
+
+Fields = dict[str, Any]
+_FLAGS = {
+    "DOOR_OPENED": ("door_open", True),
+    "DRO": ("door_open", True),
+    "DOOR_CLOSED": ("door_open", False),
+    "MOTION_START": ("motion", True),
+    "MOTION_STOP": ("motion", False),
+}
+_EVENTS = ("iotEventType", "iotEventCode", "iotEventTypeCode", "reeferEventType", "reeferEventTypeCode")
+_POWER = {"POWER_ON": True, "POWER_OFF": False}
+_PROBES = {"P19": 1, "P20": 2, "P21": 3}
+"""Keys of the Container Owners Association's data model for the three USDA probes."""
+_KEPT = ("alarms", "numberOfActiveAlarms", "setpointParameters", "lastDefrostDateTime", "reason")
+_OF_THE_AIR = {"o2_pct": "o2Percentage", "co2_pct": "co2Percentage", "humidity_pct": "humidityPercentage"}
+_DEGREES = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
+"""Of ISO 6709, in decimal degrees. Python takes `nan`, `1_0` and other scripts' digits for numbers too."""
+PROBLEMS_MAX = 5
+
+
+def decode_dcsa(payload: bytes) -> Decoded:
+    """The readings in a payload of DCSA events, and which of its events are none, and why. Raises ValueError for what is no JSON of
+    events."""
+    whole = orjson.loads(payload)
+    events = whole.get("events", [whole]) if isinstance(whole, dict) else whole
+    if not isinstance(events, list):
+        raise ValueError("neither an event nor a list of events")
+    messages, problems = [], []
+    for number, event in enumerate(events, 1):
+        try:
+            messages.append(_reading(event))
+        except (ValueError, TypeError, AttributeError, LookupError) as problem:
+            problems.append(f"event {number}: {problem}")
+    more = f"; and {len(problems) - PROBLEMS_MAX} more" if len(problems) > PROBLEMS_MAX else ""
+    return Decoded(messages, "; ".join(problems[:PROBLEMS_MAX]) + more)
+
+
+def _reading(event: Any) -> tuple[bytes, bytes]:
+    """Raises ValueError for an event that is no reading, saying why."""
+    if not isinstance(event, dict):
+        raise ValueError("it is no JSON object")
+    kind, equipment = _in(event, "eventClassification"), _in(event, "equipmentDetails")
+    if (type_ := _first(kind, "eventType", "eventTypeCode")) not in ("IOT", "REEFER"):
+        raise ValueError(f"an event of type {type_} is no reading")
+    if (classifier := _first(kind, "eventClassifier", "eventClassifierCode")) not in (None, "ACTUAL", "ACT"):
+        raise ValueError(f"{classifier} is not what was measured")
+    if event.get("isRetracted"):
+        raise ValueError("it is retracted, and a log takes nothing back")
+    container = compact_container(str(equipment.get("equipmentReference") or ""))
+    if not container:
+        raise ValueError("it names no container")
+    told = _first({**_in(event, "iotDetails"), **kind}, *_EVENTS)
+    fields = {
+        "device": _device(event, container),
+        "at": event.get("eventDateTime"),
+        **_position(event),
+        **_reefer(_in(event, "reeferDetails")),
+    }
+    if told in _FLAGS:
+        name, value = _FLAGS[told]
+        fields[name] = value
+    return reading_of(container, {**{name: value for name, value in fields.items() if value is not None}, "dcsa": _kept(event, told)})
+
+
+def _device(event: Fields, container: str) -> str:
+    iot, reefer = _in(event, "iotDetails"), _in(event, "reeferDetails")
+    maker = [iot.get("deviceVendor"), iot.get("deviceModel")]
+    maker = maker if any(maker) else [reefer.get("unitManufacturer"), reefer.get("controllerModel") or reefer.get("unitModel")]
+    parts = ["".join(one for one in str(part) if one.isprintable()) for part in (*maker, container) if part]
+    return " ".join(parts)[-DEVICE_CHARS_MAX:]
+
+
+def _position(event: Fields) -> Fields:
+    """Latitudes and longitudes are texts in the draft; what is no number is handed on as it is, to be refused with its value."""
+    where = _in(_in(event, "eventLocation"), "geoCoordinate")
+    return {f"{name}_deg": _number(where[name]) for name in ("latitude", "longitude") if where.get(name) is not None}
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, str) and _DEGREES.fullmatch(value.strip()) else value
+
+
+def _reefer(details: Fields) -> Fields:
+    measured = _in(details, "measuredParameters")
+    temperatures: Fields = {
+        "setpoint_c": details.get("internalSetpointTemperature"),
+        "supply_c": _in(details, "supplyAirTemperatureMeasurement").get("temperatureValue"),
+        "return_c": _in(details, "returnAirTemperatureMeasurement").get("temperatureValue"),
+        "ambient_c": details.get("ambientMeasuredTemperature"),
+        **_probes(details)[0],
+    }
+    unit = details.get("temperatureUnit")
+    if unit not in ("CEL", "FAH") and any(value is not None for value in temperatures.values()):
+        raise ValueError(f"its temperatures are in {unit or 'no unit'}, neither CEL nor FAH")
+    if unit == "FAH":
+        temperatures = {name: _celsius(value) for name, value in temperatures.items()}
+    return {
+        **temperatures,
+        "power_on": _POWER.get(details.get("powerStatus") or ""),
+        **{signal: measured.get(name) for signal, name in _OF_THE_AIR.items()},
+    }
+
+
+def _probes(details: Fields) -> tuple[Fields, list[Fields]]:
+    """The USDA probes as signals, and the measurements of all others, of a second one of the same number too."""
+    signals: Fields = {}
+    others = []
+    for probe in details.get("temperatureProbeMeasurements") or ():
+        if not isinstance(probe, dict):
+            raise ValueError("a probe's measurement is no JSON object")
+        number = probe.get("USDAProbeNumber") or _PROBES.get(str(probe.get("COAProbeUDMKey")))
+        if number in (1, 2, 3) and f"probe{number}_c" not in signals:
+            signals[f"probe{number}_c"] = probe.get("measuredTemperatureValue")
+        else:
+            others.append(probe)
+    return signals, others
+
+
+def _celsius(fahrenheit: Any) -> Any:
+    return round((fahrenheit - 32) / 1.8, 2) if isinstance(fahrenheit, int | float) and not isinstance(fahrenheit, bool) else fahrenheit
+
+
+def _kept(event: Fields, told: Any) -> Fields:
+    details, where = _in(event, "reeferDetails"), _in(event, "eventLocation")
+    kept = {
+        "eventID": event.get("eventID"),
+        "eventType": _first(_in(event, "eventClassification"), "eventType", "eventTypeCode"),
+        "event": told,
+        "eventUpdatedDateTime": event.get("eventUpdatedDateTime"),
+        **{name: where.get(name) for name in ("UNLocationCode", "locationName", "facilityType", "facility")},
+        "devicePowerStatus": _in(event, "iotDetails").get("powerStatus"),
+        **{name: event.get(name) or details.get(name) for name in _KEPT},
+        **_measured_otherwise(details),
+    }
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def _measured_otherwise(details: Fields) -> Fields:
+    """What was measured and has no signal here, by its names in the draft, degrees as they came."""
+    air = {name: _in(details, f"{name}AirTemperatureMeasurement").get("sensorReadings") for name in ("supply", "return")}
+    parameters = {name: value for name, value in _in(details, "measuredParameters").items() if name not in _OF_THE_AIR.values()}
+    status = details.get("powerStatus")
+    told: Fields = {
+        "temperatureProbeMeasurements": _probes(details)[1] or None,
+        "supplyAirSensorReadings": air["supply"],
+        "returnAirSensorReadings": air["return"],
+        "measuredParameters": parameters or None,
+        "reeferPowerStatus": None if status in _POWER else status,
+    }
+    degrees = any(told[name] for name in ("temperatureProbeMeasurements", "supplyAirSensorReadings", "returnAirSensorReadings"))
+    return {**told, "temperatureUnit": details.get("temperatureUnit") if degrees else None}
+
+
+def _first(fields: Fields, *names: str) -> Any:
+    """The first of these that says anything."""
+    return next((fields[name] for name in names if fields.get(name) is not None), None)
+
+
+def _in(fields: Fields, name: str) -> Fields:
+    inner = fields.get(name)
+    return inner if isinstance(inner, dict) else {}

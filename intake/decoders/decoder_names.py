@@ -1,0 +1,27 @@
+"""The decoders that come along, by name, and those of one's own, by `module:function`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+from intake.decoders.dcsa import decode_dcsa
+from intake.decoders.decoder_port import Decoder, OthersFault, call_others
+
+DECODERS: dict[str, Decoder] = {"dcsa-tnt-3": decode_dcsa}
+
+
+def find_decoder(name: str) -> Decoder:
+    """The decoder called so. Raises ValueError when there is none."""
+    if name in DECODERS:
+        return DECODERS[name]
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise ValueError(f"there is no decoder {name!r}: write {' or '.join(DECODERS)}, or module:function for one of your own")
+    try:
+        found = call_others(lambda: getattr(importlib.import_module(module), function))
+    except OthersFault as problem:
+        raise ValueError(f"decoder {name!r} can not be imported: {problem}") from None
+    if not callable(found):
+        raise ValueError(f"decoder {name!r} is no function")
+    return cast(Decoder, found)

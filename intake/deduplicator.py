@@ -1,0 +1,120 @@
+"""Readings that came before, to this node or to another of its ship or port: a bounded window of identities, rebuilt from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from cargo.vocabulary.reading_identity import core_body, identities
+from intake.identity_set import KnownIdentities, words_of
+from intake.pipeline_batches import whose_of
+from intake.stuck_clocks import LastSaid
+from streams.log import LogReader
+from streams.model.clock import Clock
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+from streams.model.records import BODY, DEVICE, DEVICE_AT, RECEIVED_AT, TOPIC, Batch, signal_names
+
+ROWS_AT_ONCE = 8_192
+"""What a row is while it is looked at takes hundreds of bytes."""
+
+
+class RepeatWindow:
+    """Remembers at least the last `readings_max` identities it was given, and fewer than twice as many."""
+
+    def __init__(self, readings_max: int) -> None:
+        self._recent, self._older = KnownIdentities(readings_max), KnownIdentities(1)
+
+    def known(self, identities: Sequence[bytes]) -> list[bool]:
+        """Of each of `identities` whether it is remembered."""
+        words = words_of(identities)
+        known: list[bool] = (self._recent.has(words) | self._older.has(words)).tolist()
+        return known
+
+    def remember(self, seen: Sequence[bytes]) -> None:
+        """`seen` are in the log now: durable, not merely on their way."""
+        words = words_of(seen)
+        while len(words):
+            room = self._recent.most - len(self._recent)
+            self._recent.add(words[:room])
+            words = words[room:]
+            if len(self._recent) == self._recent.most:
+                self._older, self._recent = self._recent, KnownIdentities(self._recent.most)
+
+    @classmethod
+    def rebuilt(
+        cls, log: LogReader, nodes: Sequence[str], stream: str, readings_max: int, said: LastSaid | None = None, clock: Clock | None = None
+    ) -> RepeatWindow:
+        """The window as the last `readings_max` rows that each of `nodes` appended to `stream` leave it, over all generations of its log;
+        so many times larger. `said` hears of those of the first node, by `clock`."""
+        window = cls(readings_max * len(nodes))
+        for node in nodes:
+            for batch in _last_batches(log, node, stream, readings_max):
+                known = batch_identities(batch)
+                window.remember(known)
+                if said is not None and clock is not None and node == nodes[0]:
+                    _note(batch, known, said, clock)
+        return window
+
+
+def _note(batch: Batch, known: Sequence[bytes], said: LastSaid, clock: Clock) -> None:
+    """These rows, of those identities, came when they were received."""
+    records, now_s, now_ms = batch.records, clock.monotonic_s(), clock.now_ms()
+    whose = whose_of(records.column(TOPIC).to_pylist(), records.column(DEVICE).to_pylist())
+    times_ms, received_at_ms = records.column(DEVICE_AT).to_pylist(), records.column(RECEIVED_AT).to_pylist()
+    came_s = [now_s - max(0, now_ms - received_ms) / 1000 for received_ms in received_at_ms]
+    said.note(whose, times_ms, known, came_s)
+    said.fallen.note(whose, times_ms, received_at_ms)
+
+
+class TakenInElsewhere:
+    """What other nodes of the same ship or port took in, as it comes here: a sensor may bring the same to one after the other.
+
+    `stream`: whose window. Made before the window is rebuilt; then `news` gives what has come since, of each node the last `readings_max`.
+    """
+
+    def __init__(self, log: LogReader, nodes: Sequence[str], stream: str, readings_max: int) -> None:
+        self._log, self._nodes, self._stream, self._readings_max = log, nodes, stream, readings_max
+        self._read = {origin: held.copy() for origin, held in self._held()}
+
+    def news(self) -> list[bytes]:
+        """The identities of what has come here since the last time. Raises as `LogReader.run`; then they come the next time."""
+        found: list[bytes] = []
+        for origin, held in self._held():
+            fresh = held.without(self._read.get(origin, ()))
+            for first, end in fresh.within(max(0, held.end() - self._readings_max), held.end()):
+                for batch in self._log.run(self._stream, origin, first, end):
+                    found += batch_identities(batch)
+            self._read[origin] = held.copy()
+        return found
+
+    def _held(self) -> list[tuple[Origin, RangeSet]]:
+        return [(origin, one.held) for origin, one in self._log.ledger(self._stream).items() if origin.node in self._nodes]
+
+
+def batch_identities(batch: Batch) -> list[bytes]:
+    """The identities of stored rows, equal to those they had on their way in."""
+    records = batch.records
+    bodies = {
+        row: core for row, text in enumerate(records.column(BODY).to_pylist()) if text is not None and (core := core_body(text)) is not None
+    }
+    signals = {name: records.column(name) for name in signal_names(records)}
+    return identities(
+        records.column(TOPIC).to_pylist(), records.column(DEVICE).to_pylist(), records.column(DEVICE_AT).to_pylist(), signals, bodies
+    )
+
+
+def _last_batches(log: LogReader, node: str, stream: str, readings_max: int) -> Iterator[Batch]:
+    own = sorted((origin, ledger.held) for origin, ledger in log.ledger(stream).items() if origin.node == node)
+    wanted: list[tuple[int, int, int]] = []
+    left = readings_max
+    for number, (_, held) in reversed(list(enumerate(own))):
+        for first, end in reversed(list(held)):
+            taken = min(left, end - first)
+            left -= taken
+            if taken:
+                wanted.append((number, end - taken, end))
+    for number, first, end in reversed(wanted):
+        for batch in log.run(stream, own[number][0], first, end):
+            for at in range(0, batch.records.num_rows, ROWS_AT_ONCE):
+                yield replace(batch, records=batch.records.slice(at, ROWS_AT_ONCE))

@@ -1,0 +1,371 @@
+"""One client's conversation with the endpoint: CONNECT, publishes, acknowledgements, keep-alive, will, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+
+from intake.message_types import Outcome, Publish
+from intake.mqtt.acknowledgements import acknowledgements
+from intake.mqtt.client_logins import Gateway, account_of
+from intake.mqtt.client_sessions import SESSION_S_MAX
+from intake.mqtt.connect_packet import PACKET_BYTES_MAX, Connect, VersionRefused, read_connect, read_disconnect
+from intake.mqtt.endpoint_api import Door
+from intake.mqtt.packets import (
+    PINGRESP,
+    Control,
+    Kind,
+    PacketReader,
+    Reason,
+    Violation,
+    connack,
+    disconnect,
+    welcome_properties,
+)
+from intake.mqtt.subscriptions import Subscription, request_packet, subscribe, unsubscribe
+from landfall.access.password_checks import Crowded
+
+KEEP_ALIVE_PATIENCE = 1.5
+"""MQTT 3.1.2.10: a client is gone after one and a half times its keep-alive."""
+_VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _UNAVAILABLE_311, _LOGIN_REFUSED_311 = 1, 2, 3, 4
+_LEAVES, _DISCONNECT_WITH_WILL = 0x00, 0x04
+_TLS_HANDSHAKE = 0x16
+"""The first byte of TLS, which of a CONNECT would be one with flags that MQTT forbids."""
+_DEAF, _TURN = "client does not read", "what others bring comes in between"
+DEAF_S_MAX = 60.0
+"""So long one without a keep-alive may have more unread than it may."""
+RESTS = 4
+"""What publishes nothing is read on after so many times the time that a turn of it took: it has a fifth of a core at most."""
+CLOSE_WITHIN_S = 5.0
+"""So long what was said last may take to be read."""
+
+
+class Connection(asyncio.Protocol):
+    """The protocol of one socket. Everything happens on the event loop; a violation ends this connection and costs the others nothing."""
+
+    def __init__(self, door: Door, address: str = "") -> None:
+        """`address`: where it comes from, as `intake.mqtt.listener.address_of`."""
+        self._door = door
+        self.address = address
+        self._reader = PacketReader(door.settings.packet_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._early: list[Publish | Control] = []
+        self._answers = bytearray()
+        self._login: asyncio.Task[None] | None = None
+        self._in_flight = 0
+        self._begun = False
+        self._reasons_not_to_read: set[str] = set()
+        self._keep_alive_s = 0
+        self._heard_at_s = door.now_s()
+        self._packet_bytes_max = PACKET_BYTES_MAX
+        self.subscription: Subscription | None = None
+        self.session_expiry_s = 0
+        self.gateway: Gateway | None = None
+        self._deaf_since_s: float | None = None
+        self._closed_at_s: float | None = None
+        self._rests: asyncio.TimerHandle | None = None
+        """Until what has come and was not read in its turn is read on."""
+
+    @property
+    def account(self) -> str:
+        """Its login's; without one, that of where it comes from."""
+        return account_of(None if self.gateway is None else self.gateway.username, self.address)
+
+    def hold(self, held: bool) -> None:
+        """Its messages wait: it is read from no further until they do not."""
+        if held:
+            self.pause("its own wait")
+        else:
+            self.resume("its own wait")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open, and TLS's handshake done."""
+        if not isinstance(transport, asyncio.Transport):
+            raise AssertionError(f"a stream's transport, not {transport!r}")
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._door.settings.unread_bytes_max)
+        self._heard_at_s = self._door.now_s()
+        if self._reasons_not_to_read:
+            transport.pause_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came: good packets are taken even when a violation follows them."""
+        if self.gateway is not None:
+            self._heard_at_s = self._door.now_s()
+        elif not self._begun and data[0] == _TLS_HANDSHAKE:
+            self.end(Reason.PROTOCOL_ERROR, "it speaks TLS, and this endpoint has no tls_certificate")
+            return
+        elif not self._begun and data[0] >> 4 != Kind.CONNECT:
+            self.end(Reason.PROTOCOL_ERROR, "it does not begin with a CONNECT")
+            return
+        self._begun = True
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        began_s = self._door.now_s()
+        packets = self._reader.feed(data)
+        if self._login is not None:
+            self._early += packets
+            self.pause("login")
+        else:
+            self._take(packets)
+        if self._reader.more:
+            self.pause(_TURN)
+            rests_s = RESTS * (self._door.now_s() - began_s) if self._reader.pinged else 0.0
+            self._rests = asyncio.get_running_loop().call_later(rests_s, self._read_on)
+
+    def _read_on(self) -> None:
+        """Once nothing else keeps it from being read from: `resume` calls it then."""
+        self._rests = None
+        if self._transport is None or self._transport.is_closing() or len(self._reasons_not_to_read) > 1:
+            return
+        self._read(b"")
+        if not self._reader.more:
+            self.resume(_TURN)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone. What was published and is not acknowledged yet stays on its way to the log; the will is the door's now."""
+        if self._login is not None:
+            self._login.cancel()
+        self._transport = None
+        self._door.left(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read its acknowledgements: then nothing more is read from it."""
+        self._deaf_since_s = self._door.now_s()
+        self.pause(_DEAF)
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._deaf_since_s = None
+        self.resume(_DEAF)
+
+    def pause(self, reason: str) -> None:
+        """Read nothing more from this client until every reason for it is gone."""
+        if not self._reasons_not_to_read and self._transport is not None:
+            self._transport.pause_reading()
+        self._reasons_not_to_read.add(reason)
+
+    def resume(self, reason: str) -> None:
+        """`reason` is gone."""
+        if reason in self._reasons_not_to_read:
+            self._reasons_not_to_read.remove(reason)
+            if not self._reasons_not_to_read and self._transport is not None and not self._transport.is_closing():
+                self._heard_at_s = self._door.now_s()
+                self._transport.resume_reading()
+            elif self._reasons_not_to_read == {_TURN} and self._rests is None:
+                self._rests = asyncio.get_running_loop().call_later(0, self._read_on)
+
+    def tend(self, now_s: float) -> None:
+        """End this connection when its client has been silent, or has not read, for too long; at once when it was ended a while ago and is
+        still there. One we do not read from is not called silent."""
+        if self._closed_at_s is not None:
+            if now_s - self._closed_at_s > CLOSE_WITHIN_S and self._transport is not None:
+                self._transport.abort()
+            return
+        if self._deaf_since_s is not None and now_s - self._deaf_since_s > (self._keep_alive_s * KEEP_ALIVE_PATIENCE or DEAF_S_MAX):
+            self.drop(f"{_DEAF}: {now_s - self._deaf_since_s:.0f} s")
+        silent_s = now_s - self._heard_at_s
+        if self._reasons_not_to_read or self._login is not None:
+            return
+        if self.gateway is None and silent_s > self._door.settings.connect_within_ms / 1000:
+            self.end(Reason.KEEP_ALIVE_TIMEOUT, "no CONNECT came")
+        elif self._keep_alive_s and silent_s > self._keep_alive_s * KEEP_ALIVE_PATIENCE:
+            self.end(Reason.KEEP_ALIVE_TIMEOUT, f"nothing heard for {silent_s:.0f} s")
+
+    def end(self, reason: Reason, detail: str) -> None:
+        """Close this connection, telling an MQTT 5 client why; its will is published."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._door.ending(self, detail)
+        if self._reader.v5 and self.gateway is not None:
+            self._transport.write(disconnect(reason))
+        self._close()
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._closed_at_s = self._door.now_s()
+            self._transport.close()
+
+    def drop(self, detail: str) -> None:
+        """End this connection at once, without a word to its client."""
+        if self._transport is not None:
+            self._door.ending(self, detail)
+            self._transport.abort()
+
+    def tell(self, request: bytes, retained: bool = False) -> None:
+        """What the node asks of devices now, or asked last (`retained`), if this client has subscribed to it. One that does not read, or
+        takes no packet so long, does not hear it."""
+        if self.subscription is None or self._transport is None or self._transport.is_closing() or _DEAF in self._reasons_not_to_read:
+            return
+        said = request_packet(self._reader.v5, request, flagged=retained or self.subscription.keeps_flag)
+        if len(said) <= self._packet_bytes_max:
+            self._transport.write(said)
+
+    def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
+        """The pipeline says that what `outcomes` tell is durable: acknowledge."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(acknowledgements(self._reader.v5, messages, outcomes))
+        self._in_flight -= sum([1 for message in messages if message.packet_id])
+        if self._in_flight < self._door.settings.receive_max:
+            self.resume("too many in flight")
+
+    def let_go(self) -> None:
+        """What was not acknowledged is to come again, here or elsewhere."""
+        self.end(Reason.SERVER_BUSY, "this disk lost what it brought, and no other has it")
+
+    def _take(self, packets: list[Publish | Control]) -> None:
+        publishes: list[Publish] = []
+        violation = self._reader.violation
+        try:
+            for number, packet in enumerate(packets):
+                if type(packet) is Publish:
+                    publishes.append(self._checked(packet))
+                elif type(packet) is Control and not self._control(packet):
+                    self._early = packets[number + 1 :]
+                    if self._early:
+                        self.pause("login")
+                    break
+        except Violation as found:
+            violation = found
+        self._answer()
+        if publishes:
+            self._publish(publishes)
+        if violation is not None and self._login is None:
+            if self._reader.v5 and self.gateway is None:
+                self._refuse(_UNAVAILABLE_311, violation.reason, str(violation))
+            else:
+                self.end(violation.reason, str(violation))
+
+    def _checked(self, publish: Publish) -> Publish:
+        """As its gateway may publish it. RETAIN is the publisher's own wish here, which says nothing about the age of the message."""
+        if self.gateway is None:
+            raise Violation(Reason.PROTOCOL_ERROR, "a PUBLISH before the CONNECT")
+        publish.retained = False
+        return self.gateway.checked(publish)
+
+    def _publish(self, publishes: list[Publish]) -> None:
+        self._in_flight += sum([1 for publish in publishes if publish.packet_id])
+        self._door.published(self, publishes)
+        if self._in_flight > self._door.settings.receive_max:
+            if self._reader.v5:
+                self.end(Reason.RECEIVE_MAXIMUM_EXCEEDED, f"{self._in_flight} messages in flight")
+            else:
+                self.pause("too many in flight")
+
+    def _control(self, packet: Control) -> bool:
+        """Handles one packet; False when what follows it must wait or is not to be read."""
+        if packet.head & 0x0F and packet.kind not in (Kind.SUBSCRIBE, Kind.UNSUBSCRIBE):
+            raise Violation(Reason.MALFORMED_PACKET, f"flags 0x{packet.head & 0x0F:x} in packet type {packet.kind}")
+        if self._transport is None or (self.gateway is None) != (packet.kind == Kind.CONNECT):
+            raise Violation(Reason.PROTOCOL_ERROR, f"packet type {packet.kind} at the wrong time")
+        v5 = self._reader.v5
+        if packet.kind == Kind.CONNECT:
+            self._begin_login(packet.body)
+            return False
+        if packet.kind == Kind.PINGREQ:
+            self._answers += PINGRESP
+        elif packet.kind == Kind.SUBSCRIBE:
+            self._subscribe(packet)
+        elif packet.kind == Kind.UNSUBSCRIBE:
+            answer, ends = unsubscribe(v5, packet, self.subscription)
+            if ends and self.subscription is not None:
+                self.subscription = None
+                self._door.subscribed(self, None)
+            self._answers += answer
+        elif packet.kind == Kind.DISCONNECT:
+            reason, expiry_s = read_disconnect(packet.body) if v5 else (_LEAVES, None)
+            if expiry_s and not self.session_expiry_s:
+                raise Violation(Reason.PROTOCOL_ERROR, "a DISCONNECT that wants a session kept which was to end")
+            if expiry_s is not None:
+                self.session_expiry_s = min(expiry_s, self.session_expiry_s)
+            if reason != _DISCONNECT_WITH_WILL:
+                self._door.renounced(self)
+            self._answer()
+            self._close()
+            return False
+        else:
+            raise Violation(Reason.PROTOCOL_ERROR, f"packet type {packet.kind}, which a publisher at QoS 0 and 1 never sends")
+        return True
+
+    def _subscribe(self, packet: Control) -> None:
+        subscribed = subscribe(self._reader.v5, packet, self.subscription)
+        self._answers += subscribed.answer
+        if subscribed.granted is not None:
+            if self.subscription != subscribed.granted:
+                self._door.subscribed(self, subscribed.granted)
+            self.subscription = subscribed.granted
+            if subscribed.say_now and (request := self._door.asked()) is not None:
+                self._answer()
+                self.tell(request, retained=True)
+
+    def _answer(self) -> None:
+        """What is to be said to packets that were taken together goes out as one: a write each costs ten times as much."""
+        if self._answers and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(bytes(self._answers))
+        self._answers.clear()
+
+    def _begin_login(self, body: bytes) -> None:
+        """Until it is let in, it is read from only until it says more: who leaves meanwhile wants its password checked no more."""
+        try:
+            connect = read_connect(body)
+        except VersionRefused:
+            self._refuse(_VERSION_REFUSED_311, Reason.UNSUPPORTED_PROTOCOL_VERSION, "neither MQTT 3.1.1 nor 5")
+            return
+        if self._door.turns_away():
+            self._refuse(_UNAVAILABLE_311, Reason.SERVER_UNAVAILABLE, "nothing can be stored here")
+        elif connect.will is not None and connect.will.qos > 1:
+            self._refuse(_VERSION_REFUSED_311, Reason.QOS_NOT_SUPPORTED, "a will at QoS 2")
+        elif not connect.client_id and not connect.clean_start and not connect.v5:
+            self._refuse(_IDENTIFIER_REFUSED_311, Reason.CLIENT_IDENTIFIER_NOT_VALID, "no client identifier")
+        else:
+            self._login = asyncio.get_running_loop().create_task(self._log_in(connect))
+
+    async def _log_in(self, connect: Connect) -> None:
+        crowded, gateway, kept, given = False, None, True, None
+        if not connect.client_id:
+            given = f"landfall-{secrets.token_hex(8)}"
+            connect = replace(connect, client_id=given)
+        try:
+            gateway = await self._door.logins.gateway(self.address, connect.username, connect.password)
+            if gateway is not None and connect.will is not None and self._door.has_room(gateway, connect):
+                kept = await self._door.keeps_will(self, gateway, connect)
+        except Crowded:
+            crowded = True
+        if gateway is not None and not self._door.logins.holds(gateway):
+            gateway = None  # its credential was withdrawn, or changed, while its will was written
+        self._login = None
+        if self._transport is None or self._transport.is_closing():
+            self._door.renounced(self)
+        elif crowded or (gateway is not None and not self._door.has_room(gateway, connect)):
+            what = "passwords wait for" if crowded else "connections of"
+            self._refuse(_UNAVAILABLE_311, Reason.QUOTA_EXCEEDED, f"too many {what} {connect.username!r}")
+        elif gateway is None:
+            self._refuse(_LOGIN_REFUSED_311, Reason.BAD_USER_NAME_OR_PASSWORD, f"wrong login of {connect.username!r}")
+        elif not kept:
+            self._refuse(_UNAVAILABLE_311, Reason.SERVER_UNAVAILABLE, "its will can not be kept here")
+        else:
+            self._let_in(gateway, connect, given)
+
+    def _let_in(self, gateway: Gateway, connect: Connect, given: str | None) -> None:
+        self.gateway, self._keep_alive_s, self._heard_at_s = gateway, connect.keep_alive_s, self._door.now_s()
+        self._packet_bytes_max = connect.packet_bytes_max
+        self.session_expiry_s = min(connect.session_expiry_s, SESSION_S_MAX)
+        joined = self._door.joined(self, connect)
+        self.subscription, settings = joined.subscription, self._door.settings
+        welcome = welcome_properties(settings.receive_max, settings.packet_bytes_max, self.session_expiry_s, given)
+        if self._transport is not None:
+            self._transport.write(connack(connect.v5, Reason.SUCCESS, welcome, joined.present))
+        self.resume("login")
+        early, self._early = self._early, []
+        self._take(early)
+
+    def _refuse(self, code_311: int, reason: Reason, detail: str) -> None:
+        self._door.renounced(self)
+        if self._transport is not None:
+            self._door.ending(self, detail)
+            self._transport.write(connack(self._reader.v5, reason if self._reader.v5 else code_311))
+            self._close()

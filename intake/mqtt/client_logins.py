@@ -1,0 +1,111 @@
+"""Who a client is, and which MQTT topics it may publish to."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, field
+
+from intake.message_types import Outcome, Publish
+from intake.mqtt.packet_properties import check_topic_name
+from intake.mqtt.subscriptions import TOPIC
+from intake.topic_routes import REMEMBERED_BYTES_MAX, topic_pattern
+from landfall.access.credentials import GATEWAY, Credentials
+from landfall.access.principals import Principal
+from landfall.access.wrong_secrets import WrongSecrets
+
+_log = logging.getLogger("intake.endpoint")
+
+PERMITS_MAX = 65_536
+
+
+@dataclass(slots=True)
+class Gateway:
+    """A client that was let in: its name in logs (None: without a login) and what it may publish to."""
+
+    username: str | None
+    patterns: tuple[re.Pattern[bytes], ...]
+    principal: Principal | None = None
+    """Of its credential; None for one without a login."""
+    _permits: dict[bytes, bool] = field(default_factory=dict)
+
+    def may_publish(self, topic: bytes) -> bool:
+        """Whether this gateway may publish to `topic`; where the node asks devices, nobody may.
+
+        Remembered for at most PERMITS_MAX topics, none of them long, then worked out again.
+
+        Raises Violation when MQTT allows no such topic name.
+        """
+        permit = self._permits.get(topic)
+        if permit is None:
+            check_topic_name(topic)
+            permit = topic != TOPIC and any(pattern.fullmatch(topic) for pattern in self.patterns)
+            if len(topic) <= REMEMBERED_BYTES_MAX:
+                if len(self._permits) >= PERMITS_MAX:
+                    self._permits.clear()
+                self._permits[topic] = permit
+        return permit
+
+    def checked(self, publish: Publish) -> Publish:
+        """`publish`, refused if this gateway may not. Raises Violation for what MQTT allows nobody."""
+        if not self.may_publish(publish.topic):
+            publish.refused, publish.reason = Outcome.FOREIGN, f"gateway {self.username} may not publish to this topic"
+        return publish
+
+
+def account_of(username: str | None, address: str) -> str:
+    """On whose account a client's messages are: its login's; without one, that of where it comes from."""
+    return f"at {address}" if username is None else f"login {username}"
+
+
+class Logins:
+    """Checks gateways' logins: user name and password are the name and the token of a credential `gateway:NAME` of the node."""
+
+    def __init__(self, anonymous_publish: tuple[str, ...], credentials: Credentials, wrong: WrongSecrets) -> None:
+        """`anonymous_publish`: the MQTT topic filters of clients without a login. `wrong`: hears of every wrong secret."""
+        self._anonymous = Gateway(None, _patterns("a client without a login", anonymous_publish)) if anonymous_publish else None
+        self._credentials, self._wrong = credentials, wrong
+        self._gateways: dict[str, Gateway] = {}
+
+    def named(self, username: str | None) -> Gateway:
+        """The gateway of this login as it is now; one that may publish nothing where there is none any more."""
+        gateway = self._anonymous if username is None else self._known(username)
+        return gateway or Gateway(username, ())
+
+    async def gateway(self, address: str, username: str | None, password: bytes | None) -> Gateway | None:
+        """The gateway of these credentials, shown from `address`; None when they are wrong, or none were given and none are not enough.
+        That one is wrong is said more slowly each time.
+
+        Raises Crowded when too many wait to hear that theirs is wrong.
+        """
+        if username is None:
+            return self._anonymous
+        if password is not None and self._credentials.is_gateways(username, password):
+            return self._known(username)
+        await self._wrong.shown(username, address)
+        return None
+
+    def holds(self, gateway: Gateway) -> bool:
+        """Whether this gateway's credential is still there, and allows what it did."""
+        return gateway.principal is None or self._credentials.gateway(gateway.principal.name.removeprefix(GATEWAY)) == gateway.principal
+
+    def _known(self, username: str) -> Gateway | None:
+        principal = self._credentials.gateway(username)
+        if principal is None:
+            return None
+        known = self._gateways.get(username)
+        if known is None or known.principal != principal:
+            known = Gateway(username, _patterns(principal.name, principal.allowed.get("produce", ())), principal)
+            self._gateways[username] = known
+        return known
+
+
+def _patterns(whose: str, filters: tuple[str, ...]) -> tuple[re.Pattern[bytes], ...]:
+    """Compile MQTT topic filters. One that is not valid is left out, with a warning that names `whose` it is."""
+    patterns = list[re.Pattern[bytes]]()
+    for one in filters:
+        try:
+            patterns.append(topic_pattern(one))
+        except ValueError as problem:
+            _log.warning("what %s may publish is left out in part: %s", whose, problem)
+    return tuple(patterns)

@@ -1,0 +1,173 @@
+"""Sockets as they come: each counts from the moment it is accepted, TLS's handshake included, so that many have refusals for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from ipaddress import ip_network
+from typing import Any, Protocol
+
+from intake.mqtt.client_connection import Connection
+from landfall.system.listen_address import EXHAUSTED, ExhaustionFilter, exhausted_words
+
+BACKLOG = 1_024
+ACCEPTED_AT_ONCE = 64
+OTHER_FILES = 512
+"""Files and sockets that a node has open for all else."""
+EXHAUSTED_PAUSE_S = 0.2
+_log = logging.getLogger(__name__)
+
+
+class House(Protocol):
+    """To whom the sockets come."""
+
+    def opened(self, connection: Connection) -> bool:
+        """A socket was accepted; False when there is no room for it."""
+        ...
+
+    def make_room(self) -> bool:
+        """Let go of one that has not logged in, if there is any; whether there was."""
+        ...
+
+    def left(self, connection: Connection) -> None:
+        """It came to nothing."""
+        ...
+
+
+class Doorway:
+    """Listens and accepts, on one event loop."""
+
+    def __init__(self, house: House, made: Callable[[str], Connection], tls: ssl.SSLContext | None, handshake_s: float) -> None:
+        """`made` gives the connection of who comes from an address; TLS's handshake may take `handshake_s`."""
+        self._house, self._made, self._tls, self._handshake_s = house, made, tls, handshake_s
+        self._sockets: list[socket.socket] = []
+        self._opening: dict[Connection, asyncio.Task[None]] = {}
+        self._exhaustion = ExhaustionFilter(time.monotonic)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        if not self._sockets:
+            raise AssertionError("nobody listens yet")
+        port: int = self._sockets[0].getsockname()[1]
+        return port
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen at all addresses of `host`. Raises OSError or UnicodeError when one can not be had."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, _, _, _, address in dict.fromkeys(found):
+                one = socket.socket(family, socket.SOCK_STREAM)
+                self._sockets.append(one)
+                one.setblocking(False)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                one.bind(address)
+                one.listen(BACKLOG)
+        except OSError:
+            self.close()
+            raise
+        for one in self._sockets:
+            loop.add_reader(one, self._accept, one)
+
+    def close(self) -> None:
+        """Listen no more, and let go of those whose handshake is not done."""
+        loop = asyncio.get_running_loop()
+        for one in self._sockets:
+            loop.remove_reader(one)
+            one.close()
+        self._sockets.clear()
+        for connection in list(self._opening):
+            self.give_up(connection)
+
+    async def closed(self) -> None:
+        """Returns once nobody is in the door any more."""
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+
+    def give_up(self, connection: Connection) -> None:
+        """Let go of one whose handshake is not done."""
+        if (opening := self._opening.get(connection)) is not None:
+            opening.cancel()
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, peer = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as problem:
+                if problem.errno not in EXHAUSTED:
+                    raise
+                self._pause(listening, problem)
+                return
+            connection = self._made(address_of(peer))
+            if not self._house.opened(connection):
+                accepted.close()
+                continue
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            opening = self._opening[connection] = asyncio.get_running_loop().create_task(self._let_in(connection, accepted))
+            opening.add_done_callback(partial(self._through, connection, accepted))
+
+    async def _let_in(self, connection: Connection, accepted: socket.socket) -> None:
+        handshake_s = self._handshake_s if self._tls is not None else None
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=handshake_s
+        )
+
+    def _through(self, connection: Connection, accepted: socket.socket, opening: asyncio.Task[None]) -> None:
+        """It is let in, or came to nothing: also one given up before its handshake had begun."""
+        self._opening.pop(connection, None)
+        if not opening.cancelled():
+            problem = opening.exception()
+            if problem is None:
+                return
+            _log.log(logging.INFO if isinstance(problem, OSError) else logging.ERROR, "no TLS with %s: %s", connection.address, problem)
+        accepted.close()
+        self._house.left(connection)
+
+    def _pause(self, listening: socket.socket, problem: OSError) -> None:
+        """The system gives no more: somebody who has not logged in goes, and the next is asked for a little later."""
+        loop = asyncio.get_running_loop()
+        if self._exhaustion.due():
+            _log.warning("MQTT: %s", exhausted_words(problem))
+        self._house.make_room()
+        loop.remove_reader(listening)
+        loop.call_later(EXHAUSTED_PAUSE_S, self._go_on, listening)
+
+    def _go_on(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            with suppress(ValueError):
+                asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+
+def address_of(peer: Sequence[Any] | str | None) -> str:
+    """Who counts as one by where they come from: an IPv4 address, a /64 of IPv6, which one machine mostly has to itself."""
+    host = peer[0] if isinstance(peer, tuple) else ""
+    try:
+        return str(ip_network((host.partition("%")[0], 64 if ":" in host else 32), strict=False))
+    except ValueError:
+        return host
+
+
+def places(wanted: int) -> int:
+    """So many connections there can be, of those `wanted`. This process has as many files open from now on as it needs for them and the
+    system lets it (`ulimit -Hn`); of these OTHER_FILES, or half, are for all else."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = wanted + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        soft = enough if hard == resource.RLIM_INFINITY else min(enough, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    there = wanted if soft == resource.RLIM_INFINITY else min(wanted, max(soft - OTHER_FILES, soft // 2))
+    if there < wanted:
+        _log.warning("room for %d MQTT connections, not %d: the system lets this process open %d files (`ulimit -Hn`)", there, wanted, soft)
+    return there

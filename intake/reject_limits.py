@@ -1,0 +1,87 @@
+"""How much is kept of what is not taken as a reading: of each account so much an hour, and beyond that its count alone.
+
+A gateway gone mad, or a hostile one, would else fill the disk with what nobody can read. Nothing is dropped without a word: of what is only
+counted `exceptions` are told too, in the commit with the first of it, whenever it has doubled, and when the hour is over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from intake.message_types import KEPT_BYTES_MAX, Outcome, Publish
+from streams.model.records import Record
+
+SPAN_S = 3_600.0
+ALL_TIMES = 16
+"""All accounts together may have so many times as much kept as one."""
+ACCOUNTS_MAX = 1_024
+"""So many are told apart in an hour. Further ones share what one has."""
+OTHERS = "others"
+RECORD_BYTES = 512
+"""What a record of `exceptions` holds beside the payload, about."""
+
+
+@dataclass(slots=True)
+class _Span:
+    """What one account brought since `began_s` (monotone) and `began_at_ms` (UTC ms) that was not taken. `told`: so many were counted alone
+    when that was last told."""
+
+    began_s: float
+    began_at_ms: int
+    kept_bytes: int = 0
+    counted: Counter[str] = field(default_factory=Counter)
+    payload_bytes: int = 0
+    told: int = 0
+
+
+class Refusals:
+    """The accounts' hours. For one event loop."""
+
+    def __init__(self, process: str, bytes_per_h: int) -> None:
+        """Of each account so many bytes are kept an hour: payloads, of each KEPT_BYTES_MAX at most, and RECORD_BYTES for each."""
+        self._process, self._bytes_per_h = process, bytes_per_h
+        self._spans: dict[str, _Span] = {}
+        self._kept_bytes = 0
+
+    def keeps(self, account: str, message: Publish, outcome: Outcome, now_s: float, now_at_ms: int) -> bool:
+        """Whether this message is to have a record of its own in `exceptions`; if not, it is counted."""
+        if account not in self._spans and len(self._spans) >= ACCOUNTS_MAX:
+            account = OTHERS
+        span = self._spans.get(account)
+        if span is None:
+            span = self._spans[account] = _Span(now_s, now_at_ms)
+        bytes_ = RECORD_BYTES + min(len(message.payload), KEPT_BYTES_MAX)
+        if span.kept_bytes + bytes_ <= self._bytes_per_h and self._kept_bytes + bytes_ <= ALL_TIMES * self._bytes_per_h:
+            span.kept_bytes += bytes_
+            self._kept_bytes += bytes_
+            return True
+        span.counted[outcome.name.lower()] += 1
+        span.payload_bytes += message.payload_bytes if message.payload_sha256 else len(message.payload)
+        return False
+
+    def news(self, now_s: float, now_at_ms: int) -> list[Record]:
+        """What is to be told now of what was only counted; from then on it has been. Hours that are over are forgotten."""
+        records = []
+        for account, span in list(self._spans.items()):
+            counted, is_over = span.counted.total(), now_s - span.began_s >= SPAN_S
+            if counted > span.told and (is_over or counted >= 2 * span.told):
+                records.append(self._told(account, span, now_at_ms))
+                span.told = counted
+            if is_over:
+                self._kept_bytes -= span.kept_bytes
+                del self._spans[account]
+        return records
+
+    def _told(self, account: str, span: _Span, now_at_ms: int) -> Record:
+        body = {
+            "reason": f"{account} brings more that is not taken than is kept of it in an hour",
+            "outcome": "counted alone",
+            "account": account,
+            "messages": span.counted.total(),
+            "outcomes": dict(span.counted),
+            "payload_bytes": span.payload_bytes,
+            "since_at_ms": span.began_at_ms,
+            "at_ms": now_at_ms,
+        }
+        return Record(topic=self._process, body=body)

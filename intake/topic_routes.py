@@ -1,0 +1,81 @@
+"""From an MQTT topic to the stream and the topic its readings belong to; a container's number is compacted on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from cargo.vocabulary.trade_codes import is_container, is_ilu, is_imo, stored_number
+from intake.decoders.decoder_port import Decoder
+
+ROUTES_MAX = 131_072
+REMEMBERED_BYTES_MAX = 256
+"""What is known of a longer topic is worked out each time: else endless topics of 64 KiB would fill the memory."""
+_TOPIC = re.compile(
+    r"landfall/(?:containers/(?P<container>[A-Za-z0-9. -]{1,24})/reading"
+    r"|ships/(?P<ship>[A-Za-z0-9-]{1,24})/(?P<kind>location|environment|noon))"
+)
+SUBSCRIPTIONS = ("landfall/containers/+/reading", *(f"landfall/ships/+/{kind}" for kind in ("location", "environment", "noon")))
+"""What to subscribe to at a broker."""
+
+
+class Route(msgspec.Struct, frozen=True, gc=False):
+    """Where readings of one MQTT topic go; `number_valid` is False when the container's or ship's check digit is wrong. With `decode`, what
+    its messages become says where they go. `refusal`: why no sensor of this node may speak there."""
+
+    stream: str
+    topic: str
+    number_valid: bool
+    decode: Decoder | None = None
+    refusal: str = ""
+
+
+class Routes:
+    """Routes by MQTT topic, remembered: at most ROUTES_MAX of them, and of long topics none, then it begins anew."""
+
+    def __init__(self, decoders: Iterable[tuple[str, Decoder]] = (), ships: Collection[str] | None = None) -> None:
+        """`decoders`: MQTT topic filters, each with what reads the messages on its topics; topics of ours need none. `ships`: those, by IMO
+        number, whose sensors may speak here (None: any)."""
+        self._ships = ships
+        self._decoders = [(topic_pattern(one), Route("", "", True, decode)) for one, decode in decoders]
+        self._known: dict[bytes, Route | None] = {}
+
+    def route(self, mqtt_topic: bytes) -> Route | None:
+        """Where readings on `mqtt_topic` go; None when it is none of ours. A wrong check digit is marked, never refused."""
+        try:
+            return self._known[mqtt_topic]
+        except KeyError:
+            others = (route for pattern, route in self._decoders if pattern.fullmatch(mqtt_topic))
+            found = self._own(mqtt_topic) or next(others, None)
+            if len(mqtt_topic) <= REMEMBERED_BYTES_MAX:
+                if len(self._known) >= ROUTES_MAX:
+                    self._known.clear()
+                self._known[mqtt_topic] = found
+            return found
+
+    def _own(self, mqtt_topic: bytes) -> Route | None:
+        match = _TOPIC.fullmatch(mqtt_topic.decode("utf-8", "replace"))
+        if match is None:
+            return None
+        if container := match["container"]:
+            number = stored_number(container)
+            known = is_container(number) or is_ilu(number)
+            return Route("containers", number, known) if number.replace("-", "").isalnum() else None
+        ship = match["ship"]
+        refusal = "" if self._ships is None or ship in self._ships else f"no sensor of this node speaks for ship {ship}"
+        return Route("ships", f"{ship}.{match['kind']}", is_imo(ship), refusal=refusal)
+
+
+def topic_pattern(mqtt_filter: str) -> re.Pattern[bytes]:
+    """What `mqtt_filter` (an MQTT topic filter with `+` and `#`) matches. Raises ValueError for what is no filter."""
+    levels = mqtt_filter.split("/")
+    if not mqtt_filter or any(("+" in level and level != "+") or ("#" in level and level != "#") for level in levels) or "#" in levels[:-1]:
+        raise ValueError(
+            f"{mqtt_filter!r} is no MQTT topic filter: '+' stands for one whole level, '#' for all that follow, at the end only"
+        )
+    if levels == ["#"]:
+        return re.compile(rb".*", re.DOTALL)
+    pattern = "/".join("[^/]*" if level == "+" else re.escape(level) for level in levels if level != "#")
+    return re.compile((pattern + ("(?:/.*)?" if levels[-1] == "#" else "")).encode(), re.DOTALL)

@@ -1,0 +1,1 @@
+"""Who may do what at a node: principals, credentials, and the checks of passwords."""

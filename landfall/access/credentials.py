@@ -1,0 +1,348 @@
+"""The credentials of one node: a file that says who may do what there, changed by `landfall credential`, in force within seconds.
+
+The file holds no secrets: of a token its SHA-256, of a password its argon2 hash. `Credentials` is the file as a running node has it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from landfall.access.password_checks import PasswordChecks, password_bytes
+from landfall.access.principals import VERBS, Allowed, Principal, Verb, check_principal
+from landfall.system.private_files import read_private, write_private
+from streams.model.errors import Corrupt, Misuse, RetryLater
+
+logger = logging.getLogger("landfall.node")
+
+FILE_NAME = "credentials.json"
+"""In the folder of the node."""
+OPERATOR_TOKEN = "operator.token"
+"""The file, in the folder of a running node, with the token of commands that the node's own user runs on its machine. It holds until the
+node ends: each start makes a new one."""
+LOOK_EVERY_S = 2.0
+"""How often a running node looks whether its file has changed."""
+TOKEN_BYTES, TITLE_CHARS_MAX = 32, 200
+VERSION = 1
+NODE = "node:"
+"""How the principals begin that are one node each: what it shows at one node it may not show at the next, so these are not copied."""
+GATEWAY = "gateway:"
+"""How the principals begin that publish over MQTT, by their name and token; what they may `produce` are MQTT topic filters."""
+_NOBODYS_HASH = "$argon2id$v=19$m=65536,t=3,p=4$XnwUDv1W0K/Kj9i5v44hSQ$VgwIU5H32Q8/vivSLXFApP4feTN2eyxuWnlzi9idRMI"
+"""Names that nobody has are checked against this, so that they take as long as others."""
+
+
+class Credential(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One entry of the file: a principal, what it may do, and by which secret it is known: a token of a program, or a person's password.
+
+    `title`: a person's name and rank, as it is written down with what the person does. `version`: counts the changes of this principal's
+    entry; of copies at several nodes the highest is the newest. `withdrawn`: what is left of an entry, so that no copy brings it back.
+    """
+
+    principal: str
+    allow: dict[Verb, tuple[str, ...]]
+    token_sha256: str | None = None
+    password_argon2: str | None = None
+    title: str = ""
+    version: int = 1
+    withdrawn: bool = False
+
+    def __post_init__(self) -> None:
+        check_principal(self.principal)
+        if self.version < 1:
+            raise ValueError(f"{self.principal} has version {self.version}; versions count from 1")
+        if self.withdrawn:
+            if self.allow or self.token_sha256 or self.password_argon2:
+                raise ValueError(f"{self.principal} is withdrawn, so it may do nothing and has no secret")
+            return
+        if len(self.title) > TITLE_CHARS_MAX or not self.title.isprintable() or self.title != self.title.strip():
+            raise ValueError(f"{self.principal} has a name of at most {TITLE_CHARS_MAX} printable characters")
+        if (self.token_sha256 is None) == (self.password_argon2 is None):
+            raise ValueError(f"{self.principal} has either a token or a password")
+        if self.principal.startswith(GATEWAY) and (self.token_sha256 is None or set(self.allow) - {"produce"}):
+            raise ValueError(f"{self.principal} has a token, and may only produce: on MQTT topic filters")
+        if self.password_argon2 is not None and not (self.title and self.principal.startswith("user:")):
+            raise ValueError(f"{self.principal} has a password, so it is a user with a name and rank (title)")
+
+    @classmethod
+    def of_token(cls, principal: str, allow: Allowed, token: str) -> Credential:
+        """Who shows `token` is `principal`, and may do this. Raises Misuse for no principal."""
+        return cls(principal, dict(allow), token_sha256=token_sha256(token))
+
+    def follows(self, before: Credential | None) -> Credential:
+        """This one as it is written in place of `before`: that one itself where nothing is changed."""
+        as_before = structs.replace(self, version=before.version) if before else self
+        return before if before == as_before and before is not None else structs.replace(self, version=before.version + 1 if before else 1)
+
+    def is_newer_than(self, other: Credential) -> bool:
+        """Whether this copy counts, of two. Every node decides alike, also where two changed it at once: then to be withdrawn counts."""
+        one, another = ((it.version, it.withdrawn, it.token_sha256 or it.password_argon2 or "", str(it)) for it in (self, other))
+        return one > another
+
+    def known(self) -> Principal:
+        """The principal that this credential makes known."""
+        title = self.title if self.password_argon2 else ""
+        return Principal(self.principal, self.allow, title, self.token_sha256 or self.password_argon2 or "")
+
+
+class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    credentials: tuple[Credential, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.version != VERSION:
+            raise ValueError(f"its version is {self.version}, and this program reads version {VERSION}")
+        if len({one.principal for one in self.credentials}) < len(self.credentials):
+            raise ValueError("a principal is in it twice")
+        if twice := sharing_a_token(self.credentials):
+            raise ValueError(f"{' and '.join(twice)} have one token; each needs its own")
+
+
+def sharing_a_token(entries: Iterable[Credential]) -> tuple[str, ...]:
+    """The principals that have the same token as another; empty where none do. Nobody could say which of them shows it."""
+    of_token: dict[str, list[str]] = {}
+    for one in entries:
+        if one.token_sha256:
+            of_token.setdefault(one.token_sha256, []).append(one.principal)
+    return tuple(sorted(name for names in of_token.values() if len(names) > 1 for name in names))
+
+
+def token_sha256(token: str) -> str:
+    """What the file keeps of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class CredentialFile:
+    """The file in the folder of a node. Every change is whole and durable: after a crash the file is as before or as after it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+
+    def read(self) -> tuple[Credential, ...]:
+        """All that are not withdrawn. Raises as `read_all`."""
+        return tuple(one for one in self.read_all() if not one.withdrawn)
+
+    def read_all(self) -> tuple[Credential, ...]:
+        """All entries, withdrawn ones too; none where there is no file. Raises Misuse when others on this machine may read or write it,
+        Corrupt when it can not be understood, RetryLater when it can not be read."""
+        try:
+            told = read_private(self.path)
+            return msgspec.json.decode(told, type=_Kept).credentials
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as problem:
+            raise self._unreadable(problem) from problem
+        except (msgspec.MsgspecError, ValueError) as problem:
+            raise Corrupt(
+                f"{self.path} holds no credentials: {problem}", hint="put back a copy, or take it away and add them again"
+            ) from None
+
+    def state(self) -> tuple[int, ...]:
+        """What differs once the file was changed; empty where there is none. Raises RetryLater when it can not be looked at."""
+        try:
+            found = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as problem:
+            raise self._unreadable(problem) from problem
+        return found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode
+
+    def _unreadable(self, problem: OSError) -> RetryLater:
+        return RetryLater(f"{self.path} can not be read: {problem.strerror}", hint="let the user that runs this read it")
+
+    def give_token(self, principal: str, allow: Allowed, token: str | None = None) -> str:
+        """From now on `principal` may do this, by the token that is returned: 256 random bits, kept nowhere else. `token`: one that was
+        made before, by who writes the settings of all processes. Raises as `read`, and Misuse for no principal."""
+        token = token or secrets.token_urlsafe(TOKEN_BYTES)
+        self.put(Credential.of_token(principal, allow, token))
+        return token
+
+    def give_password(self, principal: str, allow: Allowed, title: str, password_argon2: str) -> None:
+        """From now on the person `principal`, known by a password, may do this. Raises as `give_token`."""
+        self.put(Credential(principal, dict(allow), password_argon2=password_argon2, title=title))
+
+    def withdraw(self, principal: str) -> None:
+        """From now on `principal` may do nothing. Raises Misuse where there is none of that name."""
+        with self._changing() as entries:
+            before = entries.get(principal)
+            if before is None or before.withdrawn:
+                raise Misuse(f"no credential of {principal} is in {self.path}", hint="`landfall credential list` shows all")
+            entries[principal] = Credential(principal, {}, version=before.version + 1, withdrawn=True)
+
+    def put(self, *credentials: Credential) -> None:
+        """All of these are in the file, each in place of what its principal had, in one change. Raises as `read`, and Misuse where two
+        principals would have one token."""
+        with self._changing() as entries:
+            entries.update((one.principal, one.follows(entries.get(one.principal))) for one in credentials)
+            if twice := sharing_a_token(entries.values()):
+                raise Misuse(f"{' and '.join(twice)} would have one token", hint="give each its own: `landfall credential add` makes one")
+
+    def merge(self, credentials: Iterable[Credential]) -> list[str]:
+        """Take those of another node of this ship or port that are newer than what is here; whose they are. One whose token another has
+        is left out. Raises as `read`."""
+        taken = list[str]()
+        with self._changing() as entries:
+            for one in credentials:
+                if (own := entries.get(one.principal)) is not None and not one.is_newer_than(own):
+                    continue
+                if twice := sharing_a_token((*(other for name, other in entries.items() if name != one.principal), one)):
+                    logger.warning("a credential of another node is not taken: %s would have one token", " and ".join(twice))
+                    continue
+                entries[one.principal] = one
+                taken.append(one.principal)
+        return sorted(taken)
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Credential]]:
+        """The entries by principal, to be changed; written when the block ends well and they did change. One at a time on this machine."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as ended:
+                folder = os.open(self.path.parent, os.O_RDONLY)
+                ended.callback(os.close, folder)
+                fcntl.flock(folder, fcntl.LOCK_EX)
+                entries = {one.principal: one for one in self.read_all()}
+                before = dict(entries)
+                yield entries
+                if entries != before or not self.path.exists():
+                    kept = msgspec.json.encode(_Kept(VERSION, tuple(entries[name] for name in sorted(entries))))
+                    write_private(self.path, msgspec.json.format(kept, indent=1) + b"\n")
+        except OSError as problem:
+            raise RetryLater(
+                f"{self.path} can not be written: {problem.strerror}", hint="make room, and let this user write there"
+            ) from problem
+
+
+class Credentials:
+    """The credentials of a running node as they are now. Call it from the event loop of the node."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = CredentialFile(folder)
+        self._seen: tuple[int, ...] | None = None
+        self._by_token: dict[str, Principal] = {}
+        self._gateways: dict[str, tuple[str, Principal]] = {}
+        """Of each gateway the SHA-256 of its token."""
+        self._watching: list[Callable[[], None]] = []
+        self._people: dict[str, Credential] = {}
+        self._operator: tuple[str, Principal] | None = None
+        self.shared: list[bytes] = []
+        """What the other nodes of this ship or port are told: all entries but those of single nodes, withdrawn ones too, as JSON."""
+        self._checks = PasswordChecks()
+        self._key = os.urandom(32)
+        self._right: dict[str, bytes] = {}
+        """Of each person the keyed digest of the password that was right last: asking again costs no argon2."""
+
+    def close(self) -> None:
+        """No password is checked any more."""
+        self._checks.close()
+
+    def take_up(self, node: str) -> None:
+        """At the start of `node`: take the file as it is, and let the node's own user do everything on its machine, by the token in
+        OPERATOR_TOKEN: not on a full disk, which hinders no start. Raises as `CredentialFile.read`."""
+        self.look()
+        token, path = secrets.token_urlsafe(TOKEN_BYTES), self._file.path.with_name(OPERATOR_TOKEN)
+        try:
+            write_private(path, token.encode())
+        except OSError as problem:
+            logger.warning("no command can ask this node: %s can not be written: %s", path, problem.strerror)
+            return
+        self._operator = token_sha256(token), Principal(f"node:{node}", dict.fromkeys(VERBS, ("*",)))
+
+    def look(self) -> bool:
+        """Take the file as it is now; whether it had changed. Raises as `CredentialFile.read`, and leaves all as it was then."""
+        seen = self._file.state()
+        if seen == self._seen:
+            return False
+        everything = self._file.read_all()
+        self._seen, entries = seen, [one for one in everything if not one.withdrawn]
+        self.shared = [msgspec.json.encode(one) for one in everything if not one.principal.startswith(NODE)]
+        tokens = {one.principal: (one.token_sha256, one.known()) for one in entries if one.token_sha256}
+        self._gateways = {name.removeprefix(GATEWAY): known for name, known in tokens.items() if name.startswith(GATEWAY)}
+        self._by_token = {digest: principal for name, (digest, principal) in tokens.items() if not name.startswith(GATEWAY)}
+        people = {one.principal.removeprefix("user:"): one for one in entries if one.password_argon2}
+        self._right = {name: digest for name, digest in self._right.items() if people.get(name) == self._people[name]}
+        self._people = people
+        return True
+
+    def merge(self, entries: Iterable[bytes]) -> list[str]:
+        """Write down what another node of this ship or port is told as `shared`, where it is newer; whose it is. From the next `look` on it
+        holds. Entries that do not read, as of a later release, are left out. Raises as `CredentialFile.read`."""
+        came = list[Credential]()
+        for entry in entries:
+            try:
+                one = msgspec.json.decode(entry, type=Credential)
+            except (msgspec.MsgspecError, Misuse) as problem:
+                logger.warning("a credential of another node does not read: %s", problem)
+            else:
+                came += () if one.principal.startswith(NODE) else (one,)
+        return self._file.merge(came)
+
+    def on_change(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Call this, in the event loop of the node, whenever they have changed from now on, until what is returned is called."""
+        self._watching.append(call)
+        return lambda: self._watching.remove(call)
+
+    def tell_changed(self) -> None:
+        """They have changed: say so to all who want to know."""
+        for call in list(self._watching):
+            call()
+
+    def holds(self, principal: Principal) -> bool:
+        """Whether this very principal, with all that it may do, is still among them."""
+        gateways = (one for _, one in self._gateways.values())
+        tokens = (*self._by_token.values(), *gateways, *((self._operator[1],) if self._operator else ()))
+        return any(one == principal for one in (*tokens, *(one.known() for one in self._people.values())))
+
+    def gateway(self, name: str) -> Principal | None:
+        """The gateway of this name; what it may `produce` are MQTT topic filters."""
+        return self._gateways[name][1] if name in self._gateways else None
+
+    def is_gateways(self, name: str, token: bytes) -> bool:
+        """Whether this is the token of the gateway of this name."""
+        digest = self._gateways[name][0] if name in self._gateways else ""
+        return hmac.compare_digest(digest, hashlib.sha256(token).hexdigest())
+
+    def of_token(self, token: str) -> Principal | None:
+        """Whose token this is; a gateway's opens nothing but MQTT."""
+        digest = token_sha256(token)
+        if self._operator and hmac.compare_digest(self._operator[0], digest):
+            return self._operator[1]
+        return self._by_token.get(digest)
+
+    async def of_person(self, address: str, name: str, password: str) -> Principal | None:
+        """The person of this name, where the password is right; asked from `address`. Raises `landfall.access.password_checks.Crowded`."""
+        person = self._people.get(name)
+        given = password_bytes(password)
+        digest = hmac.digest(self._key, given, hashlib.sha256)
+        if person is not None and hmac.compare_digest(self._right.get(name, b""), digest):
+            return person.known()
+        expected = (person and person.password_argon2) or _NOBODYS_HASH
+        right = await self._checks.right(address, name if person else "", expected, given)
+        if not right or person is None or self._people.get(name) != person:
+            return None
+        self._right[name] = digest
+        return person.known()
+
+
+def operator_token(folder: Path) -> str:
+    """The token of commands that the user of the node in `folder` runs on its machine.
+
+    Raises RetryLater where the node does not run, Misuse for another user.
+    """
+    path = folder / OPERATOR_TOKEN
+    try:
+        return read_private(path).decode()
+    except FileNotFoundError:
+        raise RetryLater(f"no node runs in {folder}: there is no {OPERATOR_TOKEN}", hint="start the node") from None
+    except OSError as problem:
+        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="run this as the user that runs the node") from problem

@@ -1,0 +1,58 @@
+"""Who may do what on which streams: principals, the verbs that their credentials allow, and the one function that decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from streams.config.roles import carries
+from streams.model.errors import Misuse
+
+Verb = Literal["produce", "consume", "replicate", "admin"]
+"""Append records; read them; have and bring them in a session between nodes; admit blocks by hand and declare offsets lost."""
+VERBS: tuple[Verb, ...] = ("produce", "consume", "replicate", "admin")
+KINDS = ("user", "role", "node", "ship", "port", "customer", "gateway")
+_NAME = re.compile(rf"({'|'.join(KINDS)}):[A-Za-z0-9][A-Za-z0-9._@-]{{0,99}}", re.ASCII)
+
+Allowed = Mapping[Verb, tuple[str, ...]]
+"""For each verb the streams it is allowed on, by pattern; a verb that is missing is allowed on none."""
+
+
+CREW: Allowed = {
+    "produce": ("alerts", "decisions", "reports"),
+    "consume": ("alerts", "decisions", "events", "metrics", "reports"),
+}
+"""What the console needs: what a crew may say, and what it may see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. `name`: its kind and its name there, as `user:projector`. `allowed`: what its credential lets it do.
+
+    `title`: a person's name and rank, as it is written down with what the person does; empty for programs. `secret_hash`: of what it
+    showed: who is given a new secret is no longer who showed the old one.
+    """
+
+    name: str
+    allowed: Allowed
+    title: str = ""
+    secret_hash: str = field(default="", repr=False)
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a person has logged in."""
+        return bool(self.title)
+
+
+def check_principal(name: str) -> str:
+    """Return `name`. Raises Misuse for one that is no principal's: a kind, a colon, and 1 to 100 letters, digits, `.`, `_`, `@` and `-`."""
+    if not _NAME.fullmatch(name):
+        raise Misuse(f"{name[:120]!r} names no principal", hint=f"write one of {', '.join(KINDS)}, a colon and a name: user:projector")
+    return name
+
+
+def may(principal: Principal, verb: Verb, stream: str) -> bool:
+    """Whether `principal` may do `verb` on `stream`. Default deny. Who may have a stream may have what is derived from it (`.heads`)."""
+    return carries(principal.allowed.get(verb, ()), stream)

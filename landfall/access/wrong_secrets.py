@@ -1,0 +1,73 @@
+"""Wrong secrets that are shown at a door: counted, reported, and answered more slowly each time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
+
+from landfall.access.password_checks import Crowded
+from streams.model.clock import Clock
+from streams.model.metrics import Metrics
+
+REPORTED_EVERY_S = 3_600.0
+"""Wrong secrets of one name from one address are reported at most so often; between, they are counted."""
+REPORTS_MAX = 64
+"""No more reports than this in REPORTED_EVERY_S, however many names strangers make up."""
+NAME_CHARS_MAX = 100
+"""So much of a name is remembered and reported: no principal's is longer."""
+REMEMBERED_MAX = 1_024
+"""Names and addresses that showed a wrong secret and are remembered: those that showed one last."""
+SLOWED_S, SLOWED_S_MAX = 0.05, 2.0
+"""The answer to a wrong secret waits so long for each that came before it from there, and no longer than the second."""
+SLOWED_MAX = 64
+"""Answers that wait at one time; beyond, wrong secrets are answered at once, with a refusal of their own."""
+
+
+class WrongSecrets:
+    """Those shown at one door, by the name that was given with them and the address they came from."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        metrics: Metrics,
+        report: Callable[..., None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        *,
+        door: str = "the door",
+    ) -> None:
+        """`door`: how reports call it."""
+        self._clock, self._metrics, self._report, self._sleep, self._door = clock, metrics, report, sleep, door
+        self._known: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+        """By name and address: when it was reported last, and how many have come since."""
+        self._reports_s = deque[float](maxlen=REPORTS_MAX)
+        """When the last reports were made."""
+        self._waiting = 0
+
+    async def shown(self, name: str, address: str) -> None:
+        """One more, by this name (empty: a token). Returns when it may be answered. Raises Crowded where too many wait."""
+        self._metrics.count("secrets_wrong")
+        now_s, name = self._clock.monotonic_s(), name[:NAME_CHARS_MAX]
+        reported_s, since = self._known.pop((name, address), (-math.inf, 0))
+        if now_s - reported_s >= REPORTED_EVERY_S and self._may_report(now_s):
+            what = {"user": name} if name else {}
+            self._report(f"somebody shows a wrong secret at {self._door}", "refused", address=address, unreported_since=since, **what)
+            reported_s, since = now_s, 0
+        self._known[name, address] = reported_s, since + 1
+        if len(self._known) > REMEMBERED_MAX:
+            self._known.popitem(last=False)
+        if self._waiting >= SLOWED_MAX:
+            raise Crowded
+        self._waiting += 1
+        try:
+            await self._sleep(min(SLOWED_S * since, SLOWED_S_MAX))
+        finally:
+            self._waiting -= 1
+
+    def _may_report(self, now_s: float) -> bool:
+        """Whether one more report is made now; it is counted where it is."""
+        if len(self._reports_s) == REPORTS_MAX and now_s - self._reports_s[0] < REPORTED_EVERY_S:
+            return False
+        self._reports_s.append(now_s)
+        return True

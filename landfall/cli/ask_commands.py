@@ -1,0 +1,136 @@
+"""`landfall ask`: a ship at sea is asked for what she has of one container; within her day's budget, or once its price is agreed to."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from math import ceil
+from typing import Annotated, Any
+
+import httpx
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cargo.vocabulary.trade_codes import check_container
+from landfall.cli.hq_requests import Api, Username, answer_of, headquarters
+from landfall.cli.login_prompt import PasswordFile
+from landfall.cli.number_format import printable, read_at_ms, utc
+from landfall.cli.table_output import tell
+from landfall.cli.terminal_encoding import say
+from streams.model.errors import Misuse
+
+LOOK_S = 0.5
+LISTED_MAX = 500
+AGREED_TO = 1.01
+"""Of the price that was told."""
+Ship = Annotated[str | None, typer.Argument(help="Her IMO number.")]
+Container = Annotated[str | None, typer.Argument(help="The container's number.")]
+Since = Annotated[str | None, typer.Option("--since", help="From when on, like 2026-05-01T04:00 (UTC).")]
+Until = Annotated[str | None, typer.Option("--until", help="Before when.", show_default="the fleet's time now")]
+PriceOnly = Annotated[bool, typer.Option("--price", help="Only tell what it would cost.")]
+AtMost = Annotated[
+    float | None, typer.Option("--at-most", min=0, help="Bring it for at most this price, also beyond the day's budget, without asking.")
+]
+Wait = Annotated[float, typer.Option("--wait", min=0, help="Wait so many seconds for her answer.")]
+Listed = Annotated[bool, typer.Option("--list", help="What ships were asked, by whom, and what they said.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+
+
+def ask_ship(
+    api: Api,
+    username: Username,
+    password_file: PasswordFile = None,
+    ship: Ship = None,
+    container: Container = None,
+    since: Since = None,
+    until: Until = None,
+    price: PriceOnly = False,
+    at_most: AtMost = None,
+    wait_s: Wait = 60.0,
+    list_: Listed = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a ship for one container's records of a time, over the link she has now. What is not within a day's budget is told its price
+    first: on a terminal you are asked whether to have it, else --at-most says so.
+
+    Ends with 1 when nothing was brought, or she has not answered yet: a ship without a link answers when she has one, a ship without a node
+    never. Of when headquarters' last position of her is, is said then.
+    """
+    with headquarters(api, username, password_file) as client:
+        if list_:
+            told = [one for page in _pages(client) for one in page]
+            say("\n".join(map(json.dumps, told))) if as_json else _show(told)
+            return
+        if ship is None or container is None or since is None or (price and at_most is not None):
+            raise Misuse("SHIP, CONTAINER and --since say what to ask, --price or --at-most how", hint="or --list: what was asked before")
+        tell([f"{container}: {problem}"] if (problem := check_container(container).problem) else [])
+        span = {"since_at_ms": read_at_ms(since), "until_at_ms": read_at_ms(until) if until else _now_ms(client)}
+        body = {"ship": ship, "container": container, **span, "spend": "nothing" if price else "budget"}
+        while True:
+            ask_id = answer_of(client, "POST", "/api/asks", json={**body, "at_most": at_most})["ask_id"]
+            one = _answered(client, ask_id, wait_s)
+            say(json.dumps(one) if as_json else _line(one) if one["answer"] else _waits(client, one))
+            if price or as_json or one["state"] != "priced" or (at_most := _agreed(one["answer"]["cost"])) is None:
+                break
+    if not (one["arrived"] or (price and one["state"] == "priced")):
+        raise typer.Exit(1)
+
+
+def _agreed(cost: float) -> float | None:
+    """The price to which whoever sits there agrees; None where they do not, or nobody does. Asked again, it may be a byte more."""
+    at_most = ceil(cost * AGREED_TO * 10_000) / 10_000
+    return at_most if sys.stdin.isatty() and typer.confirm(f"Bring it, for at most {at_most:,.4f}?") else None
+
+
+def _now_ms(client: httpx.Client) -> int:
+    return int(answer_of(client, "GET", "/api/clock")["clock"]["now_at_ms"])
+
+
+def _answered(client: httpx.Client, ask_id: str, wait_s: float) -> dict[str, Any]:
+    """The question once it is answered and what was answered is there, or as it stands after `wait_s`."""
+    end_s = time.monotonic() + wait_s
+    while True:
+        one: dict[str, Any] = answer_of(client, "GET", f"/api/asks/{ask_id}")["ask"]
+        there = one["state"] in ("priced", "refused") or one["arrived"]
+        if there or time.monotonic() >= end_s:
+            return one
+        time.sleep(LOOK_S)
+
+
+def _pages(client: httpx.Client) -> Any:
+    cursor = None
+    while True:
+        page = answer_of(client, "GET", "/api/asks", params={"limit": LISTED_MAX, **({"cursor": cursor} if cursor else {})})
+        yield page["items"]
+        if (cursor := page["next"]) is None:
+            return
+
+
+def _waits(client: httpx.Client, one: dict[str, Any]) -> str:
+    """She may have no link now, or no node at all: when she was last heard of tells which."""
+    ships = answer_of(client, "GET", "/api/fleet")["ships"]
+    heard_at_ms = next((ship["heard_at_ms"] for ship in ships if ship["imo"] == one["ship"]), None)
+    heard = "headquarters has no position of her: has she a node?"
+    if heard_at_ms is not None:
+        heard = f"headquarters' last position of her is of {utc(heard_at_ms)}"
+    return f"{one['ask_id']}: asked; she has not answered yet; {heard} (`landfall ask --list` shows when she has)"
+
+
+def _line(one: dict[str, Any]) -> str:
+    state = "answered, on its way" if one["state"] == "answered" and not one["arrived"] else one["state"]
+    return printable(f"{one['ask_id']}: {state}: {one['answer']['told']}")
+
+
+def _show(told: list[dict[str, Any]]) -> None:
+    table = Table("ask", "ship", "container", "since", "until", "asked", "by", "state", "cost", "she said", box=None, header_style="bold")
+    for one in told:
+        answer = one["answer"] or {"cost": None, "told": ""}
+        state = "on its way" if one["state"] == "answered" and not one["arrived"] else one["state"]
+        cost = "" if answer["cost"] is None else f"{answer['cost']:,.4f}"
+        times = (utc(one[name]) for name in ("since_at_ms", "until_at_ms", "asked_at_ms"))
+        since, until, asked = times
+        row = (one["ask_id"], one["ship"], one["container"], since, until, asked, one["asked_by"], state, cost, answer["told"])
+        table.add_row(*map(printable, row))
+    Console(width=None if Console().is_terminal else 300).print(table if told else "no ship was asked yet")

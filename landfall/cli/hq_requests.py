@@ -1,0 +1,48 @@
+"""Headquarters' API as commands of `landfall` ask it: logging in, questions, and its refusals in a person's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from landfall.cli.login_prompt import read_password
+from streams.model.errors import Misuse, RetryLater
+
+TIMEOUT_S = 30.0
+Api = Annotated[str, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
+Username = Annotated[str, typer.Option("--username", "-u", help="Your account at headquarters.")]
+
+
+@contextmanager
+def headquarters(api: str, username: str, password_file: Path | None) -> Iterator[httpx.Client]:
+    """Headquarters' API, logged in with a password as `read_password` has it. Raises RetryLater when it is away, Misuse for what it
+    refuses."""
+    password = read_password(password_file)
+    with httpx.Client(base_url=api, timeout=TIMEOUT_S, trust_env=False) as client:
+        token = answer_of(client, "POST", "/api/token", data={"username": username, "password": password})["access_token"]
+        client.headers["Authorization"] = f"Bearer {token}"
+        try:
+            yield client
+        finally:
+            with suppress(httpx.TransportError):
+                client.post("/api/logout")
+
+
+def answer_of(client: httpx.Client, method: str, path: str, **content: Any) -> dict[str, Any]:
+    """What it answers. Raises RetryLater when it is away, Misuse with every problem that it names."""
+    try:
+        answer = client.request(method, path, **content)
+        body: dict[str, Any] = answer.json()
+    except (httpx.TransportError, ValueError) as problem:
+        raise RetryLater(
+            f"headquarters' API at {client.base_url} does not answer: {problem}", hint="start it, or give its address"
+        ) from None
+    if answer.is_success:
+        return body
+    problems = [line for one in body.get("problems", []) for line in str(one.get("problem", one)).splitlines()]
+    raise Misuse("\n  ".join([str(body.get("error", answer.reason_phrase)), *problems]), hint=str(body.get("hint", "")))

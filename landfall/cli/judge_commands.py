@@ -1,0 +1,132 @@
+"""`landfall judge`: every reading at headquarters judged once more, in its own time, beside the alarms that were told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cargo.shore_rules.alert_comparison import Compared, Told, Verdict
+from cargo.vocabulary.trade_codes import stored_number
+from landfall.cli.list_output import UNSEEN_WIDTH
+from landfall.cli.number_format import many, minutes, printable, read_at_ms, utc
+from landfall.cli.terminal_encoding import say
+from landfall.process_table import settings_of
+
+if TYPE_CHECKING:
+    from hq.analytics.judging import Judgement
+
+VERDICTS: tuple[Verdict, ...] = ("same", "different", "untold", "unfounded")
+MEANINGS = {
+    "same": "told as it was",
+    "different": "told otherwise than it was",
+    "untold": "nobody was alarmed: it came late, or was not known aboard or on the quay",
+    "unfounded": "told, and the readings here do not show it",
+}
+WORDS = {
+    "since_at_ms": "since",
+    "until_at_ms": "until",
+    "peak_c": "peak °C",
+    "degree_minutes": "degree-minutes",
+    "unmeasured_ms": "unmeasured",
+}
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="The settings of the analytics: their tables are read.", show_default=False)
+]
+Container = Annotated[
+    str | None, typer.Option("--container", help="One box's, also those that were told as they were.", show_default="all")
+]
+Since = Annotated[str | None, typer.Option("--since", help="What was not over before, like 2026-05-01T18:00 (UTC).", show_default="all")]
+Until = Annotated[str | None, typer.Option("--until", help="By the readings before then.", show_default="all")]
+AsJson = Annotated[bool, typer.Option("--json", help="All of it, for programs.")]
+
+
+def judge_again(
+    config: Config = None, container: Container = None, since: Since = None, until: Until = None, as_json: AsJson = False
+) -> None:
+    """Spark judges every reading at headquarters by the rules of ships and quays, late ones in their place, beside what was told of it.
+
+    In the time of the readings, with the bookings, sizes and types of then. It alarms nobody, and changes nothing.
+    """
+    from hq.analytics.judging import Asked, judge_tables
+    from hq.analytics.settings import AnalyticsSettings
+
+    settings = settings_of("analytics", config)
+    assert isinstance(settings, AnalyticsSettings)
+    number = None if container is None else stored_number(container)
+    asked = Asked(number, None if since is None else read_at_ms(since), None if until is None else read_at_ms(until))
+    judgement = judge_tables(settings, asked)
+    if as_json:
+        say(msgspec.json.encode(_body(judgement)).decode())
+    else:
+        show(judgement, whole=number is not None)
+
+
+def _body(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "places": {
+            place: {"readings": count, "until_at_ms": judgement.settled_at_ms[place]} for place, count in judgement.readings.items()
+        },
+        "episodes": list(judgement.compared),
+    }
+
+
+def show(judgement: Judgement, *, whole: bool) -> None:
+    """What was judged, how many episodes of each rule agree, and those that do not (`whole`: all of them)."""
+    console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console = Console(highlight=False, soft_wrap=True, width=UNSEEN_WIDTH)
+    for place, count in judgement.readings.items():
+        console.print(f"{place}: {many(count, 'reading')} until {utc(judgement.settled_at_ms[place])}", markup=False)
+    if not judgement.readings:
+        console.print("no readings of these places are here")
+        return
+    counted = Counter((one.either.rule, one.verdict) for one in judgement.compared)
+    rules = Table("rule", *VERDICTS, box=None, header_style="bold")
+    for rule in sorted({rule for rule, _ in counted}):
+        rules.add_row(rule, *(f"{counted[rule, verdict]:,}" for verdict in VERDICTS))
+    console.print(rules if counted else "no episode of any rule, and none was told")
+    shown = [one for one in judgement.compared if whole or one.verdict != "same"]
+    if not shown:
+        return
+    table = Table("container", "by", "rule", "", "since", "lasted", "what", box=None, header_style="bold")
+    for one in shown:
+        table.add_row(*_row(one))
+    console.print(table)
+    for verdict in VERDICTS:
+        if any(one.verdict == verdict for one in shown):
+            console.print(f"{verdict}: {MEANINGS[verdict]}", markup=False)
+
+
+def _row(one: Compared) -> tuple[str, ...]:
+    told = one.either
+    lasted = "not over" if told.until_at_ms is None else minutes(told.until_at_ms - told.since_at_ms) or "0 s"
+    return told.topic, told.side, told.rule, one.verdict, utc(told.since_at_ms), lasted, _what(one)
+
+
+def _what(one: Compared) -> str:
+    told = one.either
+    said = []
+    if told.peak_c is not None and told.degree_minutes is not None:
+        said.append(f"peak {told.peak_c:+.1f} °C, {told.degree_minutes:,.0f} degree-minutes")
+    elif told.detail:
+        said.append(printable(told.detail))
+    if one.verdict == "untold" and one.told is not None:
+        said.append("its record was told" if not one.differs else "its record was told otherwise")
+    if one.told is not None and one.differs:
+        said.append("told as " + ", ".join(f"{WORDS[name]} {_value(one.told, name)}" for name in one.differs))
+    return "; ".join(said)
+
+
+def _value(told: Told, name: str) -> str:
+    value = getattr(told, name)
+    if value is None:
+        return "not over"
+    if name.endswith("_at_ms"):
+        return utc(value)
+    return minutes(value) or "0 s" if name.endswith("_ms") else f"{value:,.1f}"

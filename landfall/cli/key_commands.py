@@ -1,0 +1,25 @@
+"""`landfall keys`: whose key is believed at a node, when a person says so on the spot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from landfall.cli.terminal_encoding import say
+from landfall.node.peers.trust_on_first_use import accept_key
+from streams.integrity.signing_keys import key_from_text
+
+keys_app = typer.Typer(help="Whose signing key a node believes, beside its settings and the registry.", no_args_is_help=True)
+
+
+@keys_app.command("accept")
+def accept(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Whose key it is: the name of the node.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="As `landfall proof key` shows it there: ed25519:…")],
+    folder: Annotated[Path, typer.Option("--folder", "-f", help="The folder of the node that is to believe it: `folder` in its settings.")],
+) -> None:
+    """From now on what NODE signs with KEY is believed at the node in FOLDER too, beside the keys it is known by. It holds within 5 s."""
+    accept_key(folder, node, key_from_text(key))
+    say(f"{node} is known by {key} too")

@@ -1,0 +1,112 @@
+"""Lists that a command tells, not records: a table with headings and units for people, rows with named columns for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from landfall.cli.number_format import printable, utc
+from landfall.cli.table_output import Row, Telling
+
+UNSEEN_WIDTH = 1_000
+"""Characters of a line that goes to no terminal: a list's lines are not folded there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name with the unit last, its heading for people, how a value of it reads to them, its type.
+
+    `nested`: its values are lists and objects; in CSV and Parquet they are JSON text, as a record's body is.
+    """
+
+    name: str
+    heading: str
+    words: Callable[[Any], str]
+    kind: pa.DataType
+    nested: bool = False
+
+    @classmethod
+    def text(cls, name: str, heading: str = "") -> Column:
+        """A column of texts."""
+        return cls(name, heading, str, pa.string())
+
+    @classmethod
+    def count(cls, name: str, heading: str = "") -> Column:
+        """A column of whole numbers."""
+        return cls(name, heading, lambda number: f"{number:,}", pa.int64())
+
+    @classmethod
+    def size(cls, name: str, heading: str = "") -> Column:
+        """A column of sizes in bytes."""
+        return cls(name, heading, lambda number: f"{number:,} B", pa.int64())
+
+    @classmethod
+    def time(cls, name: str, heading: str, unknown: str = "") -> Column:
+        """A column of times, UTC milliseconds; `unknown`: how none of them reads."""
+        return cls(name, heading, lambda at_ms: unknown if at_ms is None else utc(at_ms), pa.int64())
+
+    @classmethod
+    def lists(cls, name: str, heading: str = "") -> Column:
+        """A column of lists."""
+        return cls(name, heading, json.dumps, pa.string(), nested=True)
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """A list's columns, and what people are told when it is empty."""
+
+    columns: Sequence[Column]
+    nothing: str = ""
+
+    def tables(self, rows: Iterable[Row]) -> Iterator[pa.Table]:
+        """The rows as a table."""
+        yield pa.Table.from_pylist([self._turned(row, json.dumps) for row in rows], self._schema())
+
+    def telling(self) -> Telling:
+        """How the rows are told: as a table with headings."""
+        return Telling(self._table, self._json_line, self._schema())
+
+    def in_words(self, lines: Callable[[Row], Iterable[str]], style: str = "", last: Callable[[int], str] | None = None) -> Telling:
+        """How the rows are told, where people read a line or more for each, on a terminal in `style`; and `last` of so many rows."""
+
+        def told(tables: Iterator[pa.Table], sink: TextIO) -> None:
+            console = Console(file=sink, highlight=False, soft_wrap=True, emoji=False)
+            rows = 0
+            for row in self._rows(tables):
+                rows += 1
+                for line in lines(row):
+                    console.print(printable(line), style=style, markup=False)
+            if last is not None:
+                console.print(last(rows), markup=False)
+
+        return Telling(told, self._json_line, self._schema())
+
+    def _schema(self) -> pa.Schema:
+        return pa.schema([(column.name, column.kind) for column in self.columns])
+
+    def _table(self, tables: Iterator[pa.Table], sink: TextIO) -> None:
+        told = Table(*(column.heading for column in self.columns), box=None, header_style="bold")
+        for row in self._rows(tables):
+            told.add_row(*(column.words(row[column.name]) for column in self.columns))
+        Console(file=sink, width=None if sink.isatty() else UNSEEN_WIDTH).print(
+            told if told.row_count or not self.nothing else self.nothing
+        )
+
+    def _rows(self, tables: Iterator[pa.Table]) -> Iterator[Row]:
+        for table in tables:
+            for row in table.to_pylist():
+                yield self._turned(row, json.loads)
+
+    def _json_line(self, row: Row) -> str:
+        """The row with all its columns, those that are null too."""
+        return json.dumps(self._turned(row, json.loads))
+
+    def _turned(self, row: Row, turn: Callable[[Any], Any]) -> dict[str, Any]:
+        """The row, its nested values turned into JSON text or back."""
+        return {**row, **{column.name: turn(row[column.name]) for column in self.columns if column.nested}}

@@ -1,0 +1,136 @@
+"""`landfall log check|backup|restore`: whether a node's log is whole, a copy of it, and how the copy comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from landfall.cli.list_output import Column, List
+from landfall.cli.log_commands import Folder, How, Output, log_app
+from landfall.cli.log_folder import DAMAGED
+from landfall.cli.number_format import many
+from landfall.cli.table_output import Format, Row, check_output, tell, write
+from landfall.storage.backup import backup as copy
+from landfall.storage.backup import check_backup
+from landfall.storage.backup import restore as put_back
+from landfall.storage.log_check import Tally
+from landfall.storage.log_check import check as find_damage
+from landfall.storage.log_kinds import in_kafka
+from landfall.storage.segments import SEGMENTS
+from streams.codec import BlockCodec
+from streams.model.errors import Misuse
+
+Target = Annotated[Path, typer.Argument(help="A folder to make: the backup.")]
+
+DAMAGE = List((Column.text("where"), Column.text("what")))
+"""What `check` tells of each thing that is damaged."""
+BACKUP = List((Column.text("backup"), Column.text("node"), Column.count("commit"), Column.count("files"), Column.size("stored_bytes")))
+"""What `backup` tells of what it made."""
+RESTORED = List((Column.text("log"), Column.text("replaced")))
+"""What `restore` tells: the log's folder, and where the log that was there lies, if there was one."""
+
+
+@log_app.command("check")
+def check(folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
+    """Verify every frame, checksum and ledger of a log against each other; name what is damaged. Ends with 1 when anything is.
+
+    Without its index, the files alone.
+
+    Of a log in a Kafka every block is fetched from the brokers and verified.
+
+    In JSON, CSV and Parquet each damage is a row; how much was looked at is told on standard error.
+    """
+    log, tally = _log_in(folder, kafka_too=True), Tally()
+    words = DAMAGE.in_words(_damaged, "red", lambda damaged: _looked_at(log, damaged, tally))
+    damaged = write(lambda: _found(log, tally), words, format_, output)
+    if format_ is not Format.TEXT:
+        tell([_looked_at(log, damaged, tally)])
+    raise typer.Exit(DAMAGED if damaged else 0)
+
+
+@log_app.command("backup")
+def backup(target: Target, folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
+    """Copy a node's log while it runs, as one commit left it. Without marker and key: nobody can go on as this node with it alone."""
+    check_output(format_, output)
+    log = _log_in(folder)
+    made = copy(log, target)
+    row = {"backup": str(target), "node": made.node, "commit": made.commit, "files": made.files, "stored_bytes": made.bytes}
+    write(lambda: BACKUP.tables([row]), BACKUP.in_words(_backed_up), format_, output)
+
+
+@log_app.command("restore")
+def restore(
+    source: Annotated[Path, typer.Argument(help="A backup.")],
+    folder: Folder,
+    damaged_too: Annotated[
+        bool, typer.Option("--damaged-too", help="Also one that is damaged: what does not verify is wanted again from peers.")
+    ] = False,
+    format_: How = Format.TEXT,
+    output: Output = None,
+) -> None:
+    """Put a backup back as the log of a node that does not run. It then opens a new generation; what is missing comes from peers."""
+    check_output(format_, output)
+    check_backup(source)
+    home = folder.absolute().parent if folder.name == "log" else folder
+    _refuse_kafka(home / "log")
+    tally = Tally()
+    damaged = [line for table in _found(source, tally) for row in table.to_pylist() for line in _damaged(row)]
+    tell([*damaged, _looked_at(source, len(damaged), tally)])
+    if damaged and not damaged_too:
+        hint = "take another backup; or give --damaged-too, and what does not verify is wanted again from peers"
+        raise Misuse(f"{source} is damaged", hint=hint)
+    aside = put_back(source, home)
+    row = {"log": str(home / "log"), "replaced": None if aside is None else str(aside)}
+    write(lambda: RESTORED.tables([row]), RESTORED.in_words(_restored), format_, output)
+
+
+def _found(log: Path, tally: Tally) -> Iterator[pa.Table]:
+    """What is damaged, each as it is found; `tally` counts what was looked at."""
+    for finding in find_damage(log, BlockCodec(), tally):
+        yield from DAMAGE.tables([{"where": finding.where, "what": finding.what}])
+
+
+def _damaged(row: Row) -> Iterator[str]:
+    yield f"damaged: {row['where']}: {row['what']}"
+
+
+def _looked_at(log: Path, damaged: int, tally: Tally) -> str:
+    frames = "" if in_kafka(log) else f"{many(tally.frames, 'frame')}, "
+    looked_at = f"{frames}{many(tally.blocks, 'block')}, {many(tally.records, 'record')}"
+    if tally.unread:
+        looked_at += f" and {tally.unread:,} of a newer version, kept and passed on, that this one does not read"
+    if tally.let_go:
+        looked_at += f"; of {many(tally.let_go, 'block')} damaged before nothing is held any more (`landfall log gaps`: what is missing)"
+    return f"{damaged:,} damaged; {looked_at}" if damaged else f"all is well: {looked_at}"
+
+
+def _backed_up(row: Row) -> Iterator[str]:
+    stored = f"{many(row['files'], 'file')}, {row['stored_bytes']:,} bytes"
+    yield f"{row['backup']}: {row['node']}'s log up to commit {row['commit']:,}, {stored}"
+
+
+def _restored(row: Row) -> Iterator[str]:
+    yield f"{row['log']} is restored" + (f"; the log that was there lies in {row['replaced']}" if row["replaced"] else "")
+
+
+def _log_in(folder: Path, *, kafka_too: bool = False) -> Path:
+    """The folder of the log in `folder`: in files, or with its index there. Raises Misuse when there is none."""
+    for place in (folder, folder / "log"):
+        if not kafka_too:
+            _refuse_kafka(place)
+        if in_kafka(place) or (place / SEGMENTS).exists():
+            return place
+    raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder")
+
+
+def _refuse_kafka(log: Path) -> None:
+    """Raises Misuse for a log in a Kafka, whose files here are its index alone."""
+    if in_kafka(log):
+        raise Misuse(
+            f"the log of {log} is in a Kafka, whose brokers keep the copies of it that its setting replication asks for",
+            hint="for a copy elsewhere let another node sync with this one: from there it comes back, too; see docs/guide/kafka.md",
+        )

@@ -1,0 +1,105 @@
+"""A stream followed as it grows: each record is shown once, and a hole that is in the way is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from landfall.cli.number_format import utc
+from landfall.cli.record_output import table_of
+from landfall.cli.table_output import Tables
+from landfall.cli.unreadable_records import NEWER, unread_of, unread_words
+from streams.integrity.missing_ranges import Gap, lacks, timed
+from streams.log import LogReader
+from streams.model.clock import Clock
+from streams.model.identifiers import Origin
+from streams.model.ledger import Ledger, OriginLedger
+from streams.model.ranges import RangeSet
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What there is since the last look: `tables` of records not shown yet, and what is to be said of holes: which are filled by them, or
+    will never be, and before which it waits now; and of what came and can not be read here.
+    """
+
+    ended: list[str]
+    tables: Tables
+    found: list[str]
+
+
+@dataclass(slots=True)
+class _Line:
+    """One origin: the offsets that are dealt with, and the holes that were told and are not filled yet."""
+
+    shown: RangeSet = field(default_factory=RangeSet)
+    holes: list[Gap] = field(default_factory=list)
+
+
+class Following:
+    """Follows `stream` of `log` from where it stands now, as `ledger` has it: what is held already is not shown.
+
+    In offset order within each origin, up to its first hole; with `past_holes` beyond it, and what comes of a hole later is shown then.
+    Offsets that are gone or below the floor are no holes, nor are those that this version can not read: they are told, and passed over.
+    `clock` says since when a hole is waited for. One look at a time.
+    """
+
+    def __init__(self, log: LogReader, stream: str, clock: Clock, *, past_holes: bool = False) -> None:
+        self._log, self._stream, self._clock, self._past_holes = log, stream, clock, past_holes
+        self.ledger = log.ledger(stream)
+        self._lines = {origin: _Line(one.held.copy()) for origin, one in self.ledger.items()}
+
+    def look(self) -> News:
+        """What is new. It counts as shown from now on. Raises what reading the log raises."""
+        ledger: Ledger = self._log.ledger(self._stream)
+        new: dict[Origin, RangeSet] = {}
+        ended: list[str] = []
+        found: list[str] = []
+        for origin, one in sorted(ledger.items()):
+            line = self._lines.setdefault(origin, _Line())
+            reached = one.held if self._past_holes else one.held.within(0, one.next_offset())
+            fresh = reached.without(line.shown)
+            line.shown.update(fresh)
+            unread = unread_of(self._log, self._stream, origin, fresh.first()).common(fresh) if fresh else fresh
+            new[origin] = fresh.without(unread)
+            found += [f"{words}: {NEWER}" for words in unread_words(self._stream, origin, unread)]
+            ended += self._ended(line, one)
+            found += self._found(line, origin, one)
+        return News(ended, lambda: self._rows(new), found)
+
+    def _rows(self, new: dict[Origin, RangeSet]) -> Iterator[pa.Table]:
+        for origin, ranges in new.items():
+            for first, end in ranges:
+                for batch in self._log.run(self._stream, origin, first, end):
+                    yield table_of(batch)
+
+    def _found(self, line: _Line, origin: Origin, one: OriginLedger) -> Iterator[str]:
+        """The holes in the way that were not told yet: with `past_holes` all there are, else the one it stands before."""
+        wanted = [gap for gap in lacks(origin, one) if gap.why == "wanted"]
+        for gap in wanted if self._past_holes else wanted[:1]:
+            if any(told.first <= gap.first and gap.end <= told.end for told in line.holes):
+                continue  # what is left of one
+            line.holes.append(gap)
+            what = "passed over: shown when it comes" if self._past_holes else f"waiting since {utc(self._clock.now_ms())}"
+            yield f"{self._place(gap)} {'is' if gap.count == 1 else 'are'} not here yet ({self._amount(gap, one)}); {what}"
+
+    def _ended(self, line: _Line, one: OriginLedger) -> Iterator[str]:
+        """The holes of which nothing is wanted any more."""
+        for gap in [gap for gap in line.holes if not one.wanted(RangeSet([(gap.first, gap.end)]))]:
+            line.holes.remove(gap)
+            lost = gap.count - one.held.within(gap.first, gap.end).count()
+            what = f"{lost:,} will not come: thinned, expired, lost or below the floor here" if lost else "here now"
+            yield f"{self._place(gap)}: {what}" + ("" if self._past_holes else "; going on")
+
+    def _place(self, gap: Gap) -> str:
+        offsets = f"offset {gap.first:,}" if gap.count == 1 else f"offsets {gap.first:,} to {gap.end - 1:,}"
+        return f"{self._stream}:{gap.origin} {offsets}"
+
+    def _amount(self, gap: Gap, one: OriginLedger) -> str:
+        gap = timed(self._log, self._stream, gap, one.held)
+        told = [] if gap.count == 1 else [f"{gap.count:,} records"]
+        beside = (("after", gap.since_at_ms), ("before", gap.until_at_ms))
+        times = [f"{word} {utc(at_ms)}" for word, at_ms in beside if at_ms is not None]
+        return ", ".join([*told, *([f"received there {' and '.join(times)}"] if times else [])])

@@ -1,0 +1,43 @@
+"""How a person logs in from the command line: a password that no command line shows."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from landfall.system.text_files import ENCODING
+from streams.model.errors import Misuse
+
+User = Annotated[str, typer.Option("--user", help="Your user name at this node. Your name and rank are written down.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option("--password-file", help="Your password, in a file's first line.", show_default="asked for")
+]
+
+
+def read_password(file: Path | None, *, twice: bool = False) -> str:
+    """The first line of `file`; without one it is asked for (`twice`: and once more), or read from standard
+    input where that is no terminal.
+
+    Raises Misuse for a file that can not be read, and for no password.
+    """
+    if file is not None:
+        try:
+            password = file.read_text(ENCODING).partition("\n")[0]
+        except (OSError, UnicodeDecodeError) as problem:
+            raise Misuse(f"{file} can not be read: {problem}", hint="name a file with the password in its first line") from problem
+    elif sys.stdin.isatty():
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=twice)
+    else:
+        password = sys.stdin.readline().removeprefix("\ufeff")
+    if not (password := password.rstrip("\r\n")):
+        raise Misuse("there is no password", hint="type it, or give it by --password-file or on standard input")
+    return password
+
+
+def basic(user: str, password: str) -> str:
+    """The `Authorization` header of this person."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -1,0 +1,51 @@
+"""`landfall port`: a node ashore, a port's or headquarters'; and how it fares, for those who look after it while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from landfall.cli.status_output import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent, troubles
+from landfall.process_table import run_process
+
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
+]
+HINT = "`landfall port --help` tells what there is"
+port_app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
+
+
+@port_app.callback()
+def port(context: typer.Context, config: Config = None) -> None:
+    """A port's node, or headquarters': takes its quay's sensors, accepts ships, links to peers, serves the log."""
+    if context.invoked_subcommand is None:
+        run_process("port", config)
+    context.obj = config
+
+
+@port_app.command("status")
+def status(
+    context: typer.Context,
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All that the node tells, for programs.")] = False,
+) -> None:
+    """How the running node fares: what became of what sensors on the quay and at the gate brought, its standby, who is in session and what
+    each still lacks."""
+    told = node_of("port", config or context.obj, HINT).answer("GET", "/port", keys=(*KEYS, "role", "port"))
+    show(told, as_json, _lines, [sessions(told["link"])])
+
+
+def _lines(told: Told) -> Iterator[str]:
+    quay, link = told["role"] == "port", told["link"]
+    yield f"{told['node']} ({told['port']}), a port's node" if quay else f"{told['node']}, headquarters' node"
+    if quay:
+        yield from sensors(told["intake"])
+        yield from others(told, "port")
+    in_vain = [name for name in link["dials"] if name not in link["peers"]]
+    yield f"in session with {', '.join(link['peers']) or 'nobody'}" + (f"; dials {', '.join(in_vain)} in vain" if in_vain else "")
+    yield from troubles(told)
+    yield from kept_here(told, "here")
+    yield from spent(link)

@@ -1,0 +1,299 @@
+"""`landfall log verify|proof|gaps|completeness` and `landfall proof`: what a copy is worth, shown to people, and taken to others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from landfall.cli.key_arguments import Keys, given_trust, trust_among
+from landfall.cli.list_output import Column, List
+from landfall.cli.log_commands import Folder, How, Output, Stream, Topic, log_app
+from landfall.cli.log_folder import floors_why, known_stream, known_topic, opened
+from landfall.cli.number_format import printable, read_at_ms, utc
+from landfall.cli.proof_output import completeness_row, completeness_words, finding_words, verdict_row, verdict_words
+from landfall.cli.table_output import Format, Row, check_output, say, whole_file, write, writing
+from landfall.cli.unreadable_records import end_of_unread, unread_of_topic
+from streams.codec import BlockCodec
+from streams.config.companion_streams import HEADS
+from streams.integrity.completeness import completeness
+from streams.integrity.copy_reader import Copy
+from streams.integrity.copy_verifier import Verdict, demand, verify
+from streams.integrity.key_trust import OWN_WORD, registry_trust
+from streams.integrity.missing_ranges import Gap, gaps
+from streams.integrity.proof_builder import Claim, make, signed_by_origins
+from streams.integrity.proof_checker import check
+from streams.integrity.proof_file import ProofFile
+from streams.integrity.report_intervals import reported
+from streams.integrity.signer import is_signed
+from streams.integrity.signing_keys import key_text
+from streams.integrity.statements import last_statement
+from streams.log import LogReader
+from streams.model.errors import Corrupt, Misuse
+from streams.model.identifiers import Origin
+from streams.model.records import BODY, DEVICE, ORDER_AT, RECEIVED_AT, SOURCE_ORIGIN
+from streams.retention.floor_reasons import dropped_elsewhere, in_words
+
+proof_app = typer.Typer(help="Proof files: check one, with nothing but its origin's public key.", no_args_is_help=True)
+
+Streams = Annotated[list[str] | None, typer.Option("--stream", "-s", help="This stream. May be repeated.")]
+Since = Annotated[str, typer.Option("--since", help="From this time on (UTC): 2026-05-01 or 2026-05-01T04:00:00.")]
+Until = Annotated[str, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
+IntervalMin = Annotated[float | None, typer.Option("--interval-min", help="How often it should report; else learned from its readings.")]
+INTERVAL_MIN_MAX = 527_040
+"""A year."""
+READINGS = ("containers", "containers.kept", "ships", "events")
+
+VERDICTS = List(
+    (
+        Column.text("stream"),
+        Column.text("origin"),
+        Column("holds", "", str, pa.bool_()),
+        Column.lists("proven"),
+        Column.lists("broken"),
+        Column.lists("unproven"),
+        Column.lists("lacking"),
+        Column.lists("problems"),
+        Column.lists("keys"),
+        Column.text("trust"),
+        Column.count("signed_end"),
+        Column.time("signed_at_ms", ""),
+    )
+)
+"""What `verify` tells of each origin of a stream. Of `proven` each is the first offset that is, and the first that is not any more."""
+COMPLETENESS = List(
+    (
+        Column.text("topic"),
+        Column.time("since_at_ms", ""),
+        Column.time("until_at_ms", ""),
+        Column.count("interval_ms"),
+        Column.count("expected"),
+        Column.count("held"),
+        Column.count("thinned"),
+        Column.count("missing"),
+        Column.count("late"),
+        Column.time("longest_silence_since_at_ms", ""),
+        Column.time("longest_silence_until_at_ms", ""),
+    )
+)
+"""What `completeness` tells. Where no interval is known, expected, thinned, missing and late are null."""
+
+
+@log_app.command("verify")
+def verify_log(
+    folder: Folder,
+    stream: Streams = None,
+    key: Keys = None,
+    strict: Annotated[bool, typer.Option("--strict", help="What is held and not proven is wrong, too.")] = False,
+    until: Annotated[str | None, typer.Option("--until", help="With --strict: what was received before this time (UTC).")] = None,
+    format_: How = Format.TEXT,
+    output: Output = None,
+) -> None:
+    """Hold every record of this copy against what its origins signed. Ends with 1 when any is not so, and says where."""
+    if until is not None and not strict:
+        raise Misuse("--until says of which records a proof is demanded", hint="give --strict too")
+    until_at_ms = None if until is None else read_at_ms(until)
+    with opened(folder, whole=True) as log:
+        chosen = [known_stream(log, one) for one in stream] if stream else [one for one in log.streams() if is_signed(one)]
+        lines = [(one, origin) for one in chosen for origin in sorted(log.ledger(one))]
+        trust = trust_among(key or [], {origin.node for _, origin in lines}).before(registry_trust(log))
+        copy = Copy(log, BlockCodec())
+        verdicts: list[Verdict] = []
+
+        def found() -> Iterator[pa.Table]:
+            for one, origin in lines:
+                verdict = verify(copy, one, origin, trust)
+                if strict:
+                    demand(copy, verdict, until_at_ms)
+                verdicts.append(verdict)
+                yield from VERDICTS.tables([verdict_row(verdict)])
+
+        write(found, VERDICTS.in_words(verdict_words), format_, output)
+        if not all(verdict.holds for verdict in verdicts):
+            raise typer.Exit(1)
+
+
+@log_app.command("proof")
+def write_proof(
+    topic: Topic,
+    folder: Folder,
+    since: Since,
+    until: Until,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    stream: Streams = None,
+    origin: Annotated[list[str] | None, typer.Option("--origin", help="Of this origin (node@generation), though it has nothing.")] = None,
+    interval_min: IntervalMin = None,
+) -> None:
+    """Write one file that shows a container's records over a span of time, and that none is left out, to whoever has the key."""
+    check_output(Format.JSON, out)
+    with opened(folder, whole=True) as log:
+        copy = Copy(log, BlockCodec())
+        topic = known_topic(log, topic)
+        claim = Claim(topic, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min))
+        streams = stream or [one for one in READINGS if one in log.streams()]
+        named = [(one, _origin(text)) for text in origin or () for one in streams]
+        sections = named or signed_by_origins(copy, topic, streams, claim.since_at_ms, claim.until_at_ms)
+        if not sections:
+            raise Misuse(
+                f"nothing of {topic!r} is held here in that time",
+                hint="to show that there was nothing, name whose log with --origin; see `landfall log ls`",
+            )
+        proof = make(copy, claim, sections, registry_trust(log))
+        data = proof.to_bytes()
+        with whole_file(out) as place:
+            place.write_bytes(data)
+        for one in proof.sections:
+            if (signed_at_ms := one.end["at_ms"]) < claim.until_at_ms:
+                say(f"{one.stream} of {one.origin} is signed only until {utc(signed_at_ms)}: what it recorded later is not shown")
+        for name in proof.unsigned:
+            say(f"{name} never signed what it has of {topic}: its records are not shown")
+        keys = sorted({f"{one.node}={text}" for stream_, one in sections for text in _keys_of(log, stream_, one)})
+        told = f"{out}: {len(data):,} bytes; to be checked with {' '.join(f'--key {key}' for key in keys)}"
+        say(told)
+
+
+GAPS = List(
+    (
+        Column.text("stream", "stream"),
+        Column.text("origin", "origin"),
+        Column.count("first", "from offset"),
+        Column("end", "to", lambda end: f"{end - 1:,}", pa.int64()),
+        Column.count("records", "records"),
+        Column("why", "why", lambda why: why.replace("_", " "), pa.string()),
+        Column("floor_why", "because", in_words, pa.string()),
+        Column.time("since_at_ms", "received after", unknown="?"),
+        Column.time("until_at_ms", "before", unknown="?"),
+        Column.text("dropped_at", "dropped at"),
+    ),
+    nothing="nothing that this copy has heard of is missing (whether what is held reads: `landfall log check`)",
+)
+"""What `gaps` tells of each. For programs `first` is the first offset that is missing, `end` the first that is not. `dropped_at`: of what
+is wanted, which nodes have told that they keep it no more, each with its floor and why."""
+
+
+@log_app.command("gaps")
+def list_gaps(stream: Stream, folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
+    """What this copy lacks of a stream: wanted, gone and why, below the floor; and when its origin received it."""
+    with opened(folder) as log:
+        known_stream(log, stream)
+        why, dropped = floors_why(folder, log, stream), dropped_elsewhere(log, stream)
+        write(
+            lambda: GAPS.tables(_gap_row(stream, gap, why.get(gap.origin), dropped.get(gap.origin, {})) for gap in gaps(log, stream)),
+            GAPS.telling(),
+            format_,
+            output,
+        )
+
+
+@log_app.command("completeness")
+def tell_completeness(
+    topic: Topic,
+    folder: Folder,
+    since: Since,
+    until: Until,
+    interval_min: IntervalMin = None,
+    format_: How = Format.TEXT,
+    output: Output = None,
+) -> None:
+    """Of a container's readings in this copy: expected, held, missing, late, the longest silence. Not proven: see `proof`.
+
+    Ends with 1 when there is anything of that time that this version does not read, and says which: it counts as missing.
+    """
+    with opened(folder) as log:
+        streams = [one for one in READINGS if one in log.streams() and one != "events"]
+        topic = known_topic(log, topic)
+        rows = log.history(topic, read_at_ms(since), read_at_ms(until), streams).rows
+        try:
+            readings, thinned = reported(_readings(rows))
+            found = completeness(readings, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min), thinned)
+        except ValueError as problem:
+            raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
+        row = completeness_row(topic, found)
+        write(lambda: COMPLETENESS.tables([row]), COMPLETENESS.in_words(completeness_words), format_, output)
+        end_of_unread(unread_of_topic(log, streams, read_at_ms(since), read_at_ms(until)))
+
+
+@proof_app.command("check")
+def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE", help="What `landfall log proof` wrote.")], key: Keys = None) -> None:
+    """Check a proof file and say what it shows and what it does not. Ends with 1 when it shows nothing. Needs no log and no network."""
+    try:
+        data = file.read_bytes()
+    except OSError as problem:
+        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name the proof file") from problem
+    finding = check(data, given_trust(key or [], _nodes_in(data)))
+    with writing(None):
+        for line in finding_words(finding):
+            sys.stdout.write(printable(line) + "\n")
+    if not finding.holds:
+        raise typer.Exit(1)
+
+
+@proof_app.command("key")
+def show_keys(folder: Folder) -> None:
+    """The public keys of the nodes this copy knows, to pass on by a way that is trusted, and who vouches for them."""
+    with opened(folder, whole=True) as log:
+        trust = registry_trust(log)
+        own = {(node, text) for node, texts in signed_keys(log).items() for text in texts}
+        pinned = {(node, key_text(one)) for node, keys in trust.keys.items() for one in keys}
+        with writing(None):
+            for node, text in sorted(own | pinned):
+                sys.stdout.write(f"{node}={text}  # {trust.of(node) if (node, text) in pinned else OWN_WORD}\n")
+
+
+def _gap_row(stream: str, gap: Gap, floor_why: str | None, dropped: Mapping[str, tuple[int, str]]) -> Row:
+    told = {"stream": stream, "origin": str(gap.origin), "first": gap.first, "end": gap.end, "records": gap.count, "why": gap.why}
+    told["floor_why"] = floor_why if gap.why == "below_floor" else None
+    below = [(node, *start) for node, start in sorted(dropped.items()) if gap.why == "wanted" and start[0] > gap.first]
+    told["dropped_at"] = ", ".join(f"{node} (below {floor:,}: {why.replace('_', ' ')})" for node, floor, why in below)
+    return {**told, "since_at_ms": gap.since_at_ms, "until_at_ms": gap.until_at_ms}
+
+
+def _origin(text: str) -> Origin:
+    try:
+        return Origin.parse(text)
+    except ValueError:
+        raise Misuse(f"{text!r} is no origin", hint="it is like ship-a@19d3f2b1c00, as `landfall log ls` shows it") from None
+
+
+def _interval_ms(interval_min: float | None) -> int | None:
+    if interval_min is not None and not 0 < interval_min <= INTERVAL_MIN_MAX:
+        raise Misuse(f"{interval_min} minutes are no interval", hint=f"--interval-min is above 0 and at most {INTERVAL_MIN_MAX:,}")
+    return None if interval_min is None else round(interval_min * 60_000)
+
+
+def _readings(rows: pa.Table) -> Iterator[tuple[str, Row]]:
+    """Stream and columns of each row of a history, those of its columns that `reported` looks at."""
+    names = [name for name in ("stream", ORDER_AT, RECEIVED_AT, DEVICE, BODY, SOURCE_ORIGIN) if name in rows.schema.names]
+    return ((row["stream"], row) for part in rows.select(names).to_batches() for row in part.to_pylist())
+
+
+def signed_keys(log: LogReader) -> dict[str, set[str]]:
+    """The keys with which each node has signed what this copy holds: the nodes' own word."""
+    found: dict[str, set[str]] = {}
+    for stream in log.streams():
+        for origin in log.ledger(stream):
+            for text in _keys_of(log, stream, origin):
+                found.setdefault(origin.node, set()).add(text)
+    return found
+
+
+def _nodes_in(data: bytes) -> list[str]:
+    """The nodes a proof file speaks of; none when it does not read, which `check` says better."""
+    try:
+        return [section.origin.partition("@")[0] for section in ProofFile.from_bytes(data).sections]
+    except Corrupt:
+        return []
+
+
+def _keys_of(log: LogReader, stream: str, origin: Origin) -> set[str]:
+    if stream.endswith(HEADS) or stream + HEADS not in log.streams():
+        return set()
+    try:
+        last = last_statement(log, stream, origin)
+    except Corrupt:
+        return set()
+    return {key_text(last.key)} if last is not None and last.signed() else set()

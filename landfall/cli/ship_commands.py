@@ -1,0 +1,116 @@
+"""`landfall ship`: a ship's node; and what her crew asks of it while it runs: how she fares, and which link to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cargo.alerts.crew_decisions import BY_REPORT, WORDS
+from landfall.cli.login_prompt import PasswordFile, User, basic, read_password
+from landfall.cli.number_format import utc
+from landfall.cli.status_output import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent, troubles
+from landfall.process_table import run_process
+
+HINT = "`landfall ship link --help` tells what there is"
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
+]
+DECIDE_HINT = "the console's muster (`/console`) shows which boxes are silent or lost; `landfall ship decide --help` what can be said"
+ship_app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
+
+
+class SaidWord(StrEnum):
+    """What a person aboard says of a box: the words of `cargo.alerts.crew_decisions`."""
+
+    SEEN = "seen"
+    COLLAPSED = "collapsed"
+    GONE = "gone"
+    ASHORE = "ashore"
+
+
+@ship_app.callback()
+def ship(context: typer.Context, config: Config = None) -> None:
+    """A ship's node: takes sensors' readings by MQTT, keeps the log, watches over the boxes, syncs when it has a link."""
+    if context.invoked_subcommand is None:
+        run_process("ship", config)
+    context.obj = config
+
+
+@ship_app.command("status")
+def status(
+    context: typer.Context,
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All that the node tells, for programs.")] = False,
+) -> None:
+    """How the running ship fares: her sensors, her links, what waits and since when, what was sent today and what it cost."""
+    keys = (*KEYS, "ship", "position", "port", "waiting", "digests")
+    told = node_of("ship", config or context.obj, HINT).answer("GET", "/ship", keys=keys)
+    show(told, as_json, _lines, [sessions(told["link"]), _waiting(told["waiting"])])
+
+
+@ship_app.command("link")
+def link(
+    context: typer.Context,
+    wish: Annotated[str, typer.Argument(metavar="LINK", help="auto, none, satellite, lan, or a port of call's UN/LOCODE.")],
+    config: Config = None,
+) -> None:
+    """Which link the running ship keeps, until the next such word, over restarts too: by where she is (auto); none; headquarters' over
+    the satellite, or over a network that is not dear (lan); or a port's."""
+    told = node_of("ship", config or context.obj, HINT).answer("POST", "/ship/link", {"link": wish}, keys=("wish",))
+    Console(highlight=False).print(f"the ship keeps: {told['wish']}", markup=False)
+
+
+@ship_app.command("decide")
+def decide(
+    context: typer.Context,
+    container: Annotated[str, typer.Argument(help="The container's number.")],
+    said: Annotated[
+        SaidWord, typer.Argument(help="; ".join(f"{word}: {told}" for word, told in WORDS.items() if word not in BY_REPORT) + ".")
+    ],
+    user: User,
+    note: Annotated[str, typer.Option("--note", help="What was seen, from where.")] = "",
+    password_file: PasswordFile = None,
+    config: Config = None,
+) -> None:
+    """What a person aboard says of a silent or lost box: it is kept in the log, told ashore, and muster and alerts follow it."""
+    login = basic(user, read_password(password_file))
+    wish = {"container": container, "said": said.value, "note": note}
+    told = node_of("ship", config or context.obj, DECIDE_HINT, login).answer("POST", "/ship/decide", wish, keys=("container", "said", "by"))
+    Console(highlight=False).print(f"{told['container']}: {WORDS[told['said']]}, says {told['by']}", markup=False)
+
+
+def _lines(told: Told) -> Iterator[str]:
+    where = told["position"]
+    place = f"{where['latitude_deg']:.4f} {where['longitude_deg']:.4f} at {utc(where['at_ms'])}" if where else "not known yet"
+    yield f"{told['node']} ({told['ship']}), {'in ' + told['port'] if told['port'] else 'at sea'}, position {place}"
+    yield from sensors(told["intake"])
+    yield from others(told, "ship")
+    yield f"link: {told['link']['wish']}; in session with {', '.join(told['link']['peers']) or 'nobody'}"
+    yield from troubles(told)
+    yield from kept_here(told, "aboard")
+    yield _digests(told["digests"])
+    yield from spent(told["link"])
+
+
+def _digests(told: Told) -> str:
+    """Whether digests are made, of which window the last was, and when the next is due."""
+    last, made = told["last"], "none yet"
+    if last:
+        made = (
+            f"the last of {utc(last['from_at_ms'])} to {utc(last['until_at_ms'])}: {last['boxes']:,} boxes, {last['readings']:,} readings"
+        )
+    due = f"the next at {utc(told['next_at_ms'])}" if told["wait"] else "none while readings need not wait"
+    return f"digests: every {told['every_h']:g} h, {due}; {made}"
+
+
+def _waiting(told: Told) -> Table:
+    table = Table("waits", "records", "since", box=None, header_style="bold")
+    for stream, waits in told.items():
+        table.add_row(stream, f"{waits['records']:,}", utc(waits["since_at_ms"]))
+    return table

@@ -1,0 +1,280 @@
+"""`landfall stream`: the streams, how they are managed, and what a node's log holds of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from landfall.cli.hq_requests import Api, Username, answer_of, headquarters
+from landfall.cli.log_folder import opened
+from landfall.cli.login_prompt import PasswordFile
+from landfall.cli.number_format import counts, utc
+from landfall.cli.table_output import say, writing
+from landfall.node.services.definition_watcher import learn, read_definition
+from streams.config.definition_format import is_name_or_pattern, read_fields
+from streams.config.stream_definitions import DEFAULTS, TERMS, TYPE, Definition, Definitions, Retention
+from streams.log import LogReader
+from streams.model.errors import Misuse
+from streams.model.identifiers import Position
+from streams.model.records import BODY, read_body
+
+NONE = "none"
+
+stream_app = typer.Typer(help="The streams, and how each is managed.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="A stream, or a pattern that ends in a star: containers, customers/duckworks, customers/*.")]
+Folder = Annotated[Path | None, typer.Option("--folder", "-f", help="A node's folder: what that node knows.")]
+OptionalApi = Annotated[str | None, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
+Settings = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SETTING=VALUE…",
+        help="age_days=30 bytes=none home=hq replicate=hq,port/JPTYO originate=ship,port lane=readings patience_s=60",
+    ),
+]
+
+Unset = Annotated[list[str] | None, typer.Argument(metavar="[SETTING…]", help="age_days bytes home replicate originate lane patience_s")]
+
+
+@stream_app.command("create")
+def create(name: Name, settings: Settings, api: Api, username: Username, password_file: PasswordFile = None) -> None:
+    """Manage a stream by settings of its own; the rest stays as it is by default. Takes effect at every node, without restart."""
+    given = _given(settings)
+    with headquarters(api, username, password_file) as client:
+        version, before = _own(client, name)
+        if before:
+            raise Misuse(f"{name} has settings of its own already", hint="change them with `landfall stream set`")
+        _write(client, name, given, based_on=version)
+
+
+@stream_app.command("set")
+def set_(name: Name, settings: Settings, api: Api, username: Username, password_file: PasswordFile = None) -> None:
+    """Change how a stream is managed; what is not named stays as it was. Takes effect at every node, without restart.
+
+    Refused when somebody else changes the stream at the same time: look at what is set now, and do it again.
+    """
+    given = _given(settings)
+    with headquarters(api, username, password_file) as client:
+        version, before = _own(client, name)
+        if not before:
+            raise Misuse(f"{name} has no settings of its own", hint="give it some with `landfall stream create`")
+        if "retention" in given:
+            given["retention"] = {**before.get("retention", {}), **given["retention"]}
+        _write(client, name, {**before, **given}, based_on=version)
+
+
+@stream_app.command("unset")
+def unset(name: Name, api: Api, username: Username, password_file: PasswordFile = None, settings: Unset = None) -> None:
+    """Let a stream go by patterns and defaults again: in the settings named, or in all. Takes effect at every node, without restart.
+
+    Refused when somebody else changes the stream at the same time: look at what is set now, and do it again.
+    """
+    with headquarters(api, username, password_file) as client:
+        version, before = _own(client, name)
+        flat = {**before, **before.get("retention", {})}
+        flat.pop("retention", None)
+        wanted = settings or list(flat)
+        if strange := [one for one in wanted if one not in flat] or ([] if flat else ["settings"]):
+            has = f"it has {', '.join(flat)}" if flat else "it goes by patterns and defaults already"
+            raise Misuse(f"{name} has no {' and no '.join(strange)} of its own", hint=has)
+        left = {field: value for field, value in before.items() if field != "retention" and field not in wanted}
+        if retention := {field: value for field, value in before.get("retention", {}).items() if field not in wanted}:
+            left["retention"] = retention
+        _write(client, name, left, based_on=version)
+
+
+@stream_app.command("show")
+def show(
+    name: Name,
+    folder: Folder = None,
+    api: OptionalApi = None,
+    username: Username = "",
+    password_file: PasswordFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+) -> None:
+    """How one stream is managed, by its own settings, those of patterns and the defaults together."""
+    _check(name)
+    definitions = _definitions(folder, api, username, password_file)
+    whole, version = definitions.of(name).to_json(), definitions.versions().get(name, 0)
+    if as_json:
+        say(json.dumps({"name": name, "version": version, "value": whole}))
+        return
+    table = Table(box=None, show_header=False)
+    for field, told in {"stream": name, "version": version or "not set itself", **_told(definitions.of(name))}.items():
+        table.add_row(field, str(told), style=None)
+    with writing(None):
+        Console().print(table, markup=False)
+
+
+@stream_app.command("versions")
+def list_versions(
+    name: Name,
+    folder: Annotated[Path, typer.Option("--folder", "-f", help="A node's folder: what that node has heard.")],
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a version, for programs.")] = False,
+) -> None:
+    """Every version of a stream's own settings, the oldest first: when it was set (fleet time), by whom, and to what."""
+    _check(name)
+    table = Table("version", "set at", "by", "settings", box=None, header_style="bold")
+    for version, body in sorted(_versions(folder, name).items()):
+        if as_json:
+            say(json.dumps({key: body.get(key) for key in ("version", "at_ms", "by", "value")}))
+        at_ms = body.get("at_ms")
+        table.add_row(str(version), utc(at_ms) if isinstance(at_ms, int) else "?", str(body.get("by", "")), json.dumps(body["value"]))
+    if not as_json:
+        told = table if table.row_count else f"{name} has no settings of its own here"
+        _print(told)
+
+
+@stream_app.command("ls")
+def list_streams(
+    folder: Folder = None,
+    api: OptionalApi = None,
+    username: Username = "",
+    password_file: PasswordFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a stream, for programs.")] = False,
+) -> None:
+    """Each stream and how it is managed; from a node's folder also how much it holds, from how many origins, and what is missing."""
+    definitions = _definitions(folder, api, username, password_file)
+    held = {} if folder is None else _held(folder)
+    columns = ("origins", "held", "gone", "wanted") if folder else ()
+    table = Table("stream", *columns, "lane", "kept for", "at most", "home", "goes to", box=None, header_style="bold")
+    for stream in sorted(held or {*DEFAULTS, *definitions.versions()}):
+        definition = definitions.of(stream)
+        kept = _told_retention(definition.retention)
+        if as_json:
+            amounts_of = dict(zip(columns, held[stream], strict=True)) if stream in held else {}
+            say(json.dumps({"name": stream, **amounts_of, "value": definition.to_json()}))
+            continue
+        amounts = [f"{number:,}" for number in held[stream]] if stream in held else []
+        table.add_row(stream, *amounts, definition.lane.name.lower(), *kept, definition.home, ", ".join(definition.replicate))
+    if not as_json:
+        _print(table)
+
+
+def _print(told: Table | str) -> None:
+    """A table as wide as the terminal; where there is none, as wide as most of its lines are."""
+    with writing(None):
+        Console(width=None if Console().is_terminal else 200).print(told, markup=False)
+
+
+def _check(name: str) -> None:
+    """Raises Misuse for what can be neither a stream nor a pattern of streams."""
+    if not is_name_or_pattern(name):
+        raise Misuse(f"{name!r} is no stream", hint="write one like containers or customers/duckworks, or a pattern like customers/*")
+
+
+def _held(folder: Path) -> dict[str, tuple[int, int, int, int]]:
+    with opened(folder) as log:
+        return {stream: counts(log.ledger(stream).values()) for stream in log.streams()}
+
+
+def _definitions(folder: Path | None, api: str | None, username: str, password_file: Path | None) -> Definitions:
+    if (folder is None) == (api is None):
+        raise Misuse("either a node's folder or headquarters' API tells how streams are managed", hint="give --folder or --api")
+    definitions = Definitions()
+    if api is not None:
+        if not username:
+            raise Misuse("headquarters' API answers those who log in", hint="give --username; the password is asked for")
+        with headquarters(api, username, password_file) as client:
+            for name, one in _standing(client).items():
+                definitions.take(name, one["version"], read_fields(name, one["value"]))
+        return definitions
+    with opened(folder or Path()) as log:
+        for stream in _teaching(log):
+            for batch in log.read(stream, Position()):
+                learn(definitions, batch.records)
+    return definitions
+
+
+def _teaching(log: LogReader) -> list[str]:
+    """The streams that tell this copy how streams are managed; to a customer's, that has nothing else, what it was told."""
+    streams = log.streams()
+    registered = [one for one in streams if one == "registry" or one.startswith("aboard/")]
+    return registered or [one for one in streams if one.startswith(TERMS)]
+
+
+def _versions(folder: Path, name: str) -> dict[int, dict[str, Any]]:
+    """The registry's entries for the stream or pattern `name`, by version, as far as this node has heard of them."""
+    found = {}
+    with opened(folder) as log:
+        for stream in _teaching(log):
+            for batch in log.read(stream, Position(), [f"{TYPE}/{name}"]):
+                for text in batch.records.column(BODY).to_pylist():
+                    try:
+                        found[read_definition(text)[1]] = read_body(text)
+                    except ValueError:
+                        continue  # whoever manages streams by it passes it over, too
+    return found
+
+
+def _given(settings: list[str]) -> dict[str, Any]:
+    """`SETTING=VALUE` words as a definition's value; what the values may be, headquarters says."""
+    given: dict[str, Any] = {}
+    for word in settings:
+        field, equals, text = word.partition("=")
+        if not equals:
+            raise Misuse(f"{word!r} is no setting", hint="write it like age_days=30 or replicate=hq,port/JPTYO")
+        if field in ("age_days", "bytes"):
+            given.setdefault("retention", {})[field] = _number(field, text)
+        elif field == "patience_s":
+            given[field] = _number(field, text)
+        else:
+            given[field] = text.split(",") if field in ("replicate", "originate") else text
+    return given
+
+
+def _number(field: str, text: str) -> float | int | None:
+    if text == NONE:
+        return None
+    try:
+        number = int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise Misuse(f"{field} is a number or `{NONE}`, not {text!r}", hint=f"write {field}={NONE} where there is to be no limit")
+    return number
+
+
+def _own(client: httpx.Client, name: str) -> tuple[int, dict[str, Any]]:
+    """The version that stands of `name`, and the settings of its own in it: 0 and none when there never were any."""
+    standing = _standing(client).get(name, {})
+    return standing.get("version", 0), standing.get("value", {})
+
+
+def _standing(client: httpx.Client) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in answer_of(client, "GET", "/api/registry/streams")["items"]}
+
+
+def _write(client: httpx.Client, name: str, value: Mapping[str, Any], based_on: int) -> None:
+    entries = [{"type": TYPE, "id": name, "value": value, "based_on": based_on}]
+    entry = answer_of(client, "POST", "/api/registry", json={"entries": entries})["entries"][0]
+    what = "is set" if entry["written"] else "stood like this already"
+    say(f"{name} {what}, version {entry['version']}")
+
+
+def _told(definition: Definition) -> dict[str, str]:
+    age, size = _told_retention(definition.retention)
+    patience = definition.patience_s
+    return {
+        "kept for": age,
+        "at most": size,
+        "home": definition.home,
+        "goes to": ", ".join(definition.replicate),
+        "written by": ", ".join("all but customers" if who == "*" else who for who in definition.originate),
+        "lane": definition.lane.name.lower(),
+        "patience at a hole": "as long as it takes" if patience is None else f"{patience:g} s",
+        "access": definition.access or "–",
+    }
+
+
+def _told_retention(retention: Retention) -> tuple[str, str]:
+    age = "ever" if retention.age_days is None else f"{retention.age_days:g} days"
+    return age, "no limit" if retention.bytes is None else f"{retention.bytes:,} B"

@@ -1,0 +1,274 @@
+"""The node's log as its sessions use it: blocks read in threads, several incoming blocks made durable in one commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from landfall.node.block_loader import Loader
+from landfall.node.peers.bulk_load import Bulk
+from streams.commit_points import commit_point
+from streams.config.companion_streams import HEADS
+from streams.integrity.admission_verifier import Belief, Believing, Doubted, Refused
+from streams.log import Log, NotProven
+from streams.model.block import Block, Codec
+from streams.model.errors import LandfallError, RetryLater
+from streams.model.metrics import Metrics
+from streams.model.ranges import RangeSet
+from streams.replication import Admit, DeclareGone, Key, Load, Loaded, OldCopy, Unread, Withheld
+
+ADMIT_BYTES_MAX = 16 << 20
+"""Bytes of blocks made durable in one commit."""
+LOOK_AGAIN_S = 1.0
+"""How often what waits to be proven is looked at, whatever comes."""
+GRACE_S = 10.0
+"""How long a block of records that are acted upon waits, in memory and not acknowledged, for what its origin signed of it."""
+GONE_AGAIN_S = 2.0
+"""How long to wait for room until it is tried again."""
+FOREIGN = "a node wrote records that it may not write"
+PASSED_OVER = "kept in the log, left out by every reader; reported once for each of its streams until this node is started again"
+
+_Unread = Mapping[Key, RangeSet]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    block: Block
+    bringer: str | None = None
+    done: asyncio.Future[LandfallError | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    doubted: Doubted | None = None
+    until_s: float = 0.0
+
+
+class Store:
+    """Reads and admits blocks for all sessions of a node. Call it from the node's event loop.
+
+    `still_doubted` is set when something has come that is to be believed, or statements, and something goes on waiting for its own: time to
+    look at what is signed.
+    """
+
+    def __init__(self, log: Log, codec: Codec, metrics: Metrics, report: Callable[..., None], believing: Believing | None = None) -> None:
+        """`believing`: who judges what is not to be taken before it is proven; None: all is taken. `introduced`, which may be set: who
+        hears of the keys that nodes show in their own sessions.
+        """
+        self.introduced: Callable[[str, Sequence[bytes]], None] = lambda node, keys: None
+        self._log, self._believing = log, believing
+        self.withheld = Withheld(log, lambda: asyncio.get_running_loop().time(), report)
+        self.bulk = Bulk()
+        self.loader = Loader(log, codec, self.withheld, metrics)
+        self._metrics = metrics
+        self._report = report
+        self._waiting: list[_Waiting] = []
+        self._doubted: list[_Waiting] = []
+        self._foreign_told: set[Key] = set()
+        self.still_doubted = asyncio.Event()
+        self._more = asyncio.Event()
+
+    async def load(self, load: Load) -> Loaded | Unread | None:
+        """See `Loader.load`."""
+        return await self.loader.load(load)
+
+    async def admit(self, admit: Admit) -> LandfallError | None:
+        """Make the block durable, together with what else has come; None when it is, or why it can not be.
+
+        What is acted upon, of a node whose key is known, waits until something that its origin signed covers it, at most GRACE_S; of one
+        whose key is not, it is taken from whom it may come so.
+        """
+        waiting = _Waiting(admit.block, admit.peer)
+        self._waiting.append(waiting)
+        self._more.set()
+        return await waiting.done
+
+    async def declare_gone(self, gone: DeclareGone) -> None:
+        """Note in the log what will never come, but for what has come by now: a copy that holds the records keeps them.
+
+        On a full disk it is tried until there is room, for the peer says it once in a session.
+        """
+        while True:
+            try:
+                return await asyncio.to_thread(self._declare_gone, gone)
+            except RetryLater:
+                await asyncio.sleep(GONE_AGAIN_S)
+            except LandfallError as problem:
+                return self._report(
+                    "a peer declared offsets gone that this log does not let go", "not believed", stream=gone.stream, problem=str(problem)
+                )
+
+    def _declare_gone(self, gone: DeclareGone) -> None:
+        ranges = gone.ranges
+        if gone.origin.node == self._log.node and (known := self._log.ledger(gone.stream).get(gone.origin)):
+            ranges = ranges.without(known.held)  # of an older generation of its own a log lets go what it holds
+        self._log.declare_all_gone(gone.stream, gone.origin, ranges, gone.reason)
+
+    async def old_copy(self, old: OldCopy) -> None:
+        """A peer holds more of this node's origin than the log does: new records go to a new generation from now on."""
+        if old.origin == self._log.origin:
+            why = f"{old.peer or 'a peer'} holds {old.stream} up to offset {old.end - 1} of {old.origin}, this log less"
+            origin = await asyncio.to_thread(self._log.open_generation, why)
+            self._report("this log is an older copy of itself", f"a new generation is opened: {origin}", why=why, peer=old.peer)
+
+    async def run(self) -> None:
+        """Commit what comes in, as long as the node runs: all that waits, up to ADMIT_BYTES_MAX, in one commit."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_S if self._doubted else None):
+                    await self._more.wait()
+            batch, bytes_ = [], 0
+            while self._waiting and bytes_ < ADMIT_BYTES_MAX:
+                batch.append(self._waiting.pop(0))
+                bytes_ += len(batch[-1].block.payload)
+            if not self._waiting:
+                self._more.clear()
+            heads_came = any(waiting.block.stream.endswith(HEADS) for waiting in batch)
+            doubted_before = len(self._doubted)
+            batch = await self._without_doubted(batch)
+            look_now = heads_came or len(self._doubted) > doubted_before
+            if batch:
+                await self._commit(batch)
+            if self._doubted and (proven := await self._proven()):
+                await self._commit(proven)
+            if self._doubted and look_now:
+                self.still_doubted.set()  # a statement taken before its origin's key was known may stand where the true one belongs
+
+    async def take(self, blocks: Sequence[Block], bringer: str | None = None) -> int:
+        """Make these durable, brought by `bringer` (None: this machine) otherwise than by a session; returns how many records were new.
+
+        Raises as `Log.admit`, NotProven where one is acted upon and not covered by what its origin signed, here or among them, or is a
+        statement that it did not sign: then the others are taken.
+        """
+        unread = self._unread(blocks)
+        new = await asyncio.to_thread(self._take, blocks, unread, bringer)
+        self._replaced(unread)
+        return new
+
+    def _take(self, blocks: Sequence[Block], unread: _Unread, bringer: str | None) -> int:
+        believing = self._believing
+        if believing is None:
+            return self._admit(blocks, unread)
+        looked_at = [(block, believing.looked_at(block, bringer)) for block in blocks]
+        taken = [block for block, found in looked_at if found is None]
+        refused = [found for _, found in looked_at if isinstance(found, Refused)]
+        new = self._admit([*taken, *(block for one in refused for block in one.believed)], unread)
+        doubted = [found for _, found in looked_at if isinstance(found, Doubted)]
+        beliefs = list(zip(doubted, believing.judge(doubted), strict=True))
+        new += self._admit([one.block for one, belief in beliefs if belief is Belief.PROVEN], unread)
+        problems = [one.problem for one in refused]
+        problems += [_not_proven(one.block, belief) for one, belief in beliefs if belief is not Belief.PROVEN]
+        if problems:
+            raise problems[0]
+        return new
+
+    async def _without_doubted(self, batch: list[_Waiting]) -> list[_Waiting]:
+        """Those of the batch that are taken as they come; the others wait among the doubted."""
+        if self._believing is None:
+            return batch
+        taken = []
+        for waiting, doubted in zip(batch, await asyncio.to_thread(self._doubts, batch), strict=True):
+            if waiting.done.done():
+                continue  # its session is over
+            if isinstance(doubted, LandfallError):
+                waiting.done.set_result(doubted)
+            elif isinstance(doubted, Refused):
+                waiting.done.set_result(doubted.problem)
+                taken += [_Waiting(block) for block in doubted.believed]
+            elif doubted is None:
+                taken.append(waiting)
+            else:
+                waiting.doubted, waiting.until_s = doubted, asyncio.get_running_loop().time() + GRACE_S
+                self._doubted.append(waiting)
+        return taken
+
+    def _doubts(self, batch: Sequence[_Waiting]) -> list[Doubted | Refused | LandfallError | None]:
+        found: list[Doubted | Refused | LandfallError | None] = []
+        for one in batch:
+            try:
+                found.append(self._believing.looked_at(one.block, one.bringer) if self._believing else None)
+            except LandfallError as problem:
+                found.append(problem)
+        return found
+
+    async def _proven(self) -> list[_Waiting]:
+        """Of the doubted those that are proven by now. What is forged, or has waited its time, is refused."""
+        believing, doubted = self._believing, [one for one in self._doubted if not one.done.done()]
+        if believing is None:
+            return []
+        try:
+            beliefs = await asyncio.to_thread(believing.judge, [one.doubted for one in doubted if one.doubted])
+        except LandfallError as problem:
+            self._doubted = []
+            for one in doubted:
+                if not one.done.done():
+                    one.done.set_result(problem)
+            return []
+        proven, self._doubted, now_s = [], [], asyncio.get_running_loop().time()
+        for one, belief in zip(doubted, beliefs, strict=True):
+            if one.done.done():
+                continue
+            if belief is Belief.PROVEN:
+                proven.append(one)
+            elif belief is Belief.OPEN and now_s < one.until_s:
+                self._doubted.append(one)
+            else:
+                one.done.set_result(_not_proven(one.block, belief))
+        return proven
+
+    async def _commit(self, batch: list[_Waiting]) -> None:
+        started_s = asyncio.get_running_loop().time()
+        blocks = [waiting.block for waiting in batch]
+        bytes_ = sum(len(block.payload) for block in blocks)
+        self.bulk.came(bytes_, started_s)
+        unread = self._unread(blocks)
+        problem = await asyncio.to_thread(self._admitted, blocks, unread)
+        if isinstance(problem, LandfallError) and len(batch) > 1:
+            for waiting in batch:  # one of them spoils the commit for all: find out which
+                await self._commit([waiting])
+            return
+        if isinstance(problem, RetryLater):
+            for doubted in self._doubted:  # what was signed of it can not be written now either
+                doubted.until_s = asyncio.get_running_loop().time() + GRACE_S
+        ended_s = asyncio.get_running_loop().time()
+        self.bulk.came(bytes_, ended_s)
+        self._metrics.observe("admit", (ended_s - started_s) * 1000)
+        commit_point("sync.admitted")
+        if problem is None:
+            self._replaced(unread)
+        for waiting in batch:
+            if not waiting.done.done():
+                waiting.done.set_result(problem)
+
+    def _admitted(self, blocks: Sequence[Block], unread: _Unread) -> LandfallError | None:
+        try:
+            self._metrics.count("records_admitted", self._admit(blocks, unread))
+        except LandfallError as problem:
+            return problem
+        return None
+
+    def _admit(self, blocks: Sequence[Block], unread: _Unread) -> int:
+        foreign = [(block, why) for block in blocks if self._believing and (why := self._believing.foreign(block))]
+        replaced = [(block, ranges) for block in blocks if (ranges := unread.get((block.stream, block.origin)))]
+        new = sum(self._log.replace(*one) for one in replaced) + self._log.admit(blocks)
+        for block, why in foreign:
+            if (key := (block.stream, block.origin)) not in self._foreign_told:
+                self._foreign_told.add(key)
+                self._report(FOREIGN, PASSED_OVER, stream=block.stream, origin=str(block.origin), problem=why)
+        return new
+
+    def _unread(self, blocks: Sequence[Block]) -> _Unread:
+        """What these bring that is held here and can not be read."""
+        found: dict[Key, RangeSet] = {}
+        for block in blocks:
+            if ranges := self.withheld.lasting(key := (block.stream, block.origin)).within(block.first, block.end):
+                found.setdefault(key, RangeSet()).update(ranges)
+        return found
+
+    def _replaced(self, unread: _Unread) -> None:
+        for key, ranges in unread.items():
+            for first, end in ranges:
+                self.withheld.replaced(key, first, end)
+
+
+def _not_proven(block: Block, belief: Belief) -> NotProven:
+    what = f"{block.stream}:{block.origin} {block.first} to {block.end - 1} is acted upon, and not believed: {belief.value}"
+    return NotProven(what, forged=belief is Belief.FORGED)

@@ -1,0 +1,65 @@
+"""The fleet's time from a clock that serves it over HTTP as JSON `{"wall_at_ms", "fleet_at_ms", "speed", "stops_at_ms"?}` (FleetTime)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import urllib.error
+import urllib.request
+from functools import partial
+
+from landfall.system.hung_calls import apart
+from streams.model.clock import Clock, FleetClock, FleetTime, WallClock
+from streams.model.errors import RetryLater
+
+told = logging.getLogger("landfall.node")
+
+POLL_EVERY_S = 0.5
+POLL_TIMEOUT_S = 2.0
+FIRST_WORD_S, FIRST_WORD_EVERY_S = 60.0, 0.1
+
+
+def clock_of(clock: str) -> Clock:
+    """The clock a setting names: "wall", or a URL, to be followed (`follow`) once it has told the time, which is waited for.
+
+    Raises RetryLater when it does not within FIRST_WORD_S: records stamped with another time than the fleet's could never be mended.
+    """
+    return WallClock() if clock == "wall" else FleetClock(first_word(clock), partial(ask, clock))
+
+
+def first_word(url: str, within_s: float = FIRST_WORD_S) -> FleetTime:
+    """How the fleet's time runs by the clock at `url`, waited for. Raises RetryLater when it tells nothing within `within_s`."""
+    deadline_s = time.monotonic() + within_s
+    while (told_ := ask(url)) is None:
+        if time.monotonic() > deadline_s:
+            raise RetryLater(f"the fleet clock at {url} does not tell the time", hint="start it first, or set the clock to 'wall'")
+        time.sleep(FIRST_WORD_EVERY_S)
+    return told_
+
+
+def ask(url: str) -> FleetTime | None:
+    """How the fleet's time runs now, by the clock at `url`; None when it tells none. Blocks up to POLL_TIMEOUT_S."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=POLL_TIMEOUT_S) as answer:
+            told_ = json.load(answer)
+        stops = told_.get("stops_at_ms")
+        times = (int(told_["wall_at_ms"]), int(told_["fleet_at_ms"]), float(told_["speed"]))
+        return FleetTime(*times, None if stops is None else int(stops), str(told_.get("state", "running")))
+    except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+async def follow(clock: FleetClock, url: str) -> None:
+    """Let `clock` run as the clock at `url` says, asked every POLL_EVERY_S. While it is away the last word holds."""
+    there = True
+    while True:
+        fleet_time = await apart("fleet clock", partial(ask, url))
+        if fleet_time is not None:
+            clock.follow(fleet_time)
+        if there != (fleet_time is not None):
+            there = not there
+            told.info("the fleet clock at %s %s", url, "answers again" if there else "does not answer: its last word holds")
+        await asyncio.sleep(POLL_EVERY_S)

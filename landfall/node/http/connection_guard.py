@@ -1,0 +1,126 @@
+"""Who knocks at a node's HTTP door and asks nothing: let go in time, so that no number of them costs the node its files."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from landfall.system.listen_address import EXHAUSTED
+
+ASKS_WITHIN_S = 10.0
+"""So long the head of a first request, TLS's handshake included, may take."""
+STRANGERS_MAX = 512
+"""So many may be about to ask something at one time; beyond, who has waited longest goes."""
+IDLE_S_MAX = 75.0
+"""So long a connection is kept between two requests."""
+LOOK_EVERY_S = 0.25
+OPEN_FILES = 65_536
+
+
+class _Gate(socket.socket):
+    """A listening socket. Its keeper hears of who comes when they come: others hear once TLS's handshake is done, or never."""
+
+    def __init__(self, came: Callable[[socket.socket], None], family: int) -> None:
+        super().__init__(family, socket.SOCK_STREAM)
+        self._came = came
+        self._exhausted = False
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        if self._exhausted:  # asyncio pauses after the first refusal, but tries a hundred times before it does
+            self._exhausted = False
+            raise BlockingIOError
+        try:
+            accepted, peer = super().accept()
+        except OSError as problem:
+            self._exhausted = problem.errno in EXHAUSTED
+            raise
+        self._came(accepted)
+        return accepted, peer
+
+
+class Doorkeeper:
+    """For the event loop of one node. `runner` serves its application; `keep` looks after who comes through its `gates`."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._strangers: dict[int, tuple[socket.socket, float]] = {}  # by file number, who came first standing first
+
+    async def gates(self, host: str, port: int) -> list[socket.socket]:
+        """Sockets that have `port` at all addresses of `host`, for somebody to listen at. Raises OSError or UnicodeError."""
+        loop, gates = asyncio.get_running_loop(), list[socket.socket]()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, _, _, _, address in dict.fromkeys(found):
+                gates.append(gate := _Gate(self._came, family))
+                gate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    gate.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                gate.bind(address)
+        except OSError:
+            for bound in gates:
+                bound.close()
+            raise
+        return gates
+
+    async def runner(self, app: web.Application) -> web.AppRunner:
+        """Return what serves `app`, set up. Who asks it anything is no stranger. Bodies are left as they come: none is unpacked."""
+
+        @web.middleware
+        async def asked(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if request.transport is not None:
+                self._strangers.pop(request.transport.get_extra_info("socket").fileno(), None)
+            return await handler(request)
+
+        app.middlewares.insert(0, asked)
+        runner = web.AppRunner(
+            app, handle_signals=False, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_S_MAX, auto_decompress=False
+        )
+        await runner.setup()
+        return runner
+
+    async def keep(self) -> None:
+        """Until cancelled, when nobody comes any more: then all strangers are let go, those in TLS's handshake too, of whom the application
+        has never heard."""
+        try:
+            while True:
+                self.look()
+                await asyncio.sleep(LOOK_EVERY_S)
+        finally:
+            self._let_go(len(self._strangers))
+
+    def look(self) -> int:
+        """Let go of strangers that have waited too long, or are too many; how many there were."""
+        now_s = self._now_s()
+        self._forget_closed()
+        late = sum(now_s - came_s > ASKS_WITHIN_S for _, came_s in self._strangers.values())
+        let_go = max(late, len(self._strangers) - STRANGERS_MAX)
+        self._let_go(let_go)
+        return let_go
+
+    def _forget_closed(self) -> None:
+        self._strangers = {number: told for number, told in self._strangers.items() if told[0].fileno() == number}
+
+    def _let_go(self, how_many: int) -> None:
+        for one, _ in islice(self._strangers.values(), max(how_many, 0)):
+            with suppress(OSError):  # they have gone by themselves
+                one.shutdown(socket.SHUT_RDWR)
+
+    def _came(self, stranger: socket.socket) -> None:
+        self._strangers.pop(number := stranger.fileno(), None)
+        self._strangers[number] = stranger, self._now_s()
+
+
+def open_many_files() -> None:
+    """From now on this process may have OPEN_FILES open, or as many as the system lets it (`ulimit -Hn`)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

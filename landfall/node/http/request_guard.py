@@ -1,0 +1,185 @@
+"""Who may pass a node's HTTP door: every route says what it needs, and its caller is known by a token or a password."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from landfall.access.credentials import LOOK_EVERY_S, Credentials
+from landfall.access.principals import Principal, Verb, may
+from landfall.access.wrong_secrets import WrongSecrets
+from landfall.system.hung_calls import apart
+from streams.model.clock import Clock
+from streams.model.errors import LandfallError, NotAllowed
+from streams.model.metrics import Metrics
+
+logger = logging.getLogger("landfall.node")
+
+_PRINCIPAL = web.RequestKey("principal", Principal)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a route needs its caller to be allowed: `verb` on `stream`. `{stream}`: on the one that its path names. None: on those that its
+    handler finds in the request and asks `must` for, one by one. `person`: the caller is a person, whose name is recorded."""
+
+    verb: Verb
+    stream: str | None = None
+    person: bool = False
+
+
+OPEN = None
+"""The need of a route that is for everybody."""
+
+
+def principal_of(request: web.Request) -> Principal:
+    """Who sends this request. Raises KeyError on a route that is for everybody."""
+    return request[_PRINCIPAL]
+
+
+def must(request: web.Request, verb: Verb, stream: str) -> None:
+    """Raises NotAllowed where who sends this request may not do `verb` on `stream`."""
+    principal = principal_of(request)
+    if not may(principal, verb, stream):
+        hint = "the node's operator gives more with `landfall credential add`"
+        raise NotAllowed(f"{principal.name} may not {verb} {stream}", hint=hint, code="credential_not_allowed")
+
+
+def person_of(request: web.Request) -> str:
+    """The name and rank of the person who sends this request, on a route that needs one."""
+    principal = principal_of(request)
+    assert principal.is_person, "the route's Need does not say that it needs a person"
+    return principal.title
+
+
+class Guard:
+    """Checks the callers of one node's routes. Belongs to the event loop of the node."""
+
+    def __init__(self, app: web.Application, credentials: Credentials, clock: Clock, metrics: Metrics, report: Callable[..., None]) -> None:
+        self._app, self._credentials, self._report = app, credentials, report
+        self._needs: dict[tuple[str, str], Need | None] = {}
+        self._under_way: dict[asyncio.Task[Any], Principal] = {}
+        self._wrong = WrongSecrets(clock, metrics, report)
+
+    @property
+    def needs(self) -> dict[tuple[str, str], Need | None]:
+        """By method and path what each route needs."""
+        return dict(self._needs)
+
+    def route(self, method: str, path: str, handler: Handler, need: Need | None) -> None:
+        """Answer such requests by `handler`, of callers that may do what `need` says (`OPEN`: of everybody). Before the node starts."""
+        router = self._app.router
+        added = router.add_get(path, handler) if method == "GET" else router.add_route(method, path, handler)
+        resource = added.resource
+        assert resource is not None
+        self._needs[method, resource.canonical] = need
+
+    async def known(self, request: web.Request) -> Principal | None:
+        """Who sends this request; None for nobody who is known. A wrong secret is counted, and its answer slowed.
+
+        Raises Crowded where too many wrong ones, or passwords, wait.
+        """
+        kind, _, shown = request.headers.get("Authorization", "").partition(" ")
+        name, secret = _read_shown(kind.lower(), shown.strip())
+        if not secret:
+            return None
+        address = request.remote or ""
+        found = await self._credentials.of_person(address, name, secret) if name else self._credentials.of_token(secret)
+        if found is None:
+            await self.shown_wrong(request, name)
+        return found
+
+    async def shown_wrong(self, request: web.Request, name: str) -> None:
+        """A wrong secret came with `request` and `name` (empty: a token): it is counted, and reported. Returns when it may be answered.
+        Raises Crowded where too many wait."""
+        await self._wrong.shown(name, request.remote or "")
+
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer by `handler` where the caller may do what the route needs, else with 401 or raising NotAllowed. A route that says nothing
+        of what it needs is for nobody."""
+        resource = request.match_info.route.resource
+        method = "GET" if request.method == "HEAD" else request.method
+        route = (method, resource.canonical if resource else "")
+        if route in self._needs and self._needs[route] is OPEN:
+            return await handler(request)
+        principal = await self.known(request)
+        if principal is None:
+            sentence = "this door wants a credential of this node: Authorization: Bearer TOKEN, or a user's name and password"
+            return problem_response(401, sentence, "credential_wrong")
+        request[_PRINCIPAL] = principal
+        if resource is not None:
+            _pass(request, principal, self._needs.get(route))
+        with self._goes_on(principal):
+            return await handler(request)
+
+    @contextmanager
+    def _goes_on(self, principal: Principal) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way[task] = principal
+        try:
+            yield
+        finally:
+            del self._under_way[task]
+
+    def under_way(self) -> list[str]:
+        """The principals whose requests are being answered."""
+        return sorted(principal.name for principal in self._under_way.values())
+
+    async def keep_looking(self) -> None:
+        """Take changes of the file of credentials as long as the node runs; end what is under way of whom it does not name any more."""
+        problem_told = ""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                new, problem_told = await apart("credentials", self._credentials.look), ""
+            except LandfallError as problem:
+                if str(problem) != problem_told:
+                    problem_told = str(problem)
+                    logger.error("credentials are not taken, those of before hold: %s", problem)
+                    self._report("credentials are not taken", "those of before hold", problem=problem_told)
+                continue
+            if new:
+                logger.info("credentials have changed")
+                for task, principal in list(self._under_way.items()):
+                    if not self._credentials.holds(principal):
+                        task.cancel()
+                self._credentials.tell_changed()
+
+
+def _pass(request: web.Request, principal: Principal, need: Need | None) -> None:
+    """Raises NotAllowed where `principal` may not do what the route of `request` needs. None (a route that says nothing) is for nobody."""
+    if need is None or (need.stream is None and need.verb not in principal.allowed):
+        raise NotAllowed(f"{principal.name} has nothing to do here", code="credential_not_allowed")
+    if need.stream is not None:
+        must(request, need.verb, need.stream.format(**request.match_info))
+    if need.person and not principal.is_person:
+        hint = "log in with a user's name and password: `landfall credential add user:NAME --crew …` makes one"
+        raise NotAllowed(f"{principal.name} is no person", hint=hint, code="person_expected")
+
+
+def problem_response(status: int, sentence: str, code: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    """A refusal: a sentence for people, a code for programs."""
+    return web.json_response({"problem": sentence, "code": code}, status=status, headers=headers)
+
+
+def _read_shown(kind: str, shown: str) -> tuple[str, str]:
+    """The user's name (empty for a token) and the secret of an `Authorization` header; two empty texts for none."""
+    if kind == "bearer":
+        return "", shown
+    if kind != "basic":
+        return "", ""
+    try:
+        name, _, password = base64.b64decode(shown, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return (name, password) if name else ("", "")

@@ -1,0 +1,120 @@
+"""Offsets given up as lost: what is still held of them, and who may say that they will never come."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streams.config.roles import Peer
+from streams.log import Log
+from streams.model.errors import Misuse, NotAllowed
+from streams.model.identifiers import check_stream
+from streams.model.ledger import GoneReason, OriginLedger
+from streams.model.ranges import RangeSet
+from streams.replication.link_terms import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Losing:
+    """What giving up some offsets of `key` would mean, as this node knows it now.
+
+    `lost`: offsets to be declared lost, wanted until now. `here`: of those asked for, what this copy holds. `peers`: per peer in session
+    what it holds of `lost`, by its own word. `away`: known peers not in session, who may have them. `known_end`: no offset from here on is
+    known of at this node. `reason`: expired where the origin itself, in session, has dropped them all.
+    """
+
+    key: Key
+    lost: RangeSet
+    here: RangeSet
+    peers: Mapping[str, RangeSet]
+    away: tuple[str, ...]
+    known_end: int
+    reason: GoneReason = "lost"
+
+    def check(self, without: Collection[str] = ()) -> None:
+        """Raises Misuse, in words, when they are not to be given up: held here, held by a peer, or nothing of them wanted; and where they
+        have expired, while a known node is away that may hold them and is not named in `without`.
+        """
+        stream, origin = self.key
+        if self.here:
+            what = f"this node holds {_told(self.here)} of {stream}:{origin}: what is held is not lost"
+            raise Misuse(what, hint="name what is wanted", code="held_here")
+        if has := [f"'{peer}' says it holds {_told(ranges)}" for peer, ranges in sorted(self.peers.items())]:
+            hint = "let it come from there, or give up the rest"
+            raise Misuse(f"not lost: of {stream}:{origin} {', '.join(has)}", hint=hint, code="held_by_peer")
+        if not self.lost:
+            what = f"nothing of these offsets of {stream}:{origin} is wanted here"
+            raise Misuse(what, hint="`landfall log gaps` shows what is", code="nothing_wanted")
+        if self.reason == "expired" and (away := sorted(set(self.away) - set(without))):
+            what = f"not in session, and may hold {_told(self.lost)} of {stream}:{origin}: {', '.join(away)}"
+            raise Misuse(what, hint="wait for them, or name each that holds nothing more: --without NODE", code="peers_away")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What peers say of one origin of a stream. `settled`: per peer in session what it needs no more; `floors`: below what it has dropped
+    all; `known`: all nodes that may have the records.
+    """
+
+    settled: Mapping[str, RangeSet]
+    floors: Mapping[str, int]
+    known: Collection[str]
+
+    def dropped_by(self, node: str) -> RangeSet:
+        """What that node, if it is in session, has dropped."""
+        return RangeSet([(0, floor)]) if (floor := self.floors.get(node, 0)) else RangeSet()
+
+
+def losing(log: Log, me: Peer, key: Key, asked: RangeSet, said: Said) -> Losing:
+    """What giving up `asked` would mean; changes nothing.
+
+    Raises NotAllowed for another node's origin but at headquarters, and there while that node is in session and has not dropped them all:
+    it can say so itself; Misuse for a stream or an origin that this node knows nothing of, and for offsets that it has not given itself
+    yet: it would go on behind them.
+    """
+    stream, origin = check_stream(key[0]), key[1]
+    if origin.node != me.node and me.role != "hq":
+        what = f"'{origin.node}' wrote these: it says itself that they are lost, or headquarters says it for a dead node"
+        raise NotAllowed(what, code="origin_elsewhere")
+    one = log.ledger(stream).get(origin)
+    living = origin.node != me.node and origin.node in said.settled
+    if living and (one is None or asked.without(one.settled()).without(said.dropped_by(origin.node))):
+        raise NotAllowed(f"'{origin.node}' is in session: it says itself what of its own is lost", code="origin_in_session")
+    if one is None:
+        hint = "`landfall log ls` shows the origins of each stream"
+        raise Misuse(f"this node knows nothing of {stream}:{origin}", hint=hint, code="origin_unknown")
+    found = _meaning(key, one, asked, said, "expired" if living else "lost")
+    end = max(found.known_end, log.own_end(stream, origin))
+    if origin.node == me.node and asked.end() > end:
+        what = f"{stream}:{origin} ends at {end}: no offset from there on was given"
+        raise Misuse(what, hint="`landfall log gaps` shows what is wanted", code="offsets_not_given")
+    return found
+
+
+def missing(log: Log, me: Peer, key: Key, said: Said) -> Losing | None:
+    """What this node wants of `key` and its living origin has dropped; None if there is nothing."""
+    one = log.ledger(key[0]).get(key[1])
+    if one is None or key[1].node == me.node:
+        return None
+    found = _meaning(key, one, said.dropped_by(key[1].node), said, "expired")
+    return found if found.lost else None
+
+
+def _meaning(key: Key, one: OriginLedger, asked: RangeSet, said: Said, reason: GoneReason) -> Losing:
+    lost = asked.without(one.settled())
+    peers = {peer: holds for peer, settled in said.settled.items() if (holds := settled.common(lost).without(said.dropped_by(peer)))}
+    ends = [one.settled().end(), *(settled.end() for settled in said.settled.values())]
+    away = tuple(sorted(set(said.known) - set(said.settled)))
+    return Losing(key, lost, asked.common(one.held), peers, away, max(ends), reason)
+
+
+def told_of(one: Losing) -> dict[str, Any]:
+    """One Losing as the door tells it."""
+    stream, origin = one.key
+    holders = {peer: list(ranges) for peer, ranges in one.peers.items()}
+    return {"stream": stream, "origin": str(origin), "ranges": list(one.lost), "reason": one.reason, "held_by": holders, "away": one.away}
+
+
+def _told(ranges: RangeSet) -> str:
+    return ", ".join(f"{first}-{end}" for first, end in ranges)

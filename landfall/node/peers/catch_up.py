@@ -1,0 +1,26 @@
+"""What a node that has just started still lacks of what others of its ship or port took in meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from landfall.node.node import Node
+from streams.model.ledger import OriginLedger
+from streams.model.ranges import RangeSet
+from streams.replication.link_terms import Key
+
+
+def lacked(node: Node, streams: Iterable[str]) -> int | None:
+    """How many records of `streams` the node's companions that are in session wrote, by their word when they met or since, that are not
+    here. None while none is in session, or one has yet to say. Call it from the node's event loop."""
+    sessions, companions = node.links.with_companions(), node.settings.companions()
+    wanted = tuple(streams)
+    if not sessions or not all(one.compared(stream) for one in sessions for stream in wanted):
+        return None
+    told: dict[Key, RangeSet] = {}
+    for session in sessions:
+        for key, ranges in session.sender.settled_by_peer().items():
+            if key[0] in wanted and key[1].node in companions:
+                told.setdefault(key, RangeSet()).update(ranges)
+    ledgers = {stream: node.log.ledger(stream) for stream in wanted}
+    return sum(ranges.without(ledgers[key[0]].get(key[1], OriginLedger()).settled()).count() for key, ranges in told.items())

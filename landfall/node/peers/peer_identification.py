@@ -1,0 +1,66 @@
+"""Peers that come: which known one it is, and what proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from landfall.access.credentials import Credentials
+from landfall.access.principals import Principal
+from landfall.node.settings import KnownPeer
+from streams.model.errors import NotAllowed
+from streams.model.metrics import Metrics
+
+PEER_UNKNOWN = "peer_unknown"
+"""Code of the refusal of a peer that is not known, or does not prove to be the one that it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A known peer that has come, and the principal whose token it showed; None where it has shown its certificate."""
+
+    peer: KnownPeer
+    principal: Principal | None
+
+
+class Guests:
+    """The peers that may come to one node. Call it from the event loop of the node."""
+
+    def __init__(self, known: Collection[KnownPeer], node: str, credentials: Credentials, metrics: Metrics) -> None:
+        """`node`: this one's name."""
+        self._known = {peer.node: peer for peer in known}
+        self._node, self._credentials, self._metrics = node, credentials, metrics
+        self._shown: dict[str, Principal] = {}
+
+    def who(self, node: str, certified: str | None, token: str) -> Guest:
+        """Return the known peer that comes as `node`: with a certificate of `certified`, which counts alone, or else with `token`, of a
+        credential of this very node (`node:NAME`, or its ship's, port's or customer's) that may replicate.
+
+        Raises NotAllowed (PEER_UNKNOWN) with a sentence that the peer can show its operator.
+        """
+        peer, principal = self._known.get(node), None
+        if certified is None:
+            principal, wrong = self._credentials.of_token(token), "shows a wrong token"
+            proven = peer is not None and principal is not None and principal.name in peer.principals() and "replicate" in principal.allowed
+        else:
+            proven, wrong = certified == node, f"shows the certificate of '{certified}'"
+        if peer is None or not proven:
+            self._metrics.count("links_refused")
+            raise NotAllowed(f"'{node}' is not known at '{self._node}', or {wrong}", code=PEER_UNKNOWN)
+        return Guest(peer, principal)
+
+    def came(self, guest: Guest) -> tuple[str, ...]:
+        """A session with it begins; returns the streams, by pattern, that it may replicate."""
+        name = guest.peer.node
+        self._shown.pop(name, None)
+        if guest.principal is None:
+            return ("*",)
+        self._shown[name] = guest.principal
+        return guest.principal.allowed["replicate"]
+
+    def without_credential(self) -> list[str]:
+        """The peers that came with a credential which is not among this node's any more, or allows something else now; each once."""
+        gone = [name for name, principal in self._shown.items() if not self._credentials.holds(principal)]
+        for name in gone:
+            del self._shown[name]
+        return gone

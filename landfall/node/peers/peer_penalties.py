@@ -1,0 +1,73 @@
+"""What is held against peers: who broke the rules of a session is let in, and dialled, again after a while, which grows each time; and what
+is said of one again and again is told ever more seldom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streams.replication import BROKE_RULES, OTHER_VERSION
+
+FIRST_S, MOST_S = 1.0, 60.0
+"""Who breaks the rules is turned away for FIRST_S, then for twice as long each time, up to MOST_S."""
+FORGIVEN_S = 600.0
+"""Who has broken none for so long begins at FIRST_S again."""
+TOLD_AT_ONCE = 64
+"""So many words of one reason about a peer are told as they come."""
+TOLD_AGAIN_S, SELDOM_S = 60.0, 3_600.0
+"""Then one after TOLD_AGAIN_S, and after twice as long each time, up to SELDOM_S; after SELDOM_S without any it begins anew."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """Of one peer, for one reason: how many words were told at once, how many were not since the last, and when the next one is due."""
+
+    told: int = 0
+    untold: int = 0
+    wait_s: float = TOLD_AGAIN_S
+    due_s: float = 0.0
+    last_s: float = 0.0
+
+
+class Barred:
+    """For the links of one node: what a peer does wrong stands in `exceptions`, and who comes again at once could fill the disk with it."""
+
+    def __init__(self, now_s: Callable[[], float], report: Callable[..., None]) -> None:
+        self._now_s, self._report = now_s, report
+        self._peers: dict[str, tuple[float, float]] = {}
+        self._said: dict[tuple[str, str], _Said] = {}
+
+    def heard(self, peer: str, reason: str, outcome: str, details: dict[str, Any]) -> None:
+        """What a session with `peer`, a known one, tells of it: in `exceptions`, or counted until the next word that is (`not_told`)."""
+        if reason in (BROKE_RULES, OTHER_VERSION):
+            self.broke(peer)
+        now_s, said = self._now_s(), self._said.setdefault((peer, reason), _Said())
+        if now_s - said.last_s > SELDOM_S:
+            said.told, said.wait_s = 0, TOLD_AGAIN_S
+        said.last_s = now_s
+        if said.told < TOLD_AT_ONCE:
+            said.told, said.due_s = said.told + 1, now_s + TOLD_AGAIN_S
+        elif now_s < said.due_s:
+            said.untold += 1
+            return
+        else:
+            said.wait_s = min(2 * said.wait_s, SELDOM_S)
+            said.due_s = now_s + said.wait_s
+        if said.untold:
+            details = {**details, "not_told": said.untold}
+        said.untold = 0
+        self._report(reason, outcome, **details)
+
+    def broke(self, peer: str) -> None:
+        """`peer`, a known one, has broken the rules now."""
+        now_s = self._now_s()
+        until_s, wait_s = self._peers.get(peer, (now_s, 0.0))
+        wait_s = min(2 * wait_s, MOST_S) if wait_s and now_s - until_s < FORGIVEN_S else FIRST_S
+        self._peers[peer] = now_s + wait_s, wait_s
+
+    def why(self, peer: str) -> str:
+        """The sentence for who is turned away now; empty for who is not."""
+        left_s = self._peers.get(peer, (0.0, 0.0))[0] - self._now_s()
+        return f"'{peer}' broke the rules of the sync session: it may come again in {left_s:.0f} s" if left_s > 0 else ""

@@ -1,0 +1,396 @@
+"""The sessions of one node: peers dialled and kept, peers that come, and never two sessions with the same one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from landfall.access.credentials import Credentials
+from landfall.node.block_store import Store
+from landfall.node.peers.credential_copy import PairCopy
+from landfall.node.peers.duplicate_nodes import Twins
+from landfall.node.peers.link_budgets import ALERTS, Purses, for_alerts
+from landfall.node.peers.live_session import Live
+from landfall.node.peers.peer_acknowledgements import Ashore, Told
+from landfall.node.peers.peer_identification import Guest, Guests
+from landfall.node.peers.peer_penalties import Barred
+from landfall.node.peers.session_registry import Places
+from landfall.node.peers.session_runner import Drive, Ears
+from landfall.node.peers.traffic import Traffic
+from landfall.node.peers.withdrawn_nodes import Withdrawn
+from landfall.node.settings import KnownPeer, NodeSettings, PeerAddress
+from landfall.transport.dialer import Dialler
+from landfall.transport.websocket import Wire
+from streams.config.roles import LinkClass, LinkPolicy, companions
+from streams.config.stream_definitions import Definitions
+from streams.link_budget.budget_shares import Word
+from streams.model.clock import Clock, WallClock
+from streams.model.errors import LandfallError, NotAllowed
+from streams.model.metrics import Metrics
+from streams.model.ranges import RangeSet
+from streams.replication import NAME_IN_USE, PLAYED_BACK, Exchange, Session, Terms
+from streams.replication.ingress_quota import BYTES_PER_DAY
+from streams.replication.link_terms import Key
+
+told = logging.getLogger("landfall.node")
+
+BACKOFF_FIRST_S = 0.25
+BACKOFF_MAX_S: dict[LinkClass, float] = {"lan": 2.0, "port": 5.0, "satellite": 30.0}
+BACKOFF_SOON_S, SOON_S = 1.0, 30.0
+"""For so long after a good session has ended, no longer than this is waited: what was cut is most often back in seconds."""
+FAREWELLS_S = 3.0
+_WITHDRAWN = "headquarters has withdrawn '{}'"
+_DIALS_ALONE = "'{}' is a ship whose settings say what her links carry or cost: she dials, and is dialled by her own nodes alone"
+STEADY_S = 5.0
+"""A session that lasted this long was a good one: the next is dialled soon. One that was refused at once is not tried every moment."""
+
+
+def longer_backoff_s(backoff_s: float, link: LinkClass, since_good_s: float) -> float:
+    """How long to wait after one more dialling in vain, so long after a good session has ended."""
+    return min(backoff_s * 2, BACKOFF_SOON_S if since_good_s < SOON_S else BACKOFF_MAX_S[link])
+
+
+@dataclass(slots=True)
+class _Kept:
+    address: PeerAddress
+    task: asyncio.Task[None] | None = None
+
+
+class Links:
+    """Keeps sessions with the peers it is told to dial, and accepts those that come. Call it from the node's event loop."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        exchange: Exchange,
+        store: Store,
+        clock: Clock,
+        metrics: Metrics,
+        report: Callable[..., None],
+        *,
+        definitions: Definitions,
+        purses: Purses,
+        withdrawn: Withdrawn,
+        credentials: Credentials,
+        jitter: random.Random | None = None,
+    ) -> None:
+        self._definitions, self._purses, self._withdrawn = definitions, purses, withdrawn
+        self._guests = Guests(settings.known, settings.node, credentials, metrics)
+        credentials.on_change(self._end_without_credential)
+        self._pair = PairCopy(credentials, exchange, report)
+        self._settings = settings
+        self._exchange = exchange
+        self._store = store
+        self._clock = clock
+        self._metrics = metrics
+        self._report, self._barred = report, Barred(clock.monotonic_s, report)
+        self._jitter = jitter or random.Random()
+        self._dialler = Dialler(settings.node, settings.tls.files() if settings.tls else None)
+        self._known = {peer.node: peer for peer in settings.known}
+        self._of_one_ship = {settings.node, *settings.companions()}
+        tariffs = {link: one.tariff() for link, one in settings.links.items()}
+        self._traffic, self._served = Traffic(settings.folder, tariffs, WallClock().now_ms()), list[Live]()
+        self._kept: dict[str, _Kept] = {}
+        self.twins = Twins(settings.node, clock, report)
+        self._places = Places(settings.node, self.twins)
+        self._live = self._places.live
+        self._ashore = Ashore(self._of_one_ship, definitions)
+        self._again = asyncio.Event()
+        self._companion_spoke = asyncio.Event()
+        self._closing = False
+        self._running: set[asyncio.Task[Any]] = set()
+        metrics.gauges("budget.", purses.gauges())  # before the first word of this node: who tells of no budget has no part in it
+
+    def keep(self, peers: Collection[PeerAddress]) -> None:
+        """Dial exactly these from now on: sessions with others that were dialled end, back-off is forgotten."""
+        wanted = {address.node: address for address in peers}
+        if strangers := sorted(set(wanted) - set(self._known)):
+            raise NotAllowed(f"peers to dial must be known in the settings: {strangers}", hint="add them to `known`")
+        for name, kept in list(self._kept.items()):
+            if wanted.get(name) != kept.address:
+                del self._kept[name]
+                self._places.end(name, "this link is not wanted any more", only_dialled=True)
+                if kept.task:
+                    kept.task.cancel()
+        for name, address in wanted.items():
+            if name not in self._kept:
+                kept = self._kept[name] = _Kept(address)
+                kept.task = asyncio.create_task(self._keep(address), name=f"link to {name}")
+        self.hurry()
+
+    def shared(self) -> dict[str, dict[Key, bool]]:
+        """Per peer in session: whether the two may speak of it now, for all that is known here."""
+        keys = [key for stream in self._exchange.streams() for key in self._exchange.keys(stream)]
+        return {name: {key: live.drive.session.shares(key) for key in keys} for name, live in self._live.items()}
+
+    def settled(self, key: Key) -> dict[str, RangeSet]:
+        """Per peer in session what it has of `key` or needs no more, by its own word."""
+        return {name: one.sender.settled_by_peer().get(key, RangeSet()).copy() for name, one in self.sessions().items()}
+
+    def sessions(self) -> dict[str, Session]:
+        """Per peer in session its open session."""
+        return {name: live.drive.session for name, live in self._live.items() if live.drive.session.open}
+
+    def durable_ashore(self) -> Told:
+        """What peers ashore have of this ship's own, by any one's word: nothing is to be let go for it."""
+        return self._noted().said()
+
+    def at_home(self) -> Told:
+        """What the streams' homes have of this ship's own, by their own word in any session since the start."""
+        return self._noted().at_home()
+
+    def on_other_disks(self, key: Key) -> RangeSet | None:
+        """What the other nodes of this ship or port that are in session say they have of `key`; None while there is none."""
+        sessions = self.with_companions()
+        return RangeSet(part for one in sessions for part in one.sender.settled_by_peer().get(key, ())) if sessions else None
+
+    def with_companions(self) -> list[Session]:
+        """The sessions with the other nodes of this ship or port in which both ends have compared what they have."""
+        return [one for one in self.sessions().values() if companions(self._settings.me(), one.peer)]
+
+    async def companion_spoke(self, within_s: float) -> None:
+        """Until another node of this ship or port has said anything, or for so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._companion_spoke.wait()
+
+    def distrust(self, key: Key, first: int, end: int) -> list[str]:
+        """These offsets are not what their origin signed: `Exchange.distrust`."""
+        return self._exchange.distrust(key, first, end, self._clock.monotonic_s())
+
+    def redefined(self, before: Mapping[str, Mapping[Key, bool]]) -> None:
+        """Streams are managed otherwise, and `before` was shared until this step of the event loop: sessions for which that has changed
+        begin anew, at once; so do those in which the peer, who heard it first, has said what is to be heard again, and those that come."""
+        shared = self.shared()
+        changed = [name for name, live in self._live.items() if shared[name] != before[name] or live.drive.session.missed()]
+        for name in {*changed, *self._places.newcomers()}:
+            self._places.end(name, "headquarters has set streams otherwise: meet again")
+        self.hurry()
+
+    def end_withdrawn(self) -> None:
+        """Sessions with nodes that headquarters has withdrawn end; they are neither let in nor dialled until it takes that back."""
+        for name in [name for name in self._places.names() if self._turned_away(name)]:
+            told.warning("headquarters has withdrawn %s: no session with it any more", name)
+            self._places.end(name, _WITHDRAWN.format(name))
+
+    def hurry(self) -> None:
+        """A link may have come up: dial at once whoever is waited for."""
+        self._again.set()
+        self._again = asyncio.Event()
+
+    def alerted(self) -> None:
+        """There may be a new alert: a link that is kept for alerts alone is dialled at once."""
+        if self._purses.any_spent():
+            self.hurry()
+
+    def grant(self, link: str, day: str, bytes_: int) -> None:
+        """On `day` (UTC) links of this class may take so many charged bytes more than their budget; one that waited is dialled at once."""
+        self._purses.grant(link, day, bytes_)
+        self.hurry()
+
+    def heard_of_budgets(self, who: str, words: Mapping[str, tuple[str, Word]]) -> None:
+        """Another node of this ship says so of the budgets that they share: `Purses.heard`. Who has a session here is given of them."""
+        self._purses.heard(who, words)
+        if who in self._live and self._purses.give():
+            self._look_after_budgets()
+
+    def budgets(self) -> dict[str, dict[str, Any]]:
+        """Per class of link with a budget: the day, what was spent of what, what it cost, what the link is open for."""
+        return self._purses.status()
+
+    def traffic(self) -> dict[str, dict[str, Any]]:
+        """Per class of link that was ever up: since when it is counted, bytes each way, and what they cost."""
+        return self._traffic.status(one.passed() for one in self._served)
+
+    def who(self, node: str, certified: str | None, token: str) -> Guest:
+        """Return the known peer that comes as `node`: `Guests.who`. Raises NotAllowed (`peer_turned_away`) also for one to turn away."""
+        guest = self._guests.who(node, certified, token)
+        dials_alone = self._settings.dials_alone() and node not in self._of_one_ship
+        if why := self._turned_away(node) or (_DIALS_ALONE.format(self._settings.node) if dials_alone else ""):
+            self._metrics.count("links_refused")
+            raise NotAllowed(why, code="peer_turned_away")
+        return guest
+
+    async def accept(self, guest: Guest, link: LinkClass, wire: Wire) -> None:
+        """Run the session with a peer that has come, to its end."""
+        policy = self._settings.policy(link).narrowed(self._guests.came(guest))
+        await self._run(guest.peer, policy, wire, dialled_here=False)
+
+    def _end_without_credential(self) -> None:
+        """End the sessions of peers whose credential was withdrawn or changed."""
+        for name in self._guests.without_credential():
+            self._places.end(name, "the credential it came with does not hold any more")
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """Per peer in session: class of link, round trip in ms, bytes and records each way, records it still lacks."""
+        return {name: live.status(self._clock.monotonic_s()) for name, live in sorted(self._live.items())}
+
+    async def run(self) -> None:
+        """Measure, as long as the node runs: gauges `link.<peer>.<class>.<what>` of the sessions there are, and of no others."""
+        while True:
+            gauges = {
+                f"link.{name}.{status['link']}.{what}": value
+                for name, status in self.status().items()
+                for what, value in status.items()
+                if isinstance(value, int | float)
+            }
+            self._metrics.gauges("link.", gauges)
+            self._metrics.gauge("links", len(self._live))
+            for link, passed in self.traffic().items():
+                for what in ("sent_bytes", "received_bytes", "cost"):
+                    if passed[what] is not None:
+                        self._metrics.gauge(f"traffic.{link}.{what}", passed[what])
+            self._look_after_budgets()
+            await self._pair.take()
+            self.twins.tell(self._metrics.troubles)
+            self._traffic.keep((one.passed() for one in self._served), self._clock.monotonic_s())
+            await asyncio.sleep(1.0)
+
+    async def close(self, sentence: str) -> None:
+        """End all sessions, dial no more."""
+        self._closing = True
+        for name in self._places.names():
+            self._places.end(name, sentence)
+        async with AsyncExitStack() as last:
+            last.callback(self._purses.settle)
+            last.callback(lambda: self._traffic.keep((one.passed() for one in self._served), math.inf))
+            last.push_async_callback(self._dialler.close)
+            if self._running:
+                await asyncio.wait(self._running, timeout=FAREWELLS_S)
+            tasks = [kept.task for kept in self._kept.values() if kept.task]
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)  # unlike gather it can be given up
+
+    async def _keep(self, address: PeerAddress) -> None:
+        backoff_s, problem_told, good_ended_s = BACKOFF_FIRST_S, "", -math.inf
+        peer = self._known[address.node]
+        while not self._closing:
+            again = self._again
+            dialled = address.node not in self._live and not self._turned_away(address.node)
+            if dialled and (policy := self._policy(address.node, address.link)):
+                try:
+                    meter = self._purses.meter(policy, partial(self._traffic.dialled, policy.link_class))
+                    wire = await self._dialler.dial(address.url, address.node, address.shown_token(), address.link, meter)
+                    opened_s, problem_told = self._clock.monotonic_s(), ""
+                    await self._run(peer, policy, wire, dialled_here=True)
+                    if (ended_s := self._clock.monotonic_s()) - opened_s >= STEADY_S:
+                        backoff_s, good_ended_s = BACKOFF_FIRST_S, ended_s
+                except LandfallError as problem:
+                    if str(problem) != problem_told:
+                        told.info("no link to %s yet: %s", address.node, problem)
+                        problem_told = str(problem)
+                    self._metrics.count(f"link.{address.node}.dial_failed")
+            try:
+                async with asyncio.timeout(backoff_s * self._jitter.uniform(0.5, 1.0)):
+                    await again.wait()
+                backoff_s = BACKOFF_FIRST_S
+            except TimeoutError:
+                backoff_s = longer_backoff_s(backoff_s, address.link, self._clock.monotonic_s() - good_ended_s)
+
+    def _turned_away(self, name: str) -> str:
+        """Why that node is turned away now, if it is. Headquarters is never withdrawn: it alone could take it back."""
+        withdrawn = name in self._withdrawn and self._known[name].role != "hq"
+        return _WITHDRAWN.format(name) if withdrawn else self._barred.why(name)
+
+    def _policy(self, peer: str, link: LinkClass) -> LinkPolicy | None:
+        """What a link of this class to `peer` is to be dialled for now; None when there is nothing that its budget allows."""
+        policy = self._settings.policy(link)
+        if not self._purses.spent(link):
+            return policy
+        return for_alerts(policy) if policy.carries(ALERTS) and self._alerts_wait(peer) else None
+
+    def _alerts_wait(self, peer: str) -> bool:
+        """Whether this ship has an alert of its own to dial `peer` for: what another port says it has keeps none back."""
+        ashore = self._noted()
+        own = [key for key in self._exchange.keys(ALERTS) if key[1].node in self._of_one_ship]
+        return any(ashore.wait_for(peer, key, self._exchange.held(key)) for key in own)
+
+    def _noted(self) -> Ashore:
+        for live in self._live.values():
+            self._ashore.note(live.drive.session)
+        return self._ashore
+
+    def _look_after_budgets(self) -> None:
+        for reason, outcome, details in self._purses.news():
+            self._report(reason, outcome, **details)
+        self._metrics.gauges("budget.", self._purses.gauges())
+        for name, live in list(self._live.items()):
+            kept_for_alerts = live.dialled_here and live.policy != self._settings.policy(live.link)
+            if kept_for_alerts and not (self._purses.spent(live.link) and self._alerts_wait(name)):
+                self._places.end(name, "the day's budget of this link is spent, and no alert waits")
+
+    async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, dialled_here: bool) -> None:
+        name = peer.node
+        if self._closing or self._turned_away(name):
+            await wire.close()
+            return
+        self._places.expect(name)
+        exchange = self._exchange
+        terms = Terms(
+            self._settings.me(),
+            peer.peer(),
+            policy,
+            exchange.roles,
+            definitions=self._definitions,
+            ships=exchange.ships,
+            nonces=wire.nonces,
+            bytes_per_day=peer.bytes_per_day or BYTES_PER_DAY[peer.role],
+        )
+
+        opened = partial(told.info, "connected to %s over %s", name, policy.link_class)
+
+        def report(reason: str, outcome: str, **details: Any) -> None:
+            if reason == NAME_IN_USE:
+                return self.twins.refused_there(name, details)
+            whence = {"address": wire.address} if reason == PLAYED_BACK else {}
+            self._barred.heard(name, reason, outcome, {**details, **whence})
+
+        def heard() -> None:
+            self._places.heard(name, live)
+            if companions(terms.me, terms.other):
+                self._heard_companion()
+
+        drive = Drive(exchange, terms, wire, self._store, self._clock, Ears(opened, report, heard, self._pair.came))
+        live = Live(drive, policy, dialled_here, wire)
+        self._places.come(name, live)
+        self._metrics.count("sessions_opened")
+        await self._serve(name, live)
+
+    def _heard_companion(self) -> None:
+        self._companion_spoke.set()
+        self._companion_spoke = asyncio.Event()
+
+    async def _serve(self, name: str, live: Live) -> None:
+        running = asyncio.create_task(live.drive.run(), name=f"session with {name}")
+        self._running.add(running)
+        if not live.dialled_here:
+            self._served.append(live)  # what is dialled here is counted at its socket
+        try:
+            await asyncio.wait((running,))
+        except asyncio.CancelledError:
+            live.drive.close("this link is not wanted any more")
+            await asyncio.wait((running,), timeout=FAREWELLS_S)
+            running.cancel()
+            raise
+        finally:
+            self._running.discard(running)
+            self._ashore.note(live.drive.session)
+            self._places.left(name, live)
+            if not live.dialled_here:
+                self._served.remove(live)
+                self._traffic.ended(live.passed())
+            self._tell_left(name, live, running)
+
+    def _tell_left(self, name: str, live: Live, running: asyncio.Task[str]) -> None:
+        if running.done() and not running.cancelled() and (problem := running.exception()):
+            self._report("a session failed on this side", "session ended", peer=name, problem=repr(problem))
+        told.info("left %s: %s", name, live.summary())

@@ -1,0 +1,115 @@
+"""One session per peer: which of several that are opened with the same one stays.
+
+A session that comes next to another counts once the peer has said a Hello for this very link: what is played back ends no session. One of
+the same process of the peer then takes the other's place. One of another process waits: the peer of the standing session is pinged. Where
+it answers, the newcomer is refused; where it does not, that session ends within its link's dead time, and the newcomer has its place.
+"""
+
+from __future__ import annotations
+
+from landfall.node.peers.duplicate_nodes import Twins
+from landfall.node.peers.live_session import Live
+from streams.replication.sync_messages import NODE_NAME_TWICE
+
+_NEWER = "a newer session has taken its place"
+_CROSSED = "both ends dialled at once: the other link stays"
+_TWICE = (
+    "another process of '{}' has a session here from {} and answers in it, so the one from {} is refused; "
+    "stop one of the two, or give it a name of its own"
+)
+
+
+class Places:
+    """The sessions of one node by their peers' names. `live` are those in their place, `coming` those whose peer has yet to greet,
+    `waiting` those of another process than the one in the place, which is being asked whether it is still there.
+    """
+
+    def __init__(self, node: str, twins: Twins) -> None:
+        """`node`: this one's name. `twins`: hears of whom is refused."""
+        self._node, self._twins = node, twins
+        self.live: dict[str, Live] = {}
+        self.coming: dict[str, Live] = {}
+        self.waiting: dict[str, Live] = {}
+
+    def expect(self, name: str) -> None:
+        """One more session with `name` is to be opened. What has come so far of half blocks is kept for it to go on with."""
+        if live := self.live.get(name):
+            live.drive.session.receiver.keep_halves()
+
+    def come(self, name: str, live: Live) -> None:
+        """A session has been opened: it has its place, or comes next to the one that has."""
+        if name not in self.live:
+            self.live[name] = live
+            return
+        if earlier := self.coming.get(name):
+            earlier.drive.close(_NEWER)
+        self.coming[name] = live
+
+    def heard(self, name: str, live: Live) -> None:
+        """The peer has said something in this session. To be called after each message."""
+        if self.live.get(name) is live:
+            if not live.drive.session.liveness.asked and (newcomer := self.waiting.pop(name, None)):
+                self._refuse(name, live, newcomer)
+        elif self.coming.get(name) is live and live.drive.session.greeted:
+            del self.coming[name]
+            self._greeted(name, live)
+
+    def end(self, name: str, sentence: str, only_dialled: bool = False) -> None:
+        """End what there is with `name`, or what of it was dialled here."""
+        for sessions in (self.waiting, self.coming, self.live):
+            live = sessions.get(name)
+            if live and (live.dialled_here or not only_dialled):
+                del sessions[name]
+                live.drive.close(sentence)
+        self._let_in(name)
+
+    def left(self, name: str, live: Live) -> None:
+        """This session is over."""
+        for sessions in (self.live, self.coming, self.waiting):
+            if sessions.get(name) is live:
+                del sessions[name]
+        self._let_in(name)
+
+    def names(self) -> list[str]:
+        """With whom there is any session, in its place or not yet."""
+        return sorted({*self.live, *self.newcomers()})
+
+    def newcomers(self) -> set[str]:
+        """With whom there is a session that does not have its place yet."""
+        return {*self.coming, *self.waiting}
+
+    def _greeted(self, name: str, newcomer: Live) -> None:
+        """The peer has greeted in a session that came next to another, or to one that has ended since."""
+        standing = self.live.get(name)
+        if standing is None or standing.drive.session.closed:
+            self.live[name] = newcomer
+        elif _of_two_processes(standing, newcomer):
+            if earlier := self.waiting.get(name):
+                earlier.drive.close(_NEWER)
+            self.waiting[name] = newcomer
+            newcomer.drive.hold()
+            standing.drive.ask()
+        elif standing.dialled_here != newcomer.dialled_here and standing.dialled_here == (self._node < name):
+            newcomer.drive.close(_CROSSED)  # what the smaller name dialled stays: both ends decide alike
+        else:
+            self.live[name] = newcomer
+            standing.drive.close(_NEWER)
+            if other := self.waiting.pop(name, None):
+                self._refuse(name, newcomer, other)  # the process that it waits to replace has just come again
+
+    def _refuse(self, name: str, standing: Live, newcomer: Live) -> None:
+        addresses = (standing.wire.endpoint, newcomer.wire.endpoint)
+        newcomer.drive.close(_TWICE.format(name, *addresses), NODE_NAME_TWICE, addresses)
+        self._twins.refused(name, *addresses)
+
+    def _let_in(self, name: str) -> None:
+        """Where nobody has the place of `name`, a newcomer that waits for it has it now."""
+        if name not in self.live and (newcomer := self.waiting.pop(name, None)):
+            self.live[name] = newcomer
+            newcomer.drive.go_on()
+
+
+def _of_two_processes(standing: Live, newcomer: Live) -> bool:
+    """Whether the two sessions are known to be of two processes of the peer. A release that names none is taken for the same."""
+    one, other = standing.drive.session, newcomer.drive.session
+    return one.greeted and bool(one.instance) and bool(other.instance) and one.instance != other.instance

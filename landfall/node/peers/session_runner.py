@@ -1,0 +1,261 @@
+"""Runs one sync session over one wire: carries messages and time to it, and carries out what it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from landfall.transport.rate_limiter import Pacer
+from landfall.transport.websocket import Wire
+from streams.model.clock import Clock, WallClock
+from streams.model.errors import Corrupt, LandfallError
+from streams.replication import Admit, Closed, DeclareGone, Exchange, Load, OldCopy, Opened, Report, Session, Terms
+from streams.replication.effects import CredentialsCame, Loaded, Unread
+
+MESSAGES_A_TURN = 16
+"""Messages sent before others on this event loop get their turn, when the link takes them all at once."""
+FAREWELL_S = 2.0
+"""How long a session that has ended may take to say its last word; then the link is cut."""
+LOOK_EVERY_S = 0.1
+"""While there is no end of things to say, the peer's silence and the pings are looked after so often."""
+HELD_UP_S = 0.5
+"""A timer that rings so late says that this process was held up, and not that the peer was silent: what has come is heard first."""
+SATELLITE_BIT_S = 128_000
+"""A satellite's link whose rate nobody has set is taken to be as slow as any, as to what may lie unsent."""
+_EXPIRED = "the certificate that '{}' came with has expired: it may come with another"
+
+
+class Storage(Protocol):
+    """The log as a session's driver needs it."""
+
+    async def load(self, load: Load) -> Loaded | Unread | None:
+        """A block's bytes; what the disk does not give for now; None when nothing of the range can be read."""
+        ...
+
+    async def admit(self, effect: Admit) -> LandfallError | None:
+        """None when the block is durable, or why it is not."""
+        ...
+
+    async def declare_gone(self, effect: DeclareGone) -> None:
+        """Note what will never come."""
+        ...
+
+    def introduced(self, node: str, keys: Sequence[bytes]) -> None:
+        """In its own session the node shows the keys it signs with."""
+        ...
+
+    async def old_copy(self, effect: OldCopy) -> None:
+        """This log is an old copy of itself: open a new generation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Who hears of a session: `opened` when both have compared, `report` for `exceptions`, `heard` after every word of the peer,
+    `credentials` of those that another node of this ship or port has (entries of its file).
+    """
+
+    opened: Callable[[], None]
+    report: Callable[..., None]
+    heard: Callable[[], None]
+    credentials: Callable[[Sequence[bytes]], None]
+
+
+class Drive:
+    """One session on one wire, from hello to farewell."""
+
+    def __init__(self, exchange: Exchange, terms: Terms, wire: Wire, storage: Storage, clock: Clock, ears: Ears) -> None:
+        self._wire = wire
+        self._storage = storage
+        self._clock = clock
+        self._ears = ears
+        self._pacer = Pacer(terms.link.rate_bit_s, clock.monotonic_s())
+        if rate_bit_s := terms.link.rate_bit_s or (SATELLITE_BIT_S if terms.link.link_class == "satellite" else None):
+            wire.keep_short(rate_bit_s)
+        self._turn, self._goes_on = asyncio.Event(), asyncio.Event()
+        self._goes_on.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._seen_through: set[asyncio.Task[None]] = set()  # what is this node's own matter, whether the session goes on or not
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = self._rings_s = 0.0
+        self._farewell: asyncio.TimerHandle | None = None
+        self.session = Session(exchange, terms, clock.monotonic_s, self._turn.set)
+        self.sentence = ""
+
+    async def run(self) -> str:
+        """Drive the session until it ends; returns the sentence that says why. The wire is closed then, at the latest FAREWELL_S and
+        what closing may take after the end; at once when the peer has been silent for too long."""
+        until_s, expiry = self._wire.counts_until_s, None
+        if until_s is not None:
+            left_s = max(0.0, until_s - WallClock().now_ms() / 1000)
+            expiry = asyncio.get_running_loop().call_later(left_s, self.close, _EXPIRED.format(self.session.peer.node))
+        sending = asyncio.create_task(self._send())
+        receiving = asyncio.create_task(self._receive())
+        try:
+            self._set_timer(self.session.wake_s())
+            self._turn.set()
+            await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                self.session.cut(f"the link to {self.session.peer.node} was cut")
+                self._turned()
+                await asyncio.wait((sending,), timeout=FAREWELL_S)
+        finally:
+            self.session.cut("the link was closed")
+            for task in {sending, receiving, *self._tasks} - self._seen_through:
+                task.cancel()
+            for timer in (self._timer, self._farewell, expiry):
+                if timer:
+                    timer.cancel()
+            await asyncio.gather(sending, receiving, *self._tasks, return_exceptions=True)
+            self._carry_out()
+            await self._wire.close()
+        for task in (sending, receiving):
+            if not task.cancelled() and (problem := task.exception()):
+                raise problem
+        return self.sentence
+
+    def close(self, sentence: str, code: str = "", addresses: Sequence[str] = ()) -> None:
+        """Tell the peer why (`messages.Refuse`), and end."""
+        self.session.close(sentence, code, addresses)
+        self._turned()
+
+    def ask(self) -> None:
+        """Ping the peer now; the session ends where it does not answer in time."""
+        self.session.ask()
+        self._turned()
+
+    def hold(self) -> None:
+        """Read nothing more of the peer until `go_on`; to be called as it is heard."""
+        self._goes_on.clear()
+        self.session.liveness.hold()
+
+    def go_on(self) -> None:
+        """Read the peer again."""
+        self.session.liveness.go_on(self._clock.monotonic_s())
+        self._goes_on.set()
+
+    async def _receive(self) -> None:
+        try:
+            async for data in self._wire.messages():
+                self.session.receive(data)
+                self._turned()
+                self._ears.heard()
+                if self.session.closed:
+                    return
+                await self._goes_on.wait()
+        except Corrupt as problem:
+            self.session.violated(str(problem))
+
+    async def _send(self) -> None:
+        sent = 0
+        while True:
+            self._carry_out()
+            if wait_s := self._pacer.wait_s(self._clock.monotonic_s()):
+                await self._next_turn(wait_s)
+                continue
+            message = self.session.next_message()
+            if message is None:
+                if self.session.closed:
+                    return
+                if self._carry_out():  # what is not sent after all makes room for reading other things
+                    continue
+                if (due_s := self.session.wake_s()) < self._timer_s:
+                    self._set_timer(due_s)
+                await self._next_turn()
+                continue
+            began_s, before_bytes = self._clock.monotonic_s(), self._wire.sent_bytes
+            if not await self._wire.send(message):
+                return
+            sent += 1
+            self._pacer.sent(self._wire.sent_bytes - before_bytes)
+            took_s = self._clock.monotonic_s() - began_s
+            self.session.sender.carried(len(message), max(took_s, self._pacer.takes_s(len(message))))
+            if sent % MESSAGES_A_TURN == 0:
+                await asyncio.sleep(0)
+
+    async def _next_turn(self, wait_s: float | None = None) -> None:
+        """Until something has happened, or for so long."""
+        self._turn.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._turn.wait()
+
+    def _turned(self) -> None:
+        """Something has happened. Of a session that is over only the last word is sent, if the link takes it in time."""
+        self._turn.set()
+        if self.session.closed and self._farewell is None:
+            self._farewell = asyncio.get_running_loop().call_later(FAREWELL_S, self._wire.abort)
+
+    def _set_timer(self, due_s: float) -> None:
+        """One timer is set as long as the session lasts, whether there is anything to say or not."""
+        if self._timer:
+            self._timer.cancel()
+        now_s = self._clock.monotonic_s()
+        self._timer_s, self._rings_s = due_s, max(due_s, now_s + 0.001)
+        self._timer = asyncio.get_running_loop().call_later(self._rings_s - now_s, self._tick)
+
+    def _tick(self) -> None:
+        if self.session.closed:
+            return
+        now_s = self._clock.monotonic_s()
+        if now_s - self._rings_s < HELD_UP_S:
+            self.session.tick()
+            if self.session.closed:
+                self._wire.abort()  # it is silent, or does not read: it would not hear a last word
+                return
+        self._turn.set()
+        self._set_timer(max(self.session.wake_s(), now_s + LOOK_EVERY_S))
+
+    def _carry_out(self) -> bool:
+        """Whether there was anything to do."""
+        effects = self.session.effects()
+        for effect in effects:
+            match effect:
+                case Load():
+                    self._spawn(self._load(effect))
+                case Admit():
+                    self._spawn(self._admit(effect))
+                case DeclareGone():
+                    self._spawn(self._declare_gone(effect))
+                case OldCopy():
+                    self._seen_through.add(self._spawn(self._storage.old_copy(effect)))
+                case Report():
+                    self._ears.report(effect.reason, effect.outcome, **effect.details)
+                case Opened():
+                    self._storage.introduced(self.session.peer.node, effect.keys)
+                    self._ears.opened()
+                case CredentialsCame():
+                    self._ears.credentials(effect.entries)
+                case Closed():
+                    self.sentence = effect.sentence
+        return bool(effects)
+
+    async def _load(self, load: Load) -> None:
+        self.session.loaded(load.number, await self._storage.load(load))
+        self._turned()
+
+    async def _admit(self, admit: Admit) -> None:
+        self.session.admitted(admit.number, await self._storage.admit(admit))
+        self._turned()
+
+    async def _declare_gone(self, gone: DeclareGone) -> None:
+        await self._storage.declare_gone(gone)
+        self.session.declared()
+        self._turn.set()
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._seen_through.discard(task)
+        if not task.cancelled() and task.exception():
+            self.session.cut(f"a failure on this side: {task.exception()}")
+            self._ears.report("a session failed on this side", "session ended", peer=self.session.peer.node, problem=repr(task.exception()))
+            self._turned()

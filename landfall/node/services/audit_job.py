@@ -1,0 +1,157 @@
+"""What comes in held against what its origins signed, while the node runs; and what is done where it is not so."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from landfall.node.peers.bulk_load import Bulk
+from streams.config.companion_streams import HEADS
+from streams.integrity.copy_reader import Copy
+from streams.integrity.copy_verifier import ALTERED, UNHEARD, Doubt, Verdict
+from streams.integrity.fork_repair import append_again
+from streams.integrity.hash_chain import RUN
+from streams.integrity.online_audit import Watch
+from streams.log import Log
+from streams.memory_release import large_work, release_arrow
+from streams.model.errors import LandfallError
+from streams.model.ranges import RangeSet
+from streams.replication import Key
+
+_log = logging.getLogger("landfall.node")
+
+CHECKED_EVERY_S = 5.0
+RESTS = 5.0
+"""So many times as long as it worked, checking rests at least: what comes in has the machine first."""
+ASKED_AGAIN = "not believed; set aside, and asked for again from another peer"
+
+
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """What checking works on: the log, it as a copy, and the watch over it.
+
+    `distrust`: see `streams.replication.Exchange`; called on the event loop. `report`: as a node's. `sooner`: set by who can not wait.
+    `bulk`: who tells of a backlog that comes in, which is left the machine.
+    """
+
+    log: Log
+    copy: Copy
+    watch: Watch
+    distrust: Callable[[Key, int, int], list[str]]
+    report: Callable[..., None]
+    sooner: asyncio.Event
+    bulk: Bulk
+
+
+async def keep_checking(checking: Checking) -> None:
+    """Every CHECKED_EVERY_S of wall time, more seldom when it is much work, hold what came in against what its origins signed; what is not
+    so is reported. Until cancelled. Where a forged statement may stand in the way of a true one that an alert waits for, at once.
+
+    Records of others that are not what was signed, and statements of theirs that are not to be believed, are set aside and asked for again,
+    from another peer than brought them. Where the origin signed two contents, what is held stays: who wrote the other appends it again
+    under a new generation.
+    """
+    report = checking.report
+    told, hurried = "", False
+    while True:
+        began_s = time.monotonic()
+        try:
+            for verdict in await asyncio.to_thread(checking.watch.step if hurried else partial(_step, checking.watch)):
+                _report(verdict, checking)
+                for doubt in verdict.broken:
+                    if verdict.origin.node == checking.log.node and doubt.why != UNHEARD:
+                        await asyncio.to_thread(_append_again, checking, verdict, doubt)
+                    elif doubt.why == ALTERED:
+                        await _ask_again(checking, verdict, doubt)
+                if verdict.origin.node != checking.log.node:
+                    await _ask_heads_again(checking, verdict)
+            told = ""
+        except LandfallError as problem:
+            if str(problem) != told:
+                report("records could not be held against what their origins signed", "tried again", problem=str(problem))
+            told = str(problem)
+        await asyncio.sleep(RESTS * (time.monotonic() - began_s))
+        hurried = await _hurried(checking, began_s + CHECKED_EVERY_S)
+        checking.sooner.clear()
+
+
+async def _hurried(checking: Checking, at_s: float) -> bool:
+    """Waits until `at_s` (time.monotonic) and the end of a backlog that comes in; True as soon as somebody can not wait."""
+    loop = asyncio.get_running_loop()
+    while not checking.sooner.is_set() and (wait_s := max(at_s - time.monotonic(), checking.bulk.wait_s(loop.time()))) > 0:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await checking.sooner.wait()
+    return checking.sooner.is_set()
+
+
+def _step(watch: Watch) -> list[Verdict]:
+    """With no other large work beside it; what it read is given back."""
+    with large_work(release_arrow):
+        return watch.step()
+
+
+def _append_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:
+    """Another machine goes by this node's name, and others hold its records: from the first that differs on, this one's come again."""
+    stream, origin, log = verdict.stream, verdict.origin, checking.log
+    if origin == log.origin:
+        return  # until a peer that knows more of it makes this log open a new generation, there is none to append under
+    first = doubt.offsets[0] if doubt.offsets else doubt.first // RUN * RUN
+    if again := append_again(log, checking.copy, stream, origin, first):
+        checking.report(
+            "this node's records were given the offsets of another's, under its own name",
+            f"appended again under {log.origin}",
+            stream=stream,
+            origin=str(origin),
+            first=first,
+            records=again,
+        )
+
+
+async def _ask_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:
+    """Of the range that is broken only what is known to differ, where that is known."""
+    stream, origin = verdict.stream, verdict.origin
+    lost = 0
+    try:
+        for first, end in RangeSet((offset, offset + 1) for offset in doubt.offsets) or RangeSet([(doubt.first, doubt.end)]):
+            lost += await _set_aside(checking, (stream, origin), first, end, f"not what {origin} signed")
+    finally:
+        checking.watch.again(stream, origin, doubt.first)
+    if lost:
+        _log.warning("%s records of %s:%s from offset %s on are not what was signed: asked for again", lost, stream, origin, doubt.first)
+
+
+async def _ask_heads_again(checking: Checking, verdict: Verdict) -> None:
+    """The statements that are not believed. One that comes just so once more stays: then it is its origin that wrote it."""
+    heads, origin = verdict.stream + HEADS, verdict.origin
+    for offset, told in verdict.unbelieved.items():
+        asked = None
+        try:
+            await _set_aside(checking, (heads, origin), offset, offset + 1, f"no statement of {origin} to be believed")
+            asked = told
+        finally:
+            checking.watch.heads_again(verdict.stream, origin, offset, asked)
+
+
+async def _set_aside(checking: Checking, key: Key, first: int, end: int, why: str) -> int:
+    """Set aside, whoever brought it not being asked for it; returns how many records that is."""
+    peers = checking.distrust(key, first, end)
+    brought = f", brought by {', '.join(peers)}" if peers else ""
+    return await asyncio.to_thread(checking.log.set_aside, *key, first, end, f"{why}{brought}")
+
+
+def _report(verdict: Verdict, checking: Checking) -> None:
+    report, others = checking.report, verdict.origin.node != checking.log.node
+    where = {"stream": verdict.stream, "origin": str(verdict.origin), "trust": verdict.trust}
+    for doubt in verdict.broken:
+        offsets = " ".join(map(str, doubt.offsets)) or None
+        details = {"first": doubt.first, "end": doubt.end, "offsets": offsets, **where}
+        altered = doubt.why == ALTERED
+        report(f"records are {doubt.why}" if altered else doubt.why, ASKED_AGAIN if altered and others else "not believed", **details)
+    for problem in verdict.problems:
+        report("a signature is not what it should be", ASKED_AGAIN if others else "not believed", problem=problem, **where)

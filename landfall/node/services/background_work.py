@@ -1,0 +1,33 @@
+"""Work that goes on as long as its node: what fails for now is begun anew, and ends no node."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+
+from streams.model.errors import RetryLater
+from streams.model.metrics import Metrics
+
+Background = Callable[[], Awaitable[None]]
+AGAIN_S = 5.0
+"""So long after it failed it is begun anew."""
+WELL_S = 60.0
+"""Where it went well for so long before it failed, that is told again."""
+
+
+async def keep_going(name: str, work: Background, metrics: Metrics, report: Callable[..., None]) -> None:
+    """Run `work`. When it raises RetryLater, as where the disk fails, it is begun anew AGAIN_S later: counted (`background_retries`), and
+    told once until it has gone well for WELL_S. Returns, or raises anything else, as `work` does.
+    """
+    loop = asyncio.get_running_loop()
+    failed_at_s = -math.inf
+    while True:
+        try:
+            return await work()
+        except RetryLater as problem:
+            metrics.count("background_retries")
+            if loop.time() - failed_at_s > WELL_S + AGAIN_S:
+                report(f"background work '{name}' failed", "begun anew", problem=str(problem))
+            failed_at_s = loop.time()
+        await asyncio.sleep(AGAIN_S)

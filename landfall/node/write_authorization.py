@@ -1,0 +1,129 @@
+"""What a node writes into streams that it may not originate: refused to who can be told so, else kept here, counted and told of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from streams.config.companion_streams import parent_of
+from streams.config.roles import Peer
+from streams.config.stream_definitions import Definitions, could_originate, may_originate
+from streams.consumers import CONSUMERS
+from streams.integrity.record_authorization import Judge, not_own
+from streams.log import Append, LogReader
+from streams.model.errors import NotAllowed
+from streams.model.metrics import Metrics
+from streams.model.records import BODY, Record, to_batch
+
+told = logging.getLogger("landfall.node")
+
+OF_ITSELF = ("metrics", "exceptions", "consumers")
+"""In these the processes of a node's machine tell of themselves: refused to none of them, whoever else hears of it."""
+KEPT_HERE = "kept_here"
+"""The topic in `consumers` of which streams a node has told that they are kept here: a later process tells what is new."""
+Noting = Callable[[list[Append]], Awaitable[object]]
+"""Appends what a node notes for itself, durable when it returns, behind all that was reported before."""
+
+
+class Originating:
+    """Goes by the definitions as they stand at each call. Call it from the node's event loop; `run` it as background work.
+
+    A customer's own node tells nobody anything, which is nothing to tell of.
+    """
+
+    def __init__(
+        self, me: Peer, definitions: Definitions, judges: Mapping[str, Judge], metrics: Metrics, report: Callable[..., None]
+    ) -> None:
+        """`judges`: by stream, what others hold against who this node is before they take what it wrote."""
+        self._me, self._definitions, self._judges, self._metrics, self._report = me, definitions, judges, metrics, report
+        self._kept: set[str] = set()
+        self._noted: set[str] = set()
+        self._redefined = asyncio.Event()
+
+    def take_up(self, log: LogReader) -> None:
+        """What an earlier process has told of is not told again. Before `appended` and `run`."""
+        if own := log.latest(CONSUMERS, KEPT_HERE, [self._me.node]):
+            last = max(own, key=lambda batch: batch.origin)
+            self._kept.update(json.loads(last.records.column(BODY)[0].as_py())["streams"])
+        self._noted = set(self._kept)
+
+    def check(self, stream: str) -> None:
+        """Raises NotAllowed where headquarters lets this node write nothing of its own into `stream`: for who can be told so."""
+        if stream not in OF_ITSELF and not self._may(stream):
+            who = "no setting lets another write there"
+            if could_originate(stream, self._me.role):
+                who = f"headquarters says who may: landfall stream set {parent_of(stream)} originate=…"
+            what = f"'{self._me.node}' may not write into {stream}: it is written by {self._writers(stream)}"
+            raise NotAllowed(what, hint=f"nothing was written; {who}", code="stream_not_own")
+
+    def check_said(self, append: Append) -> None:
+        """Raises NotAllowed where a record is not this node's to say: nobody else would take it, nor what stands behind it."""
+        judge = self._judges.get(append.stream)
+        if judge is not None and (why := not_own(judge, append.records, self._me)):
+            what = f"'{self._me.node}' may not say that in {append.stream}: {why}"
+            raise NotAllowed(what, hint="nothing was written", code="record_not_own")
+
+    def appended(self, appends: Iterable[Append]) -> None:
+        """These are in the log. Of what nobody could be refused, what goes to no other node is counted (`kept_here`) and told once."""
+        for append in appends:
+            if self._alone(append.stream):
+                self._metrics.count("kept_here", append.records.num_rows)
+                self._keep(parent_of(append.stream))
+
+    def kept_here(self) -> list[str]:
+        """The streams of which this node has records of its own and may write none: what others lack of them they do not get."""
+        return sorted(self._kept)
+
+    def redefined(self) -> None:
+        """The streams' settings have changed: see what is kept here now."""
+        self._redefined.set()
+
+    async def run(self, log: LogReader, noting: Noting) -> None:
+        """At the start and after each change of settings, until cancelled. Raises RetryLater where what is told can not be noted."""
+        self._redefined.set()
+        while True:
+            await self._redefined.wait()
+            self._redefined.clear()
+            for stream in sorted(await asyncio.to_thread(self._own, log)):
+                if self._alone(stream):
+                    self._keep(stream)
+            for stream in self.kept_here():
+                if self._may(stream):
+                    self._kept.discard(stream)
+                    self._report(f"this node may write into {stream} again", "what was kept here alone goes out", stream=stream)
+            self._metrics.gauge("streams_kept_here", len(self._kept))
+            await self._note(noting)
+
+    async def _note(self, noting: Noting) -> None:
+        """After what it says was told: killed between the two, a node tells it twice, and never not at all."""
+        if (kept := set(self._kept)) != self._noted:
+            await noting([Append(CONSUMERS, to_batch([Record(KEPT_HERE, body={"streams": sorted(kept)})]))])
+            self._noted = kept
+
+    def _own(self, log: LogReader) -> set[str]:
+        """The streams into which this node has written, in any generation."""
+        found = set()
+        for stream in log.streams():
+            if any(one.held and origin.node == self._me.node for origin, one in log.ledger(stream).items()):
+                found.add(parent_of(stream))
+        return found
+
+    def _keep(self, stream: str) -> None:
+        if stream not in self._kept:
+            self._kept.add(stream)
+            self._metrics.gauge("streams_kept_here", len(self._kept))
+            reason = f"this node may not write into {stream}: it is written by {self._writers(stream)}"
+            outcome = "what it writes all the same is kept here, and goes out once headquarters lets it write again"
+            self._report(reason, outcome, stream=stream)
+            self.redefined()
+
+    def _alone(self, stream: str) -> bool:
+        return self._me.role != "customer" and not self._may(stream)
+
+    def _may(self, stream: str) -> bool:
+        return may_originate(self._definitions.of(stream), self._me.role, self._me.node)
+
+    def _writers(self, stream: str) -> str:
+        return ", ".join(self._definitions.of(stream).originate)

@@ -1,0 +1,85 @@
+"""What a file for one receiver is to carry, and what of a file is to be believed: the rules of a session, without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from landfall.system.text_files import json_of
+from streams.config.companion_streams import HEADS
+from streams.log import LogReader
+from streams.model.errors import Misuse
+from streams.model.identifiers import Origin, check_stream
+from streams.model.ledger import GONE_REASONS, GoneReason, Ledger
+from streams.model.ranges import Range, RangeSet, told_ranges
+from streams.replication.link_terms import Key, Terms
+
+Settled = Mapping[Key, RangeSet]
+
+
+class PositionFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a node needs no more, as it passes it on: per stream and origin, ranges of offsets."""
+
+    landfall: str
+    node: str
+    settled: dict[str, dict[str, list[Range]]]
+
+
+_TITLE = "position 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Of one (stream, origin): the offsets to carry, and those that will never come, by reason."""
+
+    key: Key
+    held: RangeSet
+    gone: Mapping[GoneReason, RangeSet]
+
+
+def position_file(log: LogReader, node: str) -> bytes:
+    """What `node`, whose log this is, needs no more; as JSON."""
+    settled = {stream: {str(origin): list(one.settled()) for origin, one in log.ledger(stream).items()} for stream in log.streams()}
+    return msgspec.json.format(msgspec.json.encode(PositionFile(_TITLE, node, settled)), indent=1)
+
+
+def read_position_file(data: bytes, receiver: str) -> Settled:
+    """What `receiver` needs no more, by its own word. Raises Misuse when the file is none, or another node's."""
+    hint = "`landfall sync position` writes it, at the receiver"
+    try:
+        told = json_of(data, PositionFile)
+        if told.landfall != _TITLE:
+            raise ValueError(f"it is a {told.landfall!r}")
+        settled = {
+            (check_stream(stream), Origin.parse(origin)): told_ranges(ranges)
+            for stream, origins in told.settled.items()
+            for origin, ranges in origins.items()
+        }
+    except (msgspec.MsgspecError, ValueError) as problem:
+        raise Misuse(f"this is no Position file: {problem}", hint=hint) from problem
+    if told.node != receiver:
+        raise Misuse(f"this Position file is of '{told.node}', not of '{receiver}'", hint=hint)
+    return settled
+
+
+def wanted(log: LogReader, terms: Terms, settled: Settled) -> Iterator[Wanted]:
+    """What `terms.other` may have of this log and lacks, the most urgent streams first, what was signed of them before they come."""
+    for stream in sorted(log.streams(), key=lambda stream: (terms.lane(stream), not stream.endswith(HEADS), stream)):
+        ledger: Ledger = log.ledger(stream)
+        for origin, one in sorted(ledger.items()):
+            if not terms.outgoing((stream, origin)):
+                continue
+            has = settled.get((stream, origin), RangeSet())
+            gone = {reason: news for reason in GONE_REASONS if (news := one.gone.get(reason, RangeSet()).without(has))}
+            if (held := one.held.without(has)) or gone:
+                yield Wanted((stream, origin), held, gone)
+
+
+def believed(terms: Terms, key: Key, refused: Callable[[str], None]) -> bool:
+    """Whether what `terms.other` signed of `key` may be taken here; if not, `refused` is told why."""
+    if terms.incoming(key):
+        return True
+    refused(terms.why_not(key))
+    return False

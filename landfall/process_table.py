@@ -1,0 +1,105 @@
+"""The long-running processes: where the settings and the main function of each are found, so that `--help` stays quick."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+
+from landfall.runtime.log_lines import to_stderr
+from landfall.runtime.settings_loader import load
+from landfall.system.settings_table import SettingsTable
+from streams.model.errors import RetryLater
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+ASKED_AGAIN_S = 0.1
+"""So long after it was asked to end, where no exception gets through, a process is asked once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process `landfall <name>`: its settings and its main function, each as `module:name`.
+
+    `ends`: it is a tool, whose work is done at some time; one that is asked to end before that has failed. `small`: it spares memory.
+    """
+
+    settings: str
+    run: str
+    ends: bool = False
+    small: bool = False
+
+
+PROCESSES = {
+    "ship": Process("edge.settings:ShipSettings", "edge.ship:run_ship", small=True),
+    "port": Process("shore.settings:PortSettings", "shore.port:run_port", small=True),
+    "customer": Process("shore.settings:CustomerSettings", "shore.customer_node:run_customer", small=True),
+    "analytics": Process("hq.analytics.settings:AnalyticsSettings", "hq.analytics.job:run_analytics"),
+    "projector": Process("hq.serving.settings:ProjectorSettings", "hq.serving.projector:run_projector"),
+    "api": Process("hq.api.settings:ApiSettings", "hq.api.app:run_api"),
+    "fanout": Process("hq.fanout.settings:FanoutSettings", "hq.fanout.fanout_process:run_fanout"),
+    "broker": Process("hq.fanout.settings:KafkaBrokerSettings", "hq.fanout.dev_broker:run_broker"),
+    "dashboards": Process("dashboards.settings:DashboardSettings", "dashboards.pages_server:run_dashboards"),
+    "sim run": Process("sim.settings:SimSettings", "sim.sim_process:run_sim"),
+    "sim replay": Process("sim.settings:ReplaySettings", "sim.replay:replay", ends=True),
+}
+
+
+def run_process(name: str, config: Path | None, **more: Any) -> Any:
+    """Run the process `name` until it ends or is asked to; what it answers.
+
+    Raises Misuse for a bad configuration, RetryLater when a tool is asked to end before it is done.
+    """
+    before = sys.unraisablehook
+    ending: SystemExit | RetryLater = SystemExit(0)
+    if PROCESSES[name].ends:
+        ending = RetryLater(
+            f"`landfall {name}` was asked to end before it was done", hint="run it again: what a node has it takes no second time"
+        )
+
+    def asked_to_end(*_: object) -> None:
+        raise ending
+
+    def got_through_nowhere(problem: UnraisableHookArgs) -> None:
+        if problem.exc_value is ending:
+            again = Timer(ASKED_AGAIN_S, os.kill, (os.getpid(), signal.SIGTERM))
+            again.daemon = True
+            again.start()
+        else:
+            before(problem)
+
+    if PROCESSES[name].small:
+        found("streams.memory_release:spare_memory")()
+    signal.signal(signal.SIGTERM, asked_to_end)  # until the process has a gentler way of its own
+    sys.unraisablehook = got_through_nowhere  # a finaliser, or a weak reference's callback, may be what it was asked in
+    settings = settings_of(name, config)
+    to_stderr(name)
+    outcome = found(PROCESSES[name].run)(settings, **more)
+    return asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
+
+
+def settings_of(name: str, config: Path | None) -> SettingsTable:
+    """The settings of the process `name` from file and environment. Raises Misuse with every problem of theirs."""
+    kind: type[SettingsTable] = found(PROCESSES[name].settings)
+    return load(kind, config, others=settings_kinds)
+
+
+def settings_kinds() -> Iterator[type[SettingsTable]]:
+    """The settings of every process."""
+    for process in PROCESSES.values():
+        yield found(process.settings)
+
+
+def found(where: str) -> Any:
+    """What `module:name` names."""
+    module, _, name = where.partition(":")
+    return getattr(importlib.import_module(module), name)

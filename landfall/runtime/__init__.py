@@ -1,0 +1,1 @@
+"""The frame of every process: settings, health, clock, metrics and failures."""

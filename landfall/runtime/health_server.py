@@ -1,0 +1,104 @@
+"""A process's `/healthz`, for processes that serve nothing else."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from landfall.system.http_headers import DATA_HEADERS
+from landfall.system.listen_address import listening
+from landfall.system.settings_table import WithCertificate
+from landfall.transport.tls import Shown, showing
+from streams.model.errors import Misuse
+
+RENEWED_S = ASKED_WITHIN_S = 10.0
+log = logging.getLogger(__name__)
+NO_CERTIFICATE = WithCertificate()
+Health = Callable[[], tuple[bool, dict[str, Any]]]
+"""Whether the process is well, and what it says of itself (a JSON object)."""
+
+
+@contextmanager
+def serve_health(host: str, port: int, health: Health, files: WithCertificate = NO_CERTIFICATE) -> Iterator[int]:
+    """While the block runs, `GET /healthz` on `host:port` answers 200 when `health` says so, else 503, with its object; gives the port.
+
+    Port 0 lets the system choose. With a certificate it speaks TLS alone, and shows one in its place within RENEWED_S. Raises Misuse when
+    the address can not be had, or the certificate does not load.
+    """
+    shown = showing("/healthz", files.tls_certificate, files.tls_key)
+    with listening("/healthz", host, port):
+        server = (_Server6 if ":" in host else _Server)((host, port), _handler(health))
+    server.shown = shown
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    """Over TLS where it has a certificate; each handshake is made in the thread of its own connection."""
+
+    shown: Shown | None = None
+    _looked_s = 0.0
+
+    def get_request(self) -> tuple[Any, Any]:
+        accepted, peer = super().get_request()
+        if self.shown is None:
+            return accepted, peer
+        accepted.settimeout(ASKED_WITHIN_S)
+        self._renew(self.shown)
+        return self.shown.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False), peer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away, or does not speak TLS where the door does, is no fault of this process."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError | ssl.SSLError):
+            super().handle_error(request, client_address)
+
+    def _renew(self, shown: Shown) -> None:
+        if time.monotonic() - self._looked_s < RENEWED_S:
+            return
+        self._looked_s = time.monotonic()
+        try:
+            shown.renew()
+        except Misuse as problem:
+            log.warning("the certificate of /healthz is not renewed: %s", problem)
+
+
+class _Server6(_Server):
+    """At an IPv6 address."""
+
+    address_family = socket.AF_INET6
+
+
+def _handler(health: Health) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path != "/healthz":
+                self.send_error(404)
+                return
+            well, said = health()
+            answer = json.dumps(said).encode()
+            self.send_response(200 if well else 503)
+            for name, value in (DATA_HEADERS | {"Content-Type": "application/json"}).items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: a health check is no news."""
+
+    return Handler

@@ -1,0 +1,82 @@
+"""How long each stream's holes are waited for by a process beside headquarters' node, and the word on what it went on without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from landfall.node.services.definition_watcher import Defining
+from landfall.runtime.telemetry_client import Teller, failure
+from streams.config.roles import Peer
+from streams.config.stream_definitions import Definitions
+from streams.gap_skipping_reader import Patience, PatientReader, Polled, Skipped, Standing, newly_skipped
+from streams.log import Append, LogReader
+from streams.model.clock import Clock
+from streams.model.metrics import Metrics
+
+OUTCOME = "went on without; what comes of it is delivered late"
+
+
+class PatientReaders:
+    """A reader past holes for each stream of one log, as patient as headquarters has set of the stream. For one thread."""
+
+    def __init__(self, log: LogReader, clock: Clock) -> None:
+        self._log, self._clock = log, clock
+        self._definitions = Definitions()
+        self._defining = Defining(Peer("hq", "hq"), self._definitions, _told_by_the_node)
+        self._readers: dict[str, PatientReader] = {}
+
+    def follow(self) -> None:
+        """From now on patience is what the log's registry says now."""
+        self._defining.take_up(self._log)
+
+    def of(self, stream: str) -> PatientReader:
+        """The one reader of `stream`, which knows since when it waits."""
+        if stream not in self._readers:
+            patience = Patience(lambda: self._definitions.of(stream).patience_s, self._clock)
+            self._readers[stream] = PatientReader(self._log, stream, patience)
+        return self._readers[stream]
+
+
+class SkippedTold:
+    """Tells of each hole that a process went on without. A process that starts anew tells again what has not come: that changes nothing."""
+
+    def __init__(self, teller: Teller, process: str) -> None:
+        self._teller, self._process = teller, process
+        self._seen: set[tuple[str, int]] = set()
+
+    def look(self, standings: Mapping[str, Standing]) -> None:
+        """What is skipped in `standings`, which are committed, is told to `exceptions` soon. Returns at once."""
+        for reason, key in _named(self._process, standings):
+            if key not in self._seen:
+                self._seen.add(key)
+                self._teller.report(reason, outcome=OUTCOME, key=key)
+
+
+def skipped_failures(process: str, standings: Mapping[str, Standing], at_ms: int) -> list[Append]:
+    """Records of `exceptions` on all that is skipped in `standings`. Appended again they change nothing."""
+    return [failure(process, reason, "", at_ms, key, OUTCOME) for reason, key in _named(process, standings)]
+
+
+def count_polled(metrics: Metrics, before: Skipped, polled: Polled) -> None:
+    """How often a floor was passed over (`trimmed`), how many offsets were skipped (`skipped`) and came late (`late`)."""
+    for name, amount in (
+        ("trimmed", int(bool(polled.passed))),
+        ("skipped", sum(ranges.count() for ranges in newly_skipped(before, polled.skipped).values())),
+        ("late", sum(batch.records.num_rows for batch in polled.late)),
+    ):
+        if amount:
+            metrics.count(name, amount)
+
+
+def _named(process: str, standings: Mapping[str, Standing]) -> list[tuple[str, tuple[str, int]]]:
+    """Of each hole why it is told, and producer and sequence: holes are skipped in ascending order, and only shrink from then on."""
+    return [
+        (f"{stream}:{origin} {first}..{end - 1} did not come in time", (f"{process}/skipped/{stream}/{origin}", end))
+        for stream, standing in sorted(standings.items())
+        for origin, ranges in sorted(standing.skipped.items())
+        for first, end in ranges
+    ]
+
+
+def _told_by_the_node(reason: str, outcome: str, problem: str) -> None:
+    """A definition that does not read is reported by headquarters' node; here the stream is managed as before too."""

@@ -1,0 +1,42 @@
+"""Headquarters' log, opened for reading by a process that may have started before the node that makes it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+from cargo.alerts.alert_authorization import JUDGES
+from landfall.storage.log_kinds import AnyReader, open_reader
+from landfall.storage.peers_file import KnownPeers
+from streams.codec import BlockCodec
+from streams.integrity.record_authorization import Entitled
+from streams.model.errors import RetryLater
+
+THERE_WITHIN_S = 60.0
+LOOK_EVERY_S = 0.1
+
+log = logging.getLogger(__name__)
+
+
+def judged_reader(folder: Path) -> AnyReader:
+    """A reader of the log in `folder` that leaves out records which their writer may not write. Raises FileNotFoundError where there is no
+    log."""
+    reader = open_reader(folder, BlockCodec())
+    reader.entitled = Entitled(KnownPeers(folder.parent).peer, JUDGES)
+    return reader
+
+
+def opened_log(folder: Path, within_s: float = THERE_WITHIN_S) -> AnyReader:
+    """A reader of the log in `folder`, waited for, which is said. Raises RetryLater when there is none within `within_s`."""
+    deadline_s, said = time.monotonic() + within_s, False
+    while True:
+        try:
+            return judged_reader(folder)
+        except FileNotFoundError:
+            if time.monotonic() > deadline_s:
+                raise RetryLater(f"there is no log in {folder}", hint="start headquarters' node first, or mend the setting") from None
+        if not said:
+            log.warning("there is no log in %s yet: waiting for headquarters' node, %.0f s at most", folder, within_s)
+            said = True
+        time.sleep(LOOK_EVERY_S)

@@ -1,0 +1,95 @@
+"""Records that a process beside headquarters' node never read, because its log had dropped them: reported, and its health degraded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from landfall.runtime.service import Running, Work
+from streams.gap_skipping_reader import Polled, Standing
+from streams.log import LogReader
+from streams.model.identifiers import Position
+from streams.skipped_records import OVER, FloorTrouble, floor_topic
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Offsets `first .. end - 1` of one origin of a stream that lay below the floor when a consumer came to read them."""
+
+    stream: str
+    origin: str
+    first: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.stream}:{self.origin} {self.first}..{self.end - 1}"
+
+
+def unread_of(stream: str, before: Standing, polled: Polled) -> list[Unread]:
+    """What a consumer that stood at `before` went past without reading. A consumer that starts from nothing misses nothing."""
+    passed = [Unread(stream, str(origin), first, end) for origin, ranges in sorted(polled.passed.items()) for first, end in ranges]
+    if passed and not before.position:
+        log.info("%s: begins above %s, which this log has dropped", stream, ", ".join(map(str, passed)))
+        return []
+    return passed
+
+
+class BelowFloor:
+    """What `process` lost below the floor of `reader`. Health is degraded from a report on, as `FloorTrouble` says."""
+
+    def __init__(self, reader: LogReader, running: Running, process: str) -> None:
+        self.reader, self._running, self._process = reader, running, process
+        self._trouble = FloorTrouble(reader, process, running.troubles, running.clock.monotonic_s)
+
+    def look(self, unread: Iterable[Unread] = (), lost: Iterable[str] = ()) -> None:
+        """Report what is `unread`, and sentences on what else is `lost`; then health says how it stands. Called after each step."""
+        outcome = f"went on without; `landfall consumer accept {self._process}` once it is known"
+        for one in unread:
+            reason = f"{one} were dropped before {self._process} read them: they are missing from what it makes"
+            self._report(reason, outcome, (f"{self._process}/floor/{one.stream}/{one.origin}", one.end))
+        for reason in lost:
+            self._report(reason, outcome, None)
+        if over := self._trouble.look():
+            self._running.teller.report(over, outcome=OVER, topic=floor_topic(self._process))
+
+    def _report(self, reason: str, outcome: str, key: tuple[str, int] | None) -> None:
+        self._running.teller.report(reason, outcome=outcome, key=key, topic=floor_topic(self._process))
+        self._trouble.begin(reason)
+
+
+class WorkAboveFloor:
+    """`work` that passes over what is below the floor itself, such as a query of Spark: before each step its Positions are compared with
+    the floors. Records that it read just before they were dropped may be reported too; none that it missed is left out.
+    """
+
+    def __init__(self, work: Work, floor: BelowFloor, positions: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
+        """`positions`: by stream, what the work has read and committed, as `Position.to_json`."""
+        self._work, self._floor, self._positions = work, floor, positions
+        self._seen: set[Unread] = set()
+
+    @property
+    def ready(self) -> bool:
+        """As the work's."""
+        return self._work.ready
+
+    def start(self) -> None:
+        """As the work's, once what it will not read is reported."""
+        self._look()
+        self._work.start()
+
+    def step(self) -> int:
+        """As the work's."""
+        self._look()
+        return self._work.step()
+
+    def _look(self) -> None:
+        news = {one for stream, told in self._positions().items() if told for one in self._unread(stream, Position.from_json(told))}
+        self._floor.look(sorted(news - self._seen, key=str))
+        self._seen |= news
+
+    def _unread(self, stream: str, position: Position) -> list[Unread]:
+        ledger = self._floor.reader.ledger(stream)
+        return [Unread(stream, str(at), position[at], one.floor) for at, one in ledger.items() if one.floor > position[at]]

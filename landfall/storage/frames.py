@@ -1,0 +1,279 @@
+"""The frame: what one commit writes to a segment file, self-describing and checksummed, whole or not at all.
+
+Written as a prefix (`landfall.storage.frame_prefix`), header (MessagePack array), blocks. The prefix vouches for the header with the file's
+secret, and the header for each block by its length and checksum: so nobody forges a frame inside a block, and what lies under a header that
+verifies is never searched for frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import msgspec
+
+from landfall.storage.file_header import HEAD_BYTES, MARK_BYTES, Secret, read_head
+from landfall.storage.frame_prefix import PREFIX, Prefix, mended_head
+from streams.model.block import Block
+from streams.model.errors import Corrupt
+from streams.model.ledger import GoneReason
+
+FRAME_BYTES_MAX = 1 << 28
+_SEARCHED_BYTES = 1 << 20
+
+Admitted = tuple[tuple[int, int], ...]
+"""Runs of a block's offsets, ascending: the first offset of each, and the minute (since 1970, UTC) in which the run was taken in here, 0
+where that is not known. A run goes on to the next. None at all: the block was appended here."""
+
+
+class StoredBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One block of the frame: its length, for what was appended here the received time (UTC ms; 0 for what came from elsewhere), the
+    checksum that it ends in, and when what came from elsewhere was taken in (see `landfall.storage.admission_times`).
+    """
+
+    length: int
+    received_at_ms: int
+    checksum: int
+    admitted: Admitted = ()
+
+    @classmethod
+    def of(cls, data: bytes, received_at_ms: int = 0, admitted: Admitted = ()) -> StoredBlock:
+        """What a frame's header says of the block that is written as `data`."""
+        return cls(len(data), received_at_ms, checksum_of(data), admitted)
+
+
+class Produced(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The last sequence of (stream, producer), and the offsets it was given, of this generation of the log's own origin."""
+
+    stream: str
+    producer: str
+    sequence: int
+    first: int
+    count: int
+    generation: int
+
+
+class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Offsets `first .. end - 1` of (stream, node@generation) will never come."""
+
+    stream: str
+    node: str
+    generation: int
+    first: int
+    end: int
+    reason: GoneReason
+
+
+class Floor(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """This copy dropped everything of (stream, node@generation) below `floor`."""
+
+    stream: str
+    node: str
+    generation: int
+    floor: int
+
+
+class Opening(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The log's own origin from here on, the generation before it (0: none), why, and when (UTC ms).
+
+    `ends`: by stream, one past the last offset of the generation before. What it holds from there on came back from elsewhere.
+    """
+
+    node: str
+    generation: int
+    predecessor: int
+    why: str
+    at_ms: int
+    ends: dict[str, int]
+
+
+class LineState(msgspec.Struct, array_like=True, frozen=True):
+    """One (stream, origin) as it stands: its ledger, one past the largest offset ever heard of, the last time stamped here (UTC ms)."""
+
+    held: list[tuple[int, int]]
+    gone: dict[GoneReason, list[tuple[int, int]]]
+    floor: int
+    end: int
+    received_at_ms: int
+
+
+class LineAt(msgspec.Struct, array_like=True, frozen=True):
+    """Whose `state` it is: (stream, node@generation)."""
+
+    stream: str
+    node: str
+    generation: int
+    state: LineState
+
+
+class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
+    """All that the frames up to a commit add up to, blocks apart. Every segment begins with one, so that those before it can go."""
+
+    lines: tuple[LineAt, ...] = ()
+    produced: tuple[Produced, ...] = ()
+    openings: tuple[Opening, ...] = ()
+
+
+class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """What one commit says. Commits are numbered from 1 without a gap; 0 for one that is not written yet, and for merged blocks.
+
+    With a `checkpoint` it is no commit of its own: `commit` is then the last one that the checkpoint contains.
+    """
+
+    commit: int = 0
+    blocks: tuple[StoredBlock, ...] = ()
+    produced: tuple[Produced, ...] = ()
+    gone: tuple[Gone, ...] = ()
+    floors: tuple[Floor, ...] = ()
+    openings: tuple[Opening, ...] = ()
+    checkpoint: Checkpoint | None = None
+
+    def spans(self, start: int) -> Iterator[tuple[int, int]]:
+        """First and last byte + 1 of every block, when the first block begins at `start`."""
+        return pairwise(accumulate((block.length for block in self.blocks), initial=start))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFrame:
+    """A frame in a file's bytes: `at .. end - 1`, its blocks from `blocks_at`. Its header verifies, its blocks may not.
+
+    `wrong`: what does not verify of the bytes before its blocks, as they stand: the header is as it was written all the same.
+    """
+
+    at: int
+    end: int
+    blocks_at: int
+    header: FrameHeader
+    wrong: str | None = None
+
+    def blocks(self, data: memoryview) -> Iterator[tuple[StoredBlock, int, int, Block | Corrupt]]:
+        """Every block, in the file's bytes, with its first byte and last byte + 1; what is wrong where one does not verify."""
+        for stored, (at, end) in zip(self.header.blocks, self.header.spans(self.blocks_at), strict=True):
+            yield stored, at, end, _block(data[at:end], stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Bytes `at .. end - 1` of a file in which no frame begins whose header verifies; of its head: a copy of the secret that does not.
+
+    `unfinished`: they read as a frame, or a head, that was begun at the file's end and never written to its own.
+    """
+
+    at: int
+    end: int
+    why: str
+    unfinished: bool = False
+
+
+def frame_bytes(header: FrameHeader, blocks: list[bytes], secret: Secret) -> tuple[bytes, int]:
+    """The frame for a file with this secret, and where in it the first block begins."""
+    head = msgspec.msgpack.encode(header)
+    return b"".join((Prefix.of(head, secret).to_bytes(), head, *blocks)), PREFIX.size + len(head)
+
+
+def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
+    """Everything from byte `start` of a file on, in order: frames, and the holes between them. `data` is all of the file.
+
+    Takes time in proportion to the bytes, whatever blocks are filled with. Raises Misuse for a file of another version.
+    """
+    if start >= len(data):
+        return
+    secret, damaged = read_head(data)
+    if secret is None or len(data) < HEAD_BYTES:
+        yield Hole(start, len(data), "neither copy of the file's secret verifies", unfinished=len(data) < HEAD_BYTES)
+        return
+    if start < HEAD_BYTES:
+        yield from (Hole(at, end, "one of two copies of the file's secret does not verify") for at, end in damaged)
+    at = max(start, HEAD_BYTES)
+    while at < len(data):
+        try:
+            frame = _frame_at(data, at, secret)
+        except Corrupt as problem:
+            if (mended := _mended_frame(data, at, secret)) is not None:
+                yield mended
+                at = mended.end
+                continue
+            end = _next_frame(data, at + 1, secret)
+            yield Hole(at, end, str(problem), unfinished=isinstance(problem, _Unfinished) and end == len(data))
+            at = end
+        else:
+            yield frame
+            at = frame.end
+
+
+def checksum_of(block: bytes | memoryview) -> int:
+    """The checksum that a block ends in."""
+    return int.from_bytes(block[-8:], "little")
+
+
+class _Unfinished(Corrupt):
+    """The file ends before the frame does."""
+
+
+def _block(data: memoryview, stored: StoredBlock) -> Block | Corrupt:
+    why = "another block is in its place"
+    try:
+        block = Block.from_bytes(data)
+    except Corrupt as problem:
+        why = str(problem)  # the exception itself would keep the file's bytes in memory
+    else:
+        if checksum_of(data) == stored.checksum:
+            return block
+    return Corrupt(why)
+
+
+def _next_frame(data: memoryview, start: int, secret: Secret) -> int:
+    """Where the next frame begins whose header verifies, or the end of `data`."""
+    for window in range(start, len(data), _SEARCHED_BYTES):
+        chunk = bytes(data[window : window + _SEARCHED_BYTES + MARK_BYTES - 1])
+        at = chunk.find(secret.mark)
+        while at >= 0:
+            try:
+                _frame_at(data, window + at, secret)
+            except Corrupt:
+                at = chunk.find(secret.mark, at + 1)
+            else:
+                return window + at
+    return len(data)
+
+
+def _mended_frame(data: memoryview, at: int, secret: Secret) -> FoundFrame | None:
+    """The frame that begins at byte `at`, one bit before whose blocks is another than was written; None where there is no such."""
+    head = mended_head(data[at:], secret)
+    if head is None:
+        return None
+    try:
+        return _frame(data, at, head, "the header of a frame does not verify, but for a bit that was put right")
+    except Corrupt:
+        return None
+
+
+def _frame_at(data: memoryview, at: int, secret: Secret) -> FoundFrame:
+    """The frame that begins at byte `at`. Raises Corrupt."""
+    begun = bytes(data[at : at + PREFIX.size])
+    if begun[:MARK_BYTES] != secret.mark[: len(begun)]:
+        raise Corrupt("no frame begins there")
+    if len(begun) < PREFIX.size:
+        raise _Unfinished("the file ends within a frame")
+    prefix = Prefix.from_bytes(begun)
+    blocks_at = at + PREFIX.size + prefix.head_bytes
+    if blocks_at > len(data):
+        raise _Unfinished("the file ends within a frame")
+    head = bytes(data[at + PREFIX.size : blocks_at])
+    if not prefix.vouches_for(head, secret):
+        raise Corrupt("the header of a frame does not verify")
+    return _frame(data, at, head)
+
+
+def _frame(data: memoryview, at: int, head: bytes, wrong: str | None = None) -> FoundFrame:
+    """The frame at byte `at` with this header, which verifies. Raises Corrupt."""
+    try:
+        header = msgspec.msgpack.decode(head, type=FrameHeader)
+    except msgspec.MsgspecError as problem:
+        raise Corrupt(f"a frame's header does not read: {problem}") from problem
+    blocks_at = at + PREFIX.size + len(head)
+    end = blocks_at + sum(block.length for block in header.blocks)
+    if end > len(data):
+        raise _Unfinished("the file ends within a frame")
+    return FoundFrame(at, end, blocks_at, header, wrong)

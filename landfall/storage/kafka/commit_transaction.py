@@ -1,0 +1,326 @@
+"""The path of a commit into a Kafka: one transaction, then the index, then memory; and what to do when Kafka does not say."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from landfall.storage.append_planner import NewBlock
+from landfall.storage.damage import Damage
+from landfall.storage.disk import Disk
+from landfall.storage.epoch_marker import Marker, check_node
+from landfall.storage.frames import FrameHeader
+from landfall.storage.index import INDEX_NAME, IndexDamaged
+from landfall.storage.index_integrity import wal_problem
+from landfall.storage.index_writer import IndexWriter, put_in_place, remove_index
+from landfall.storage.kafka.kafka_configuration import Fenced, check_lets_in
+from landfall.storage.kafka.kafka_reader import leave_settings
+from landfall.storage.kafka.kafka_records import COMMIT_MAX, block_headers, control_records
+from landfall.storage.kafka.kafka_topics import KafkaTopics
+from landfall.storage.kafka.lease import Lease
+from landfall.storage.kafka.settings import KafkaLogSettings
+from landfall.storage.kafka.topic_follower import NO_FILE, Follower, RecordsLost, change_of
+from landfall.storage.kafka.topic_names import Names
+from landfall.storage.kafka.transactions import NOTHING_CHANGED, Outgoing, Transactions
+from landfall.storage.log_state import Book, LineKey, Location, PlacedBlock
+from landfall.storage.rejected_records import Disowned
+from streams.commit_points import commit_point
+from streams.model.errors import Corrupt, LandfallError, Misuse, RetryLater, Unclear
+
+MARKER_COMMITS = 4_096
+"""After so many commits the marker is synced; it notes every one."""
+FOLLOW_EVERY_S = 1.0
+"""How often a standby looks for what the writer has added: what it knows already, it need not read when it takes over."""
+told = logging.getLogger("landfall.log")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the log of `node` is: in Kafka as `settings` say; its index in `folder`, its marker outside of it."""
+
+    settings: KafkaLogSettings
+    node: str
+    folder: Path
+    marker: Path
+
+    @property
+    def names(self) -> Names:
+        """The names of its Kafka topics."""
+        return Names(self.settings.prefix)
+
+
+def instance(place: Place) -> str:
+    """A name for whoever has this folder on this machine: one process at a time, as its lock sees to."""
+    folder = hashlib.sha256(f"{socket.gethostname()}:{place.folder.absolute()}".encode()).hexdigest()[:16]
+    return f"{place.node}.{folder}"
+
+
+def _silent(damage: Damage) -> None:
+    """Nobody asked to be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaLogOptions:
+    """What the node or a test may set.
+
+    `on_damage` is called, from whatever thread finds it, for records that do not verify and are set aside; it must not call the log. Who
+    stands by ends once `stopping` is set. The rest is as it is unless a test says otherwise.
+    """
+
+    on_damage: Callable[[Damage], None] = _silent
+    stopping: threading.Event = field(default_factory=threading.Event)
+    disk: Disk = field(default_factory=Disk)
+    randbits: Callable[[int], int] = secrets.randbits
+    transactions: Callable[[KafkaLogSettings], Transactions] = Transactions
+    lease: Callable[[KafkaLogSettings, str, str], Lease] = Lease
+
+
+class KafkaKeeper:
+    """Commits to a log in a Kafka. Not safe from several threads: the log's lock guards it.
+
+    A commit is 1 to 3 of `Transactions`, 4 indexed in one SQLite transaction, 5 remembered in memory. Killed after 3 it is kept: opening
+    brings the index up. When Kafka does not say whether 3 is done, or another producer of the log put an end to this one while it is this
+    process's turn, a new producer ends it one way or the other, and reading shows which.
+    """
+
+    def __init__(self, place: Place, options: KafkaLogOptions, disowned: Disowned) -> None:
+        """Waits for its turn to write, and opens. Raises RetryLater, NotAllowed; Misuse when `tls_ca` does not read."""
+        self._place, self._disk, self._stopping = place, options.disk, options.stopping
+        self._marker = Marker(place.marker, place.node, options.disk)
+        self._marker_due = 0
+        self._settled = True
+        """Whether the book tells all that Kafka was ever asked to commit."""
+        self._lost: Fenced | Corrupt | None = None
+        settings, names = place.settings, place.names
+        check_lets_in(settings, settings.answer_s)
+        self._topics = KafkaTopics(settings, names)
+        self._topics.make_control()
+        self._follower = Follower(settings, names, options.on_damage, disowned)
+        check_node(place.node, self._follower.node(), names.control)  # before anything here tells of a log that is another's
+        leave_settings(place.folder, settings)  # before there is an index: without, a reader takes it for that of a log in files
+        self._transactions = options.transactions(settings)
+        self._lost_records: str | None = None
+        self.book, self._index = self._opened()
+        self._lease = options.lease(settings, names.control, instance(place))
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self.doubt = self._take_over()
+            undo.pop_all()
+
+    def ready(self) -> None:
+        """What an earlier commit may have left open is settled, and the book tells it. Raises RetryLater; Fenced, when it is over."""
+        self.check_ours()
+        if not (self._settled and self._transactions.connected):
+            self._reconnect()
+
+    def settle(self) -> None:
+        """What Kafka may have committed and the book does not tell is in index and book. Raises RetryLater when the disk is full or Kafka
+        does not answer; Fenced, when it is over.
+        """
+        self.check_ours()
+        if not self._settled:
+            self._reconnect()
+
+    def check_ours(self) -> None:
+        """Raises Fenced when another process is known to write the log, Corrupt when Kafka lost what it had acknowledged."""
+        if self._lost is not None:
+            raise self._lost
+
+    def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
+        """`header` and `blocks` are committed, indexed and in the book; `commit` is filled in here. When the index can not be written, they
+        are committed alone, and in index and book once `settle` or `ready` returns, without which there is no other commit.
+
+        Raises RetryLater when Kafka does not take it: then nothing has changed; Unclear when it did not say, not even after a while;
+        Fenced when another process writes the log by now; Misuse when somebody else has written that the log has no numbers left.
+        """
+        number = self.book.commit + 1
+        if number > COMMIT_MAX:
+            raise Misuse(
+                f"commit {number} can not be told from what others write", hint="give the log another prefix: peers bring its records"
+            )
+        header = msgspec.structs.replace(header, commit=number)
+        streams = {new.block.stream for new in blocks}
+        self._topics.make(streams)
+        control = [Outgoing(self._place.names.control, value, [("commit", str(number))], key) for key, value in control_records(header)]
+        sent = [*(self._outgoing(new, number) for new in blocks), *control]
+        try:
+            offsets = self._transactions.write(sent)
+            self._settled = False
+            self._transactions.commit()
+        except (Fenced, Unclear) as problem:
+            self._clear_up(problem)
+            if self.book.commit < number:
+                raise RetryLater("Kafka did not take it", hint=NOTHING_CHANGED) from None
+        except RetryLater as problem:
+            self._settled = True
+            raise RetryLater(str(problem.args[0]), hint=self._topics.why_short(streams)) from problem
+        else:
+            self._take(header, blocks, sent, offsets)
+        with suppress(OSError):  # what the marker said before is true too
+            self._marker.note((*self.book.openings, *header.openings)[-1].generation, number)
+        commit_point("log.kafka.indexed")
+        if number >= self._marker_due:
+            self.refresh_marker()
+        self._drop_fronts({floor.stream for floor in header.floors} | {gone.stream for gone in header.gone})
+
+    def set_aside(self, key: LineKey, first: int, end: int) -> None:
+        """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater when the index can not be written."""
+        changed = self.book.line(key).without(first, end)
+        self._index.set_aside(key, first, end, changed)
+        self.book.set_lines({key: changed})
+
+    def rebuild_index(self, why: str) -> str | None:
+        """Index and book are built anew from the broker, because of `why`. Raises RetryLater when it does not answer."""
+        told.warning("the index is damaged, and built anew from the broker: %s", why)
+        self.book, self._index = self._rebuilt(self._index.close)
+        return None
+
+    def refresh_marker(self) -> None:
+        """The marker names this generation and commit, on the disk too. A full disk is asked again at the next commit."""
+        with suppress(OSError):
+            self._marker.write(self.book.openings[-1].generation, self.book.commit)
+            self._marker_due = self.book.commit + MARKER_COMMITS
+
+    def close(self) -> None:
+        """Releases everything; another process may write."""
+        self._transactions.close()
+        self._lease.close()
+        self._index.close()
+
+    def _outgoing(self, new: NewBlock, commit: int) -> Outgoing:
+        return Outgoing(self._place.names.topic(new.block.stream), new.block.to_bytes(), block_headers(new, commit))
+
+    def _take(self, header: FrameHeader, blocks: Sequence[NewBlock], records: Sequence[Outgoing], offsets: Sequence[int]) -> None:
+        """What is committed goes into index and book; when the disk is full or the index damaged, into neither: of readers, none sees what
+        others do not, and what is to be written next finds the damage before anything of it is committed.
+        """
+        placed = [
+            PlacedBlock(new.block, Location(NO_FILE, at, len(record.value)), new.topics, new.received_at_ms, admitted=new.admitted)
+            for new, record, at in zip(blocks, records, offsets, strict=False)
+        ]
+        followed = {record.topic: at + 1 for record, at in zip(records, offsets, strict=True)}
+        change = change_of(self.book, header, placed, followed)
+        with suppress(RetryLater, IndexDamaged):
+            self._index.apply([change])
+            self.book.take(change)
+            self._settled = True
+
+    def _drop_fronts(self, streams: Collection[str]) -> None:
+        """Kafka forgets what nothing held stands before; when it does not answer, when the next is trimmed or gone."""
+        for stream in streams:
+            [(before,)] = self._index.rows(
+                "SELECT min(pieces.at) FROM pieces JOIN lines ON lines.id = pieces.line WHERE lines.stream = ?", (stream,)
+            )
+            self._topics.make([stream])
+            with suppress(RetryLater):
+                self._topics.drop_front(stream, before)
+
+    def _clear_up(self, cause: Fenced | Unclear) -> None:
+        try:
+            self._reconnect()
+        except (RetryLater, IndexDamaged) as problem:
+            if self._settled:
+                raise RetryLater(str(problem.args[0]), hint=NOTHING_CHANGED) from cause
+            raise Unclear(str(cause.args[0]), hint="whether it was kept shows when Kafka answers again") from problem
+
+    def _reconnect(self) -> None:
+        """A new producer: what the one before it left open is settled, and in the book. Raises RetryLater, Fenced, Corrupt.
+
+        Whose turn it is, is asked of Kafka first: a process that was suspended would else put an end to the one that has taken over.
+        """
+        self._transactions.close()
+        try:
+            self._lease.confirm(self._place.settings.answer_s)
+        except Fenced as problem:
+            self._lost = problem
+            raise
+        self._transactions.connect()
+        book = self.book.copy()
+        try:
+            self._follower.follow(book, self._index)
+        except RecordsLost as problem:
+            self._lost = Corrupt(f"Kafka lost what it had acknowledged: {problem}", hint="start the node again: it opens a new generation")
+            raise self._lost from problem
+        except LandfallError:
+            self._transactions.close()
+            self.book = self._index.load()  # which may have a part of what was followed
+            raise
+        self.book, self._settled = book, True
+
+    def _take_over(self) -> str | None:
+        """Waits until this process may write, ends all others, and reads what they wrote; returns why this may not be the latest copy."""
+        self._follow()
+        doubt = self._why_not_latest()
+        asked_s, standby_s = time.monotonic(), self._place.settings.standby_s
+        waits = False
+        while not self._lease.held(FOLLOW_EVERY_S):
+            if standby_s is not None and time.monotonic() > asked_s + standby_s:
+                raise RetryLater(f"another process writes the log {self._place.settings.prefix}", hint="stop it, or wait for it to end")
+            if self._stopping.is_set():
+                raise RetryLater("asked to end while another process writes the log")
+            if not waits:
+                told.info(
+                    "stands by: another process writes the log %s, or one that was killed still counts as doing so",
+                    self._place.settings.prefix,
+                )
+                waits = True
+            self._follow()
+            if doubt is None:
+                self.refresh_marker()
+        self._transactions.connect()
+        self._follow()
+        return self._lost_records or doubt or self._why_not_latest()
+
+    def _follow(self) -> None:
+        """Index and book are brought up to the broker; built anew when the broker has less than they say."""
+        try:
+            self._follower.follow(self.book, self._index)
+        except IndexDamaged as problem:
+            self._lost_records = str(problem) if isinstance(problem, RecordsLost) else self._lost_records
+            self._index.close()
+            self.book, self._index = self._rebuilt()
+
+    def _why_not_latest(self) -> str | None:
+        if not self.book.openings:
+            return "the log is new"
+        return self._marker.why_not_latest(self.book.openings[-1].generation, self.book.commit)
+
+    def _opened(self) -> tuple[Book, IndexWriter]:
+        path = self._place.folder / INDEX_NAME
+        if not path.exists():
+            return self._rebuilt()
+        if (damaged := wal_problem(path)) is not None:
+            told.warning("the index: %s: cut short with the power, or damaged; what follows in it is taken from the broker", damaged)
+        try:
+            with ExitStack() as failed:
+                index = failed.enter_context(closing(IndexWriter.open_for(path, self._disk)))
+                book = index.load()
+                index.verify(book)
+                failed.pop_all()
+        except IndexDamaged as problem:
+            told.warning("the index is damaged, and built anew from the broker: %s", problem)
+            return self._rebuilt()
+        return book, index
+
+    def _rebuilt(self, release: Callable[[], None] = lambda: None) -> tuple[Book, IndexWriter]:
+        """The index made anew beside the old one, which `release` closes, and put in its place: readers see the one or the other."""
+        path, beside = self._place.folder / INDEX_NAME, self._place.folder / f"new-{INDEX_NAME}"
+        remove_index(beside)
+        book = Book()
+        with closing(IndexWriter.open_for(beside, self._disk)) as index:
+            self._follower.follow(book, index)
+        release()
+        remove_index(path)
+        put_in_place(beside, path)
+        self._disk.sync_folder(self._place.folder)
+        return book, IndexWriter.open_for(path, self._disk)

@@ -1,0 +1,122 @@
+"""The log in a Kafka: one Kafka topic per stream, a block per Kafka record, a commit per transaction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from landfall.storage.append_planner import NewBlock
+from landfall.storage.disk import CLOSED
+from landfall.storage.kafka.append_batches import Gathering
+from landfall.storage.kafka.commit_transaction import KafkaKeeper, KafkaLogOptions, Place
+from landfall.storage.kafka.kafka_reader import KafkaLogReader
+from landfall.storage.kafka.record_sizes import SizedCodec
+from landfall.storage.log_core import KeptLog
+from landfall.storage.log_opener import lock_folder
+from landfall.storage.rejected_records import Disowned
+from landfall.storage.segments import SEGMENTS
+from streams.log import Append, Appended, Upkeep
+from streams.model.block import Block, Codec
+from streams.model.clock import Clock
+from streams.model.errors import Misuse
+
+
+class KafkaLog(KeptLog, KafkaLogReader):
+    """A node's log in a Kafka, written by this process alone. Safe from any thread; commits go one after another.
+
+    `folder` holds the index alone, which is built again from the broker when it is lost. Another process that opens the log stands by; when
+    it takes over, every write of this one raises Fenced, and changes nothing.
+    """
+
+    def __init__(self, place: Place, codec: Codec, clock: Clock, options: KafkaLogOptions) -> None:
+        """Opens or makes the log, after whichever process writes it now has gone. The marker lies outside the folder and in no backup.
+
+        Raises Misuse when it is another node's or in files, RetryLater when Kafka does not answer, NotAllowed when it does not let us.
+        """
+        settings, folder = place.settings, place.folder
+        super().__init__(place.node, codec, clock, options.on_damage, options.randbits)
+        self._encoding = self._sized = SizedCodec(codec, settings.record_bytes_max)
+        self._gathering = Gathering(super().append, settings.gather_ms)
+        if (folder / SEGMENTS).exists():
+            raise Misuse(f"{folder} holds a log in files", hint="give the log in Kafka a folder of its own; a peer brings the records over")
+        with ExitStack() as undo:
+            self._lock_descriptor = lock_folder(folder, group=settings.group)
+            undo.callback(os.close, self._lock_descriptor)
+            self._disowned = Disowned(folder, options.disk, codec)
+            if self._disowned.damaged is not None:
+                options.on_damage(self._disowned.damaged)
+            self._keeper = self._kafka = KafkaKeeper(place, options, self._disowned)
+            undo.callback(self._kafka.close)
+            self._check_node(place.names.control)
+            KafkaLogReader.__init__(self, folder, codec)
+            undo.callback(super().close)
+            self._enter(self._kafka.doubt)
+            undo.pop_all()
+
+    def append(self, appends: Sequence[Append]) -> list[Appended]:
+        """Give offsets to new records, together with what other threads append within `gather_ms`; alerts do not wait.
+
+        Raises RetryLater, Misuse as any log; Unclear, a RetryLater, when Kafka did not say whether it took them: with a producer and its
+        sequence the same append can be repeated without harm. Raises Fenced when another process writes the log by now.
+        """
+        return self._gathering.append(appends)
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """What the node does in the background: Kafka keeps itself, so little is left."""
+        return KafkaUpkeep(self)
+
+    def settle(self) -> None:
+        """What Kafka has committed, and the local disk had no room to index, is there for every reader.
+
+        Raises RetryLater when there is no room yet or Kafka does not answer; Fenced when another process has taken over.
+        """
+        with self._write_lock, self._telling():
+            self._with_index(self._kafka.settle)
+
+    def close(self) -> None:
+        """Releases everything. The log can not be used afterwards."""
+        with self._write_lock:
+            if self._lock_descriptor != CLOSED:
+                super().close()
+                self._kafka.refresh_marker()
+                self._kafka.close()
+                os.close(self._lock_descriptor)
+                self._lock_descriptor = CLOSED
+
+    def _to_store(self, block: Block) -> list[NewBlock]:
+        return [new for part in self._fitting(block) for new in super(KafkaLog, self)._to_store(part)]
+
+    def _fitting(self, block: Block) -> Iterator[Block]:
+        """The block, cut until each part fits a Kafka record."""
+        if self._sized.fits(block):
+            yield block
+        elif block.count == 1 or not self._codec.knows(block.codec):
+            raise Misuse(
+                f"{block.stream}:{block.origin} {block.first}..{block.end - 1} takes {len(block.payload)} bytes and can not be cut here",
+                hint="raise record_bytes_max in the node's settings, and max.message.bytes of its Kafka topics",
+            )
+        else:
+            middle = block.first + block.count // 2
+            for first, end in ((block.first, middle), (middle, block.end)):
+                yield from self._fitting(self._codec.cut(block, first, end))
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaUpkeep:
+    """What is left to do for a log that Kafka keeps."""
+
+    log: KafkaLog
+
+    def step(self) -> bool:
+        """What a full disk kept from readers is there for them, once there is room. Raises as `KafkaLog.settle`: Fenced, so that the node
+        ends and does not refuse every append for ever.
+        """
+        self.log.settle()
+        return False
+
+    def walk(self) -> Iterator[int]:
+        """Nothing: the brokers verify what stands around blocks."""
+        return iter(())

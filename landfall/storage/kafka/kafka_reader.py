@@ -1,0 +1,82 @@
+"""Reading a log in a Kafka: looked up in the node's index, fetched from the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from pydantic import SecretStr, TypeAdapter
+
+from landfall.storage.kafka.block_fetcher import Fetcher
+from landfall.storage.kafka.settings import KafkaLogSettings
+from landfall.storage.kafka.topic_names import WHERE, Names
+from landfall.storage.log_reader import IndexedReader, Moved, Parts
+from landfall.storage.log_state import LineKey, Piece
+from landfall.storage.log_view import PassedOver
+from landfall.storage.topic_filters import Asked
+from landfall.system.private_files import read_private, write_private
+from streams.model.block import Codec, ReadBytes
+from streams.model.errors import Corrupt, Misuse
+
+
+class KafkaLogReader(IndexedReader):
+    """Reads a node's log in a Kafka from any process of the machine."""
+
+    def __init__(self, folder: Path, codec: Codec, passed_over: PassedOver | None = None) -> None:
+        """As IndexedReader. Raises FileNotFoundError when `folder` belongs to no log in a Kafka, or to none that was opened yet."""
+        settings = found_settings(folder)
+        self._names, self._fetcher = Names(settings.prefix), Fetcher(settings)
+        super().__init__(folder, codec, passed_over=passed_over)
+
+    def close(self) -> None:
+        """Releases files and connections."""
+        super().close()
+        self._fetcher.close()
+
+    def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
+        for piece, data in self._fetcher.fetch(self._names.topic(key[0]), pieces):
+            if not isinstance(data, Corrupt) or self._still_there(key, piece):
+                yield piece, data
+
+    @contextmanager
+    def _parts(self, key: LineKey) -> Iterator[Parts]:
+        yield partial(self._part, key)
+
+    def _sifted(self, asked: Asked, pieces: Sequence[Piece]) -> list[Piece]:
+        """Blocks are fetched whole, one at a time: of many, memory might not have room."""
+        return [piece for piece in pieces if asked.may_be_in(piece)]
+
+    def _part(self, key: LineKey, piece: Piece) -> ReadBytes:
+        for _, data in self._bytes(key, [piece]):
+            if isinstance(data, Corrupt):
+                raise data
+            return lambda at, length: data[at : at + length]
+        raise Moved(f"{piece.location} is trimmed")
+
+    def _still_there(self, key: LineKey, piece: Piece) -> bool:
+        """Whether the index still says that the piece is there: it may have been trimmed since it was looked up."""
+        return any(other.location == piece.location for other in self._index.pieces(key, piece.first, piece.end))
+
+    def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
+        return []
+
+
+def found_settings(folder: Path) -> KafkaLogSettings:
+    """How the log whose index is in `folder` is reached. Raises FileNotFoundError, Misuse."""
+    try:
+        return TypeAdapter(KafkaLogSettings).validate_json(read_private(folder / WHERE))
+    except ValueError as problem:
+        raise Misuse(f"{folder / WHERE} does not read: {problem}", hint="start the node again: it writes it anew") from problem
+
+
+def leave_settings(folder: Path, settings: KafkaLogSettings) -> None:
+    """Readers of `folder` find how the log is reached."""
+
+    def revealed(value: object) -> object:
+        return value.get_secret_value() if isinstance(value, SecretStr) else value
+
+    told = settings.model_copy(update={})
+    fields = {name: revealed(getattr(told, name)) for name in KafkaLogSettings.model_fields}
+    write_private(folder / WHERE, TypeAdapter(dict[str, object]).dump_json(fields))

@@ -1,0 +1,174 @@
+"""What stands in a Kafka record: a block with its coordinates in headers, or one thing else that a commit says.
+
+A block's record has the headers `commit`, `stream`, `origin`, `first`, `count`, `order_first_ms`, `order_last_ms`, `codec` and
+`received_at_ms` as text, `topics`, the filter of its topics, and `admitted`, the minute in which it was taken in from elsewhere; its
+value is the block as it is stored anywhere, which says the same of itself and is verified. Headers that say otherwise are no log's; what
+the block does not say is bounded by it. Every other record has a key by which Kafka compacts, the header `commit`, and a FrameHeader of
+that one thing as its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from landfall.storage.admission_times import MINUTE_MS
+from landfall.storage.append_planner import NewBlock
+from landfall.storage.frames import FrameHeader, Opening
+from landfall.storage.log_state import Location, PlacedBlock
+from landfall.storage.row_tables import INT64_MAX
+from landfall.storage.topic_filters import FILTER_BYTES_MIN
+from streams.model.block import Block
+from streams.model.errors import Corrupt
+from streams.model.identifiers import Origin, check_stream
+from streams.model.records import LATE_MS_MAX
+
+COMMIT = "commit"
+COMMIT_MAX = 1 << 62
+"""What says that it is a later commit is no log's."""
+OFFSET_MAX = 1 << 62
+"""What says that more than so many offsets are gone, below a floor or a producer's is no log's: there must be some left to give."""
+OPENED_AT_MS_MAX = 7_258_118_400_000
+"""The year 2200: a generation that was opened later is no log's, for it is made from the time, and later ones must be larger."""
+AHEAD_MAX = 1 << 40
+"""A generation is made larger than the one before by no more, where the clock is behind; the log's own by less."""
+RECEIVED, TOPICS, ADMITTED = "received_at_ms", "topics", "admitted"
+ADMITTED_MAX = OPENED_AT_MS_MAX // MINUTE_MS
+HEADERS_BYTES_MAX = 1_024
+"""What the headers of a block's record take, its topics apart."""
+
+Headers = list[tuple[str, str | bytes | None]]
+
+
+def block_headers(new: NewBlock, commit: int) -> Headers:
+    """The headers of a block's record."""
+    block = new.block
+    fields = {
+        COMMIT: commit,
+        "stream": block.stream,
+        "origin": block.origin,
+        "first": block.first,
+        "count": block.count,
+        "order_first_ms": block.order_first_ms,
+        "order_last_ms": block.order_last_ms,
+        "codec": block.codec,
+        RECEIVED: new.received_at_ms,
+    }
+    if new.admitted:
+        fields[ADMITTED] = new.admitted[0][1]
+    told: Headers = [(name, str(value)) for name, value in fields.items()]
+    return told if new.topics is None else [*told, (TOPICS, new.topics)]
+
+
+def placed_block(headers: Mapping[str, bytes], value: bytes, location: Location) -> tuple[int, PlacedBlock]:
+    """Its commit, and the block that the record's value is. Raises Corrupt when that does not verify, or the headers can not be its own."""
+    block = Block.from_bytes(value)
+    try:
+        admitted = ((block.first, int(headers[ADMITTED])),) if ADMITTED in headers else ()
+        new, commit = NewBlock(block, headers.get(TOPICS), int(headers[RECEIVED]), admitted), int(headers[COMMIT])
+    except (KeyError, ValueError) as problem:
+        raise Corrupt(f"the headers of a Kafka record tell of no commit: {problem}") from problem
+    _check_headers(headers, new, commit)
+    return commit, PlacedBlock(block, location, new.topics, new.received_at_ms, admitted=new.admitted)
+
+
+def control_records(header: FrameHeader) -> Iterator[tuple[str, bytes]]:
+    """Key and value for each thing that `header` says, blocks apart."""
+    for produced in header.produced:
+        yield f"produced/{produced.stream}/{produced.producer}", _value(FrameHeader(commit=header.commit, produced=(produced,)))
+    for gone in header.gone:
+        key = f"gone/{gone.stream}/{gone.node}@{gone.generation:x}/{gone.first}-{gone.end}"
+        yield key, _value(FrameHeader(commit=header.commit, gone=(gone,)))
+    for floor in header.floors:
+        yield f"floor/{floor.stream}/{floor.node}@{floor.generation:x}", _value(FrameHeader(commit=header.commit, floors=(floor,)))
+    for opening in header.openings:
+        yield f"opening/{opening.generation:x}", _value(FrameHeader(commit=header.commit, openings=(opening,)))
+
+
+def control_header(value: bytes) -> FrameHeader:
+    """The FrameHeader in a record that is no block's. Raises Corrupt, also for one that tells of what no log has."""
+    try:
+        header = msgspec.msgpack.decode(value, type=FrameHeader)
+    except msgspec.MsgspecError as problem:
+        raise Corrupt(f"a record of the log's Kafka topic does not read: {problem}") from problem
+    _check_commit(header.commit)
+    try:
+        _check_control(header)
+    except ValueError as problem:
+        raise Corrupt(f"a record of the log's Kafka topic says what no log does: {problem}") from problem
+    return header
+
+
+def check_follows(header: FrameHeader, before: Sequence[Opening]) -> None:
+    """Raises Corrupt where a log that has opened the generations `before` can not go on with the control record `header`: with an earlier
+    generation, another node's, or one after which there could be no other; with what a producer sent under a generation there is not.
+    """
+    known = list(before)
+    for opening in header.openings:
+        last = known[-1] if known else None
+        latest = (opening.at_ms + 1 << 20) + AHEAD_MAX if last is None else max(opening.at_ms + 1 << 20, last.generation) + AHEAD_MAX
+        if opening.at_ms > OPENED_AT_MS_MAX or opening.generation > latest:
+            raise Corrupt(f"a record of the log's Kafka topic opens generation {opening.generation:x}, after which there could be no other")
+        if last is not None and (opening.node != last.node or opening.generation <= last.generation):
+            told = f"opens {opening.node}@{opening.generation:x}, after {last.node}@{last.generation:x}"
+            raise Corrupt(f"a record of the log's Kafka topic {told}")
+        known.append(opening)
+    generations = {opening.generation for opening in known}
+    for produced in header.produced:
+        if produced.generation not in generations:
+            raise Corrupt(
+                f"a record of the log's Kafka topic tells of a producer under generation {produced.generation:x}, which there is not"
+            )
+
+
+def _check_control(header: FrameHeader) -> None:
+    """Streams, origins and numbers are such as there are. Raises ValueError."""
+    for gone in header.gone:
+        _check_span(gone.stream, gone.first, gone.end, OFFSET_MAX)
+    for floor in header.floors:
+        _check_span(floor.stream, 0, floor.floor, OFFSET_MAX)
+    for produced in header.produced:
+        _check_span(produced.stream, produced.first, produced.first + produced.count, OFFSET_MAX)
+    for opening in header.openings:
+        for stream, end in opening.ends.items():
+            _check_span(stream, 0, end, INT64_MAX)
+    origins = [(gone.node, gone.generation) for gone in header.gone]
+    origins += [(floor.node, floor.generation) for floor in header.floors]
+    for node, generation in (*origins, *((opening.node, opening.generation) for opening in header.openings)):
+        Origin(node, generation)
+    sequences = [produced.sequence for produced in header.produced]
+    generations = [*(produced.generation for produced in header.produced), *(opening.predecessor for opening in header.openings)]
+    times = [opening.at_ms for opening in header.openings]
+    if odd := [number for number in (*sequences, *generations, *times) if not 0 <= number <= INT64_MAX]:
+        raise ValueError(f"sequences, generations and times are from 0 to 2^63 - 1, not {odd[0]}")
+
+
+def _check_span(stream: str, first: int, end: int, end_max: int) -> None:
+    check_stream(stream)
+    if not 0 <= first <= end <= end_max:
+        raise ValueError(f"offsets are from 0 to {end_max}, not {first}..{end} of {stream}")
+
+
+def _check_headers(headers: Mapping[str, bytes], new: NewBlock, commit: int) -> None:
+    """They repeat what the block says; what it can not say, the received time and the topics' filter, may be so by its times and count."""
+    block = new.block
+    _check_commit(commit)
+    for name, value in block_headers(new, commit):
+        if headers.get(name) != (value.encode() if isinstance(value, str) else value):
+            raise Corrupt(f"a Kafka record's header {name} says {headers.get(name)!r}, and its block {value!r}")
+    if new.received_at_ms > block.order_first_ms + LATE_MS_MAX:
+        raise Corrupt(f"a Kafka record's header {RECEIVED} says {new.received_at_ms}, and its block begins at {block.order_first_ms}")
+    if new.admitted and not 0 <= new.admitted[0][1] <= ADMITTED_MAX:
+        raise Corrupt(f"a Kafka record's header {ADMITTED} says minute {new.admitted[0][1]}")
+    if new.topics is not None and not 0 < len(new.topics) <= max(block.count, FILTER_BYTES_MIN):
+        raise Corrupt(f"a Kafka record's header {TOPICS} has {len(new.topics)} bytes, and its block {block.count} records")
+
+
+def _check_commit(commit: int) -> None:
+    if not 0 < commit <= COMMIT_MAX:
+        raise Corrupt(f"a Kafka record says that it is of commit {commit}")
+
+
+def _value(header: FrameHeader) -> bytes:
+    return msgspec.msgpack.encode(header)

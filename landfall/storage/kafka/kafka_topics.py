@@ -1,0 +1,82 @@
+"""The Kafka topics of a log: made when they are first needed, their front dropped when it is trimmed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from landfall.storage.kafka.kafka_configuration import LOOK_S, asked, check_lets_in, client_settings, told
+from landfall.storage.kafka.kafka_records import HEADERS_BYTES_MAX
+from landfall.storage.kafka.settings import KafkaLogSettings
+from landfall.storage.kafka.topic_names import Names
+from streams.model.errors import LandfallError, RetryLater
+
+WHO = "process of this node"
+
+
+class KafkaTopics:
+    """The administrator's part, with the log's login."""
+
+    def __init__(self, settings: KafkaLogSettings, names: Names) -> None:
+        self._settings, self._names = settings, names
+        self._admin = AdminClient(client_settings(settings))
+        self._known: set[str] = set()
+
+    def make_control(self) -> None:
+        """The control topic is there. Kafka keeps of it the last record of each key."""
+        self._make([NewTopic(self._names.control, 1, self._settings.replication, config=self._config("compact"))])
+
+    def make(self, streams: Iterable[str]) -> None:
+        """Every one of `streams` has its Kafka topic, of one partition, which forgets nothing by itself. Asks for new ones alone."""
+        new = sorted({self._names.topic(stream) for stream in streams} - self._known)
+        if new:
+            self._make([NewTopic(name, 1, self._settings.replication, config=self._config("delete")) for name in new])
+            self._known.update(new)
+
+    def drop_front(self, stream: str, before: int | None) -> None:
+        """Kafka may forget the records of `stream` before `before`; all there are when None. Raises RetryLater."""
+        place = TopicPartition(self._names.topic(stream), 0, OFFSET_END if before is None else before)
+        for dropped in self._admin.delete_records([place], request_timeout=self._settings.answer_s).values():
+            asked(dropped.result, WHO)
+
+    def why_short(self, streams: Iterable[str]) -> str:
+        """What to do when Kafka does not take a block in time: too few brokers in step, or too few that answer."""
+        try:
+            check_lets_in(self._settings, LOOK_S)
+            topics = asked(lambda: self._admin.list_topics(timeout=LOOK_S), WHO).topics
+        except LandfallError as problem:
+            return f"{problem.args[0]}: {problem.hint}; nothing was changed"
+        for name in (self._names.control, *map(self._names.topic, streams)):
+            for one in topics[name].partitions.values() if name in topics else ():
+                if len(one.isrs) < len(one.replicas) or one.leader < 0:
+                    return f"{len(one.isrs)} of {len(one.replicas)} brokers are in step for {name}: start the others; nothing was changed"
+        return (
+            "the brokers are fewer than the topics' min.insync.replicas, or overloaded: start more, or lower it with kafka-configs; "
+            "nothing was changed"
+        )
+
+    def _config(self, cleanup: str) -> dict[str, str]:
+        one = self._settings
+        config = {
+            "cleanup.policy": cleanup,
+            "min.insync.replicas": str(one.min_insync),
+            "max.message.bytes": str(one.record_bytes_max + 2 * HEADERS_BYTES_MAX),
+            "unclean.leader.election.enable": "false",
+        }
+        return config if cleanup == "compact" else config | {"retention.ms": "-1", "retention.bytes": "-1"}
+
+    def _make(self, topics: list[NewTopic]) -> None:
+        for name, made in self._admin.create_topics(topics, request_timeout=self._settings.answer_s).items():
+            try:
+                made.result()
+            except KafkaException as problem:
+                code = problem.args[0].code()
+                if code == KafkaError.INVALID_REPLICATION_FACTOR:
+                    raise RetryLater(
+                        f"Kafka has fewer brokers than the {self._settings.replication} copies wanted of {name}",
+                        hint="start more brokers, or lower replication in the node's settings",
+                    ) from problem
+                if code != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise told(problem, WHO) from problem

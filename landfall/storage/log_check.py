@@ -1,0 +1,193 @@
+"""Every frame, block and ledger of a log held against each other, changing nothing, while the node runs or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from landfall.storage.damage import Lost
+from landfall.storage.frames import FoundFrame, Hole, find_frames
+from landfall.storage.index import INDEX_NAME, REBUILT, UNREADABLE, IndexDamaged, IndexReader
+from landfall.storage.index_integrity import sum_problem, wal_problem
+from landfall.storage.index_recovery import INDEXED_S, index_problem
+from landfall.storage.log_kinds import AnyReader, in_kafka, open_reader
+from landfall.storage.log_state import LineKey
+from landfall.storage.segments import file_path, mapped, merged_numbers, segment_numbers, unreadable
+from streams.model.block import Codec, UnknownCodec
+from streams.model.errors import Corrupt, LandfallError, RetryLater, Unreadable
+from streams.model.ranges import RangeSet
+
+
+class Wrong(NamedTuple):
+    """First byte and last byte + 1 in a file, and what is wrong with them; whether they are a block."""
+
+    at: int
+    end: int
+    why: str
+    is_block: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be: where, and what."""
+
+    where: str
+    what: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """How much was looked at. `unread`: records in blocks of a codec that this version does not read, whose checksums were verified.
+    `let_go`: blocks that do not verify and that the index does not name any more: what they held was fetched again, or is wanted.
+    """
+
+    frames: int = 0
+    blocks: int = 0
+    records: int = 0
+    unread: int = 0
+    let_go: int = 0
+
+
+def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
+    """What is wrong with the log in folder `log`, as it is found; nothing when all is well. `tally` counts along.
+
+    Of a log in a Kafka that is its index, and every block that the brokers have of it. Raises RetryLater when they do not answer. Where the
+    index does not read, the files are looked at all the same, and nothing is held against it.
+    """
+    mark: tuple[int, int, int] | None = None
+    ends: dict[int, int] = {}
+    damaged: list[Finding] = []
+    try:
+        if not (log / INDEX_NAME).exists():
+            raise IndexDamaged("it is missing", hint=REBUILT)
+        damaged = list(_check_bytes(log / INDEX_NAME))
+        if not (damaged or in_kafka(log)) and (why := index_problem(log)) is not None:
+            damaged.append(Finding("the index", why))
+        yield from damaged
+        with closing(IndexReader.open(log / INDEX_NAME)) as index:
+            mark, ends = index.mark(), index.file_ends()
+            for (said,) in index.rows("PRAGMA quick_check"):
+                if said != "ok":
+                    yield Finding("the index", str(said))
+    except (IndexDamaged, Unreadable, *UNREADABLE) as problem:
+        if not damaged:
+            yield Finding("the index", str(problem))
+    files = () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log))
+    seen = mark or (0, max(files, default=0), 0)
+    told: set[Lost] = set()
+    for number in files:
+        try:
+            wrong = list(_check_file(log, number, codec, seen, ends.get(number, 0), tally))
+        except FileNotFoundError:
+            continue  # freed meanwhile: what it held is elsewhere now
+        held = _held(log, number) if wrong and mark is not None else None
+        for at, end, why, is_block in wrong:
+            lost = [] if held is None else held.get((at, end), [])
+            if is_block and held is not None and not lost:
+                tally.let_go += 1
+                continue
+            told.update(lost)
+            whose = ", ".join(f"{stream}:{origin} offsets {first} to {after - 1}" for stream, origin, first, after in lost)
+            yield Finding(f"{file_path(log, number).name} bytes {at} to {end - 1}", f"{whose}: {why}" if whose else why)
+    if mark is not None:
+        yield from _check_lines(log, codec, tally, told)
+
+
+def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]] | None:
+    """What the index says that each block of a file holds, by its first byte and last byte + 1; None where it does not read."""
+    held: dict[tuple[int, int], list[Lost]] = {}
+    try:
+        with closing(IndexReader.open(log / INDEX_NAME)) as index:
+            for (stream, origin), piece in index.pieces_in(number):
+                place = piece.location
+                held.setdefault((place.at, place.at + place.length), []).append((stream, origin, piece.first, piece.end))
+    except (IndexDamaged, Unreadable, *UNREADABLE):
+        return None
+    return held
+
+
+def _check_bytes(index: Path) -> Iterator[Finding]:
+    """Of a log that is closed, or whose process was killed: what SQLite would pass over in silence. Raises Unreadable."""
+    wal = index.with_name(f"{index.name}-wal")
+    try:
+        if (problem := sum_problem(index)) is not None:
+            yield Finding("the index", problem)
+        if (problem := wal_problem(index)) is not None and time.time() - wal.stat().st_mtime >= INDEXED_S:
+            yield Finding("the index", problem)
+    except OSError as refused:
+        raise unreadable(index, refused) from refused
+
+
+def _check_lines(log: Path, codec: Codec, tally: Tally, told: set[Lost]) -> Iterator[Finding]:
+    try:
+        with closing(open_reader(log, codec)) as reader:
+            for stream in reader.streams():
+                for origin in reader.ledger(stream):
+                    if in_kafka(log):
+                        tally.blocks += sum(span.stored_bytes > 0 for span in reader.spans(stream, origin))
+                    yield from _check_line(reader, (stream, origin), tally, told)
+    except RetryLater:
+        raise
+    except (LandfallError, *UNREADABLE) as problem:
+        yield Finding("the index", str(problem))
+
+
+def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], pointed_end: int, tally: Tally) -> Iterator[Wrong]:
+    """Frames and blocks of one file. Bytes behind what the index has seen are being written, or were when a process died.
+
+    `pointed_end`: where what the index points to in this file ends.
+    """
+    _, last, end = mark
+    whole_to = end if number == last else pointed_end if number < 0 else None
+    with mapped(log, number) as data:
+        for found in find_frames(data, 0):
+            growing = found.end == len(data) and (number > last if whole_to is None else found.at >= whole_to)
+            for wrong in _check_found(found, data, codec, tally):
+                if not growing:
+                    yield wrong
+
+
+def _check_found(found: FoundFrame | Hole, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Wrong]:
+    if isinstance(found, Hole):
+        yield Wrong(found.at, found.end, found.why)
+    else:
+        tally.frames += 1
+        if found.wrong:
+            yield Wrong(found.at, found.blocks_at, found.wrong)
+        yield from _check_frame(found, data, codec, tally)
+
+
+def _check_frame(frame: FoundFrame, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Wrong]:
+    for _, at, end, block in frame.blocks(data):
+        tally.blocks += 1
+        if isinstance(block, Corrupt):
+            yield Wrong(at, end, str(block), is_block=True)
+        elif codec.knows(block.codec):
+            try:
+                codec.decode(block)
+            except Corrupt as problem:
+                yield Wrong(at, end, str(problem), is_block=True)
+
+
+def _check_line(reader: AnyReader, line: LineKey, tally: Tally, told: set[Lost]) -> Iterator[Finding]:
+    """What the ledger holds is what the index points to, and what it points to reads, but for what was `told` already."""
+    stream, origin = line
+    spans = list(reader.spans(stream, origin))
+    pointed = RangeSet((span.first, span.end) for span in spans)
+    held = reader.ledger(stream)[origin].held
+    if missing := held.without(pointed):
+        yield Finding(f"{stream}:{origin}", f"the ledger holds {missing}, and the index does not say where")
+    for span in (one for one in spans if (stream, origin, one.first, one.end) not in told):
+        try:
+            for batch in reader.run(stream, origin, span.first, span.end):
+                tally.records += batch.records.num_rows
+        except RetryLater:
+            raise
+        except UnknownCodec:
+            tally.unread += span.end - span.first
+        except LandfallError as problem:
+            yield Finding(f"{stream}:{origin} offsets {span.first} to {span.end - 1}", str(problem))

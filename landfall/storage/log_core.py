@@ -1,0 +1,375 @@
+"""What every kind of log does alike: offsets given, blocks taken, ranges let go. How a commit becomes durable is each kind's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from landfall.storage.admission_times import taken_in
+from landfall.storage.append_planner import DeviceTimes, NewBlock, Plan, given_before, new_blocks, plan_appends
+from landfall.storage.damage import WANTED_AGAIN, Damage
+from landfall.storage.epoch_marker import check_node
+from landfall.storage.frames import Floor, FrameHeader, Gone, Opening
+from landfall.storage.index import IndexDamaged
+from landfall.storage.log_reader import IndexedReader
+from landfall.storage.log_state import Book, Line, LineKey, Lines, Piece, Positions
+from landfall.storage.rejected_records import Disowned
+from landfall.storage.row_tables import INT64_MAX
+from landfall.storage.topic_filters import topics_told
+from streams.log import Append, Appended, PeerKnowsMore, Witness
+from streams.model.block import Block, Codec
+from streams.model.clock import EARLY_MS_MAX, Clock
+from streams.model.errors import Corrupt, Misuse
+from streams.model.identifiers import Origin, check_stream
+from streams.model.ledger import GONE_REASONS, GoneReason
+from streams.model.ranges import RangeSet
+
+Changed = Callable[[frozenset[str]], None]
+Randbits = Callable[[int], int]
+
+
+class LogKeeper(Protocol):
+    """Where commits go. Not safe from several threads: the log's lock guards it."""
+
+    @property
+    def book(self) -> Book:
+        """What all commits add up to."""
+        ...
+
+    def ready(self) -> None:
+        """What an earlier commit may have left open is settled, and the book tells it. Raises RetryLater, or why nothing can be kept."""
+        ...
+
+    def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
+        """`header` and `blocks` are durable, indexed and in the book.
+
+        Raises RetryLater when they can not be: then nothing has changed; Unclear when it can not be told whether.
+        """
+        ...
+
+    def set_aside(self, key: LineKey, first: int, end: int) -> None:
+        """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater."""
+        ...
+
+    def rebuild_index(self, why: str) -> str | None:
+        """Index and book are built anew from what is stored, because of `why`. Returns why that may not be all there was, or None.
+
+        Raises RetryLater; then the index is as it was.
+        """
+        ...
+
+    def refresh_marker(self) -> None:
+        """The marker names this generation and commit."""
+        ...
+
+
+class KeptLog(IndexedReader):
+    """A node's log over its keeper. Safe from any thread; commits go one after another."""
+
+    _keeper: LogKeeper
+    _disowned: Disowned
+
+    def __init__(self, node: str, codec: Codec, clock: Clock, on_damage: Callable[[Damage], None], randbits: Randbits) -> None:
+        """Ready to be given its keeper and its list of what is disowned, and then to be read."""
+        self._node, self._clock, self._on_damage, self._randbits = node, clock, on_damage, randbits
+        self._encoding, self._devices = codec, DeviceTimes()
+        self._write_lock = threading.RLock()
+        self._quiet = threading.Event()
+        self._quiet.set()
+        self._watchers: dict[int, Changed] = {}
+        self._subscribed = 0
+        self._witness: Witness | None = None
+
+    @property
+    def node(self) -> str:
+        """The node whose log this is."""
+        return self._node
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of what is appended here."""
+        return Origin(self._node, self._keeper.book.openings[-1].generation)
+
+    def newest_received_ms(self) -> int:
+        """Of the present generation; 0 while it has no record."""
+        origin = self.origin
+        return max((lines[origin].received_at_ms for lines in self._lines().values() if origin in lines), default=0)
+
+    def generations(self) -> list[Opening]:
+        """Every generation this log has opened, the present one last."""
+        return list(self._keeper.book.openings)
+
+    def append(self, appends: Sequence[Append]) -> list[Appended]:
+        """Give offsets to new records: all or none, in one commit, durable when it returns.
+
+        Raises RetryLater when they can not be kept, Misuse for records no log takes.
+        """
+        with self._write_lock, self._under_way():
+            plan = self._with_index(lambda: self._append(appends))
+        self._tell(plan.rows)
+        return plan.answers
+
+    def repeats(self, append: Append) -> bool:
+        """Whether `append` is a retry of what is here. Raises RetryLater."""
+        with self._write_lock:
+            self._with_index(self._ready)
+            return given_before(append, self._keeper.book.produced) is not None
+
+    def admit(self, blocks: Sequence[Block]) -> int:
+        """Take blocks from elsewhere; returns how many records were new. Durable when it returns, idempotent.
+
+        Raises Corrupt, PeerKnowsMore, RetryLater; then none of `blocks` was taken.
+        """
+        ready = self._decoded(blocks)
+        with self._write_lock, self._under_way():
+            wanted = self._with_index(lambda: self._admit(blocks, ready))
+        self._tell({stream for stream, _ in wanted})
+        return sum(ranges.count() for ranges in wanted.values())
+
+    def replace(self, block: Block, unread: RangeSet) -> int:
+        """As `admit` of this one block, but what is held of it in `unread` is let go first: the disk does not give it any more."""
+        self._to_store(block)
+        key = (block.stream, block.origin)
+        with self._write_lock:
+            self._new_offsets(block, {})
+            for first, end in unread.within(block.first, block.end):
+                for piece in [piece.clipped(first, end) for piece in self._pieces(key, first, end)]:
+                    self._set_aside(key, piece, Corrupt("the disk does not give it"), cure="a peer has brought the same records")
+            return self.admit([block])
+
+    def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
+        """Record that these will never come: held records are dropped of this node's own, and kept of another's. Durable, idempotent."""
+        if not 0 <= first <= end:
+            raise Misuse(f"{first}..{end} is no range of offsets")
+        self.declare_all_gone(stream, origin, RangeSet([(first, end)]), reason)
+
+    def declare_all_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> None:
+        """As `declare_gone`, of all `ranges` in one commit."""
+        if reason not in GONE_REASONS:
+            raise Misuse(f"records are gone because they are {', '.join(GONE_REASONS)}, not {reason!r}")
+        with self._write_lock:
+            news = self._with_index(lambda: self._declare_gone(stream, origin, ranges, reason))
+        self._tell({stream} if news else ())
+
+    def trim(self, stream: str, origin: Origin, floor: int) -> None:
+        """Drop everything below `floor` from this copy, and remember that. Never moves a floor back."""
+        with self._write_lock:
+            raised = self._with_index(lambda: self._raise_floor(stream, origin, floor))
+        self._tell({stream} if raised else ())
+
+    def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
+        """What is held of `first .. end - 1` is wanted again, its bytes aside; no index built anew takes it from where these still lie.
+
+        Raises Misuse for records of this node's own and for what is no range, RetryLater when the disk is full or Kafka does not answer.
+        """
+        if not 0 <= first <= end:
+            raise Misuse(f"{first}..{end} is no range of offsets")
+        self._check_own(stream, origin, end)
+        if origin.node == self._node:
+            raise Misuse(f"{stream}:{origin} is this node's own", hint="what others hold of it may be another's, under the same name")
+        with self._write_lock:
+            for block in self.blocks(stream, origin, first, end):
+                self._disowned.add(block)
+            pieces = [piece.clipped(first, end) for piece in self._pieces((stream, origin), first, end)]
+            for piece in pieces:
+                self._set_aside((stream, origin), piece, Corrupt(why))
+        return sum(piece.end - piece.first for piece in pieces)
+
+    def own_end(self, stream: str, origin: Origin) -> int:
+        """One past the last offset that this log itself gave under `origin`; 0 when it gave none."""
+        if origin == self.origin:
+            return self._keeper.book.line((stream, origin)).end
+        closed = (one.ends for one in self._keeper.book.openings if (one.node, one.predecessor) == (origin.node, origin.generation))
+        return next((ends.get(stream, 0) for ends in closed), 0)
+
+    def open_generation(self, why: str) -> Origin:
+        """From now on appends go to a new origin, which names this one as its predecessor. Raises RetryLater when it can not be kept."""
+        with self._write_lock:
+            self._with_index(lambda: self._open_generation(why))
+            self._with_index(self._ready)  # the book tells it, also where the index did not take it at once
+            self._keeper.refresh_marker()
+            return self.origin
+
+    def witnessed_by(self, witness: Witness) -> None:
+        """From now on every commit of appends is shown to `witness` first; what it answers is part of that commit."""
+        self._witness = witness
+
+    def subscribe(self, changed: Changed) -> Callable[[], None]:
+        """Call `changed` with the streams of every commit, right after it, from the committing thread; returns how to stop that."""
+        with self._write_lock:
+            self._subscribed += 1
+            key = self._subscribed
+            self._watchers = {**self._watchers, key: changed}
+
+        def stop() -> None:
+            with self._write_lock:
+                self._watchers = {other: watcher for other, watcher in self._watchers.items() if other != key}
+
+        return stop
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        """A commit: what runs in the background waits for it."""
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._quiet.set()
+
+    def _view(self) -> tuple[Lines, Positions]:
+        """Of the book, never of the index, which a commit under way is in before it is told of."""
+        return self._keeper.book.view
+
+    def _ready(self) -> None:
+        with self._telling():
+            self._keeper.ready()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Who waits for news is told of what the book has learnt meanwhile of earlier commits."""
+        before = self._keeper.book.lines
+        yield
+        if (after := self._keeper.book.lines) is not before:
+            self._tell(stream for stream, lines in after.items() if lines is not before.get(stream))
+
+    def _append(self, appends: Sequence[Append]) -> Plan:
+        self._ready()
+        origin, book = self.origin, self._keeper.book
+
+        def line(stream: str) -> Line:
+            return book.line((stream, origin))
+
+        plan = plan_appends(appends, origin, lambda stream: line(stream).end, book.produced)
+        if plan.rows or plan.produced:
+            blocks = list(new_blocks(self._encoding, origin, plan, line, self._clock, self._devices, self._witness))
+            self._keeper.commit(FrameHeader(produced=tuple(plan.produced)), blocks)
+        return plan
+
+    def _admit(self, blocks: Sequence[Block], ready: Mapping[int, list[NewBlock]]) -> dict[LineKey, RangeSet]:
+        self._ready()
+        for block in blocks:
+            if self._disowned.offsets((block.stream, block.origin)):
+                self._disowned.allow(block, self._new_offsets(block, {}))
+        wanted: dict[LineKey, RangeSet] = {}
+        stored: list[NewBlock] = []
+        for place, block in enumerate(blocks):
+            new = self._new_offsets(block, wanted)
+            if new:
+                stored += ready[place] if place in ready else self._to_store(block)
+                wanted.setdefault((block.stream, block.origin), RangeSet()).update(new)
+        if stored:
+            self._keeper.commit(FrameHeader(), stored)
+        return wanted
+
+    def _declare_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> RangeSet:
+        """Which of the ranges were not known to be gone."""
+        self._ready()
+        self._check_own(stream, origin, ranges.end())
+        ledger = self._keeper.book.line((stream, origin)).ledger
+        news = ranges.without(ledger.all_gone())
+        if origin.node != self._node:
+            news = news.without(ledger.held)
+        if news:
+            gone = tuple(Gone(stream, origin.node, origin.generation, first, end, reason) for first, end in news)
+            self._keeper.commit(FrameHeader(gone=gone))
+        return news
+
+    def _raise_floor(self, stream: str, origin: Origin, floor: int) -> bool:
+        """Whether it was lower before."""
+        self._ready()
+        self._check_own(stream, origin, floor)
+        raised = floor > self._keeper.book.line((stream, origin)).ledger.floor
+        if raised:
+            self._keeper.commit(FrameHeader(floors=(Floor(stream, origin.node, origin.generation, floor),)))
+        return raised
+
+    def _open_generation(self, why: str) -> None:
+        self._ready()
+        openings = self._keeper.book.openings
+        before = openings[-1].generation if openings else 0
+        now_ms = self._clock.now_ms()
+        # Chance in either case: two restores of one backup, the clock behind its generation, would open the same one twice.
+        generation = max(now_ms << 20, before + 1) + self._randbits(20)
+        ends = self._ends(Origin(self._node, before)) if before else {}
+        self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms, ends),)))
+
+    def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
+        """The index is built anew, unless another thread has done so since it was the `seen`th. Commits wait. Raises RetryLater."""
+        with self._write_lock:
+            if self._builds == seen:
+                doubt = self._keeper.rebuild_index(str(problem))
+                self._index_replaced()
+                if doubt is not None:
+                    self.open_generation(doubt)
+
+    def _decoded(self, blocks: Sequence[Block]) -> dict[int, list[NewBlock]]:
+        """What is written of those of `blocks` that are new as the book stands: no commit waits while they are decoded. Raises Corrupt."""
+        wanted: dict[LineKey, RangeSet] = {}
+        places: list[int] = []
+        for place, block in enumerate(blocks):
+            key = (block.stream, block.origin)
+            new = self._taken(key, block).without(wanted.get(key, ()))
+            if new:
+                wanted.setdefault(key, RangeSet()).update(new)
+                places.append(place)
+        return dict(zip(places, self._decoders.map(self._to_store, [blocks[place] for place in places]), strict=True))
+
+    def _to_store(self, block: Block) -> list[NewBlock]:
+        """What is written of a block from elsewhere."""
+        topics = topics_told(self._codec, block, self._codec.check(block)) if self._codec.knows(block.codec) else None
+        latest_ms = self._clock.now_ms() + self._clock.early_ms() - EARLY_MS_MAX  # where the clock may be behind
+        return [NewBlock(block, topics, admitted=taken_in(block.first, 0 if self._clock.doubted() else latest_ms))]
+
+    def _check_node(self, where: object) -> None:
+        openings = self._keeper.book.openings
+        check_node(self._node, openings[-1].node if openings else None, where)
+
+    def _enter(self, doubt: str | None) -> None:
+        """Go on with the present generation, or open a new one because of `doubt`."""
+        if doubt is None:
+            self._keeper.refresh_marker()
+        else:
+            self.open_generation(doubt)
+
+    def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt, cure: str = WANTED_AGAIN) -> None:
+        """The piece's offsets are wanted again from now on. Raises RetryLater when the disk is full."""
+        with self._write_lock:
+            self._with_index(lambda: self._keeper.set_aside(key, piece.first, piece.end))
+        place = piece.location
+        self._on_damage(Damage(place.segment, place.at, place.length, str(problem), ((*key, piece.first, piece.end),), cure))
+        self._tell({key[0]})
+
+    def _new_offsets(self, block: Block, taken: Mapping[LineKey, RangeSet]) -> RangeSet:
+        """The offsets of `block` that are to be taken, and not in `taken`."""
+        key = (block.stream, block.origin)
+        line = self._keeper.book.line(key)
+        if block.origin == self.origin and block.end > line.end:
+            raise PeerKnowsMore(
+                f"a peer holds {block.stream}:{block.origin} up to {block.end - 1}, this log gave offsets below {line.end}",
+                hint="this log is an old copy: it opens a new generation",
+            )
+        return self._taken(key, block).without(taken.get(key, ()))
+
+    def _taken(self, key: LineKey, block: Block) -> RangeSet:
+        return self._keeper.book.line(key).ledger.takes(RangeSet([(block.first, block.end)]), own=block.origin.node == self._node)
+
+    def _ends(self, origin: Origin) -> dict[str, int]:
+        """By stream, one past the last offset of `origin`."""
+        return {stream: lines[origin].end for stream, lines in self._keeper.book.lines.items() if origin in lines}
+
+    def _check_own(self, stream: str, origin: Origin, end: int) -> None:
+        try:
+            check_stream(stream)
+        except ValueError as problem:
+            raise Misuse(str(problem)) from problem
+        if end < 0 or end > INT64_MAX:
+            raise Misuse(f"{end} is no offset")
+        if origin == self.origin and end > self._keeper.book.line((stream, origin)).end:
+            raise Misuse(f"{stream}:{origin} has no offset {end - 1} yet")
+
+    def _tell(self, streams: Iterable[str]) -> None:
+        if names := frozenset(streams):
+            for watcher in self._watchers.values():
+                watcher(names)

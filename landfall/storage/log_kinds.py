@@ -1,0 +1,83 @@
+"""Opening a log, or a reader of one, whichever kind it is.
+
+A Kafka's client is imported only for a log that is in one: it would be a quarter of what each of Spark's Python processes imports.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from landfall.storage.damage import Damage
+from landfall.storage.file_blocks import FileLogReader
+from landfall.storage.file_log import FileLog, FileLogOptions
+from landfall.storage.kafka.topic_names import WHERE
+from landfall.storage.log_view import PassedOver
+from landfall.storage.segments import unreadable
+from landfall.system.shared_folders import let_group_through
+from streams.model.block import Codec
+from streams.model.clock import Clock
+from streams.model.errors import Misuse
+
+if TYPE_CHECKING:
+    from landfall.storage.kafka.kafka_log import KafkaLog
+    from landfall.storage.kafka.kafka_reader import KafkaLogReader
+    from landfall.storage.kafka.settings import FileLogSettings, KafkaLogSettings
+
+AnyLog: TypeAlias = "FileLog | KafkaLog"
+AnyReader: TypeAlias = "FileLogReader | KafkaLogReader"
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Who is told of stored bytes that do not verify, and what ends a log that waits for its turn to be opened once it is set."""
+
+    on_damage: Callable[[Damage], None]
+    stopping: threading.Event
+
+
+def open_log(
+    settings: FileLogSettings | KafkaLogSettings, home: Path, node: str, codec: Codec, clock: Clock, options: LogOptions
+) -> AnyLog:
+    """The log of `node`, for its one writing process: in `home`/log, or its index there and the rest in Kafka; its marker beside it.
+
+    Raises as FileLog and KafkaLog; Misuse when the folder holds a log of the other kind.
+    """
+    folder, marker = home / "log", home / "marker"
+    if settings.group:
+        home.mkdir(parents=True, exist_ok=True)
+        let_group_through(home, settings.group)
+    if settings.kind == "kafka":
+        from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place
+        from landfall.storage.kafka.kafka_log import KafkaLog
+
+        named = settings.model_copy(update={"prefix": settings.prefix or f"log-{node}"})
+        return KafkaLog(Place(named, node, folder, marker), codec, clock, KafkaLogOptions(options.on_damage, options.stopping))
+    if in_kafka(folder):
+        raise Misuse(f"{folder} is the index of a log in Kafka", hint="set the node's log to kind kafka again, or give it another folder")
+    return FileLog(folder, marker, node, codec, clock, FileLogOptions(on_damage=options.on_damage, group=settings.group))
+
+
+def open_reader(folder: Path, codec: Codec, passed_over: PassedOver | None = None) -> AnyReader:
+    """A reader of the log in `folder`, from any process; `passed_over` as IndexView's. Raises FileNotFoundError where there is no log."""
+    if not in_kafka(folder):
+        with ExitStack() as unused:
+            reader = unused.enter_context(closing(FileLogReader(folder, codec, passed_over=passed_over)))
+            if not in_kafka(folder):  # which a log in a Kafka says before it has an index
+                unused.pop_all()
+                return reader
+    from landfall.storage.kafka.kafka_reader import KafkaLogReader
+
+    return KafkaLogReader(folder, codec, passed_over)
+
+
+def in_kafka(folder: Path) -> bool:
+    """Whether the log in `folder` is in a Kafka, and only its index there. Raises Unreadable where the folder does not say."""
+    try:
+        return (folder / WHERE).exists()
+    except OSError as problem:
+        raise unreadable(folder, problem) from problem

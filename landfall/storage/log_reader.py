@@ -1,0 +1,336 @@
+"""Reading a log through its index: by offset, by Position, by topic."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from landfall.storage.admission_times import admitted_at_ms
+from landfall.storage.block_cache import OpenBlocks
+from landfall.storage.index import REBUILT, IndexDamaged
+from landfall.storage.log_state import LineKey, Location, Piece
+from landfall.storage.log_view import IndexView, PassedOver
+from landfall.storage.row_tables import INT64_MAX, INT64_MIN, coalesced, merged
+from landfall.storage.segments import file_path
+from landfall.storage.topic_filters import Asked, outline_in, topic_hash
+from streams.config.companion_streams import kept_of
+from streams.integrity.record_authorization import Entitled
+from streams.log import READ_RECORDS_MAX, HeldBlock, History, Span
+from streams.memory_release import spares
+from streams.model.block import Block, BlockHead, Codec, ReadBytes, TopicRows
+from streams.model.errors import Corrupt, LandfallError, RetryLater, Trimmed
+from streams.model.identifiers import Origin, Position
+from streams.model.ranges import RangeSet
+from streams.model.records import OFFSET, TOPIC, Batch, offset_runs
+from streams.retention.kept_records import shown
+
+Parts = Callable[[Piece], ReadBytes]
+"""Gives what reads spans of the block that holds a piece, which are not verified. Raises Corrupt, and Moved when it is no longer there."""
+
+Found = TypeVar("Found")
+CUT_ROWS_MAX = 98_304
+"""More rows of a block that is cut are written anew as several: of 380,000 readings 162 MiB at a time, of so many 57."""
+AHEAD_ROWS, AHEAD_BLOCKS = 1 << 17, 8
+"""How much is decoded ahead of who reads: enough for two cores, and no more than memory has room for."""
+SPARED_ROWS = 1 << 15
+"""Both in a process that is to be small: so many rows of a large block are decoded at once, which reads it anew for each part. Of 384,000
+rows of a ship's boxes 85 MiB stood beside all else for as long as its watch took up its memory."""
+
+
+class IndexedReader(IndexView, ABC):
+    """Reads a node's log through its index from any process: a consistent view, which never blocks the log's writer and changes nothing.
+
+    Where a block's bytes come from is each kind of log's own. What does not verify raises Corrupt: only the log's own process can set it
+    aside and fetch it again; who was told to goes on past it.
+    """
+
+    def __init__(self, folder: Path, codec: Codec, index: Path | None = None, passed_over: PassedOver | None = None) -> None:
+        """As IndexView."""
+        super().__init__(folder, index, passed_over)
+        self.entitled = Entitled()
+        """Decides who may write which records. Whoever opens the log sets it once; until then all records count."""
+        self._codec, self._open = codec, OpenBlocks(codec)
+        self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
+
+    def close(self) -> None:
+        """Releases the files."""
+        self._decoders.shutdown()
+        super().close()
+
+    def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
+        """Blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges; of an unknown codec, whole. What is left
+        of a block that is cut comes in parts of CUT_ROWS_MAX rows at most, each made when it is asked for.
+
+        Raises IndexDamaged when offsets that are held are not found, or RetryLater where the index is built anew then.
+        """
+        last = None
+        for held in self.whole_blocks(stream, origin, first, end):
+            if self._codec.knows(held.block.codec):
+                yield from (self._codec.cut(held.block, first, end) for first, end in _cuts(held))
+            elif held.block != last:
+                yield held.block
+            last = held.block
+
+    def whole_blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[HeldBlock]:
+        """As `blocks`, uncut. Raises as that."""
+        key, builds = (stream, origin), self._builds
+        left = self._line(key).ledger.held.within(first, end)
+        for piece, block in self._stored(key, first, end):
+            low, high = max(first, piece.first), min(end, piece.end)
+            left.remove(low, high)
+            yield HeldBlock(low, high, block)
+        self._check_none_missing(key, left, builds)
+
+    def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
+        """The rows of every held offset of `first .. end - 1`, ascending, at most READ_RECORDS_MAX rows a batch.
+
+        Raises IndexDamaged when rows that are held are not found, or RetryLater where the index is built anew then; Misuse at a block of an
+        unknown codec.
+        """
+        key, builds = (stream, origin), self._builds
+        left = self._line(key).ledger.held.within(first, end)
+        for records in coalesced(self._rows(key, first, end), READ_RECORDS_MAX):
+            for low, high in offset_runs(records):
+                left.remove(low, high)
+            yield Batch(stream, origin, records)
+        self._check_none_missing(key, left, builds)
+
+    def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[Span]:
+        """What this copy holds from offset `first` on, ascending, told without reading any block."""
+        counted = set[Location]()  # a block around others' rows, as those that were asked for, is of many pieces
+        for piece in self._pieces((stream, origin), first, INT64_MAX):
+            stored_bytes = 0 if piece.location in counted else piece.location.length
+            times = piece.order_first_ms, piece.order_last_ms
+            yield Span(max(first, piece.first), piece.end, *times, stored_bytes, readable=piece.topics is not None)
+            counted.add(piece.location)
+
+    def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
+        """All rows from `position` up to this copy's Position at the call, in offset order within each origin; never beyond a hole."""
+        lines = self._lines().get(stream, {})
+        for origin, line in sorted(lines.items()):
+            if position[origin] < line.ledger.floor:
+                raise Trimmed(
+                    f"{stream}:{origin} starts at {line.ledger.floor} here, and {position[origin]} was asked for",
+                    hint="begin at the floor, or read a copy that goes further back",
+                )
+        for origin, line in sorted(lines.items()):
+            yield from self._read_line((stream, origin), position[origin], line.next_offset, topics)
+
+    def history(
+        self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None
+    ) -> History:
+        """Every held row of `topic` with since <= order time < until, merged in one order; kept ones where thinning left nothing else."""
+        positions: dict[str, Position] = {}
+        batches: list[Batch] = []
+        known = self._lines()
+        for stream in sorted(known if streams is None else {*streams, *(kept for kept in map(kept_of, streams) if kept in known)}):
+            positions[stream] = self.position(stream)
+            batches += self.topic_rows(stream, topic, since_at_ms, until_at_ms)
+        return History(shown(merged(batches), self.ledger), positions)
+
+    def topic_rows(self, stream: str, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[Batch]:
+        """Every held row of `topic` in one stream with since <= order time < until, ascending at each origin, as it was appended."""
+        since = INT64_MIN if since_at_ms is None else since_at_ms
+        until = INT64_MAX if until_at_ms is None else until_at_ms
+        for origin in self._lines().get(stream, {}):
+            yield from self._own_of_topic((stream, origin), topic, since, until)
+
+    def latest(self, stream: str, topic: str, nodes: Collection[str | None] | None = None) -> list[Batch]:
+        """The last held row of `topic` at each origin of `stream`, of these nodes, one batch of one row each: found from the end."""
+        found = []
+        for origin, line in sorted(self._lines().get(stream, {}).items()):
+            if nodes is not None and origin.node not in nodes:
+                continue
+            rows = self._last_row((stream, origin), topic, line.end)
+            if rows is None:
+                continue
+            if (last := self.own(Batch(stream, origin, rows))).records.num_rows:
+                found.append(last)
+            elif all_own := list(self._own_of_topic((stream, origin), topic, INT64_MIN, INT64_MAX)):
+                found.append(replace(all_own[-1], records=all_own[-1].records.slice(all_own[-1].records.num_rows - 1)))
+        return found
+
+    def admissions(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """First offset, end and time (UTC ms) of each run that was taken in from elsewhere. Raises as the other looks at the index."""
+        clipped = (piece.clipped(first, end) for piece in self._pieces((stream, origin), first, end))
+        yield from admitted_at_ms(clipped)
+
+    def own(self, batch: Batch) -> Batch:
+        """The rows that their writer may write, by `entitled`."""
+        return self.entitled.own(batch)
+
+    def _own_of_topic(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
+        own = (self.own(batch) for batch in self._topic_rows(key, topic, since, until))
+        return (batch for batch in own if batch.records.num_rows)
+
+    def _check_none_missing(self, key: LineKey, left: RangeSet, builds: int) -> None:
+        """None of what a reading left is held still: a copy never gives less than it says that it holds."""
+        if missing := left.common(self._line(key).ledger.held):
+            problem = IndexDamaged(f"{key[0]}:{key[1]} holds {missing}, but no block has them", hint=REBUILT)
+            self._mend_index(builds, problem)
+            raise RetryLater("the log's index was damaged, and is built anew", hint="read it again") from problem
+
+    def _read_line(self, key: LineKey, first: int, end: int, topics: Collection[str] | None) -> Iterator[Batch]:
+        """Rows up to the first hole: damage found on the way ends the reading there."""
+        if first >= end:
+            return
+        for batch in self.run(*key, first, end):
+            reached = self._line(key).next_offset
+            records = batch.records
+            if reached < end:
+                records = records.filter(pc.less(records.column(OFFSET), reached))
+            if topics is not None:
+                records = records.filter(pc.is_in(records.column(TOPIC), pa.array(sorted(topics), pa.string())))
+            if records.num_rows:
+                yield replace(batch, records=records)
+            if reached < end:
+                return
+
+    @abstractmethod
+    def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
+        """The bytes of the block that holds each piece, in their order, or why there are none.
+
+        A piece whose block has moved comes as the pieces that hold its offsets now.
+        """
+
+    @abstractmethod
+    def _parts(self, key: LineKey) -> AbstractContextManager[Parts]:
+        """For one look-up: what it gives may hold a file open until it ends."""
+
+    @abstractmethod
+    def _sifted(self, asked: Asked, pieces: Sequence[Piece]) -> list[Piece]:
+        """Those of the pieces that are to be looked into, one after another: where bytes take their time to come, they may come at once."""
+
+    def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
+        """The pieces that hold the offsets of `piece` now. Raises Corrupt when the index still says it is where it is not."""
+        pieces = [other.clipped(piece.first, piece.end) for other in self._pieces_of(key, piece.first, piece.end)]
+        if any(other.location == piece.location for other in pieces):
+            raise Corrupt(f"byte {piece.location.at:,} of {file_path(Path(), piece.location.segment).name}, where they stood, is missing")
+        return pieces
+
+    def _stored(self, key: LineKey, first: int, end: int) -> Iterator[tuple[Piece, Block]]:
+        for piece, data in self._bytes(key, self._pieces(key, first, end)):
+            block = self._verified(key, piece, data)
+            if block is not None:
+                yield piece, block
+
+    def _rows(self, key: LineKey, first: int, end: int) -> Iterator[pa.RecordBatch]:
+        for piece, rows in self._ahead(self._stored(key, first, end), first, end):
+            try:
+                records = rows.result()
+            except Corrupt as problem:
+                self._set_aside(key, piece, problem)
+                continue
+            yield records
+
+    def _ahead(self, stored: Iterator[tuple[Piece, Block]], first: int, end: int) -> Iterator[tuple[Piece, Future[pa.RecordBatch]]]:
+        """Their rows that are asked for, being decoded while those before are looked at: AHEAD_ROWS at most, or SPARED_ROWS."""
+        waiting: deque[tuple[Piece, int, Future[pa.RecordBatch]]] = deque()
+        rows, ahead = 0, SPARED_ROWS if spares() else AHEAD_ROWS
+        for piece, block in stored:
+            for low, high in _parts_of(block, max(first, piece.first), min(end, piece.end)):
+                waiting.append((piece, high - low, self._decoders.submit(self._codec.some_rows, block, low, high)))
+                rows += high - low
+                while rows > ahead or len(waiting) > AHEAD_BLOCKS:
+                    done, count, wanted = waiting.popleft()
+                    rows -= count
+                    yield done, wanted
+        for piece, _, wanted in waiting:
+            yield piece, wanted
+
+    def _topic_rows(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
+        asked, after = Asked(key, topic, topic_hash(topic)), 0
+        found: list[TopicRows] = []
+        with self._parts(key) as parts:
+            while pieces := self._with_index(partial(lambda after: self._index.pieces_between(key, since, until, after), after)):
+                for piece in self._sifted(asked, pieces):
+                    for rows in self._piece_rows(asked, parts, piece.clipped(after, piece.end)):
+                        if not since <= piece.order_first_ms <= piece.order_last_ms < until:
+                            rows = rows.where((rows.order_at_ms >= since) & (rows.order_at_ms < until))
+                        if len(rows):
+                            found.append(rows)
+                after = pieces[-1].end
+        yield from (Batch(*key, records) for records in self._codec.records(found))
+
+    def _last_row(self, key: LineKey, topic: str, end: int) -> pa.RecordBatch | None:
+        asked, before = Asked(key, topic, topic_hash(topic)), end
+        with self._parts(key) as parts:
+            while pieces := self._with_index(partial(lambda before: self._index.pieces_backwards(key, before), before)):
+                for piece in chain.from_iterable(self._sifted(asked, [piece]) for piece in pieces):
+                    for rows in reversed(list(self._piece_rows(asked, parts, piece.clipped(0, before)))):
+                        if len(rows):
+                            [records] = self._codec.records([rows.where(np.arange(len(rows)) == len(rows) - 1)])
+                            return records
+                before = pieces[-1].first
+        return None
+
+    def _piece_rows(self, asked: Asked, parts: Parts, piece: Piece) -> Iterator[TopicRows]:
+        """The piece's rows of the topic; nothing when it has none, or can not be read here."""
+        if not asked.may_be_in(piece):
+            return
+        try:
+            try:
+                rows = self._topic_of(asked, parts(piece), piece)
+            except Moved:
+                for other in self._moved(asked.key, piece):
+                    yield from self._piece_rows(asked, parts, other)
+            else:
+                if rows is not None:
+                    yield rows
+        except Corrupt as problem:
+            self._set_aside(asked.key, piece, problem)
+
+    def _topic_of(self, asked: Asked, read: ReadBytes, piece: Piece) -> TopicRows | None:
+        """The piece's rows of the topic, reading no more of its block than that takes. Raises Corrupt, Moved."""
+        head, rows = self._open.topic_rows(piece.location, read, asked.topic, outline_in(piece.topics))
+        _check_place(asked.key, piece, head)
+        if rows is None or (piece.first, piece.end) == (head.first, head.end):
+            return rows
+        return rows.where((rows.offsets >= piece.first) & (rows.offsets < piece.end))
+
+    def _verified(self, key: LineKey, piece: Piece, data: bytes | Corrupt) -> Block | None:
+        """The block that holds `piece`; None when it does not verify and is set aside."""
+        try:
+            if isinstance(data, Corrupt):
+                raise data
+            block = Block.from_bytes(data)
+            _check_place(key, piece, block.head)
+        except Corrupt as problem:
+            self._set_aside(key, piece, problem)
+            return None
+        return block
+
+
+def _cuts(held: HeldBlock) -> list[tuple[int, int]]:
+    """Where to cut what is wanted of the block: nowhere, when that is all of it; else into parts that are about as large."""
+    rows = held.end - held.first
+    parts = 1 if rows == held.block.count else -(-rows // CUT_ROWS_MAX)
+    return list(pairwise(held.first + rows * part // parts for part in range(parts + 1)))
+
+
+class Moved(LandfallError):
+    """A block is no longer where a piece says: the index knows better by now."""
+
+
+def _parts_of(block: Block, first: int, end: int) -> Iterator[tuple[int, int]]:
+    """What of it is decoded at once."""
+    at_once = SPARED_ROWS if spares() and block.count > 2 * SPARED_ROWS else end - first
+    for low in range(first, end, at_once):
+        yield low, min(low + at_once, end)
+
+
+def _check_place(key: LineKey, piece: Piece, head: BlockHead) -> None:
+    if (head.stream, head.origin) != key or not head.first <= piece.first < piece.end <= head.end:
+        raise Corrupt(f"another block is in its place: {head.stream}:{head.origin} {head.first}..{head.end - 1}")

@@ -1,0 +1,270 @@
+"""Replaying a log's files into its book and index: from where the index ends, or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from landfall.storage.damage import Damage, Lost
+from landfall.storage.file_header import HEAD_BYTES
+from landfall.storage.frames import Checkpoint, FoundFrame, FrameHeader, Hole, Opening, StoredBlock, find_frames
+from landfall.storage.index import UNREADABLE, IndexDamaged
+from landfall.storage.index_writer import IndexWriter
+from landfall.storage.log_state import Book, Change, LineKey, Location, PlacedBlock
+from landfall.storage.rejected_records import Disowned
+from landfall.storage.segments import file_path, mapped, merged_numbers, secret_of, segment_numbers
+from landfall.storage.topic_filters import topics_told
+from streams.model.block import HEAD_BYTES_MAX, Block, BlockHead, Codec
+from streams.model.errors import Corrupt
+from streams.model.identifiers import Origin
+from streams.model.ranges import RangeSet
+
+REPLAYED_MAX = 256
+"""Frames that go into the index in one transaction."""
+HEADER_CURE = "set aside; nothing is lost with it"
+TAIL_CURE = "set aside; asked for again from peers, if it was ever acknowledged"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A log's state as found: where to go on writing, and why it may not be the latest copy, if the folder shows it."""
+
+    book: Book
+    index: IndexWriter
+    segment: int
+    end: int
+    doubt: str | None
+
+
+class OtherFiles(IndexDamaged):
+    """The index, which has seen `commit`, is not of the files that are there: it is older or newer than they are."""
+
+    def __init__(self, message: str, commit: int) -> None:
+        super().__init__(message)
+        self.commit = commit
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How frames are taken into an index: their blocks with the filters of their topics, without the rows that are disowned.
+
+    `reached`: a commit that is known to have been acknowledged in a generation, or 0: the power did not fail while it was written.
+    """
+
+    codec: Codec
+    disowned: Disowned
+    reached: Callable[[int], int]
+
+    def is_acknowledged(self, commit: int, openings: Sequence[Opening]) -> bool:
+        """Whether it is known that the commit, of the last of `openings`, was."""
+        return bool(openings) and commit <= self.reached(openings[-1].generation)
+
+    def blocks(self, frame: FoundFrame, data: memoryview, number: int) -> Iterator[PlacedBlock | Damage]:
+        """The blocks of a frame of file `number`, each by itself: one that does not verify costs no other."""
+        for stored, at, end, block in frame.blocks(data):
+            yield self._placed(block, Location(number, at, end - at), stored, bytes(data[at:end][:HEAD_BYTES_MAX]))
+
+    def _placed(self, block: Block | Corrupt, place: Location, stored: StoredBlock, begun: bytes) -> PlacedBlock | Damage:
+        """The block, or that it is damaged; `begun` are its first bytes, which may tell of what."""
+        try:
+            if isinstance(block, Corrupt):
+                raise block
+            topics = topics_told(self.codec, block, self.codec.topics(block)) if self.codec.knows(block.codec) else None
+            return PlacedBlock(block, place, topics, stored.received_at_ms, self.disowned.among(block), stored.admitted)
+        except Corrupt as problem:
+            return Damage(place.segment, place.at, place.length, str(problem), _said(begun))
+
+
+class Replay:
+    """One passage over a log's files: from the index's mark on, or `whole`.
+
+    Whole, the merged files come first, the newest before those it was merged from, then the segments: a record that is in several is
+    taken from the first. Gone offsets and floors stand in the segments' checkpoints and frames, and are taken out again there.
+    """
+
+    def __init__(self, folder: Path, placing: Placing, on_damage: Callable[[Damage], None], index: IndexWriter, *, whole: bool) -> None:
+        self._folder, self._placing, self._on_damage, self._index, self._whole = folder, placing, on_damage, index, whole
+        self._book = Book()
+        self._doubt: str | None = None
+        self._unindexed: list[Change] = []
+        self._promised: dict[LineKey, RangeSet] = {}
+        self._damages: list[Damage] = []
+
+    def run(self) -> Opened:
+        """Everything up to the last whole frame is in the book and the index. Raises IndexDamaged, RetryLater; the index is closed then."""
+        try:
+            with ExitStack() as failed:
+                failed.callback(self._index.close)
+                opened = self._run()
+                failed.pop_all()
+            return opened
+        except UNREADABLE as problem:
+            raise IndexDamaged(f"the log's index does not work: {problem}") from problem
+
+    def _run(self) -> Opened:
+        self._book = self._index.load()
+        segment, end = (1, 0) if self._whole else self._checked_mark()
+        if self._whole:
+            for number in merged_numbers(self._folder):
+                self._merged_file(number)
+        numbers = [number for number in segment_numbers(self._folder) if number >= segment]
+        for number in numbers:
+            end = self._segment(number, end if number == segment else 0, last=number == numbers[-1])
+        self._flush()
+        self._tell()
+        last = numbers[-1] if numbers else segment
+        if (end or self._whole) and self._has_lost_its_head(last):
+            last, end = last + 1, 0  # no frame can be added that would be found again
+        return Opened(self._book, self._index, last, end, self._doubt)
+
+    def _has_lost_its_head(self, number: int) -> bool:
+        """Of a segment in which no frame is known that does not matter: the power failed as its first was written, and it begins anew."""
+        path = file_path(self._folder, number)
+        return path.exists() and path.stat().st_size >= HEAD_BYTES and secret_of(self._folder, number) is None
+
+    def _checked_mark(self) -> tuple[int, int]:
+        """The segment and byte up to which the index is complete."""
+        self._index.verify(self._book)
+        commit, segment, end = self._index.mark()
+        if missing := [number for number in self._index.files() if not file_path(self._folder, number).exists()]:
+            raise OtherFiles(f"the index names {file_path(self._folder, missing[0]).name}, which is not there", commit)
+        path = file_path(self._folder, segment)
+        if end and not (path.exists() and path.stat().st_size >= end):
+            raise OtherFiles(f"segment {segment} is shorter than the {end} bytes that were indexed", commit)
+        return segment, end
+
+    def _merged_file(self, number: int) -> None:
+        """An unfinished frame at its end was never indexed, or is missed when all is read."""
+        with mapped(self._folder, number) as data:
+            for found in find_frames(data, 0):
+                if isinstance(found, FoundFrame):
+                    self._tell_of_header(number, found)
+                    self._change(FrameHeader(commit=self._book.commit), self._placing.blocks(found, data, number), 1, 0)
+                elif found.end < len(data) or not found.unfinished:
+                    self._damaged(number, found)
+
+    def _segment(self, number: int, start: int, *, last: bool) -> int:
+        """Replays a segment from byte `start`; returns where its last whole frame ends."""
+        end = start
+        with mapped(self._folder, number) as data:
+            for found in find_frames(data, start):
+                at_end = last and found.end == len(data)
+                if isinstance(found, FoundFrame) and not (at_end and self._may_be_torn(found, data)):
+                    self._tell_of_header(number, found)
+                    self._frame(number, found, data)
+                    end = found.end
+                elif isinstance(found, Hole) and found.end <= HEAD_BYTES and not found.unfinished:
+                    self._damaged(number, found)
+                elif isinstance(found, Hole) and not at_end:
+                    self._doubt = f"{found.end - found.at} bytes at {found.at} of segment {number} are damaged"
+                    self._damaged(number, found)
+                else:
+                    self._tail(number, found, data)
+        return end
+
+    def _may_be_torn(self, frame: FoundFrame, data: memoryview) -> bool:
+        """Whether a block of it does not verify, and it may be what the power failed in, before anybody was told of it."""
+        if self._placing.is_acknowledged(frame.header.commit, (*self._book.openings, *frame.header.openings)):
+            return False
+        return any(isinstance(block, Corrupt) for *_, block in frame.blocks(data))
+
+    def _tell_of_header(self, number: int, frame: FoundFrame) -> None:
+        if frame.wrong:
+            self._damages.append(Damage(number, frame.at, frame.blocks_at - frame.at, frame.wrong, cure=HEADER_CURE))
+
+    def _tail(self, number: int, found: FoundFrame | Hole, data: memoryview) -> None:
+        """The bytes behind the last frame, which are cut off next. With an index, what a killed process leaves unfinished is not told."""
+        unfinished = isinstance(found, Hole) and found.unfinished
+        lost: tuple[Lost, ...] = ()
+        if self._whole:
+            self._doubt = f"segment {number} ends in {found.end - found.at} bytes that are no frame, and no index tells why"
+            if isinstance(found, FoundFrame):
+                lost = tuple(one for _, at, end, _ in found.blocks(data) for one in _said(bytes(data[at:end][:HEAD_BYTES_MAX])))
+        elif unfinished:
+            return
+        why = found.why if isinstance(found, Hole) else "a block of the last frame does not verify"
+        other = "an append was not finished" if unfinished else "the power failed while it was written"
+        if not self._placing.is_acknowledged(self._book.commit + 1, self._book.openings):
+            why = f"{why}: damage, or {other}"
+        self._damages.append(Damage(number, found.at, found.end - found.at, why, lost, TAIL_CURE))
+
+    def _frame(self, number: int, frame: FoundFrame, data: memoryview) -> None:
+        commit = frame.header.commit
+        if frame.header.checkpoint is not None:
+            self._checkpoint(number, frame, frame.header.checkpoint)
+            return
+        if commit != self._book.commit + 1:
+            self._doubt = f"commit {commit} follows {self._book.commit} in segment {number}"
+            if commit <= self._book.commit:
+                return
+        if any(not damage.offsets for damage in self._change(frame.header, self._placing.blocks(frame, data, number), number, frame.end)):
+            self._doubt = f"a block at {frame.at} of segment {number} is damaged, and does not say what it held"
+
+    def _checkpoint(self, number: int, frame: FoundFrame, checkpoint: Checkpoint) -> None:
+        """What it says beyond the book: segments before it are gone, or damaged."""
+        if frame.header.commit < self._book.commit:
+            self._doubt = f"segment {number} begins at commit {frame.header.commit}, after {self._book.commit}"
+        elif frame.header.commit > self._book.commit:
+            if not self._whole:
+                raise OtherFiles(f"segment {number} begins beyond commit {self._book.commit}", self._book.commit)
+            self._take(self._book.restored(frame.header, checkpoint, number, frame.end))
+            for at in checkpoint.lines:
+                self._promised[at.stream, Origin(at.node, at.generation)] = RangeSet(at.state.held)
+
+    def _change(self, header: FrameHeader, blocks: Iterable[PlacedBlock | Damage], segment: int, end: int) -> list[Damage]:
+        """What a frame says is taken, with those of its blocks that verify; the others are to be told of."""
+        placed, damages = list[PlacedBlock](), list[Damage]()
+        for block in blocks:
+            if isinstance(block, Damage):
+                damages.append(block)
+            else:
+                placed.append(block)
+        self._damages += damages
+        self._take(self._book.change(header, placed, segment, end, [lost for damage in damages for lost in damage.offsets]))
+        return damages
+
+    def _take(self, change: Change) -> None:
+        self._book.take(change)
+        self._unindexed.append(change)
+        if len(self._unindexed) >= REPLAYED_MAX:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._unindexed:
+            self._index.apply(self._unindexed)
+            self._unindexed = []
+
+    def _tell(self) -> None:
+        """Of what is damaged, with the offsets that no other file has; and of those that a checkpoint says were held, and no file has."""
+        told: dict[LineKey, RangeSet] = {}
+        for damage in self._damages:
+            lost = [
+                (stream, origin, *missing)
+                for stream, origin, first, end in damage.offsets
+                for missing in self._missing((stream, origin), [(first, end)])
+            ]
+            for stream, origin, first, end in lost:
+                told.setdefault((stream, origin), RangeSet()).add(first, end)
+            self._on_damage(replace(damage, offsets=tuple(lost)))
+        for key, held in self._promised.items():
+            for first, end in self._missing(key, held).without(told.get(key, ())):
+                why = f"{key[0]}:{key[1]} offsets {first}..{end - 1} were held, and are in no file that is left"
+                self._on_damage(Damage(0, 0, 0, why, ((*key, first, end),)))
+
+    def _missing(self, key: LineKey, held: Iterable[tuple[int, int]]) -> RangeSet:
+        """What of `held` is wanted now, but for what is disowned."""
+        return RangeSet(held).without(self._book.line(key).ledger.settled()).without(self._placing.disowned.offsets(key))
+
+    def _damaged(self, number: int, hole: Hole) -> None:
+        self._damages.append(Damage(number, hole.at, hole.end - hole.at, hole.why))
+
+
+def _said(begun: bytes) -> tuple[Lost, ...]:
+    """What the head of a damaged block says that it held."""
+    try:
+        head, _ = BlockHead.from_bytes(begun)
+    except Corrupt:
+        return ()
+    return ((head.stream, head.origin, head.first, head.end),)

@@ -1,0 +1,275 @@
+"""What all frames of a log add up to, kept in memory: ledgers per (stream, origin), producers' last sequences, own generations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from landfall.storage.frames import Admitted, Checkpoint, FrameHeader, Gone, LineAt, LineState, Opening, Produced
+from streams.model.block import Block
+from streams.model.identifiers import Origin, Position
+from streams.model.ledger import OriginLedger
+from streams.model.ranges import RangeSet
+
+LineKey = tuple[str, Origin]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One (stream, origin). `end`: one past the largest offset ever heard of. `received_at_ms`: the last one stamped here (UTC ms).
+
+    The ledger is never changed in place: a commit makes a new Line, so whoever holds one holds a snapshot.
+    """
+
+    ledger: OriginLedger = field(default_factory=OriginLedger)
+    end: int = 0
+    received_at_ms: int = 0
+    next_offset: int = 0
+
+    def without(self, first: int, end: int) -> Line:
+        """The line as it stands when `first .. end - 1` are no longer held, and so wanted again."""
+        ledger = self.ledger.copy()
+        ledger.held = ledger.held.without(RangeSet([(first, end)]))
+        return Line(ledger, self.end, self.received_at_ms, ledger.next_offset())
+
+
+Lines = Mapping[str, Mapping[Origin, Line]]
+Positions = Mapping[str, Position]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where bytes are: the number of the file (see `landfall.storage.segments.file_path`), first byte, length."""
+
+    segment: int
+    at: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Offsets `first .. end - 1` of a line, held in the block at `location`.
+
+    Order times (UTC ms) bound the block's; `topics` is the filter of its topics, None when the block can not be read here; `admitted`
+    says when its runs were taken in, of all of the block.
+    """
+
+    first: int
+    end: int
+    location: Location
+    order_first_ms: int
+    order_last_ms: int
+    topics: bytes | None
+    admitted: Admitted = ()
+
+    def clipped(self, first: int, end: int) -> Piece:
+        """What of the piece lies in `first .. end - 1`."""
+        if first <= self.first and self.end <= end:
+            return self
+        return replace(self, first=max(first, self.first), end=min(end, self.end))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBlock:
+    """A block of a frame with its place on disk, its topics' filter, and the received time when it was appended here (else 0).
+
+    `left_out`: offsets of it that are not taken. `admitted`: when what came from elsewhere was taken in.
+    """
+
+    block: Block
+    location: Location
+    topics: bytes | None
+    received_at_ms: int
+    left_out: RangeSet | None = None
+    admitted: Admitted = ()
+
+
+@dataclass(slots=True)
+class Change:
+    """What one frame changes: in the order of the fields, except that pieces are dropped after they are added."""
+
+    commit: int
+    segment: int
+    end: int
+    lines: dict[LineKey, Line] = field(default_factory=dict)
+    added: list[tuple[LineKey, Piece]] = field(default_factory=list)
+    dropped: list[tuple[LineKey, int, int]] = field(default_factory=list)
+    produced: tuple[Produced, ...] = ()
+    openings: tuple[Opening, ...] = ()
+    followed: dict[str, int] = field(default_factory=dict)
+    """Of a log in a Kafka: the next record of each Kafka topic that this brings something of."""
+
+
+class Book:
+    """The state of a log. Reading it is safe from any thread; only the log's writer changes it."""
+
+    def __init__(self) -> None:
+        self.commit = 0
+        self.view: tuple[Lines, Positions] = {}, {}
+        """All lines, and the Position of each stream, of one and the same commit: never changed in place."""
+        self.produced: dict[tuple[str, str], Produced] = {}
+        self.openings: list[Opening] = []
+        self.followed: dict[str, int] = {}
+        """Of a log in a Kafka: the next record of each Kafka topic that was not looked at yet."""
+
+    def copy(self) -> Book:
+        """Another that stands where this one does: what it takes, this one does not."""
+        copied = Book()
+        copied.commit, copied.view = self.commit, self.view
+        copied.produced, copied.openings, copied.followed = dict(self.produced), list(self.openings), dict(self.followed)
+        return copied
+
+    @property
+    def lines(self) -> Lines:
+        """Every line, by stream and origin."""
+        return self.view[0]
+
+    def line(self, key: LineKey) -> Line:
+        """The line as it stands; an empty one when nothing was ever heard of it."""
+        return self.lines.get(key[0], {}).get(key[1], Line())
+
+    def take(self, change: Change) -> None:
+        """Remember `change`."""
+        self.commit = change.commit
+        self.set_lines(change.lines)
+        for produced in change.produced:
+            self.produced[produced.stream, produced.producer] = produced
+        self.openings.extend(change.openings)
+        self.followed.update(change.followed)
+
+    def set_lines(self, changed: Mapping[LineKey, Line]) -> None:
+        """These stand so from now on. Readers see either all lines before or all lines after."""
+        lines, positions = dict(self.view[0]), dict(self.view[1])
+        by_stream: dict[str, dict[Origin, Line]] = {}
+        for (stream, origin), line in changed.items():
+            by_stream.setdefault(stream, {})[origin] = line
+        for stream, of_stream in by_stream.items():  # once each: a stream may have thousands of origins
+            lines[stream] = {**lines.get(stream, {}), **of_stream}
+            ends = {origin: line.next_offset for origin, line in of_stream.items()}
+            positions[stream] = Position({**positions.get(stream, Position()), **ends})
+        self.view = lines, positions
+
+    def change(
+        self, header: FrameHeader, blocks: Iterable[PlacedBlock], segment: int, end: int, lost: Iterable[tuple[str, Origin, int, int]] = ()
+    ) -> Change:
+        """What a frame changes that ends at byte `end` of `segment`. The same for the same book and frame: live, or replayed.
+
+        `lost`: stream, origin, first and end of what damaged blocks of it held: not held any more, but heard of.
+        """
+        change = Change(header.commit, segment, end, produced=header.produced, openings=header.openings)
+        draft = _Draft(self, change)
+        for placed in blocks:
+            draft.add(placed)
+        for stream, origin, _, heard in lost:
+            draft.hear((stream, origin), heard)
+        for gone in header.gone:
+            draft.declare_gone(gone)
+        for floor in header.floors:
+            draft.raise_floor((floor.stream, Origin(floor.node, floor.generation)), floor.floor)
+        draft.finish()
+        return change
+
+    def checkpoint(self) -> Checkpoint:
+        """The book as a new segment begins with it."""
+        lines = tuple(
+            LineAt(stream, origin.node, origin.generation, state_of(line))
+            for stream, lines in self.lines.items()
+            for origin, line in lines.items()
+        )
+        return Checkpoint(lines, tuple(self.produced.values()), tuple(self.openings))
+
+    def restored(self, header: FrameHeader, checkpoint: Checkpoint, segment: int, end: int) -> Change:
+        """What a checkpoint adds to a book that lacks frames before it. Held is what blocks were found of, not what it says."""
+        known = {opening.generation for opening in self.openings}
+        openings = tuple(opening for opening in checkpoint.openings if opening.generation not in known)
+        change = Change(header.commit, segment, end, produced=checkpoint.produced, openings=openings)
+        draft = _Draft(self, change)
+        for at in checkpoint.lines:
+            draft.restore((at.stream, Origin(at.node, at.generation)), at.state)
+        draft.finish()
+        return change
+
+
+def state_of(line: Line) -> LineState:
+    """The line as it is written down."""
+    ledger = line.ledger
+    gone = {reason: list(ranges) for reason, ranges in ledger.gone.items()}
+    return LineState(list(ledger.held), gone, ledger.floor, line.end, line.received_at_ms)
+
+
+def line_of(state: LineState) -> Line:
+    """The line that was written down so."""
+    ledger = OriginLedger(RangeSet(state.held), {reason: RangeSet(ranges) for reason, ranges in state.gone.items()}, state.floor)
+    return Line(ledger, state.end, state.received_at_ms, ledger.next_offset())
+
+
+class _Draft:
+    """Lines being changed by one frame."""
+
+    def __init__(self, book: Book, change: Change) -> None:
+        self._book = book
+        self._change = change
+        self._ledgers: dict[LineKey, OriginLedger] = {}
+        self._received: dict[LineKey, int] = {}
+        self._ends: dict[LineKey, int] = {}
+
+    def ledger(self, key: LineKey) -> OriginLedger:
+        if key not in self._ledgers:
+            self._ledgers[key] = self._book.line(key).ledger.copy()
+        return self._ledgers[key]
+
+    def add(self, placed: PlacedBlock) -> None:
+        block = placed.block
+        key = (block.stream, block.origin)
+        ledger = self.ledger(key)
+        taken = ledger.takes(RangeSet([(block.first, block.end)]), self._own(key))
+        for first, end in taken.without(placed.left_out) if placed.left_out else taken:
+            piece = Piece(first, end, placed.location, block.order_first_ms, block.order_last_ms, placed.topics, placed.admitted)
+            self._change.added.append((key, piece))
+            ledger.held.add(first, end)
+            for reason, ranges in list(ledger.gone.items()):
+                ranges.remove(first, end)
+                if not ranges:
+                    del ledger.gone[reason]
+        self._received[key] = max(self._received.get(key, 0), placed.received_at_ms)
+
+    def hear(self, key: LineKey, end: int) -> None:
+        self.ledger(key)
+        self._ends[key] = max(self._ends.get(key, 0), end)
+
+    def declare_gone(self, gone: Gone) -> None:
+        key = (gone.stream, Origin(gone.node, gone.generation))
+        ledger = self.ledger(key)
+        ranges = RangeSet([(gone.first, gone.end)])
+        for other in ledger.gone.values():
+            ranges = ranges.without(other)
+        if self._own(key):
+            ledger.held.remove(gone.first, gone.end)
+            self._change.dropped.append((key, gone.first, gone.end))
+        if news := ranges.without(ledger.held):
+            ledger.gone.setdefault(gone.reason, RangeSet()).update(news)
+
+    def raise_floor(self, key: LineKey, floor: int) -> None:
+        ledger = self.ledger(key)
+        ledger.floor = max(ledger.floor, floor)
+        ledger.held.remove(0, ledger.floor)
+        self._change.dropped.append((key, 0, ledger.floor))
+
+    def restore(self, key: LineKey, state: LineState) -> None:
+        self.raise_floor(key, state.floor)
+        for reason, ranges in state.gone.items():
+            for first, end in ranges:
+                self.declare_gone(Gone(key[0], key[1].node, key[1].generation, first, end, reason))
+        self._ends[key], self._received[key] = state.end, state.received_at_ms
+
+    def _own(self, key: LineKey) -> bool:
+        """Whether the log's own node wrote it, and so says for good what of it is gone."""
+        openings = self._book.openings or self._change.openings
+        return bool(openings) and openings[-1].node == key[1].node
+
+    def finish(self) -> None:
+        for key, ledger in self._ledgers.items():
+            before = self._book.line(key)
+            received = max(before.received_at_ms, self._received.get(key, 0))
+            end = max(before.end, ledger.end(), self._ends.get(key, 0))
+            self._change.lines[key] = Line(ledger, end, received, ledger.next_offset())

@@ -1,0 +1,98 @@
+"""The merged files of a log: blocks made of many small ones, or moved as they are, durable before the index names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from landfall.storage.disk import Disk
+from landfall.storage.frames import Admitted, FrameHeader, StoredBlock, frame_bytes
+from landfall.storage.log_state import Location, Piece
+from landfall.storage.merge_levels import Level, passed
+from landfall.storage.segments import SegmentWriter, merged_numbers
+from streams.commit_points import commit_point
+from streams.core_limit import give_way
+from streams.model.block import Block
+
+MERGED_BYTES_MAX = 64 << 20
+"""A merged file is left for the next once it is so long."""
+PART_BYTES = 1 << 20
+"""What is synced at a time, so that no commit's own sync waits long behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A block to be written anew, the filter of its topics, and when its runs were taken in."""
+
+    block: Block
+    topics: bytes | None
+    admitted: Admitted
+
+
+class MergedFiles:
+    """Appends to the merged files, one of each kind: what has passed as many levels lies together, and is dead together once it is merged
+    again. Used by one thread at a time. Every opening of the log begins new files.
+    """
+
+    def __init__(self, log: Path, disk: Disk, levels: Sequence[Level]) -> None:
+        self._log, self._disk, self._levels = log, disk, levels
+        self._writers: dict[int, SegmentWriter] = {}
+
+    def write(self, blocks: Sequence[Rewritten]) -> list[Piece]:
+        """The pieces of `blocks`, which are on the disk. Raises RetryLater when it does not take them; nothing remains of them then."""
+        written: list[Piece] = []
+        for kind, alike in groupby(blocks, key=lambda one: passed(one.block.count, self._levels)):
+            written += self._write(self._ready(kind), list(alike))
+        return written
+
+    def written(self) -> set[int]:
+        """The numbers of the files that are written: those that what comes next goes into."""
+        return {writer.number for writer in self._writers.values()}
+
+    def roll(self, number: int) -> None:
+        """File `number` is not written any more, and not the newest, so that it can go. Raises RetryLater."""
+        kind = next((kind for kind, writer in self._writers.items() if writer.number == number), 0)
+        before = self._writers.get(kind)
+        self._writers[kind] = self._new()
+        if before is not None:
+            before.close()
+
+    def close(self) -> None:
+        """Release the files."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def _write(self, writer: SegmentWriter, blocks: Sequence[Rewritten]) -> list[Piece]:
+        encoded = [one.block.to_bytes() for one in blocks]
+        header = FrameHeader(blocks=tuple(StoredBlock.of(data, admitted=one.admitted) for data, one in zip(encoded, blocks, strict=True)))
+        frame, blocks_at = frame_bytes(header, encoded, writer.secret)
+        at = 0
+        for part in range(0, len(frame), PART_BYTES):
+            give_way()
+            at = writer.write(frame[part : part + PART_BYTES], more=part > 0)
+            writer.sync()
+        commit_point("log.merge.written")
+        writer.keep(len(frame))
+        spans = header.spans(at + blocks_at)
+        return [
+            Piece(one.block.first, one.block.end, Location(writer.number, first, end - first), *_order(one.block), one.topics, one.admitted)
+            for one, (first, end) in zip(blocks, spans, strict=True)
+        ]
+
+    def _ready(self, kind: int) -> SegmentWriter:
+        writer = self._writers.get(kind)
+        if writer is None:
+            writer = self._writers[kind] = self._new()
+        elif writer.end >= MERGED_BYTES_MAX:
+            self.roll(writer.number)
+            writer = self._writers[kind]
+        return writer
+
+    def _new(self) -> SegmentWriter:
+        return SegmentWriter(self._log, self._disk, min(merged_numbers(self._log), default=0) - 1, 0)
+
+
+def _order(block: Block) -> tuple[int, int]:
+    return block.order_first_ms, block.order_last_ms

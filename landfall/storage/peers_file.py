@@ -1,0 +1,55 @@
+"""The file in a node's folder that names every peer that the node ever knew, for processes beside the node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from landfall.system.replaced_files import replace_file
+from streams.config.roles import Peer
+from streams.model.errors import Corrupt, Unreadable
+
+PEERS = "peers.json"
+"""In a node's folder, beside its log: every node that it ever knew, by name, with role and identity."""
+
+
+class KnownPeers:
+    """Who a node's peers are, as the file in its folder says at each call: for processes beside the node. Safe from any thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / PEERS
+        self._read: tuple[int, Mapping[str, Peer]] = (0, {})
+
+    def peer(self, node: str) -> Peer | None:
+        """The one of this name; None when the file has none, or there is no file: the folder is no node's. Raises Corrupt for a file that
+        can not be understood, Unreadable for one that can not be read now."""
+        try:
+            changed_at = self._file.stat().st_mtime_ns
+            if changed_at != self._read[0]:
+                self._read = changed_at, _read_peers(self._file)
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            raise Unreadable(f"{self._file} can not be read: {problem.strerror}", hint="look at the disk, and whose it is") from problem
+        return self._read[1].get(node)
+
+
+def keep_peers(folder: Path, peers: Mapping[str, Peer]) -> None:
+    """Write these peers to the node's folder, for the processes that read its log. Peers written before stay: their records are still in
+    the log. Raises OSError."""
+    file = folder / PEERS
+    try:
+        before = _read_peers(file)
+    except (FileNotFoundError, Corrupt):  # a damaged file is made anew
+        before = {}
+    if (known := before | dict(peers)) != before:
+        replace_file(file, msgspec.json.format(msgspec.json.encode(known, order="sorted"), indent=1))
+
+
+def _read_peers(file: Path) -> dict[str, Peer]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Peer])
+    except msgspec.MsgspecError as problem:
+        raise Corrupt(f"{file} can not be understood: {problem}", hint="start its node again, which writes it anew") from None

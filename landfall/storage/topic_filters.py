@@ -1,0 +1,126 @@
+"""What of a block's topics is kept beside its place: a filter of a byte a topic at most, eight at least; of very many topics an outline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from landfall.storage.log_state import LineKey, Piece
+from streams.model.block import Block, Codec
+
+BITS_PER_TOPIC, FEW_BITS_PER_TOPIC = 8, 4
+FEW_TOPICS = 1024
+"""A block of fewer topics has half the bits: it is small, and soon merged."""
+FILTER_BYTES_MIN = 8
+"""Of other topics one in eleven seems to be in a filter of one topic in a byte, one in five hundred in eight bytes: what is rare is looked
+for in thousands of blocks of a row each, and every one that seems to have it is fetched.
+"""
+FILTERED_TOPICS_MAX = 1 << 16
+"""The filter of a block of more topics would take longer to read than the part of the block that has the topic, if any has: its outline
+tells which."""
+_ANY_TOPIC = b"\xff"
+"""A filter that every topic seems to be in."""
+_OUTLINED = b"\xff" * 16
+"""What an outline has before it. No filter begins so: of its bits hardly more than half are set."""
+_PROBES = 3
+_HASHED_AT_ONCE = 16_384
+_WORD = np.dtype("<u8")
+_FACTORS = np.array([0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53], np.uint64)
+
+Hash = tuple[int, int]
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a look-up is for: one topic of one line, and what the filters of its blocks are asked for."""
+
+    key: LineKey
+    topic: str
+    hash: Hash
+
+    def may_be_in(self, piece: Piece) -> bool:
+        """Whether the block that holds the piece is to be looked into: it can be read here, and may have the topic."""
+        return piece.topics is not None and may_hold(piece.topics, self.hash)
+
+
+def topics_told(codec: Codec, block: Block, topics: pa.StringArray) -> bytes:
+    """What is kept of the block, whose topics these are, each at least once: their filter; of more than FILTERED_TOPICS_MAX the outline."""
+    told = topic_filter(topics)
+    if told != _ANY_TOPIC:
+        return told
+    outline = codec.outline(block)
+    return _OUTLINED + outline if 0 < len(outline) < FILTERED_TOPICS_MAX else told
+
+
+def outline_in(told: bytes | None) -> bytes | None:
+    """The outline, where that is what is kept of a block's topics."""
+    return told[len(_OUTLINED) :] if told is not None and told.startswith(_OUTLINED) else None
+
+
+def topic_hash(topic: str) -> Hash:
+    """What `may_hold` asks a filter for."""
+    low, step = _halves(_hashes(pa.array([topic], pa.string())))
+    return int(low[0]), int(step[0])
+
+
+def topic_filter(column: pa.StringArray) -> bytes:
+    """A Bloom filter of the topics in `column`: 3 % of others seem to be in it, of few topics 15 %, of a handful 1 %, of too many all."""
+    parts = [_hashes(column.slice(at, _HASHED_AT_ONCE)) for at in range(0, len(column), _HASHED_AT_ONCE)]
+    hashes = np.sort(np.concatenate([np.empty(0, np.uint64), *parts]))
+    hashes = hashes[np.diff(hashes, prepend=~hashes[:1]) != 0]
+    if len(hashes) > FILTERED_TOPICS_MAX:
+        return _ANY_TOPIC
+    per_topic = BITS_PER_TOPIC if len(hashes) >= FEW_TOPICS else FEW_BITS_PER_TOPIC
+    bits = np.zeros(max(-(-per_topic * len(hashes) // 8) * 8, 8 * FILTER_BYTES_MIN), np.bool_)
+    low, step = _halves(hashes)
+    for probe in range(_PROBES):
+        bits[(low + np.uint64(probe) * step) % np.uint64(len(bits))] = True
+    return np.packbits(bits).tobytes()
+
+
+def may_hold(topics: bytes | None, wanted: Hash) -> bool:
+    """Whether a block with this filter may hold the topic whose hash is `wanted`; None: who knows."""
+    if topics is None or topics == _ANY_TOPIC or topics.startswith(_OUTLINED):
+        return True
+    bits = 8 * len(topics)
+    places = ((wanted[0] + probe * wanted[1]) % bits for probe in range(_PROBES))
+    return all(topics[place >> 3] & (0x80 >> (place & 7)) for place in places)
+
+
+def _halves(hashes: Hashes) -> tuple[Hashes, Hashes]:
+    return hashes & np.uint64(0xFFFFFFFF), hashes >> np.uint64(32)
+
+
+def _hashes(topics: pa.StringArray) -> Hashes:
+    """A number for each: its bytes in words of eight, each mixed into what those before it gave, and all that as MurmurHash3 ends."""
+    _, offsets, data = topics.buffers()
+    starts = np.frombuffer(offsets, np.int32)[topics.offset : topics.offset + len(topics) + 1].astype(np.int64)
+    lengths = np.diff(starts)
+    sums = lengths.astype(np.uint64)
+    for length in np.flatnonzero(np.bincount(lengths)).tolist():
+        rows = np.flatnonzero(lengths == length)
+        mixed = sums[rows]
+        for words in _words(np.frombuffer(data or b"", np.uint8), starts[:-1][rows], length):
+            mixed ^= words
+            mixed *= _FACTORS[0]
+            mixed ^= mixed >> np.uint64(32)
+        sums[rows] = mixed
+    for factor in _FACTORS[1:]:
+        sums ^= sums >> np.uint64(33)
+        sums *= factor
+    sums ^= sums >> np.uint64(33)
+    return sums
+
+
+def _words(chars: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], length: int) -> Hashes:
+    """The first eight bytes of texts of one length as numbers, then the next eight, and so on; zeros behind the last."""
+    count, first = len(starts), int(starts[0])
+    together = starts[-1] - first == (count - 1) * length
+    texts = chars[first : first + count * length] if together else chars[starts[:, None] + np.arange(length)]
+    padded = np.zeros((count, -(-length // _WORD.itemsize) * _WORD.itemsize), np.uint8)
+    padded[:, :length] = texts.reshape(count, length)
+    return padded.view(_WORD).T

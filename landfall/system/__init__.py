@@ -1,0 +1,1 @@
+"""Files, threads, addresses and settings, as all packages use them."""

@@ -1,0 +1,123 @@
+"""Sockets whose every byte is counted, and allowed beforehand where there is a budget: TLS, upgrade and all that TCP carries, both ways."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+import termios
+from collections.abc import Callable
+from typing import Any
+
+from streams.link_budget.daily_budget import Purse
+
+RECEIVE_BUFFER_BYTES = 32 << 10
+"""What is asked for as receive buffer: the other side can not send more unasked than fits it, and so much is allowed for ahead."""
+
+OPENING_BYTES = 96 << 10
+"""With less than this left, a link is not opened for more than alerts."""
+
+
+def window_bytes() -> int:
+    """What this system makes of RECEIVE_BUFFER_BYTES, and a link is held for."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        return one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+
+
+class BudgetSpent(ConnectionAbortedError):
+    """The link's budget does not allow what would pass the socket next: the connection ends here."""
+
+
+Count = Callable[[int, int], None]
+"""Is told of each piece that has passed: bytes sent, bytes received."""
+
+
+class Meter:
+    """Makes sockets that tell `count` what passes, and spend from `purse`, if there is one; with `alerts` beyond all it has."""
+
+    def __init__(self, purse: Purse | None, alerts: bool, count: Count) -> None:
+        self.purse, self.alerts, self.count = purse, alerts, count
+
+    def socket(self, address: tuple[Any, ...]) -> socket.socket:
+        """A socket for one of `getaddrinfo`'s addresses. Raises BudgetSpent when there is nothing left to open it for."""
+        family, kind, protocol = address[:3]
+        if self.purse is None:
+            return _CountedSocket(self.count, family, kind, protocol)
+        return _MeteredSocket(self.purse, self.alerts, self.count, family, kind, protocol)
+
+
+class _CountedSocket(socket.socket):
+    def __init__(self, count: Count, family: int, kind: int, protocol: int) -> None:
+        super().__init__(family, kind, protocol)
+        self._count = count
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        self._allow(len(memoryview(data)))
+        sent = super().send(data, flags)
+        self._passed(sent, 0)
+        return sent
+
+    def sendmsg(self, buffers: Any, *others: Any) -> int:
+        """What asyncio sends by from Python 3.12 on, once it has had to wait."""
+        data = list(buffers)
+        self._allow(sum(len(memoryview(one)) for one in data))
+        sent = super().sendmsg(data, *others)
+        self._passed(sent, 0)
+        return sent
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        data = super().recv(size, flags)
+        self._came(len(data))
+        return data
+
+    def recv_into(self, buffer: Any, size: int = 0, flags: int = 0, /) -> int:
+        received = super().recv_into(buffer, size, flags)
+        self._came(received)
+        return received
+
+    def _came(self, bytes_: int) -> None:
+        self._passed(0, bytes_)
+        self._allow(0)
+
+    def _passed(self, sent: int, received: int) -> None:
+        self._count(sent, received)
+
+    def _allow(self, bytes_: int) -> None:
+        """Raises BudgetSpent where so many bytes may not pass now."""
+
+
+class _MeteredSocket(_CountedSocket):
+    def __init__(self, purse: Purse, alerts: bool, count: Count, family: int, kind: int, protocol: int) -> None:
+        super().__init__(count, family, kind, protocol)
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        self._purse, self._alerts = purse, alerts
+        window = self.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        if not purse.hold(window, alerts):
+            self.close()
+            raise BudgetSpent("the day's budget of this link is spent")
+        self._window = window
+
+    def close(self) -> None:
+        window, self._window = getattr(self, "_window", 0), 0
+        if window:
+            if unread := self._unread():
+                self._passed(0, unread)
+            self._purse.release(window, self._alerts)
+        super().close()
+
+    def _unread(self) -> int:
+        """Bytes that have come and that nobody will read any more."""
+        return int(struct.unpack("i", fcntl.ioctl(self, termios.FIONREAD, bytes(4)))[0])
+
+    def _passed(self, sent: int, received: int) -> None:
+        super()._passed(sent, received)
+        self._purse.passed(sent + received)
+
+    def _allow(self, bytes_: int) -> None:
+        """Then what may be on its way to this socket counts as come in the purse, for nobody reads it."""
+        if not self._purse.ahead(bytes_, self._alerts):
+            window, self._window = self._window, 0
+            self._purse.release(window, self._alerts)
+            self._purse.passed(window)
+            raise BudgetSpent("the day's budget of this link is spent")

@@ -1,0 +1,27 @@
+"""A watch that has just started hears first what the others of its ship or port took in meanwhile: else what comes now would have its clock
+run ahead of all that, and their boxes seem silent; and of one stream ahead of another, the ship's own readings ahead of her boxes'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from landfall.watch.watermark_reader import PATIENCE_S
+from streams.model.clock import Clock
+
+MEETS_S = 10.0
+"""So long (wall time) it is waited for anybody to say what is lacked: who is alone watches alone."""
+LOOK_S = 0.25
+
+
+async def caught_up(lacked: Callable[[], int | None], clock: Clock) -> None:
+    """Returns once nothing is lacked (`Watching.lacked`), nobody says so for MEETS_S, or none of it came for PATIENCE_S: who waits for ever
+    no longer watches."""
+    fewest, since_s = None, clock.monotonic_s()
+    while (now := lacked()) != 0:
+        if now is not None and (fewest is None or now < fewest):
+            fewest, since_s = now, clock.monotonic_s()
+        if clock.monotonic_s() - since_s >= (MEETS_S if now is None else PATIENCE_S):
+            return
+        await asyncio.sleep(LOOK_S)

@@ -1,0 +1,111 @@
+"""Which ship is told what: the registry's entries that her crew needs, and no other ship's customers.
+
+A ship is told her own entry, her own load lists, every port, what is asked of each size and type of container, the bookings of boxes on
+her latest list, cut down to those boxes, how the streams are managed that she writes or may have, and which ports' nodes, and nodes of
+her own, are withdrawn.
+Pure: the same entries in the same order tell the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from cargo.vocabulary.registry_entries import Booking, Entry, LoadList, Node, Port, Ship, SizeType, Stream
+from streams.config.definition_format import read_fields
+from streams.config.roles import Peer
+from streams.config.stream_definitions import Definitions, may_have, may_originate
+
+Told = tuple[str, Entry]
+"""The IMO number of the ship to be told, and what."""
+
+
+class ShipsDesk:
+    """Remembers what concerns which ship. Feed it every registry entry, in the registry's order."""
+
+    def __init__(self, nodes: Collection[Peer] = ()) -> None:
+        """`nodes`: those that are known here, of which a ship may hear that they are withdrawn."""
+        self._nodes = {node.node: node for node in nodes}
+        self._withdrawn: dict[str, Entry] = {}
+        self._latest: dict[str, LoadList | None] = {}
+        self._bookings: dict[str, Entry] = {}
+        self._common: dict[str, Entry] = {}
+        self._streams: dict[str, Entry] = {}
+        self._told: dict[tuple[str, str], object] = {}
+
+    def take(self, entry: Entry) -> Iterator[Told]:
+        """What is to be told because of this entry. What a ship was told before is told again only when it changed."""
+        match entry.value:
+            case Ship(imo=imo):
+                yield from self._meet(imo)
+                yield from self._tell(imo, entry)
+            case Port() | SizeType():
+                self._common[entry.topic] = entry
+                for imo in sorted(self._latest):
+                    yield from self._tell(imo, entry)
+            case Stream():
+                self._streams[entry.id] = entry
+                for imo in sorted(self._latest):
+                    yield from self._tell_stream(imo, entry)
+            case Node(withdrawn=withdrawn) if entry.id in self._nodes and (withdrawn is True or entry.id in self._withdrawn):
+                told = msgspec.structs.replace(entry, value=Node(withdrawn=withdrawn is True))
+                self._withdrawn[entry.id] = told
+                for imo in sorted(self._latest):
+                    yield from self._tell_node(imo, told)
+            case LoadList() as listed:
+                yield from self._list(listed, entry)
+            case Booking():
+                self._bookings[entry.id] = entry
+                for imo in sorted(self._latest):
+                    yield from self._tell_booking(imo, entry)
+
+    def _list(self, listed: LoadList, entry: Entry) -> Iterator[Told]:
+        yield from self._meet(listed.ship)
+        yield from self._tell(listed.ship, entry)
+        before = self._latest[listed.ship]
+        if before is None or listed.call >= before.call:
+            self._latest[listed.ship] = listed
+            for booking in self._bookings.values():
+                yield from self._tell_booking(listed.ship, booking)
+
+    def _meet(self, imo: str) -> Iterator[Told]:
+        if imo not in self._latest:
+            self._latest[imo] = None
+            for common in self._common.values():
+                yield from self._tell(imo, common)
+            for stream in self._streams.values():
+                yield from self._tell_stream(imo, stream)
+            for node in self._withdrawn.values():
+                yield from self._tell_node(imo, node)
+
+    def _tell_node(self, imo: str, entry: Entry) -> Iterator[Told]:
+        """Without its keys; and of no customer's node, nor another ship's."""
+        node = self._nodes[entry.id]
+        if node.role == "port" or (node.role, node.identity) == ("ship", imo):
+            yield from self._tell(imo, entry)
+
+    def _tell_booking(self, imo: str, entry: Entry) -> Iterator[Told]:
+        listed, booking = self._latest[imo], entry.value
+        if listed is None or not isinstance(booking, Booking):
+            return
+        aboard = {box.container for box in listed.aboard}
+        boxes = tuple(box for box in booking.containers if box.container in aboard)
+        if boxes:
+            yield from self._tell(imo, msgspec.structs.replace(entry, value=msgspec.structs.replace(booking, containers=boxes)))
+
+    def _tell_stream(self, imo: str, entry: Entry) -> Iterator[Told]:
+        """Also when she may not have it any more: she knows it from before."""
+        definitions = Definitions()
+        try:
+            definitions.take(entry.id, entry.version, read_fields(entry.id, msgspec.to_builtins(entry.value)))
+        except ValueError:
+            return  # of another version of this program: every node that reads it in `registry` says so
+        definition, ship = definitions.of(entry.id), Peer(f"ship-{imo}", "ship", imo)
+        if may_have(ship, definition) or may_originate(definition, ship.role, ship.node) or (imo, entry.topic) in self._told:
+            yield from self._tell(imo, entry)
+
+    def _tell(self, imo: str, entry: Entry) -> Iterator[Told]:
+        if self._told.get((imo, entry.topic)) != entry.value:
+            self._told[imo, entry.topic] = entry.value
+            yield imo, entry

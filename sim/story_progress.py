@@ -1,0 +1,46 @@
+"""How far the story has come, kept in a file so that a plain start goes on where the last one stopped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from sim.story_clock import Setting
+from streams.model.errors import Corrupt, Misuse
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """Every reading heard before `fleet_at_ms` (UTC ms) is acknowledged, and the first `papers` of the clerk's are accepted.
+
+    `story` names the settings that make the story what it is: with others this progress means nothing.
+    """
+
+    story: str
+    fleet_at_ms: int
+    papers: int
+    setting: Setting
+
+
+def load_progress(path: Path, story: str) -> Progress | None:
+    """What the file tells; None when there is none. Raises Misuse when it is another story's, Corrupt when it can not be read."""
+    try:
+        progress = msgspec.json.decode(path.read_bytes(), type=Progress)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as problem:
+        raise Corrupt(f"{path} does not tell how far the story has come: {problem}", hint="begin anew with --fresh") from problem
+    if progress.story != story:
+        raise Misuse(f"the story under way is {progress.story}, not {story}", hint="set it back, or begin anew with --fresh")
+    return progress
+
+
+def save_progress(path: Path, progress: Progress) -> None:
+    """Keep it durably: after a power cut the file holds this or what it held before."""
+    unfinished = path.with_suffix(".unfinished")
+    with unfinished.open("wb") as file:
+        file.write(msgspec.json.encode(progress))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)

@@ -1,0 +1,44 @@
+"""The bodies of a small stream's records, read on from where one was: for who keeps a fold of all of them in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from streams.log import LogReader
+from streams.model.identifiers import Coordinates, Origin
+from streams.model.ranges import RangeSet
+from streams.model.records import BODY, OFFSET, TOPIC, read_body
+
+Unread = Callable[[Coordinates, ValueError], None]
+
+
+class Bodies:
+    """What is new in one stream of `log`; a hole that has filled since is new too. Not for several threads at once."""
+
+    def __init__(self, log: LogReader, stream: str, own: Collection[str] | None = None, unread: Unread = lambda at, problem: None) -> None:
+        """`own`: the names of the nodes whose records alone are read, of whatever generation; None: everyone's. `unread` hears of each
+        record whose body does not read (`streams.model.records.read_body`)."""
+        self._log, self._stream, self._own, self._unread = log, stream, own, unread
+        self._read: dict[Origin, RangeSet] = {}
+
+    def news(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Topic and body of each record held that was not given before, in offset order within each origin; those without a body, or
+        with one that does not read, are left out. Raises as `LogReader.run`; what was not given to its end is given again.
+        """
+        for origin, one in sorted(self._log.ledger(self._stream).items()):
+            if self._own is not None and origin.node not in self._own:
+                continue
+            read = self._read.setdefault(origin, RangeSet())
+            for first, end in one.held.without(read):
+                for batch in self._log.run(self._stream, origin, first, end):
+                    for row in self._log.own(batch).records.select([OFFSET, TOPIC, BODY]).to_pylist():
+                        if row[BODY] is None:
+                            continue
+                        try:
+                            body = read_body(row[BODY])
+                        except ValueError as problem:
+                            self._unread(Coordinates(self._stream, origin, row[OFFSET]), problem)
+                            continue
+                        yield row[TOPIC], body
+                read.add(first, end)

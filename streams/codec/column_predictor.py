@@ -1,0 +1,80 @@
+"""Which earlier column predicts a column of measured numbers best, so that only what they differ by is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streams.codec.golomb_rice import FEW_MAX, Sketch
+from streams.codec.integer_lists import pco_bytes, scattered, sketches_of
+from streams.codec.wire import Ints
+
+_JUDGED_ROWS_MIN, _JUDGED_ROWS, _JUDGED_PLACES = 8, 512, 4
+_CANDIDATES_MAX = 3
+_GAIN_BITS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A column of whole numbers of 10^-decimals.
+
+    `number` is its place among the block's columns of numbers, `mask` that of the column that says which rows are known, 0 when all are.
+    """
+
+    number: int
+    values: Ints
+    decimals: int
+    mask: int
+
+
+def neighbours_of(columns: Sequence[Measured], before: Sequence[Measured] = ()) -> list[Measured | None]:
+    """For each column the earlier one of the same resolution and the same rows that tells it in fewer bits, judged by some rows; of those
+    `before` them too, which are at least `candidates` of all there were."""
+    every, new = [*before, *columns], len(before)
+    judged = [_sample(column.values) for column in every]
+    pairs = [(place, other) for place, column in enumerate(every[new:], new) for other in _like(column, every[:place])]
+    found = sketches_of([*judged[new:], *(judged[at] - judged[other] for at, other in pairs)])
+    best: list[tuple[float, int]] = [
+        (_bytes(sketch, values) - _GAIN_BITS * len(values) / 8, -1) for sketch, values in zip(found, judged[new:], strict=False)
+    ]
+    for (place, other), sketch in zip(pairs, found[len(columns) :], strict=True):
+        best[place - new] = min(best[place - new], (_bytes(sketch, judged[place] - judged[other]), other))
+    return [every[other] if other >= 0 else None for _, other in best]
+
+
+def candidates(columns: Sequence[Measured]) -> list[Measured]:
+    """Those that a later column may be told from."""
+    seen: Counter[tuple[int, int]] = Counter()
+    kept = []
+    for column in reversed(columns):
+        seen[like := (column.decimals, column.mask)] += 1
+        if seen[like] <= _CANDIDATES_MAX:
+            kept.append(column)
+    return kept[::-1]
+
+
+def _bytes(sketch: Sketch | None, values: Ints) -> int:
+    """What the values take, in a block of a few rows or of many."""
+    if sketch is None or (len(values) == _JUDGED_ROWS and scattered(sketch, len(values))):
+        return pco_bytes(values)
+    return sketch.bytes
+
+
+def _like(column: Measured, earlier: Sequence[Measured]) -> list[int]:
+    """The last columns before it that may tell it."""
+    if len(column.values) < _JUDGED_ROWS_MIN:
+        return []
+    like = [place for place, other in enumerate(earlier) if (other.decimals, other.mask) == (column.decimals, column.mask)]
+    return like[-_CANDIDATES_MAX:]
+
+
+def _sample(values: Ints) -> Ints:
+    """All of a few values; of many, runs of them from several places."""
+    if len(values) <= FEW_MAX:
+        return values
+    run = _JUDGED_ROWS // _JUDGED_PLACES
+    step = (len(values) - run) // (_JUDGED_PLACES - 1)
+    return np.concatenate([values[at : at + run] for at in range(0, step * _JUDGED_PLACES, step)], dtype=np.int64)

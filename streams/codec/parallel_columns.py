@@ -1,0 +1,29 @@
+"""Several columns at once, on as many cores as there are: numpy, Arrow and pcodec let go of the interpreter while they work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from streams.core_limit import cores, give_way
+
+T = TypeVar("T")
+
+ROWS_MIN = 32_768
+"""Of fewer rows threads cost more than they save."""
+
+
+def each(tasks: Iterable[Callable[[], T]], rows: int) -> list[T]:
+    """What the tasks return, in their order. They run one after another when there are few rows, or in the background, giving way."""
+    if rows < ROWS_MIN:
+        return [task() for task in tasks]
+    if cores() == 1:
+        return [_giving_way(task) for task in tasks]
+    with ThreadPoolExecutor(cores(), "codec") as pool:
+        return list(pool.map(lambda task: task(), tasks))
+
+
+def _giving_way(task: Callable[[], T]) -> T:
+    give_way()
+    return task()

@@ -1,0 +1,73 @@
+"""Reading the rows of a copy in whole, past what can not be read, so that one bad block hides nothing but itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from streams.integrity.hash_chain import RUN
+from streams.log import LogReader
+from streams.model.block import Codec
+from streams.model.errors import Corrupt, Unreadable
+from streams.model.identifiers import Origin
+
+NOT_HELD = "not held here"
+PART_ROWS = 24 * RUN
+"""So many rows of a large block are in memory at a time: of 393,216, which are some 90 MiB, a quarter."""
+DAMAGED = "bytes do not verify"
+UNKNOWN_CODEC = "in a block of an encoding that is not known here"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Offsets `first .. end - 1`, and why their rows were not to be had."""
+
+    first: int
+    end: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of a log, and the codec that reads its blocks. `past_unreadable`: what its disk does not give now is taken for unread, for who
+    is the worse off for waiting; else it is raised.
+    """
+
+    log: LogReader
+    codec: Codec
+    past_unreadable: bool = False
+
+    def rows(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[pa.RecordBatch | Unread]:
+        """Offsets `first .. end - 1` in ascending order, each once: as stamped rows, or as Unread.
+
+        Where bytes do not verify and the copy can not set them aside itself, the rest of their run is taken for unread.
+        """
+        at = first
+        while at < end:
+            try:
+                for held in self.log.whole_blocks(stream, origin, at, end):
+                    block, low, high = held.block, held.first, held.end
+                    if at < low:
+                        yield Unread(at, low, NOT_HELD)
+                    if not self.codec.knows(block.codec):
+                        yield Unread(low, high, UNKNOWN_CODEC)
+                    else:
+                        for part in range(low, high, PART_ROWS):
+                            at = part
+                            yield self.codec.some_rows(block, part, min(part + PART_ROWS, high))
+                    at = high
+                if at < end:
+                    yield Unread(at, end, NOT_HELD)
+                return
+            except Unreadable as problem:
+                found = next(self.log.spans(stream, origin, at), None) if self.past_unreadable else None
+                if found is None:
+                    raise
+                yield Unread(at, bad_end := min(end, found.end), str(problem))
+                at = bad_end
+            except Corrupt as problem:
+                bad_end = min(end, (at // RUN + 1) * RUN)
+                yield Unread(at, bad_end, f"{DAMAGED}: {problem}")
+                at = bad_end

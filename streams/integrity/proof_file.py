@@ -1,0 +1,188 @@
+"""The proof file: one JSON object in one way of writing it, so that a file with any byte altered is another file.
+
+Sorted keys, no spaces, one line. Bytes are base64url. A float that JSON has no word for is `{"bits": "<its 16 hexadecimal digits>"}`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from streams.integrity.base64_text import from_text, to_text
+from streams.integrity.canonical_bytes import digest
+from streams.integrity.merkle_tree import Leaf, Path
+from streams.model.errors import Corrupt
+from streams.model.records import Value, body_text
+
+FORMAT = 3
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Cell = bool | Int64 | float | str | dict[str, str]
+
+
+class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class PathForm(_Form, frozen=True):
+    """The way of leaves that follow each other to the root: the number of the first, and what stands beside them, from the bottom."""
+
+    index: Int64
+    beside: list[str]
+
+    @classmethod
+    def of(cls, path: Path) -> PathForm:
+        """The path as written."""
+        return cls(path.index, [to_text(one) for one in path.beside])
+
+    def path(self, leaves: int) -> Path:
+        """The path in a tree of so many leaves. Raises ValueError."""
+        return Path(self.index, leaves, tuple(from_text(one, "what is beside its path") for one in self.beside))
+
+
+class LeafForm(_Form, frozen=True):
+    """The leaf of another topic, whose name and rows it does not tell."""
+
+    key: str
+    rows: str
+
+    @classmethod
+    def of(cls, leaf: Leaf) -> LeafForm:
+        """The leaf as written."""
+        return cls(to_text(leaf.key), to_text(leaf.rows))
+
+    def leaf(self) -> Leaf:
+        """The leaf. Raises ValueError."""
+        return Leaf(from_text(self.key, "the key of a topic beside"), from_text(self.rows, "the rows of a topic beside"))
+
+
+class ShownRow(_Form, frozen=True, tag="shown"):
+    """A record with all its columns that are not null."""
+
+    row: dict[str, Cell]
+
+
+class WithheldRow(_Form, frozen=True, tag="withheld"):
+    """A record of the topic outside the span of time: when it was, and its digest."""
+
+    order_at_ms: Int64
+    digest: str
+
+
+class Present(_Form, frozen=True, tag="present"):
+    """A run with records of the topic: all of them, by offset."""
+
+    run: Int64
+    root: str
+    leaves: Int64
+    path: PathForm
+    rows: list[ShownRow | WithheldRow]
+
+
+class Absent(_Form, frozen=True, tag="absent"):
+    """A run without a record of the topic: the leaves between which its own would stand, and the one path of both."""
+
+    run: Int64
+    root: str
+    leaves: Int64
+    path: PathForm
+    left: LeafForm | None
+    right: LeafForm | None
+
+
+class NotShown(_Form, frozen=True, tag="not_shown"):
+    """A run whose records the copy that made the proof did not have whole: its root alone, and the copy's word on why."""
+
+    run: Int64
+    root: str
+    why: str
+
+
+class Section(_Form, frozen=True):
+    """What one origin recorded in one stream: every run from that of `start`'s end (None: from the first) to that of `end`'s end.
+
+    `start` and `end` are bodies of statements.
+    """
+
+    stream: str
+    origin: str
+    start: dict[str, Any] | None
+    end: dict[str, Any]
+    runs: list[Present | Absent | NotShown]
+
+
+class ProofFile(_Form, frozen=True):
+    """A claim on one topic and one span of time (order time, UTC ms, the end not included), and what shows it."""
+
+    landfall_proof: Int64
+    topic: str
+    since_at_ms: Int64
+    until_at_ms: Int64
+    interval_ms: Int64 | None
+    sections: list[Section]
+    completeness: dict[str, Any]
+    unsigned: list[str]
+    """"<stream> of <origin>" of those that have records of the topic and span and never signed them: the word of who made the file."""
+    digest: str = ""
+
+    def sealed(self) -> ProofFile:
+        """The same with its digest."""
+        return msgspec.structs.replace(self, digest=to_text(self._digest()))
+
+    def intact(self) -> bool:
+        """Whether the digest is that of the rest. Whoever alters a file can also write another digest: signatures are what counts."""
+        return self.digest == to_text(self._digest())
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        return body_text(msgspec.to_builtins(self)).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ProofFile:
+        """The file that `to_bytes` wrote. Raises Corrupt for anything else."""
+        try:
+            proof = msgspec.json.decode(data, type=cls)
+            again = proof.to_bytes()
+        except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
+            raise Corrupt(f"this is no proof file: {problem}") from problem
+        if again != data:
+            at = next((at for at, (one, other) in enumerate(zip(again, data, strict=False)) if one != other), min(len(again), len(data)))
+            raise Corrupt(f"this is not how a proof file is written, from byte {at} on")
+        if proof.landfall_proof != FORMAT:
+            raise Corrupt(f"proof files of format {proof.landfall_proof} are not known here", hint="use the landfall that made it")
+        return proof
+
+    def _digest(self) -> bytes:
+        return digest(msgspec.structs.replace(self, digest="").to_bytes())
+
+
+def to_cells(row: Mapping[str, Value | None]) -> dict[str, Cell]:
+    """A record's columns as written."""
+    return {name: _cell(value) for name, value in row.items() if value is not None}
+
+
+def from_cells(row: Mapping[str, Cell]) -> dict[str, Value]:
+    """The columns again, to the bit. Raises ValueError."""
+    return {name: _value(cell) for name, cell in row.items()}
+
+
+def _cell(value: Value) -> Cell:
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"bits": struct.pack(">d", value).hex()}
+    return value
+
+
+def _value(cell: Cell) -> Value:
+    if not isinstance(cell, dict):
+        if isinstance(cell, int) and not -(1 << 63) <= cell < 1 << 63:
+            raise ValueError(f"{cell} is no 64-bit number")
+        return cell
+    if set(cell) != {"bits"} or len(cell["bits"]) != 16:
+        raise ValueError(f"{cell} is no value")
+    value: float = struct.unpack(">d", bytes.fromhex(cell["bits"]))[0]
+    if _cell(value) != cell:
+        raise ValueError(f"{cell} is not in its one form")
+    return value

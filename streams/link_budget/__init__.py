@@ -1,0 +1,1 @@
+"""A link's daily budget of bytes, and its shares."""

@@ -1,0 +1,379 @@
+"""What all sessions of one node share: its ledger, who is bringing what, and the half blocks kept over a cut.
+
+When the log changes, every session hears of it at once, in the same call; what came in over one is thereby offered and announced on all
+others.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+from streams.config.companion_streams import HEADS
+from streams.config.roles import Peer, Role
+from streams.model.clock import StillClock
+from streams.model.clock_check import ClockCheck
+from streams.model.identifiers import Origin
+from streams.model.ledger import GoneReason, Ledger, OriginLedger
+from streams.model.ranges import Range, RangeSet
+from streams.replication.delivery_provenance import Bringers
+from streams.replication.holdings_regression import Promises
+from streams.replication.ingress_quota import Allowances
+from streams.replication.link_terms import Key
+from streams.replication.new_origin_quota import Begun
+from streams.replication.partial_blocks import Partials
+from streams.replication.sync_messages import INSTANCE_BYTES, KEYS_MAX
+
+STALLED_S = 5.0
+"""A block that has not grown for this long may be taken from another peer instead."""
+HELD_S = 60.0
+"""So may one that, as fast as it came so far, is not here within this time."""
+TRICKLE_BYTES_S = 64
+"""No link is as slow as this: who brings a block so slowly is named when another is asked for it."""
+TRICKLE_S = 10.0
+SAID_RANGES_MAX = 10_000
+"""Of so many ranges it is known who said that they are gone; the first are forgotten then."""
+
+
+class LedgerSource(Protocol):
+    """The narrow view of a log that sessions need: a `streams.log.Log` is one."""
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of what is appended here."""
+        ...
+
+    def streams(self) -> list[str]:
+        """The names of all streams."""
+        ...
+
+    def ledger(self, stream: str) -> Ledger:
+        """What is known of one stream, per origin."""
+        ...
+
+    def own_end(self, stream: str, origin: Origin) -> int:
+        """One past the last offset that this log itself gave under `origin`, which is its present one."""
+        ...
+
+
+class Member(Protocol):
+    """A session as the exchange sees it. Its methods note what to send and wake its driver; they never call back."""
+
+    @property
+    def peer(self) -> Peer:
+        """The other end."""
+        ...
+
+    def gained(self, key: Key, ranges: RangeSet, via: str | None) -> None:
+        """This node holds these now; `via`: the node they came from, None when written or declared here."""
+        ...
+
+    def gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
+        """These will never come."""
+        ...
+
+    def lost(self, key: Key, ranges: RangeSet) -> None:
+        """This node wants these again."""
+        ...
+
+    def claim(self, key: Key, first: int, end: int) -> None:
+        """These are coming from another peer."""
+        ...
+
+    def unclaim(self, key: Key, first: int, end: int) -> None:
+        """They are no longer coming from there."""
+        ...
+
+    def neighbours_changed(self) -> None:
+        """Another session has opened or ended."""
+        ...
+
+    def credentials_changed(self) -> None:
+        """This node's credentials are others now."""
+        ...
+
+    def overtaken(self, key: Key, first: int, end: int, bytes_s: float) -> None:
+        """These came at so few bytes a second that another may bring them too."""
+        ...
+
+
+@dataclass(slots=True)
+class _Arrival:
+    member: Member
+    key: Key
+    first: int
+    end: int
+    size_bytes: int
+    began_s: float
+    moved_at_s: float
+    came_bytes: int = 0
+
+    def bytes_s(self, now_s: float) -> float:
+        """How fast it came so far, as long as it was moving."""
+        return self.came_bytes / max(now_s - self.began_s, 1e-6)
+
+    def holds(self, now_s: float) -> bool:
+        """Whether it keeps its range from others: it moves, and will be here soon."""
+        moves = now_s - self.moved_at_s < STALLED_S
+        begins = now_s - self.began_s < STALLED_S
+        return moves and (begins or self.size_bytes - self.came_bytes <= self.bytes_s(now_s) * HELD_S)
+
+    def trickles(self, now_s: float) -> bool:
+        """Whether it comes slower than any link is."""
+        moves = now_s - self.moved_at_s < STALLED_S
+        return moves and now_s - self.began_s >= TRICKLE_S and self.bytes_s(now_s) < TRICKLE_BYTES_S
+
+
+def _unknown(key: Key) -> int | None:
+    return None
+
+
+class Exchange:
+    """The sessions of one node and what they share. Not safe from several threads: call it from the one that drives the sessions."""
+
+    def __init__(
+        self,
+        me: Peer,
+        log: LedgerSource,
+        roles: Mapping[str, Role],
+        ships: Mapping[str, str] = MappingProxyType({}),
+        signed_end: Callable[[Key], int | None] = _unknown,
+        keys: Sequence[bytes] = (),
+        clock_check: ClockCheck | None = None,
+    ) -> None:
+        """`roles`: what each known node is; `ships`: the IMO number of each known node of a ship. `signed_end`: one past the last offset
+        that its origin has signed, as far as it is here; None where that origin's key is not known, or it never signs this. `keys`: the
+        public keys that this node signs with, the present one first. `clock_check`: receives the peers' times; None: no time is reported.
+        """
+        self.me, self.signed_end, self.keys_shown = me, signed_end, list(keys[:KEYS_MAX])
+        self.instance = secrets.token_bytes(INSTANCE_BYTES)
+        self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
+        self.roles: dict[str, Role] = {**roles, me.node: me.role}
+        self.clock_check = clock_check or ClockCheck(StillClock(0))
+        self.credentials: Sequence[bytes] = ()
+        self._came: dict[str, set[str]] = {}
+        self.partials, self.promises, self.allowances = Partials(), Promises(), Allowances()
+        self._log = log
+        self._ledgers: dict[str, dict[Origin, OriginLedger]] = {}
+        self._settled: dict[Key, RangeSet] = {}
+        self._members: list[Member] = []
+        self._arrivals: list[_Arrival] = []
+        self._bringers = Bringers()
+        self._begun = Begun(self.roles, signed_end)
+        self._said_gone: OrderedDict[tuple[str, Key, int, int], None] = OrderedDict()
+        self._more: dict[str, tuple[Key, int]] = {}
+        self._load(log.streams())
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of what this node appends now."""
+        return self._log.origin
+
+    def streams(self) -> list[str]:
+        """All streams this node knows, sorted."""
+        return sorted(self._ledgers)
+
+    def ledger(self, stream: str, allowed: Callable[[Key], bool]) -> dict[Origin, OriginLedger]:
+        """What this node knows of the allowed origins of one stream."""
+        return {origin: one for origin, one in self._ledgers.get(stream, {}).items() if allowed((stream, origin))}
+
+    def keys(self, stream: str) -> list[Key]:
+        """Every (stream, origin) known of one stream."""
+        return [(stream, origin) for origin in self._ledgers.get(stream, {})]
+
+    def held(self, key: Key) -> RangeSet:
+        """The offsets of `key` that this node holds. Not to be changed."""
+        one = self._ledgers.get(key[0], {}).get(key[1])
+        return one.held if one else RangeSet()
+
+    def settled(self, key: Key) -> RangeSet:
+        """The offsets of `key` this node needs no more. Not to be changed."""
+        return self._settled.get(key) or RangeSet()
+
+    def own_end(self, stream: str) -> int:
+        """One past the last offset that this node gave under its present origin, also where its disk has lost it since."""
+        return self._log.own_end(stream, self.origin)
+
+    def gone(self, key: Key) -> RangeSet:
+        """The offsets of `key` that will never come, as far as this node was told."""
+        one = self._ledgers.get(key[0], {}).get(key[1])
+        return one.all_gone() if one else RangeSet()
+
+    def takes(self, key: Key, first: int, end: int) -> bool:
+        """Whether some of these would be taken if they came: not held, not dropped, not given up by this very node."""
+        one = self._ledgers.get(key[0], {}).get(key[1])
+        offered = RangeSet([(first, end)])
+        return bool(one.takes(offered, own=key[1].node == self.me.node) if one else offered)
+
+    def said_gone(self, node: str, key: Key, ranges: RangeSet) -> None:
+        """By the word of `node` these are gone."""
+        for first, end in ranges:
+            self._said_gone[node, key, first, end] = None
+        while len(self._said_gone) > SAID_RANGES_MAX:
+            self._said_gone.popitem(last=False)
+
+    def refuted(self, member: Member, key: Key, first: int, end: int) -> list[str]:
+        """`member` has brought these. The nodes, its own apart, that had said they were gone, when it is their origin: they were wrong."""
+        if member.peer.node != key[1].node:
+            return []
+        false = [said for said in self._said_gone if said[1] == key and said[2] < end and first < said[3]]
+        for said in false:
+            del self._said_gone[said]
+        return sorted({said[0] for said in false} - {member.peer.node})
+
+    def credible(self, node: str, key: Key, end: int) -> bool:
+        """Whether `node` is believed when it says it has this node's own `key` up to `end`, beyond what was written: the first time since
+        this node started, again once it has brought what it spoke of the last time, and as long as no generation could be opened for it."""
+        if node in self._more:
+            spoken, written = self._more[node]
+            if spoken[1] != self.origin and self.held(spoken).end() <= written:
+                return False
+        self._more[node] = (key, self.own_end(key[0]))
+        return True
+
+    def join(self, member: Member) -> None:
+        """A session has opened: it hears of every change from now on."""
+        self._members.append(member)
+        self._tell_neighbours(member)
+
+    def leave(self, member: Member) -> None:
+        """A session has ended: what it was bringing others may bring now. In its next one the peer may bring again what was refused."""
+        self._bringers.left(member.peer.node)
+        if member in self._members:
+            self._members.remove(member)
+            self._tell_neighbours(member)
+        for arrival in [a for a in self._arrivals if a.member is member]:
+            self.arrived(member, arrival.key, arrival.first, arrival.end, durable=False)
+
+    def neighbours(self) -> list[str]:
+        """The nodes this one is in session with."""
+        return sorted({member.peer.node for member in self._members})
+
+    def tell_credentials(self, entries: Sequence[bytes]) -> None:
+        """The other nodes of this ship or port are told these credentials, now and as they come: entries of the file, as JSON."""
+        self.credentials = entries
+        for member in self._members:
+            member.credentials_changed()
+
+    def came_from(self, node: str) -> list[str]:
+        """The streams of which `node` has been bringing something since this was last asked."""
+        return sorted(self._came.pop(node, ()))
+
+    def promised(self, node: str, said: Mapping[Key, RangeSet]) -> None:
+        """`node` has said so in a session that has ended: of what is held here it is remembered."""
+        self.promises.remember(node, {key: ranges for key, ranges in said.items() if self.held(key)})
+
+    def changed(self, streams: Iterable[str]) -> None:
+        """The log's ledger of these streams changed: tell every session what is new."""
+        for stream in streams:
+            before = self._ledgers.get(stream, {})
+            for origin, now in self._log.ledger(stream).items():
+                if before.get(origin) != now:
+                    self._tell((stream, origin), before.get(origin) or OriginLedger(), now)
+
+    def may_begin(self, node: str, key: Key) -> bool:
+        """Whether `node` may bring of `key`, or say what is gone: of what is here already, and of no more else than `Begun` lets it."""
+        return bool(self.settled(key)) or self._begun.may_begin(node, key)
+
+    def arriving(self, member: Member, key: Key, offsets: Range, size_bytes: int, now_s: float) -> bool:
+        """Note that `member` is bringing these offsets in so many bytes, and tell the others. False when another brings some of them
+        already and will soon have done; their origin goes before all others.
+        """
+        first, end = offsets
+        overlapping = [a for a in self._arrivals if a.key == key and a.first < end and first < a.end and a.member is not member]
+        if member.peer.node != key[1].node and any(other.holds(now_s) for other in overlapping):
+            return False
+        for other in overlapping:
+            if other.trickles(now_s):
+                other.member.overtaken(key, other.first, other.end, other.bytes_s(now_s))
+        self._arrivals.append(_Arrival(member, key, first, end, size_bytes, now_s, now_s))
+        self._came.setdefault(member.peer.node, set()).add(key[0])
+        for each in self._others(member):
+            each.claim(key, first, end)
+        return True
+
+    def moved(self, member: Member, key: Key, first: int, bytes_: int, now_s: float) -> None:
+        """So many more bytes of what `member` brings have come."""
+        for arrival in self._arrivals:
+            if arrival.member is member and arrival.key == key and arrival.first == first:
+                if (still_s := now_s - arrival.moved_at_s) >= HELD_S:  # it held up nobody then; we may have been suspended ourselves
+                    arrival.began_s += still_s
+                arrival.moved_at_s = now_s
+                arrival.came_bytes += bytes_
+
+    def arrived(self, member: Member, key: Key, first: int, end: int, durable: bool) -> None:
+        """What `member` was bringing is durable here, or (`durable` false) will not come from it."""
+        self._arrivals = [a for a in self._arrivals if not (a.member is member and a.key == key and (a.first, a.end) == (first, end))]
+        if durable:
+            self._bringers.brought(member.peer.node, key, first, end)
+        else:
+            for each in self._others(member):
+                each.unclaim(key, first, end)
+
+    def distrust(self, key: Key, first: int, end: int, now_s: float) -> list[str]:
+        """These offsets are not what their origin signed: see `Bringers.distrust`."""
+        return self._bringers.distrust(key, first, end, now_s)
+
+    def doubt(self, member: Member, key: Key, first: int, end: int, forged: bool) -> None:
+        """These offsets were not believed as `member` brought them: see `Bringers.doubt`."""
+        self._bringers.doubt(member.peer.node, key, first, end, forged)
+
+    def introduced(self, node: str) -> None:
+        """A node shows its keys: what was brought in its name and not believed may be tried again."""
+        self._bringers.introduced(node)
+
+    def refuses(self, member: Member, key: Key, offsets: Range, now_s: float) -> bool:
+        """Whether some of these offsets are to come from another peer than `member`."""
+        return self._bringers.refuses(member.peer.node, key, offsets, now_s)
+
+    def scatters(self, member: Member, key: Key, first: int, end: int) -> bool:
+        """Whether `member` brings of `key` more separate pieces than it may: see `Bringers.scatters`."""
+        return self._bringers.scatters(member.peer, key, first, end, self.held(key))
+
+    def _others(self, member: Member) -> list[Member]:
+        return [each for each in self._members if each is not member]
+
+    def _tell_neighbours(self, member: Member) -> None:
+        for each in self._others(member):
+            each.neighbours_changed()
+
+    def _load(self, streams: Iterable[str]) -> None:
+        for stream in streams:
+            self._ledgers[stream] = dict(self._log.ledger(stream))
+            for origin, one in self._ledgers[stream].items():
+                self._settled[stream, origin] = one.settled()
+                if stream.endswith(HEADS) and one.held:
+                    self._begun.signed(stream, origin)
+
+    def _tell(self, key: Key, before: OriginLedger, now: OriginLedger) -> None:
+        settled_before, settled = self.settled(key), now.settled()
+        self._ledgers.setdefault(key[0], {})[key[1]] = now
+        self._settled[key] = settled
+        if lost := settled_before.without(settled):
+            self._bringers.lost(key, lost)
+            for each in self._members:
+                each.lost(key, lost)
+        for reason, ranges in now.gone.items():
+            if news := ranges.without(before.gone.get(reason, RangeSet())):
+                for each in self._members:
+                    each.gone(key, reason, news)
+        if gained := now.held.without(before.held):
+            if key[0].endswith(HEADS):
+                self._begun.signed(*key)
+            self._bringers.learnt(key)
+            for part, via in self._by_bringer(key, gained):
+                for each in self._members:
+                    each.gained(key, part, via)
+
+    def _by_bringer(self, key: Key, gained: RangeSet) -> Iterator[tuple[RangeSet, str | None]]:
+        """One commit may have taken in what several brought: each part goes with its own."""
+        for arrival in list(self._arrivals):
+            if arrival.key == key and (part := gained.common([(arrival.first, arrival.end)])):
+                gained = gained.without(part)
+                yield part, arrival.member.peer.node
+        if gained:
+            yield gained, None

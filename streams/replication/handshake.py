@@ -1,0 +1,94 @@
+"""How two nodes find out what the other lacks: a digest per stream first, and where they differ, the ranges.
+
+Of what the peer was bringing when the two last met, the ranges come with the digests: it goes on without waiting for the answer to its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streams.model.errors import Corrupt
+from streams.model.ranges import RangeSet
+from streams.replication.exchange import Exchange
+from streams.replication.ledger_summaries import digest_of, summaries
+from streams.replication.link_terms import Key, Terms
+from streams.replication.sync_messages import DIGESTS_MAX, Digests, Summary
+
+STREAMS_MAX = 100_000
+"""Streams a peer can make us remember."""
+AHEAD_MAX = 2
+"""A stream of more summaries is not told of before the peer's digests are in: most often the two are equal, and it was for nothing."""
+
+
+class Meeting:
+    """One session's comparison of ledgers. Knows which streams are compared (`known`), and what the peer had settled where digests agreed.
+
+    A stream is compared once the peer's digests are in, and where those differ its summary too. What changes meanwhile is announced apart.
+    `ahead`: the summaries that are told with the digests.
+    """
+
+    def __init__(self, exchange: Exchange, terms: Terms) -> None:
+        self._exchange = exchange
+        self._mine: dict[str, tuple[bytes, dict[Key, RangeSet]]] = {}
+        self._theirs: dict[str, bytes] = {}
+        self._awaited: set[str] = set()
+        self._due: set[str] = set()
+        self.compared = False
+        for stream in exchange.streams():
+            settled = {key: exchange.settled(key) for key in exchange.keys(stream) if terms.shared(key)}
+            if any(settled.values()):
+                told = {origin: (ranges, exchange.gone((stream, origin))) for (_, origin), ranges in settled.items()}
+                self._mine[stream] = (digest_of(told), settled)
+        self.ahead = [summary for stream in exchange.came_from(terms.other.node) for summary in self._ahead(stream, terms)]
+
+    def _ahead(self, stream: str, terms: Terms) -> list[Summary]:
+        ledger = self._exchange.ledger(stream, terms.shared) if stream in self._mine else {}
+        told = summaries(stream, ledger) if ledger else []
+        return told if len(told) <= AHEAD_MAX else []
+
+    def known(self, stream: str) -> bool:
+        """Whether it is known what the peer has of this stream."""
+        return self.compared and stream not in self._awaited
+
+    def digests(self) -> Iterator[Digests]:
+        """What to say first; at least one message."""
+        listed = [(stream, digest) for stream, (digest, _) in self._mine.items()]
+        chunks = [listed[at : at + DIGESTS_MAX] for at in range(0, len(listed), DIGESTS_MAX)] or [[]]
+        for chunk in chunks:
+            yield Digests(chunk, last=chunk is chunks[-1])
+
+    def heard(self, digests: Digests) -> None:
+        """The peer's digests, or some of them. Raises Corrupt for too many."""
+        self._theirs.update(digests.digests)
+        if len(self._theirs) > STREAMS_MAX:
+            raise Corrupt(f"a peer may tell of at most {STREAMS_MAX} streams")
+
+    def compare(self, terms: Terms) -> tuple[dict[Key, RangeSet], list[Summary]]:
+        """All digests are in: what the peer is now known to have settled, and what to tell it where the two differ."""
+        self.compared = True
+        self._due = set(self._theirs)
+        told = {summary.stream for summary in self.ahead}
+        agreed: dict[Key, RangeSet] = {}
+        answers: list[Summary] = []
+        for stream, (digest, settled) in self._mine.items():
+            theirs = self._theirs.pop(stream, None)
+            if theirs == digest:
+                agreed.update({key: ranges for key, ranges in settled.items() if terms.shared(key)})
+                continue
+            ledger = self._exchange.ledger(stream, terms.shared)
+            # Who has nothing of it yet may have it from another soon, and is not to send it here.
+            may_come = any(terms.incoming((stream, origin)) for origin in ledger)
+            if stream not in told and (theirs is not None or may_come or any(any(one.gone.values()) for one in ledger.values())):
+                answers += summaries(stream, ledger)
+            if theirs is not None:
+                self._awaited.add(stream)
+        self._theirs.clear()
+        return agreed, answers
+
+    def summary(self, stream: str, last: bool) -> None:
+        """The peer tells of this stream; `last`: that was all. Raises Corrupt where it has no cause to, or has done so already."""
+        if stream not in self._due:
+            raise Corrupt(f"a summary of '{stream}', which is not asked for")
+        if last:
+            self._due.discard(stream)
+            self._awaited.discard(stream)

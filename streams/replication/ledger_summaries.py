@@ -1,0 +1,90 @@
+"""A node's ledger as it is told to a peer: a digest per stream, and where digests differ, each origin's ranges."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+
+import msgspec
+
+from streams.model.errors import Corrupt
+from streams.model.identifiers import Origin, check_stream
+from streams.model.ledger import GONE_REASONS, GoneReason, OriginLedger
+from streams.model.ranges import Range, RangeSet
+from streams.replication.sync_messages import ORIGINS_MAX, RANGES_MAX, OriginSummary, Summary
+
+Settled = Mapping[Origin, tuple[RangeSet, RangeSet]]
+"""Per origin what is settled, and what of it is gone."""
+
+
+def digest_of(settled: Settled) -> bytes:
+    """8 bytes that are equal when two nodes have settled the same offsets of the same origins, and take the same of them to be gone.
+
+    Empty ones do not count.
+    """
+    told = [(origin.node, origin.generation, list(ranges), *gone) for origin, (ranges, gone) in sorted(settled.items()) if ranges]
+    return hashlib.blake2b(msgspec.msgpack.encode(told), digest_size=8).digest()
+
+
+def summaries(stream: str, ledger: Mapping[Origin, OriginLedger]) -> list[Summary]:
+    """The ledger of one stream in as many messages as it takes, each of at most ORIGINS_MAX origins; at least one."""
+    origins = [told for origin, one in sorted(ledger.items()) for told in _summary(origin, one)]
+    chunks = [origins[at : at + ORIGINS_MAX] for at in range(0, len(origins), ORIGINS_MAX)] or [[]]
+    return [Summary(stream, chunk, last=chunk is chunks[-1]) for chunk in chunks]
+
+
+def settled_by(summary: OriginSummary) -> RangeSet:
+    """The offsets a peer has settled, by its own word. Raises Corrupt for ranges that are none."""
+    settled = checked_ranges(summary.beyond)
+    settled.add(0, summary.next_offset)
+    settled.add(0, summary.floor)
+    return settled
+
+
+def gone_by(summary: OriginSummary) -> Iterator[tuple[GoneReason, RangeSet]]:
+    """The offsets that will never come, by the peer's word, with their reasons. Raises Corrupt for a reason it does not know."""
+    for reason, ranges in summary.gone:
+        yield checked_reason(reason), checked_ranges(ranges)
+
+
+def checked_reason(reason: str) -> GoneReason:
+    """`reason`, when it is one of the three. Raises Corrupt otherwise."""
+    for known in GONE_REASONS:
+        if reason == known:
+            return known
+    raise Corrupt(f"offsets are gone for one of {GONE_REASONS}, not {reason!r}")
+
+
+def checked_stream(name: str) -> str:
+    """`name`, when it can be a stream's. Raises Corrupt otherwise."""
+    try:
+        return check_stream(name)
+    except ValueError as problem:
+        raise Corrupt(str(problem)) from problem
+
+
+def checked_ranges(ranges: list[Range]) -> RangeSet:
+    """The ranges as a set. Raises Corrupt when one is reversed."""
+    try:
+        return RangeSet(ranges)
+    except ValueError as problem:
+        raise Corrupt(str(problem)) from problem
+
+
+def chunked(ranges: RangeSet) -> Iterator[list[Range]]:
+    """The ranges in lists of at most RANGES_MAX."""
+    listed = list(ranges)
+    for at in range(0, len(listed), RANGES_MAX):
+        yield listed[at : at + RANGES_MAX]
+
+
+def _summary(origin: Origin, one: OriginLedger) -> Iterator[OriginSummary]:
+    """One, and as many more as it takes to tell all that is held beyond a hole, and all that is gone."""
+    settled = one.settled()
+    next_offset = settled.run_from(0)
+    beyond = settled.without([(0, next_offset)])
+    gone = [(str(reason), chunk) for reason, ranges in sorted(one.gone.items()) for chunk in chunked(ranges)]
+    told = [[part] for part in gone] if len(gone) > len(GONE_REASONS) else [gone]
+    for held, lost in zip_longest(chunked(beyond), told, fillvalue=()):
+        yield OriginSummary(origin.node, origin.generation, next_offset, one.floor, list(held), list(lost))

@@ -1,0 +1,132 @@
+"""What may travel between two nodes over one link: access, link policy and the right to originate, alike on both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from streams.config.companion_streams import DERIVED, parent_of
+from streams.config.roles import Lane, LinkPolicy, Peer, Role, carries, companions, may_send
+from streams.config.stream_definitions import Definitions, could_have, could_originate, may_have, may_originate, stream_of, terms_of
+from streams.model.identifiers import Origin
+from streams.replication.ingress_quota import BYTES_PER_DAY
+
+Key = tuple[str, Origin]
+"""One (stream, origin)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nonces:
+    """What each end of a link asks the other to say in its Hello, made up anew as the link is opened: `mine` is asked here."""
+
+    mine: bytes = b""
+    theirs: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Two nodes and the link between them. `roles` says what each known node is; `carried` what the other end lets the link carry.
+
+    `definitions` say who may have and write each stream: as they stand at the moment of asking. `ships`: the IMO number of each ship's node
+    that is known. Nodes of one ship hold all that any of them wrote, and bring one another whatever they may hold.
+    `bytes_per_day`: how many bytes of records are added in a day to what the other may bring (`streams/replication/ingress_quota.py`).
+    """
+
+    me: Peer
+    other: Peer
+    link: LinkPolicy
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    carried: tuple[str, ...] = ("*",)
+    definitions: Definitions = field(default_factory=Definitions)
+    ships: Mapping[str, str] = field(default_factory=dict)
+    nonces: Nonces = Nonces()
+    bytes_per_day: int = BYTES_PER_DAY["hq"]
+
+    def lane(self, stream: str) -> Lane:
+        """The lane in which blocks of `stream` travel."""
+        return self.definitions.of(stream).lane
+
+    def outgoing(self, key: Key) -> bool:
+        """Whether blocks of this (stream, origin) may go to the other."""
+        return self._travels(key, source=self.me, target=self.other)
+
+    def incoming(self, key: Key) -> bool:
+        """Whether blocks of this (stream, origin) are believed when they come from the other."""
+        return self._travels(key, source=self.other, target=self.me)
+
+    def shared(self, key: Key) -> bool:
+        """Whether the two may speak of this (stream, origin) at all: the same answer on both ends."""
+        return self.outgoing(key) or self.incoming(key)
+
+    def disputed(self, key: Key) -> bool:
+        """Whether a peer that has heard more, or less, of what headquarters has set of the stream may honestly think it shared.
+
+        Also where nothing has been heard of it here yet: its settings may be under way, behind what goes by them.
+        """
+        stream, origin = key
+        return (
+            self._carried(stream)
+            and self._may_bring(self.other, self.me, origin.node)
+            and could_originate(stream, self.roles.get(origin.node))
+            and could_have(self.me, stream)
+            and could_have(self.other, stream)
+        )
+
+    def unheard(self, key: Key) -> bool:
+        """Whether a peer that has not heard yet what this end lets the link carry may honestly think it shared."""
+        return replace(self, link=replace(self.link, streams=("*",))).shared(key)
+
+    def foreign(self, stream: str) -> bool:
+        """Whether the other is a customer, and this a stream that one of its id never has: it does not speak of it by mistake."""
+        return self.other.role == "customer" and parent_of(stream) not in self._customers_own()
+
+    def taken_away(self, key: Key) -> bool:
+        """Whether the other is a customer that may honestly think it still has this: its own, until it has heard better."""
+        return self.other.role == "customer" and not self.foreign(key[0])
+
+    def told_carried(self) -> list[str]:
+        """What to say of the streams that the link carries. To a customer no name of anything that is not its own."""
+        if self.other.role != "customer":
+            return list(self.link.streams)
+        own = self._customers_own()
+        every = [*own, *(stream + ending for stream in own for ending in DERIVED)]
+        return [stream for stream in own if self.link.carries(stream)] + [f"!{stream}" for stream in every if not self.link.carries(stream)]
+
+    def why_not(self, key: Key) -> str:
+        """One sentence on why `key` may not come from the other. To a customer it tells nothing of the stream, nor whether there is one."""
+        stream, origin = key
+        if self.other.role == "customer":
+            return f"customer '{self.other.node}' may not bring anything, and has its own stream alone"
+        if not self._carried(stream):
+            return f"stream '{stream}' does not travel over a {self.link.link_class} link between {self.me.node} and {self.other.node}"
+        definition = self.definitions.of(stream)
+        if not may_originate(definition, self.roles.get(origin.node), origin.node):
+            return f"stream '{stream}' is written by {', '.join(definition.originate)} alone, and '{origin.node}' is not known here as that"
+        if not self._may_bring(self.other, self.me, origin.node):
+            return f"{self.other.role} '{self.other.node}' may not bring what '{origin.node}' wrote"
+        return f"{self.me.role} '{self.me.node}' may not have stream '{stream}'"
+
+    def _travels(self, key: Key, source: Peer, target: Peer) -> bool:
+        stream, origin = key
+        return (
+            self._carried(stream)
+            and may_originate(self.definitions.of(stream), self.roles.get(origin.node), origin.node)
+            and self._may_bring(source, target, origin.node)
+            and self._may_hold(source, key)
+            and self._may_hold(target, key)
+        )
+
+    def _customers_own(self) -> tuple[str, str]:
+        return stream_of(self.other.identity), terms_of(self.other.identity)
+
+    def _carried(self, stream: str) -> bool:
+        return self.link.carries(stream) and carries(self.carried, stream)
+
+    def _may_bring(self, source: Peer, target: Peer, node: str) -> bool:
+        return may_send(source, node, self.ships) or companions(source, target)
+
+    def _may_hold(self, peer: Peer, key: Key) -> bool:
+        """What a peer wrote itself it may always have: a restored ship fetches it back. So may the other nodes of the same ship."""
+        stream, origin = key
+        own = origin.node == peer.node or (peer.role == "ship" and may_send(peer, origin.node, self.ships))
+        return own or may_have(peer, self.definitions.of(stream))

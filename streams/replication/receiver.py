@@ -1,0 +1,266 @@
+"""The receiving half of a session: fragments back into blocks, each checked before it is handed on to be made durable."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streams.config.companion_streams import HEADS
+from streams.config.roles import Lane
+from streams.log import NotProven, PeerKnowsMore, UnknownWriter
+from streams.model.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, digest
+from streams.model.errors import Corrupt, LandfallError, NotAllowed, RetryLater
+from streams.replication.effects import Admit, Report, too_many_begun, too_many_bytes, too_scattered
+from streams.replication.exchange import Exchange, Member
+from streams.replication.link_terms import Key, Terms
+from streams.replication.partial_blocks import Partial
+from streams.replication.sync_messages import Ack, Begin, Fragment, Reject, RejectCode
+
+OPEN_MAX = 16
+"""Transfers a peer may have begun and not finished."""
+UNDURABLE_BYTES_MAX = 48 << 20
+"""Bytes a peer can make us hold before they are durable: its window, and a largest block in each slot."""
+UNDURABLE_MAX = 16_384
+"""And blocks, however small: more than an honest peer's windows hold of the smallest there are."""
+FRAME_BYTES_MAX = BLOCK_BYTES_MAX + 4096
+"""The largest block as it is sent, header included."""
+ENDED_MAX = 4096
+CORRUPT_MAX = 8
+"""Blocks that do not verify, after which a peer is refused."""
+PUT_OFF_MAX = 300
+"""After so many in a session it is told who brings what may not come from it by what is set here: an honest one tries again every 2 s until
+both have heard the same."""
+FORGED = "records from a peer are not what their origin signed"
+UNKNOWN_WRITER = "records are by a node that is not known here"
+UNCOVERED = "what a peer brought is covered by nothing that is known here to be signed by its origin"
+"""Which accuses nobody: what was signed may lie on a disk that does not give it."""
+_PASSED_ON = "not believed; the peer may have passed it on unknowing"
+"""Who does not know the writer's key, or who is who, takes what comes, and brings it to others."""
+
+
+@dataclass(slots=True)
+class _Incoming:
+    begin: Begin
+    key: Key
+    data: bytearray
+    lane: Lane
+
+
+class Receiver:
+    """What comes in from one peer. Its answers go out through `answer`, its wishes through `effect`; a violation raises Corrupt or
+    NotAllowed.
+    """
+
+    def __init__(
+        self,
+        member: Member,
+        exchange: Exchange,
+        terms: Terms,
+        answer: Callable[[Ack | Reject], None],
+        effect: Callable[[Admit | Report], None],
+    ) -> None:
+        self._member = member
+        self._exchange = exchange
+        self.terms = terms
+        self._answer = answer
+        self._effect = effect
+        self._open: dict[int, _Incoming] = {}
+        self._admitting: dict[int, _Incoming] = {}
+        self._ended: OrderedDict[int, None] = OrderedDict()
+        self._newest = 0
+        self._undurable_bytes = 0
+        self._corrupt = 0
+        self._doubts_told: set[tuple[Key, bool]] = set()
+        self._too_many_told: set[str] = set()
+        self._put_off = 0
+        self.received_bytes = 0
+        self.received_records = 0
+
+    def begin(self, begin: Begin, key: Key, now_s: float) -> None:
+        """A block begins: it is taken, unless it is here already or another peer is bringing it."""
+        if not self.terms.incoming(key) and not self.terms.disputed(key):
+            raise NotAllowed(self.terms.why_not(key))
+        bytes_fit = begin.start <= begin.size_bytes <= FRAME_BYTES_MAX
+        if begin.transfer <= self._newest or not bytes_fit or not 0 < begin.end - begin.first <= BLOCK_RECORDS_MAX:
+            raise Corrupt(f"transfer {begin.transfer} of {begin.size_bytes} bytes can not begin like this")
+        self._newest = begin.transfer
+        if not self.terms.incoming(key):
+            return self._not_yet(begin, key)
+        if not self._exchange.takes(key, begin.first, begin.end):
+            return self._end(begin.transfer, Ack([begin.transfer]))
+        if self._exchange.refuses(self._member, key, (begin.first, begin.end), now_s):
+            return self._reject(begin.transfer, "elsewhere")
+        if not self._exchange.may_begin(self._member.peer.node, key):
+            return self._too_many(begin, too_many_begun(self._member.peer.node, *key))
+        if self._exchange.scatters(self._member, key, begin.first, begin.end):
+            return self._too_many(begin, too_scattered(self._member.peer.node, *key))
+        lane, per_day = self.terms.lane(key[0]), self.terms.bytes_per_day
+        if self._exchange.allowances.left(self._member.peer.node, lane, per_day, now_s) <= 0:
+            return self._too_many(begin, too_many_bytes(self._member.peer.node, *key, per_day))
+        if len(self._open) >= OPEN_MAX or self._undurable_bytes + begin.size_bytes > UNDURABLE_BYTES_MAX:
+            raise Corrupt(f"a peer may have {OPEN_MAX} transfers and {UNDURABLE_BYTES_MAX} bytes under way, not more")
+        if len(self._open) + len(self._admitting) >= UNDURABLE_MAX:
+            raise Corrupt(f"a peer may have {UNDURABLE_MAX} blocks that are not durable yet, not more")
+        kept = self._exchange.partials.take(begin.digest)
+        if begin.start and (kept is None or len(kept.data) < begin.start):
+            return self._reject(begin.transfer, "restart")
+        alone = self._exchange.arriving(self._member, key, (begin.first, begin.end), begin.size_bytes - begin.start, now_s)
+        if not alone and lane != Lane.ALERTS:
+            return self._reject(begin.transfer, "elsewhere")
+        head = kept.data[: begin.start] if kept and begin.start else b""
+        incoming = self._open[begin.transfer] = _Incoming(begin, key, bytearray(head), lane)
+        self._undurable_bytes += begin.size_bytes
+        self._exchange.allowances.spend(self._member.peer.node, lane, begin.size_bytes)
+        self._exchange.moved(self._member, key, begin.first, len(begin.piece), now_s)
+        self._grow(incoming, begin.piece)
+
+    def fragment(self, fragment: Fragment, now_s: float) -> None:
+        """More bytes of a transfer. Those of one that ended here are let pass: they were on their way."""
+        incoming = self._open.get(fragment.transfer)
+        if incoming:
+            self._exchange.moved(self._member, incoming.key, incoming.begin.first, len(fragment.piece), now_s)
+            self._grow(incoming, fragment.piece)
+        elif fragment.transfer not in self._ended:
+            raise Corrupt(f"a fragment of transfer {fragment.transfer}, which never began")
+
+    def cancel(self, number: int) -> None:
+        """The peer sends no more of this one."""
+        if incoming := self._open.pop(number, None):
+            self._drop(incoming)
+            self._remember(number)
+
+    def admitted(self, number: int, problem: LandfallError | None) -> None:
+        """The log's answer to an Admit: durable, or why not."""
+        incoming = self._admitting.pop(number, None)
+        if incoming is None:
+            return
+        stream, _ = incoming.key
+        if problem is None:
+            self._exchange.changed([stream])
+            self.received_records += incoming.begin.end - incoming.begin.first
+            self._undurable_bytes -= incoming.begin.size_bytes
+            self._exchange.arrived(self._member, incoming.key, incoming.begin.first, incoming.begin.end, durable=True)
+            self._tell_refuted(incoming)
+            return self._end(number, Ack([number]))
+        self._drop(incoming)
+        if isinstance(problem, RetryLater | PeerKnowsMore):  # no room now, or a new generation is being opened
+            return self._reject(number, "later")
+        if isinstance(problem, NotProven):
+            return self._not_believed(incoming, problem)
+        self._found_corrupt(incoming, str(problem))
+
+    def keep_halves(self) -> None:
+        """What has come so far of blocks is kept, for another session with the peer to go on with; this one goes on too."""
+        for incoming in self._open.values():
+            if incoming.data:
+                begin = incoming.begin
+                self._exchange.partials.keep(Partial(incoming.key, begin.first, begin.end, begin.digest, bytes(incoming.data)))
+
+    def close(self) -> None:
+        """The session is over: half blocks are kept, and what was coming may come from others."""
+        self.keep_halves()
+        for incoming in self._open.values():
+            self._not_kept(incoming)
+        self._open.clear()
+
+    def _grow(self, incoming: _Incoming, piece: bytes) -> None:
+        begin = incoming.begin
+        incoming.data += piece
+        self.received_bytes += len(piece)
+        if len(incoming.data) > begin.size_bytes or not piece:
+            raise Corrupt(f"transfer {begin.transfer} has other bytes than the {begin.size_bytes} it announced")
+        if len(incoming.data) == begin.size_bytes:
+            del self._open[begin.transfer]
+            self._complete(incoming)
+
+    def _complete(self, incoming: _Incoming) -> None:
+        begin, data = incoming.begin, bytes(incoming.data)
+        try:
+            if digest(data) != begin.digest:
+                raise Corrupt("a block arrived with other bytes than announced")
+            block = Block.from_bytes(data)
+            if (block.stream, block.origin) != incoming.key or (block.first, block.end) != (begin.first, begin.end):
+                raise Corrupt("a block is of another stream, origin or range than announced")
+        except Corrupt as problem:
+            self._drop(incoming)
+            return self._found_corrupt(incoming, str(problem))
+        incoming.data = bytearray()
+        self._admitting[begin.transfer] = incoming
+        self._effect(Admit(begin.transfer, block, self._member.peer.node))
+
+    def _not_yet(self, begin: Begin, key: Key) -> None:
+        """It may have heard of the stream what we are yet to hear, or the other way round."""
+        self._put_off += 1
+        if self._put_off == PUT_OFF_MAX:
+            details = {"peer": self._member.peer.node, "stream": key[0], "origin": str(key[1]), "problem": self.terms.why_not(key)}
+            self._effect(Report("a peer goes on bringing what it may not, or has not heard so", "not taken", details))
+        self._reject(begin.transfer, "later")
+
+    def _too_many(self, begin: Begin, report: Report) -> None:
+        if report.reason not in self._too_many_told:
+            self._too_many_told.add(report.reason)
+            self._effect(report)
+        self._reject(begin.transfer, "elsewhere")
+
+    def _not_believed(self, incoming: _Incoming, problem: NotProven) -> None:
+        begin = incoming.begin
+        self._exchange.doubt(self._member, incoming.key, begin.first, begin.end, problem.forged)
+        if (incoming.key, problem.forged) not in self._doubts_told:
+            self._doubts_told.add((incoming.key, problem.forged))
+            passed_on = self._member.peer.node != incoming.key[1].node
+            told = FORGED, _PASSED_ON if passed_on else "not believed"
+            if isinstance(problem, UnknownWriter):
+                told = UNKNOWN_WRITER, told[1]
+            elif not problem.forged and not incoming.key[0].endswith(HEADS):
+                told = UNCOVERED, "not believed until it is"
+            self._effect(Report(*told, {**self._details(incoming, str(problem)), "passed_on": passed_on}))
+        self._reject(begin.transfer, "elsewhere")
+
+    def _details(self, incoming: _Incoming, problem: str) -> dict[str, Any]:
+        begin, (stream, origin) = incoming.begin, incoming.key
+        return {
+            "stream": stream,
+            "origin": str(origin),
+            "first": begin.first,
+            "end": begin.end,
+            "peer": self._member.peer.node,
+            "problem": problem,
+        }
+
+    def _found_corrupt(self, incoming: _Incoming, problem: str) -> None:
+        begin = incoming.begin
+        self._corrupt += 1
+        self._effect(Report("a block from a peer does not verify", "not taken; asked for again", self._details(incoming, problem)))
+        if self._corrupt >= CORRUPT_MAX:
+            raise Corrupt(f"{self._corrupt} blocks did not verify")
+        self._reject(begin.transfer, "damaged")
+
+    def _tell_refuted(self, incoming: _Incoming) -> None:
+        begin, (stream, origin) = incoming.begin, incoming.key
+        for node in self._exchange.refuted(self._member, incoming.key, begin.first, begin.end):
+            details = {"peer": node, "stream": stream, "origin": str(origin), "first": begin.first, "end": begin.end}
+            outcome = "taken from their origin; the peer may have passed on another's word"
+            self._effect(Report("a peer said that records are gone, and their origin has brought them", outcome, details))
+
+    def _not_kept(self, incoming: _Incoming) -> None:
+        """Not so of what is on its way to the disk as the session ends: it may be kept all the same."""
+        self._exchange.allowances.spend(self._member.peer.node, incoming.lane, -incoming.begin.size_bytes)
+
+    def _drop(self, incoming: _Incoming) -> None:
+        self._undurable_bytes -= incoming.begin.size_bytes
+        self._not_kept(incoming)
+        self._exchange.arrived(self._member, incoming.key, incoming.begin.first, incoming.begin.end, durable=False)
+
+    def _reject(self, number: int, code: RejectCode) -> None:
+        self._end(number, Reject(number, code))
+
+    def _end(self, number: int, answer: Ack | Reject) -> None:
+        self._remember(number)
+        self._answer(answer)
+
+    def _remember(self, number: int) -> None:
+        self._ended[number] = None
+        if len(self._ended) > ENDED_MAX:
+            self._ended.popitem(last=False)

@@ -1,0 +1,71 @@
+"""Which (stream, origin) has its turn next in a lane, and until when those are left alone of which nothing may go yet.
+
+However many streams there are, what one message costs grows with the logarithm of their number at most.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from streams.config.companion_streams import HEADS
+from streams.replication.link_terms import Key
+
+
+class Turns:
+    """Each takes its turn in the order of coming, but what is signed first: the other end waits for it. `waiting`: how many do."""
+
+    __slots__ = ("_heads", "_others", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self._heads: OrderedDict[Key, None] = OrderedDict()
+        self._others: OrderedDict[Key, None] = OrderedDict()
+
+    def __iter__(self) -> Iterator[Key]:
+        yield from self._heads
+        yield from self._others
+
+    def add(self, key: Key) -> None:
+        """It has its turn after the others of its kind; one that waits for it already keeps its place."""
+        kind = self._heads if key[0].endswith(HEADS) else self._others
+        if key not in kind:
+            kind[key] = None
+            self.waiting += 1
+
+    def pop(self) -> Key:
+        """Whose turn it is. Raises KeyError when nobody waits for it."""
+        key, _ = (self._heads or self._others).popitem(last=False)
+        self.waiting -= 1
+        return key
+
+
+class Asleep:
+    """Those of which nothing may go before a time. One may sleep for several reasons, and is woken at the end of each."""
+
+    __slots__ = ("_ends", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, Key]] = []
+        self._ends: set[tuple[float, Key]] = set()
+
+    def __iter__(self) -> Iterator[Key]:
+        return (key for _, key in self._heap)
+
+    def add(self, key: Key, until_s: float) -> None:
+        """Wake it then."""
+        if (until_s, key) not in self._ends:
+            self._ends.add((until_s, key))
+            heappush(self._heap, (until_s, key))
+
+    def wake_s(self) -> float | None:
+        """When the first is to be woken; None when all are awake."""
+        return self._heap[0][0] if self._heap else None
+
+    def woken(self, now_s: float) -> Iterator[Key]:
+        """Those whose time is over, each out of the heap as it is given."""
+        while self._heap and self._heap[0][0] <= now_s:
+            end = heappop(self._heap)
+            self._ends.discard(end)
+            yield end[1]

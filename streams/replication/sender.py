@@ -1,0 +1,398 @@
+"""The sending half of a session: what the peer lacks, cut into transfers, lane by lane, newest beside backlog, one fragment at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from streams.config.companion_streams import HEADS
+from streams.config.roles import Lane
+from streams.integrity.signer import signed_at_once
+from streams.model.block import BLOCK_RECORDS_MAX
+from streams.model.errors import Corrupt
+from streams.model.ranges import Range, RangeSet
+from streams.replication.effects import Load, Loaded, Unread
+from streams.replication.link_terms import Key
+from streams.replication.peer_track import APART_RECORDS, PeerTrack
+from streams.replication.send_scheduler import Asleep, Turns
+from streams.replication.sync_messages import FRAGMENT_BYTES_MAX, Begin, Cancel, Fragment, PartialBlock, RejectCode
+
+WINDOW_BYTES = 8 << 20
+"""Bytes sent and not yet acknowledged, above which no further transfer begins, but alerts."""
+ALERT_WINDOW_BYTES = 1 << 20
+HEADS_WINDOW_BYTES = 1 << 20
+"""The same of what is signed at once is believed by: what it covers is acknowledged only when it is there, however full the others are."""
+TRANSFERS_MAX = 1_024
+"""Transfers sent and not yet acknowledged, alerts and what is believed by apart."""
+LIVE_RECORDS = 8_192
+"""Per (stream, origin), how many of the newest records at the opening of the session go beside the backlog; of what is signed at once
+those that come after it, for the parts of a commit are believed together, and would wait for each other."""
+LOAD_RECORDS_MAX = BLOCK_RECORDS_MAX
+"""A block goes as it is stored: one cut shorter would have to be taken apart and written anew."""
+LINGER_S = 0.05
+"""How long a few new readings wait for more of their kind, so that a block is more than its header; what is more urgent never waits."""
+LINGER_APART_S = 0.25
+"""Where readings come all the time, so long after a few the next go: a block costs each node on its way as much as hundreds of rows."""
+LINGER_RECORDS = 1_000
+CLAIM_S = 30.0
+CLAIMS_MAX = 10_000
+"""Claims of a peer that stand at a time."""
+SETTLED_RANGES_MAX = 200_000
+"""Separate ranges a peer can make us remember, over all it speaks of: as had, and as gone."""
+LATER_S = 2.0
+FRAGMENT_BYTES_MIN = 2048
+FRAGMENT_S = 0.005
+"""Where the link takes more than FRAGMENT_BYTES_MIN in this time, a fragment is larger: what is urgent waits for one at most."""
+MEASURED_BYTES = 64 << 10
+"""After so many bytes the link's rate is believed: more than the operating system takes unsent."""
+_LANES_OF_HEADS = (Lane.ALERTS, Lane.EVENTS)
+"""What is believed by goes in these: in the former of what goes there itself, in the latter of all else that is signed at once."""
+DAMAGED_MAX = 8
+"""Transfers a peer may find damaged before the session is ended."""
+
+Window = Literal["alerts", "heads", "others"]
+
+
+@dataclass(slots=True)
+class Transfer:
+    """One block to send: its number once it has begun; the bytes before `at` are sent."""
+
+    key: Key
+    first: int
+    end: int
+    loaded: Loaded
+    window: Window
+    number: int = 0
+    start: int = 0
+    at: int = -1
+
+    def done(self) -> bool:
+        """Whether the last byte is sent."""
+        return self.at >= len(self.loaded.data)
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """One transfer at a time, and the next one read ahead. `heads`: of what is believed by, of all that is signed at once; read beside that
+    and sent right beside it."""
+
+    lane: Lane
+    live: bool
+    heads: bool = False
+    todo: Turns = field(default_factory=Turns)
+    loading: Load | None = None
+    ready: Transfer | None = None
+    current: Transfer | None = None
+
+    @property
+    def window(self) -> Window:
+        """Which window its transfers fill."""
+        return "heads" if self.heads else "alerts" if self.lane is Lane.ALERTS else "others"
+
+
+class Sender:
+    """What goes out to one peer. Gives one message at a time, when there is room for it on the link, the most urgent first."""
+
+    def __init__(
+        self, node: str, held: Callable[[Key], RangeSet], track_number: Callable[[Key], int], lane_of: Callable[[str], Lane]
+    ) -> None:
+        """`node`: whose sender this is."""
+        self._node, self._held = node, held
+        self._lane_of = lane_of
+        self._track_number = track_number
+        self._tracks: dict[Key, PeerTrack] = {}
+        self._asleep = Asleep()
+        self._turns = {lane: [_Slot(lane, live) for live in (True, False)] for lane in Lane}
+        for lane in _LANES_OF_HEADS:
+            self._turns[lane] = [*(_Slot(lane, live, heads=True) for live in (True, False)), *self._turns[lane]]
+        self._slots = [slot for slots in self._turns.values() for slot in slots]
+        self._unacknowledged: dict[int, Transfer] = {}
+        self._in_flight_bytes: dict[Window, int] = {"alerts": 0, "heads": 0, "others": 0}
+        self._resumable: dict[Key, list[PartialBlock]] = {}
+        self._cancels: deque[Cancel] = deque()
+        self._claims_end_s: deque[float] = deque()
+        self._settled_ranges = self._gone_ranges = 0
+        self._numbers = 0
+        self._fragment_bytes = FRAGMENT_BYTES_MIN
+        self._measured = (0, 0.0)  # bytes, seconds
+        self.damaged = 0
+        self.sent_records = 0
+        self._sent_up_to: dict[Key, int] = {}
+        self.resumed_bytes = 0
+
+    def track(self, key: Key) -> PeerTrack:
+        """What the peer has of `key`; made when first asked for, the newest LIVE_RECORDS of what we hold being its live part, if any."""
+        known = self._tracks.get(key)
+        if known is None:
+            live = 0 if signed_at_once(key[0]) else LIVE_RECORDS
+            known = self._tracks[key] = PeerTrack(live_from=max(0, self._held(key).end() - live))
+        return known
+
+    def settled_by_peer(self) -> dict[Key, RangeSet]:
+        """What the peer has said it needs no more, per (stream, origin) of which it spoke. Not to be changed."""
+        return {key: track.settled for key, track in self._tracks.items()}
+
+    def resumable(self, key: Key, partial: PartialBlock) -> None:
+        """The peer holds the first part of this block."""
+        self._resumable.setdefault(key, []).append(partial)
+
+    def work(self, key: Key) -> None:
+        """There may be something of `key` to send."""
+        self.track(key)
+        for slot in self._slots_of(key[0]):
+            slot.todo.add(key)
+
+    def settle(self, key: Key, ranges: RangeSet) -> None:
+        """The peer has these: what is on its way of them is cut short."""
+        track = self.track(key)
+        before = len(track.settled)
+        track.settle(ranges)
+        self._settled_ranges += len(track.settled) - before
+        if self._settled_ranges > SETTLED_RANGES_MAX:
+            raise Corrupt(f"a peer may settle at most {SETTLED_RANGES_MAX} separate ranges in a session")
+        for slot in self._slots:
+            transfer = slot.current
+            if transfer and transfer.key == key and track.settled.covers(transfer.first, transfer.end):
+                self._cancels.append(Cancel(transfer.number))
+                self._end(transfer)
+
+    def give_up(self, key: Key, ranges: RangeSet) -> None:
+        """The peer takes these to be gone. What goes beyond SETTLED_RANGES_MAX is not remembered: it gets them when we next meet."""
+        if self._gone_ranges + len(ranges) <= SETTLED_RANGES_MAX:
+            track = self.track(key)
+            before = len(track.gone)
+            track.give_up(ranges)
+            self._gone_ranges += len(track.gone) - before
+
+    def claimed(self, key: Key, first: int, end: int, now_s: float) -> None:
+        """The peer says these are coming to it from elsewhere: they are left alone for CLAIM_S. More than CLAIMS_MAX are passed over; and
+        what this node signed at once it brings itself: another may bring it a part that was never signed.
+        """
+        if key[1].node == self._node and signed_at_once(key[0]):
+            return
+        while self._claims_end_s and self._claims_end_s[0] <= now_s:
+            self._claims_end_s.popleft()
+        if len(self._claims_end_s) < CLAIMS_MAX:
+            self._claims_end_s.append(now_s + CLAIM_S)
+            self.track(key).claims.claim(first, end, now_s + CLAIM_S)
+
+    def loads(self, now_s: float) -> list[Load]:
+        """The reads to ask for now: at most one for each lane's newest and one for its backlog, each one block ahead of the link."""
+        for key in self._asleep.woken(now_s):
+            self.work(key)
+        asked = []
+        for slot in self._slots:
+            if slot.todo.waiting and slot.loading is None and slot.ready is None and (load := self._next_load(slot, now_s)):
+                slot.loading = load
+                self.track((load.stream, load.origin)).busy.add(load.first, load.end)
+                asked.append(load)
+        return asked
+
+    def loaded(self, number: int, loaded: Loaded | Unread | None, now_s: float) -> Load | None:
+        """The answer to a Load (None: nothing readable there). Returns the load when the log could not give all it promised. What is only
+        Unread for now is left alone for a while, and what is behind it goes on."""
+        slot = next((s for s in self._slots if s.loading and s.loading.number == number), None)
+        if slot is None or slot.loading is None:
+            return None
+        load, slot.loading = slot.loading, None
+        key = (load.stream, load.origin)
+        track = self.track(key)
+        track.busy.remove(load.first, load.end)
+        if isinstance(loaded, Unread):
+            track.wait(loaded.first, loaded.end, now_s + loaded.again_s)
+            return None
+        unread = RangeSet([(load.first, loaded.first if loaded else load.end)] if loaded is None or loaded.first > load.first else [])
+        track.unreadable.update(unread.common(self._held(key)))
+        if loaded and not track.settled.covers(loaded.first, loaded.end):
+            track.busy.add(loaded.first, loaded.end)
+            if not slot.live:
+                track.backlog_at = loaded.end
+            slot.ready = Transfer(key, loaded.first, loaded.end, loaded, slot.window)
+        return load if unread else None
+
+    def next(self, now_s: float) -> Begin | Fragment | Cancel | None:
+        """The next message of data; None when there is nothing to send, or the window is full."""
+        if self._cancels:
+            return self._cancels.popleft()
+        for turns in self._turns.values():
+            for slot in turns:
+                if (slot.current or slot.ready) and (message := self._fragment(slot, now_s)):
+                    turns.remove(slot)
+                    turns.append(slot)  # the others go first next time
+                    return message
+        return None
+
+    def acknowledged(self, number: int) -> None:
+        """The peer has made this transfer durable, or had it before."""
+        transfer = self._unacknowledged.get(number)
+        if transfer:
+            self.track(transfer.key).settle(RangeSet([(transfer.first, transfer.end)]))
+            self.sent_records += transfer.end - transfer.first
+            self._sent_up_to[transfer.key] = max(transfer.end, self._sent_up_to.get(transfer.key, 0))
+            self._end(transfer)
+
+    def rejected(self, number: int, code: RejectCode, now_s: float) -> None:
+        """The peer did not take this transfer: it is offered again, at once or after a while."""
+        transfer = self._unacknowledged.get(number)
+        if not transfer:
+            return
+        self._end(transfer)
+        if code == "damaged":
+            self.damaged += 1
+        elif code == "later":
+            self.track(transfer.key).wait(transfer.first, transfer.end, now_s + LATER_S)
+        elif code == "elsewhere":
+            self.track(transfer.key).claims.claim(transfer.first, transfer.end, now_s + CLAIM_S)
+
+    def carried(self, bytes_: int, took_s: float) -> None:
+        """The link took a message of so many bytes in so many seconds: the next fragments are as large as that allows. Never told, they
+        are small; what is slower than before is believed at once."""
+        if bytes_ < FRAGMENT_BYTES_MIN:
+            return
+        now = _fitting(bytes_, took_s)
+        self._measured = (self._measured[0] + bytes_, self._measured[1] + took_s)
+        if now < self._fragment_bytes or self._measured[0] >= MEASURED_BYTES:
+            self._fragment_bytes = min(now, _fitting(*self._measured))
+            self._measured = (0, 0.0)
+
+    def wake_s(self) -> float | None:
+        """When `loads` is to be asked again, for something held back may go then; None when nothing is."""
+        return self._asleep.wake_s()
+
+    def sent_up_to(self) -> str:
+        """For people: per stream that went out, the largest offset the peer has made durable, `containers:tokyo@1a2b:1204`."""
+        return ", ".join(f"{stream}:{origin}:{end - 1}" for (stream, origin), end in sorted(self._sent_up_to.items())[:8])
+
+    def unacknowledged_records(self) -> int:
+        """How many records are read or sent, and not yet known to be durable at the peer."""
+        return sum(track.busy.count() for track in self._tracks.values() if track.busy)
+
+    def backlog_records(self, now_s: float) -> int:
+        """How many records the peer still lacks, as far as known here; for metrics."""
+        return sum(self._tracks[key].wanted(self._held(key), now_s).count() for key in self._todo())
+
+    def _slots_of(self, stream: str) -> list[_Slot]:
+        lane = self._lane_of(stream)
+        heads = stream.endswith(HEADS) and signed_at_once(stream.removesuffix(HEADS))
+        return [slot for slot in self._turns[min(lane, _LANES_OF_HEADS[-1]) if heads else lane] if slot.heads == heads]
+
+    def _todo(self) -> set[Key]:
+        return {*self._asleep, *(key for slot in self._slots for key in slot.todo)}
+
+    def _next_load(self, slot: _Slot, now_s: float) -> Load | None:
+        while slot.todo.waiting:
+            key = slot.todo.pop()
+            track = self._tracks[key]
+            held = self._held(key)
+            if slot.live and track.lingers(now_s) and held.end() - track.under_way() < LINGER_RECORDS:
+                self._sleep(key, now_s)
+                continue
+            wanted = track.wanted(held, now_s)
+            split = min(track.live_from, held.end())  # the newest may have been dropped since
+            mine = wanted.within(split, held.end()) if slot.live else wanted.within(0, split)
+            if mine:
+                slot.todo.add(key)  # at the end: each takes its turn
+                if slot.live:
+                    track.depart(now_s)
+                chosen = next(iter(mine)) if slot.live else track.next_of(mine, whole=self._goes_whole(key))
+                return self._load(key, mine, track.bridged(mine, held, chosen))
+            if track.held_back():
+                self._sleep(key, now_s)
+        return None
+
+    def _sleep(self, key: Key, now_s: float) -> None:
+        """Nothing of it may go now: it has its turn again when a wait of its is over, or something new is known of it (`work`)."""
+        if (until_s := self._tracks[key].next_wait_s(now_s)) is not None:
+            self._asleep.add(key, until_s)
+
+    def _goes_whole(self, key: Key) -> bool:
+        """Whether this is not shared among those that could bring it: by who wrote it, and never through the midst of a commit."""
+        return key[1].node == self._node or signed_at_once(key[0])
+
+    def _load(self, key: Key, wanted: RangeSet, offsets: Range) -> Load:
+        for partial in self._resumable.get(key, []):
+            if wanted.covers(partial.first, partial.end):
+                return Load(self._next_number(), *key, partial.first, partial.end, exact=True)
+        first, end = offsets
+        return Load(self._next_number(), *key, first, min(end, first + LOAD_RECORDS_MAX))
+
+    def _fragment(self, slot: _Slot, now_s: float) -> Begin | Fragment | None:
+        transfer = slot.current
+        if transfer is None:
+            transfer = self._begin(slot, now_s)
+            return self._begin_message(transfer, slot) if transfer else None
+        piece = transfer.loaded.data[transfer.at : transfer.at + self._fragment_bytes]
+        transfer.at += len(piece)
+        if transfer.done():
+            slot.current = None
+        return Fragment(transfer.number, piece)
+
+    def _begin(self, slot: _Slot, now_s: float) -> Transfer | None:
+        transfer = slot.ready
+        if transfer is None or not self._window_open(slot.window):
+            return None
+        slot.ready = None
+        if self._superseded(slot, transfer, now_s):
+            self.track(transfer.key).busy.remove(transfer.first, transfer.end)
+            self.work(transfer.key)
+            return None
+        slot.current = transfer
+        transfer.number = self._next_number()
+        self._unacknowledged[transfer.number] = transfer
+        self._in_flight_bytes[transfer.window] += len(transfer.loaded.data)
+        return transfer
+
+    def _superseded(self, slot: _Slot, transfer: Transfer, now_s: float) -> bool:
+        """Whether the peer needs not have this now any more, or better from elsewhere, for what it has said since this was read."""
+        track = self.track(transfer.key)
+        if track.settled.covers(transfer.first, transfer.end) or track.waited(transfer.first, transfer.end):
+            return True
+        if slot.live or self._goes_whole(transfer.key) or transfer.end - transfer.first < 2 * APART_RECORDS:
+            return False
+        beside = track.beside(track.wanted(self._held(transfer.key), now_s), transfer.first, 0)
+        if beside:
+            track.backlog_at = 0  # not on from behind it
+        return beside
+
+    def _begin_message(self, transfer: Transfer, slot: _Slot) -> Begin:
+        loaded = transfer.loaded
+        transfer.start = self._resume_at(transfer)
+        self.resumed_bytes += transfer.start
+        piece = loaded.data[transfer.start : transfer.start + self._fragment_bytes]
+        transfer.at = transfer.start + len(piece)
+        if transfer.done():
+            slot.current = None
+        number = self._track_number(transfer.key)
+        return Begin(transfer.number, number, transfer.first, transfer.end, len(loaded.data), loaded.digest, transfer.start, piece)
+
+    def _resume_at(self, transfer: Transfer) -> int:
+        """How much of this very block the peer holds. Whatever it holds of another cut of these offsets is of no use any more."""
+        partials = self._resumable.pop(transfer.key, [])
+        overlapping = [p for p in partials if p.first < transfer.end and transfer.first < p.end]
+        self._resumable[transfer.key] = [p for p in partials if p not in overlapping]
+        size = len(transfer.loaded.data)
+        return next((p.held_bytes for p in overlapping if p.digest == transfer.loaded.digest and p.held_bytes <= size), 0)
+
+    def _window_open(self, window: Window) -> bool:
+        most = {"alerts": ALERT_WINDOW_BYTES, "heads": HEADS_WINDOW_BYTES, "others": WINDOW_BYTES}[window]
+        return self._in_flight_bytes[window] < most and (window != "others" or len(self._unacknowledged) < TRANSFERS_MAX)
+
+    def _end(self, transfer: Transfer) -> None:
+        if self._unacknowledged.pop(transfer.number, None):
+            self._in_flight_bytes[transfer.window] -= len(transfer.loaded.data)
+        self.track(transfer.key).busy.remove(transfer.first, transfer.end)
+        for slot in self._slots:
+            if slot.current is transfer:
+                slot.current = None
+        self.work(transfer.key)
+
+    def _next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+
+def _fitting(bytes_: int, took_s: float) -> int:
+    """How large a fragment may be on a line that took so many bytes in so many seconds."""
+    return max(FRAGMENT_BYTES_MIN, int(min(bytes_ * FRAGMENT_S / max(took_s, 1e-6), FRAGMENT_BYTES_MAX)))

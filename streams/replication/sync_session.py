@@ -1,0 +1,400 @@
+"""One sync session between two nodes, without sockets, threads or sleep: it is given messages and answers, and gives both and wishes.
+
+1 both say Hello and a digest per stream, at once; 2 where digests differ, a Summary; each then knows what the other lacks; 3 blocks go out
+in fragments, the most urgent lane first; 4 the receiver acknowledges what is durable; 5 after a cut, step 1 again: half a block goes on.
+
+Whoever drives it calls `receive`, `loaded`, `admitted` and `tick`, carries out `effects`, and sends what `next_message` gives, one at a
+time, as the link has room. Not safe from several threads.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from streams.config.roles import Peer
+from streams.model.errors import Corrupt, LandfallError, NotAllowed
+from streams.model.ledger import GoneReason
+from streams.model.ranges import RangeSet
+from streams.replication import effects as reports
+from streams.replication import sync_messages as m
+from streams.replication.announcements import Announcer
+from streams.replication.deletion_claims import Hearsay
+from streams.replication.effects import BROKE_RULES, OTHER_VERSION, PLAYED_BACK, Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
+from streams.replication.exchange import Exchange
+from streams.replication.exchange_member import News
+from streams.replication.handshake import Meeting
+from streams.replication.ledger_summaries import checked_ranges, checked_reason, checked_stream, gone_by, settled_by
+from streams.replication.link_terms import Key, Terms
+from streams.replication.liveness import Liveness
+from streams.replication.receiver import Receiver
+from streams.replication.sender import DAMAGED_MAX, Sender
+
+TRACKS_MAX = 100_000
+"""(stream, origin)s a peer can make us remember."""
+
+
+class Session:
+    """One end of a session with `terms.other`, whom the transport has already proved to be that node. `wake` is called when another
+    session's news gives this one something to do; it must not call back. `now_s` gives monotone seconds. `greeted`: the peer has said a
+    Hello, and for this link. `instance`: the id of the peer's process, by that Hello; empty before, and from a release that has none.
+    """
+
+    def __init__(self, exchange: Exchange, terms: Terms, now_s: Callable[[], float], wake: Callable[[], None]) -> None:
+        self._exchange = exchange
+        self._terms = terms
+        self._now_s = now_s
+        self._effects: deque[Effect] = deque()
+        self._announcer = Announcer()
+        self._sender = Sender(terms.me.node, exchange.held, self._announcer.number, terms.lane)
+        self._liveness = Liveness(terms.link.pace, now_s(), exchange.clock_check.now_ms)
+        self._meeting = Meeting(exchange, terms)
+        self._hearsay = Hearsay(exchange, terms.other, self._effects.append)
+        own = (self._announcer, self._sender, self._meeting, self._liveness)
+        self._news = News(exchange, terms, *own, now_s, wake, self._hearsay, self._effects.append)
+        self._receiver = Receiver(self._news, exchange, terms, self._announcer.say, self._effects.append)
+        self._their_tracks: list[Key] = []
+        self._told_of = 0
+        self._summarised: set[Key] = set()
+        self._next: m.Message | None = None
+        self.greeted, self.instance = False, b""
+        self._shown_keys: tuple[bytes, ...] = ()
+        self._told_old_copy = False
+        self._gone_unheard: set[Key] = set()
+        self.closed = False
+        self._greet()
+
+    @property
+    def peer(self) -> Peer:
+        """The other end."""
+        return self._terms.other
+
+    @property
+    def open(self) -> bool:
+        """Whether both ends have compared what they have."""
+        return self._meeting.compared and not self.closed
+
+    def compared(self, stream: str) -> bool:
+        """Whether it is known what the peer has of this stream."""
+        return self.open and self._meeting.known(stream)
+
+    def shares(self, key: Key) -> bool:
+        """Whether both ends may speak of this (stream, origin) now."""
+        return self._terms.shared(key)
+
+    def missed(self) -> bool:
+        """Whether the peer has told what is gone of something before both had heard that it is shared: it says so when they meet again."""
+        return any(self._terms.shared(key) for key in self._gone_unheard)
+
+    @property
+    def liveness(self) -> Liveness:
+        """Whether the peer is there, and the round trip to it."""
+        return self._liveness
+
+    @property
+    def sender(self) -> Sender:
+        """The sending half, for its counts."""
+        return self._sender
+
+    @property
+    def receiver(self) -> Receiver:
+        """The receiving half, for its counts."""
+        return self._receiver
+
+    def receive(self, data: bytes) -> None:
+        """One message from the peer. Anything it may not say ends the session: it harms only itself."""
+        if self.closed:
+            return
+        self._liveness.heard(self._now_s())
+        try:
+            if not self.greeted and (unspoken := m.unspoken(data, self._terms.me.node, self.peer.node)):
+                return self.violated(unspoken, OTHER_VERSION)
+            self._heard(m.decode(data))
+            self._announcer.check()
+        except (Corrupt, NotAllowed) as problem:
+            self.violated(str(problem))
+
+    def loaded(self, number: int, loaded: Loaded | Unread | None) -> None:
+        """The answer to a Load: the block's bytes; what can not be read for now; or None when nothing of the range could be read."""
+        load = self._sender.loaded(number, loaded, self._now_s())
+        if load and not self.closed:
+            self._exchange.changed([load.stream])
+
+    def admitted(self, number: int, problem: LandfallError | None) -> None:
+        """The answer to an Admit: the block is durable, or why it is not."""
+        try:
+            self._receiver.admitted(number, problem)
+        except Corrupt as violation:
+            self.violated(str(violation))
+
+    def declared(self) -> None:
+        """The answer to a DeclareGone: it is durable, or given up."""
+        self._hearsay.declared()
+
+    def ask(self) -> None:
+        """Ping the peer now. Where it does not answer within the link's dead time the session ends, whatever else it says."""
+        if not self.closed and (ping := self._liveness.ask(self._now_s())):
+            self._announcer.say(ping)
+
+    def tick(self) -> None:
+        """Time has passed: `wake_s` says when to call."""
+        if self.closed:
+            return
+        now_s = self._now_s()
+        try:
+            self._announcer.check()
+        except Corrupt as problem:
+            return self.violated(str(problem))
+        if self._liveness.dead(now_s):
+            self._close(f"{self.peer.node} has been silent for too long")
+        elif not self._meeting.compared and self._liveness.opening_late(now_s):
+            self._close(f"{self.peer.node} has not said in time what it has")
+        elif ping := self._liveness.ping(now_s):
+            self._announcer.say(ping)
+
+    def wake_s(self) -> float:
+        """When `tick` is due, in the seconds of `now_s`."""
+        return min(wait for wait in (self._liveness.wake_s(), self._sender.wake_s()) if wait is not None)
+
+    def effects(self) -> list[Effect]:
+        """What is to be done now, each once."""
+        if self._meeting.compared and not self.closed:
+            self._effects.extend(self._sender.loads(self._now_s()))
+        effects = list(self._effects)
+        self._effects.clear()
+        return effects
+
+    def next_message(self) -> bytes | None:
+        """The message to send next; None when there is nothing to say now. Ask again after every call and every effect's answer."""
+        if self._next is None:
+            self._next = self._announcer.next()
+        if self._next is None and self.open:
+            self._next = self._sender.next(self._now_s())
+            if (ahead := self._announcer.next()) is not None:
+                return m.encode(ahead)
+        message, self._next = self._next, None
+        if isinstance(message, m.Begin):
+            self._news.begun(self._announcer.named(message.track), message.first, message.end)
+        return None if message is None else m.encode(message)
+
+    def close(self, sentence: str, code: str = "", addresses: Sequence[str] = ()) -> None:
+        """End the session from this side; the peer is told the sentence, and the rest of `Refuse`."""
+        if not self.closed:
+            self._announcer.say(m.Refuse(sentence[: m.SENTENCE_CHARS_MAX], code, list(addresses)))
+            self._close(sentence)
+
+    def cut(self, sentence: str = "the link was cut") -> None:
+        """The link is gone: nothing more comes or goes. Half blocks are kept for the next session."""
+        self._close(sentence)
+
+    def _greet(self) -> None:
+        terms, exchange = self._terms, self._exchange
+        partials = exchange.partials.messages(terms.incoming)
+        me = terms.me
+        who = (me.node, me.role, me.identity, exchange.origin.generation)
+        at_ms, asked = exchange.clock_check.now_ms(), terms.nonces.theirs
+        own = (exchange.keys_shown, at_ms, exchange.instance)
+        hello = m.Hello(m.PROTOCOL, m.PROTOCOL, *who, terms.told_carried(), partials, asked, *own)
+        self._announcer.say(hello, *self._meeting.digests(), *self._meeting.ahead, self._liveness.ping_now(self._now_s()))
+        exchange.join(self._news)
+        self._news.neighbours_changed()
+
+    def _heard(self, message: m.Message) -> None:
+        if not self.greeted and not isinstance(message, m.Hello | m.Refuse):
+            raise Corrupt("a session begins with Hello")
+        match message:
+            case m.Begin():
+                key = self._track(message.track)
+                self._receiver.begin(message, key, self._now_s())
+                self._peer_has(key, RangeSet([(message.first, message.end)]))  # who sends it has it: no echo
+            case m.Fragment():
+                self._receiver.fragment(message, self._now_s())
+            case m.Cancel():
+                self._receiver.cancel(message.transfer)
+            case m.Ack():
+                for number in message.transfers:
+                    self._sender.acknowledged(number)
+            case m.Reject():
+                self._heard_reject(message)
+            case m.Have() | m.Want() | m.Gone() | m.Claim() | m.Unclaim():
+                self._heard_of_track(message, self._track(message.track))
+            case m.Track():
+                self._heard_track(message)
+            case m.Ping():
+                self._exchange.clock_check.heard(self.peer.node, message.at_ms)
+                self._announcer.say(m.Pong(message.stamp))
+            case m.Pong():
+                self._liveness.pong(message, self._now_s())
+            case m.Neighbours() | m.SharedCredentials():
+                self._news.heard(message)
+            case m.Hello() | m.Digests() | m.Summary():
+                self._heard_opening(message)
+            case m.Refuse():
+                if message.code == m.NODE_NAME_TWICE:
+                    self._effects.append(reports.name_in_use(self.peer.node, message.addresses))
+                self._close(f"{self.peer.node} ended the session: {message.sentence}")
+
+    def _heard_opening(self, message: m.Hello | m.Digests | m.Summary) -> None:
+        match message:
+            case m.Hello():
+                self._heard_hello(message)
+            case m.Digests():
+                if self._meeting.compared:
+                    raise Corrupt("digests are told once")
+                for stream, _ in message.digests:
+                    self._refuse_foreign(stream)
+                self._meeting.heard(message)
+                if message.last:
+                    self._compare()
+            case m.Summary():
+                self._refuse_foreign(message.stream)
+                for origin in message.origins:
+                    self._tells_of_one_more()
+                    self._heard_summary((checked_stream(message.stream), m.origin_of(origin)), origin)
+                self._meeting.summary(message.stream, message.last)
+                if message.last:
+                    self._work(self._exchange.keys(message.stream))
+
+    def _heard_hello(self, hello: m.Hello) -> None:
+        known = self.peer
+        if hello.answers != self._terms.nonces.mine:
+            return self.violated(reports.ANOTHER_LINKS.format(known.node), PLAYED_BACK)
+        same = (hello.node, hello.role) == (known.node, known.role) and known.identity in ("", hello.identity)
+        if self.greeted or not same:
+            raise NotAllowed(
+                f"the peer says it is {hello.role} '{hello.node}' ({hello.identity or 'no identity'}), "
+                f"but it is known as {known.role} '{known.node}' ({known.identity or 'no identity'})",
+                hint="make the node's own settings and those of its peers agree",
+            )
+        self.greeted, self.instance, self._shown_keys = True, hello.instance, tuple(hello.keys)
+        self._exchange.clock_check.heard(known.node, hello.at_ms)
+        self._exchange.roles.setdefault(known.node, known.role)
+        self._terms = self._news.terms = replace(self._terms, carried=tuple(hello.carries))
+        self._receiver.terms = self._terms
+        self._news.greeted()
+        for partial in hello.partials:
+            key = (checked_stream(partial.stream), m.origin_of(partial))
+            self._refuse_foreign(partial.stream)
+            if self._terms.outgoing(key):
+                self._sender.resumable(key, partial)
+
+    def _compare(self) -> None:
+        agreed, answers = self._meeting.compare(self._terms)
+        self._announcer.say(*answers)
+        for key, ranges in agreed.items():
+            self._sender.track(key).settle(ranges, self._exchange.gone(key))
+        self._effects.append(Opened(self._shown_keys))
+        self._exchange.introduced(self.peer.node)
+        self._work([key for stream in self._exchange.streams() for key in self._exchange.keys(stream)])
+
+    def _work(self, keys: list[Key]) -> None:
+        for key in keys:
+            if self._meeting.known(key[0]) and self._terms.outgoing(key):
+                self._sender.work(key)
+
+    def _heard_track(self, track: m.Track) -> None:
+        if track.number != len(self._their_tracks):
+            raise Corrupt(f"tracks are numbered from 0 in turn, not {track.number} after {len(self._their_tracks)}")
+        self._tells_of_one_more()
+        key = (checked_stream(track.stream), m.origin_of(track))
+        self._their_tracks.append(key)
+        self._news.named(key)
+
+    def _tells_of_one_more(self) -> None:
+        self._told_of += 1
+        if self._told_of > TRACKS_MAX:
+            raise Corrupt(f"a peer may tell of at most {TRACKS_MAX} streams' origins in a session")
+
+    def _track(self, number: int) -> Key:
+        if number >= len(self._their_tracks):
+            raise Corrupt(f"track {number} has no name")
+        return self._their_tracks[number]
+
+    def _refuse_foreign(self, stream: str) -> None:
+        if self._terms.foreign(stream):
+            raise NotAllowed(self._terms.why_not((stream, self._exchange.origin)))
+
+    def _heard_summary(self, key: Key, summary: m.OriginSummary) -> None:
+        gone = list(gone_by(summary))
+        if not self._terms.shared(key):  # the peer may have heard what we are yet to hear of it, in the registry that comes behind this
+            if gone:
+                self._gone_unheard.add(key)
+            return
+        settled, held = settled_by(summary), self._exchange.held(key)
+        goes_on = key in self._summarised
+        self._summarised.add(key)
+        self._effects += self._exchange.promises.broken(self.peer.node, key, summary, held, goes_on, self._now_s())
+        for _, ranges in gone:
+            settled = settled.without(self._disputed(key, ranges.without([(0, summary.floor)])))
+        self._peer_has(key, settled)
+        self._sender.track(key).floor = summary.floor
+        for reason, ranges in gone:
+            self._peer_says_gone(key, reason, ranges)
+
+    def _heard_of_track(self, message: m.Have | m.Want | m.Gone | m.Claim | m.Unclaim, key: Key) -> None:
+        if not self._speaks_of(key):
+            if isinstance(message, m.Gone):
+                self._gone_unheard.add(key)
+            return
+        match message:
+            case m.Have():
+                self._peer_has(key, checked_ranges(message.ranges))
+            case m.Want():
+                self._sender.track(key).lack(checked_ranges(message.ranges))
+            case m.Gone():
+                ranges = checked_ranges(message.ranges)
+                self._peer_has(key, ranges.without(self._disputed(key, ranges)))
+                self._peer_says_gone(key, checked_reason(message.reason), ranges)
+            case m.Claim():
+                self._sender.claimed(key, message.first, message.end, self._now_s())
+            case m.Unclaim():
+                self._sender.track(key).claims.void(message.first, message.end)
+        self._work([key])
+
+    def _speaks_of(self, key: Key) -> bool:
+        """Whether both may speak of `key`; False where the two have heard different things of stream or link. Raises NotAllowed."""
+        if self._terms.shared(key):
+            return True
+        if self._terms.disputed(key) or self._terms.unheard(key) or self._terms.taken_away(key):
+            return False
+        raise NotAllowed(self._terms.why_not(key))
+
+    def _peer_has(self, key: Key, ranges: RangeSet) -> None:
+        self._sender.settle(key, ranges)
+        if key[1] == self._exchange.origin and ranges.end() > self._exchange.own_end(key[0]) and not self._told_old_copy:
+            self._told_old_copy = True
+            self._effects.append(self._old_copy_or_lie(key, ranges.end()))
+
+    def _old_copy_or_lie(self, key: Key, end: int) -> Effect:
+        """Believed is who may bring what it speaks of, and not again until it has: else it could have us open generations without end."""
+        if self._terms.incoming(key) and self._exchange.credible(self.peer.node, key, end):
+            return OldCopy(key[0], key[1], end, self.peer.node)
+        return reports.more_than_there_is(self.peer.node, key[0], end, self._exchange.own_end(key[0]))
+
+    def _peer_says_gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
+        self._sender.give_up(key, ranges)
+        if self._terms.incoming(key):
+            self._hearsay.heard(key, reason, ranges)
+
+    def _disputed(self, key: Key, ranges: RangeSet) -> RangeSet:
+        """What the peer was told is gone, and is held here: it is offered the records, unless it wrote them and let them go itself."""
+        return RangeSet() if key[1].node == self.peer.node else ranges.common(self._exchange.held(key))
+
+    def _heard_reject(self, reject: m.Reject) -> None:
+        self._sender.rejected(reject.transfer, reject.code, self._now_s())
+        if self._sender.damaged >= DAMAGED_MAX:
+            raise Corrupt(f"{DAMAGED_MAX} blocks arrived damaged")
+
+    def violated(self, problem: str, reason: str = BROKE_RULES) -> None:
+        """The peer has broken the rules, or another speaks in its name: it is named, and the session ends."""
+        self._effects.append(Report(reason, "session ended", {"peer": self.peer.node, "problem": problem}))
+        self.close(problem)
+
+    def _close(self, sentence: str) -> None:
+        if not self.closed:
+            self.closed = True
+            self._receiver.close()
+            self._exchange.leave(self._news)
+            self._exchange.promised(self.peer.node, self._sender.settled_by_peer())
+            self._effects.append(Closed(sentence))

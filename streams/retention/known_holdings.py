@@ -1,0 +1,129 @@
+"""What others have of a stream, as it is told between nodes: the home's Position, and what is durable ashore.
+
+Topics `home/<stream>` of `homes`, and of `aboard/<imo>` for a ship; `ashore/<stream>` of `consumers`. Offsets are told in whole runs, so
+that they change seldom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeVar
+
+import msgspec
+
+from streams.consumers import CONSUMERS
+from streams.log import Append, LogReader
+from streams.model.identifiers import Origin, Position
+from streams.model.ledger import Ledger
+from streams.model.ranges import RangeSet
+from streams.model.records import BODY, Record, to_batch
+from streams.retention.droppable_runs import RUN, whole_runs
+
+HOMES = "homes"
+"""The stream in which homes tell what they have: signed like what else is acted upon, for others drop what lies below their floors."""
+HOME, ASHORE = "home/", "ashore/"
+
+
+@dataclass(frozen=True, slots=True)
+class AtHome:
+    """A home's copy of a stream: it has all below `position` durably, and dropped what lies below `floors`, and `why` (`age`, `bytes`)."""
+
+    position: Position = field(default_factory=Position)
+    floors: Position = field(default_factory=Position)
+    why: Mapping[Origin, str] = field(default_factory=dict)
+
+    def of(self, nodes: Collection[str]) -> AtHome:
+        """The same for origins of these nodes alone."""
+        position, floors = (Position({o: at for o, at in one.items() if o.node in nodes}) for one in (self.position, self.floors))
+        return AtHome(position, floors, {origin: why for origin, why in self.why.items() if origin.node in nodes})
+
+    def append_to(self, stream: str, about: str) -> Append:
+        """The record that tells it of stream `about` in `stream`."""
+        why = {str(origin): why for origin, why in sorted(self.why.items())}
+        body = {"stream": about, "position": self.position.to_json(), "floors": self.floors.to_json(), "why": why}
+        return Append(stream, to_batch([Record(HOME + about, body=body)]))
+
+
+def at_home(ledger: Ledger, why: Mapping[Origin, str] = MappingProxyType({})) -> AtHome:
+    """How the home tells of its own copy, and why that starts where it does."""
+    position = Position({origin: whole_runs(one.next_offset()) for origin, one in ledger.items()})
+    return AtHome(position, Position({origin: whole_runs(one.floor) for origin, one in ledger.items()}), dict(why))
+
+
+def with_word(told: AtHome | None, settled: Mapping[Origin, RangeSet]) -> AtHome | None:
+    """The same, and what the home says in its sessions that it needs no more (`settled`); None when nothing was heard either way."""
+    if told is None and not settled:
+        return None
+    told = told or AtHome()
+    word = Position({origin: whole_runs(ranges.run_from(0)) for origin, ranges in settled.items()})
+    return AtHome(told.position.merged(word), told.floors, told.why)
+
+
+def told_of_home(log: LogReader, stream: str, about: str, writers: Collection[str] | None = None) -> AtHome | None:
+    """The last that was told of `about` in `stream`, by any of `writers` (nodes; None: by whomever); None when nothing was."""
+    found = None
+    for said in _latest(log, stream, HOME + about, writers, _Home):
+        try:
+            why = {Origin.parse(origin): why for origin, why in said.why.items()}
+            told = AtHome(Position.from_json(said.position), Position.from_json(said.floors), why)
+        except ValueError:
+            continue  # what is of no origin says nothing
+        found = told if found is None else _merged(found, told)
+    return found
+
+
+def _merged(one: AtHome, other: AtHome) -> AtHome:
+    """What either says; of a floor why, whoever has the higher one."""
+    higher = {origin: why for origin, why in other.why.items() if other.floors[origin] >= one.floors[origin]}
+    return AtHome(one.position.merged(other.position), one.floors.merged(other.floors), {**one.why, **higher})
+
+
+def ashore(log: LogReader, stream: str, writers: Collection[str]) -> dict[Origin, RangeSet]:
+    """Which offsets of `stream` these nodes of one ship have known to be durable ashore, per origin of hers, by their own records."""
+    found: dict[Origin, RangeSet] = {}
+    for said in _latest(log, CONSUMERS, ASHORE + stream, writers, _Ashore):
+        for origin, ranges in said.ranges.items():
+            with suppress(ValueError):  # as above
+                found.setdefault(Origin.parse(origin), RangeSet()).update(ranges)
+    return found
+
+
+def ashore_append(stream: str, known: Mapping[Origin, RangeSet]) -> Append:
+    """The record by which a node remembers what of its ship's own is durable ashore."""
+    position = Position({origin: ranges.run_from(0) for origin, ranges in known.items()})
+    ranges = {str(origin): list(ranges) for origin, ranges in sorted(known.items())}
+    body = {"stream": stream, "position": position.to_json(), "ranges": ranges}
+    return Append(CONSUMERS, to_batch([Record(ASHORE + stream, body=body)]))
+
+
+def in_whole_runs(ranges: RangeSet) -> RangeSet:
+    """Of `ranges` the whole runs."""
+    whole = RangeSet()
+    for first, end in ranges:
+        low, high = whole_runs(first + RUN - 1), whole_runs(end)
+        if low < high:
+            whole.add(low, high)
+    return whole
+
+
+class _Home(msgspec.Struct):
+    position: dict[str, int]
+    floors: dict[str, int]
+    why: dict[str, str] = {}
+
+
+class _Ashore(msgspec.Struct):
+    ranges: dict[str, list[tuple[int, int]]]
+
+
+Said = TypeVar("Said", _Home, _Ashore)
+
+
+def _latest(log: LogReader, stream: str, topic: str, writers: Collection[str] | None, form: type[Said]) -> Iterator[Said]:
+    """The last that each origin of these wrote there; of another form it says nothing: a log holds whatever its peers bring."""
+    for batch in log.latest(stream, topic, writers):
+        with suppress(msgspec.MsgspecError, RecursionError):
+            yield msgspec.json.decode(batch.records.column(BODY)[0].as_py() or "", type=form)

@@ -1,0 +1,104 @@
+"""Records that a consumer never read because its log had dropped them: the report in `exceptions`, and how long it is a trouble."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+
+import msgspec
+
+from streams.log import Append, LogReader
+from streams.model.identifiers import Origin, Position
+from streams.model.records import BODY, OFFSET, Record, to_batch
+
+EXCEPTIONS = "exceptions"
+NODE = "node"
+"""The process name of a node's own consumers, whatever the node is called."""
+DEGRADED_S = 86_400.0
+"""Maximum time for which health stays degraded if nobody accepts what is missing, seconds."""
+LOOK_EVERY_S = 2.0
+"""The time between two looks at the log, seconds."""
+ACCEPTED, OVER = "accepted", "no longer in health"
+"""Outcomes in `exceptions` that end the trouble: by a person, and after DEGRADED_S."""
+TROUBLE = "below_floor"
+logger = logging.getLogger(__name__)
+
+
+def floor_topic(process: str) -> str:
+    """The topic in `exceptions` whose latest record says whether records of `process` are missing and not accepted."""
+    return f"{process}.floor"
+
+
+def floor_append(process: str, reason: str, outcome: str, at_ms: int | None) -> Append:
+    """A record of that topic: what is missing from the work of `process`, or that this is over (`outcome`); `at_ms`: UTC ms."""
+    body = {"reason": reason, "outcome": outcome, "at_ms": at_ms}
+    return Append(EXCEPTIONS, to_batch([Record(floor_topic(process), device_at_ms=at_ms, body=body)]))
+
+
+class _Report(msgspec.Struct):
+    reason: str
+    outcome: str
+
+
+class FloorTrouble:
+    """Keeps `troubles` true of `process`, by the latest record of its floor topic in `log`: so a process that starts again goes on with it.
+
+    The trouble is over once it is accepted, or DEGRADED_S after the report was seen by this process. These seconds are monotonic: no step
+    of a clock shortens them. A restart begins them again.
+    """
+
+    def __init__(
+        self,
+        log: LogReader,
+        process: str,
+        troubles: dict[str, str],
+        monotonic_s: Callable[[], float],
+        nodes: Collection[str | None] | None = None,
+    ) -> None:
+        """`nodes`: whose reports count; None: everybody's."""
+        self._log, self._process, self._troubles, self._monotonic_s, self._nodes = log, process, troubles, monotonic_s, nodes
+        self._since_s: float | None = None
+        self._looked_s = float("-inf")
+        self._reached = Position()
+        self._seen: tuple[Origin, int] | None = None
+
+    def begin(self, reason: str) -> None:
+        """From now on the process is in trouble, for this reason."""
+        logger.warning("%s", reason)
+        self._since_s, self._troubles[TROUBLE] = self._monotonic_s(), reason
+
+    def look(self) -> str | None:
+        """Take up what the log says, at most every LOOK_EVERY_S. Return what to report with the outcome OVER, if the time is up."""
+        if (now_s := self._monotonic_s()) - self._looked_s < LOOK_EVERY_S:
+            return None
+        self._looked_s = now_s
+        if (end := self._log.position(EXCEPTIONS)) != self._reached:
+            self._reached = end
+            self._take_up()
+        if self._since_s is None or now_s - self._since_s <= DEGRADED_S:
+            return None
+        reason = f"for {DEGRADED_S / 3600:.0f} h nobody accepted this: {self._troubles[TROUBLE]}"
+        self._end()
+        return reason
+
+    def _take_up(self) -> None:
+        found = self._log.latest(EXCEPTIONS, floor_topic(self._process), self._nodes)
+        if not found:
+            return
+        newest = max(found, key=lambda batch: batch.origin.generation)
+        place = newest.origin, int(newest.records.column(OFFSET)[0].as_py())
+        if place == self._seen:
+            return
+        self._seen = place
+        try:
+            report = msgspec.json.decode(newest.records.column(BODY)[0].as_py() or "", type=_Report)
+        except (msgspec.MsgspecError, RecursionError):
+            return  # whoever may write into `exceptions` wrote it: it is no report
+        if report.outcome in (ACCEPTED, OVER):
+            self._end()
+        elif self._since_s is None or self._troubles[TROUBLE] != report.reason:
+            self.begin(report.reason)
+
+    def _end(self) -> None:
+        self._since_s = None
+        self._troubles.pop(TROUBLE, None)
