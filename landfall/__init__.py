@@ -1,4 +1,4 @@
-"""The command line, which starts every other part; and `landfall.connect`, for programs that read streams."""
+"""The log, the node, the watch, the command line; and `landfall.connect`, for programs that read streams."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Replicated telemetry streams: their records and settings, the log port, sync, proof and storage.
+"""The kernel of replicated telemetry streams: records, blocks, their settings, the codec, the sync protocol, signatures and retention.
 
-`streams.replication` is the sync protocol without I/O. `landfall.storage` keeps logs in files and in Kafka, `landfall.transport` has the
-connections between nodes, `landfall.node` is the running node.
+It opens no file and no socket. `streams.log` is the interface that every log implements; `landfall.storage` has the implementations.
 """
