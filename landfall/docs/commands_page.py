@@ -8,7 +8,7 @@ from typing import Any
 
 import typer.main
 
-from landfall.cli.main.main import line_for
+from landfall.cli.main import line_for
 from landfall.docs.markdown_tables import GENERATED, table
 
 _HEAD = f"""# Commands

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from landfall.docs import api_page
-from landfall.docs import commands_page
-from landfall.docs import alerts_page
-from landfall.docs import settings_page
-from landfall.docs import signals_page
+from landfall.docs import alerts_page, api_page, commands_page, settings_page, signals_page
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES: dict[str, Callable[[], str]] = {
     "reference/alerts.md": alerts_page.page,
     "reference/api.md": api_page.page,

@@ -6,9 +6,9 @@ import inspect
 
 from pydantic.fields import FieldInfo
 
-from landfall.runtime.settings_types import in_words, models_in
 from landfall.docs.markdown_tables import GENERATED, table
-from landfall.cli.process_table import PROCESSES, found
+from landfall.process_table import PROCESSES, found
+from landfall.runtime.settings_types import in_words, models_in
 from landfall.system.settings_table import SettingsTable
 
 _HEAD = f"""# Settings

@@ -7,11 +7,9 @@ import re
 import pytest
 
 from cargo.vocabulary.signals import SIGNALS
-from landfall.docs import commands_page
-from landfall.docs import settings_page
-from landfall.docs import signals_page
-from landfall.docs.pages import DOCS, PAGES
+from landfall.docs import commands_page, settings_page, signals_page
 from landfall.docs.markdown_tables import table
+from landfall.docs.pages import DOCS, PAGES
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cargo.shore_rules.alert_comparison import RULES as JUDGED
-from cargo.alerts.alert_log import SPEED, UNRELIABLE
 from cargo.alerts.alert_authorization import LOSS_RULES
+from cargo.alerts.alert_log import SPEED, UNRELIABLE
 from cargo.rules.rulebook import RULES
+from cargo.shore_rules.alert_comparison import RULES as JUDGED
 
 
 def test_every_rule_is_in_the_table_once() -> None:
