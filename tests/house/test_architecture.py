@@ -60,7 +60,7 @@ def test_the_layers_are_those_of_the_import_contract() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     rows = re.findall(r"^\| \d+ \| (.+) \|$", OVERVIEW.read_text(), re.MULTILINE)
-    shown = [{name for name in re.findall(r"`([\w.]+)`", row)} for row in rows]
+    shown = [set(re.findall(r"`([\w.]+)`", row)) for row in rows]
     assert shown == [set(layer.split(" | ")) for layer in layers]
 
 
