@@ -27,15 +27,15 @@ from bench.codecdata import LIVE_PER_S, recorded, simulated, synthetic, syntheti
 from bench.machine import machine
 from bench.readings import as_json
 from bench.results import Measured, write
-from streams.model.block import BLOCK_RECORDS_MAX, Block, BlockTooLarge
+from landfall.storage.merge_levels import LEVELS
 from streams.codec import BlockCodec
 from streams.codec.column_types import known_rows
-from streams.codec.decimals import as_decimals
 from streams.codec.container_numbers import NUMBERS, unpacked
+from streams.codec.decimals import as_decimals
 from streams.codec.integer_lists import PcoTables, PcoType, pco_pages
-from landfall.storage.merge_levels import LEVELS
-from streams.model.records import DEVICE, STAMPED, TOPIC
+from streams.model.block import BLOCK_RECORDS_MAX, Block, BlockTooLarge
 from streams.model.identifiers import Origin
+from streams.model.records import DEVICE, STAMPED, TOPIC
 
 ORIGIN = Origin("ship-9321483", 1_863_941_986_713_941_312)
 CODEC = BlockCodec()

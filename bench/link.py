@@ -27,12 +27,12 @@ from bench.ports import free_port
 from bench.proc import cpu_s
 from bench.readings import as_json, fleet_readings
 from bench.results import Measured, write
-from streams.model.clock import WallClock
-from streams.codec import BlockCodec
-from streams.log import Append
-from landfall.storage.file_log import FileLog
 from landfall.node.node import Node
 from landfall.node.settings import KnownPeer, NodeSettings, PeerAddress
+from landfall.storage.file_log import FileLog
+from streams.codec import BlockCodec
+from streams.log import Append
+from streams.model.clock import WallClock
 from streams.model.ranges import RangeSet
 
 COMMIT_READINGS = 2_000

@@ -29,13 +29,13 @@ import pyarrow as pa
 from bench.machine import machine
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
 from bench.results import Measured, write
-from streams.model.clock import StillClock
+from landfall.node.services.upkeep_job import REST_S_MIN, REST_SHARE
+from landfall.storage.append_planner import stamped
+from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
 from streams.group_commit import GroupCommitter
 from streams.log import Append
-from landfall.storage.file_log import FileLog
-from landfall.storage.append_planner import stamped
-from landfall.node.services.upkeep_job import REST_S_MIN, REST_SHARE
+from streams.model.clock import StillClock
 from streams.model.identifiers import Origin, Position
 
 CALLERS = 64

@@ -10,6 +10,7 @@ backlog was left then.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import random
 import sys
@@ -144,7 +145,7 @@ def _papers(sea: Sea, begins_ms: int) -> list[Any]:
     papers = []
     for one in sea.entries():
         value = replace(one.value, departs_at_ms=begins_ms - AT_SEA_MS) if one.type == "load_list" else one.value
-        papers.append(replace(one, value=value) if one.type == "load_list" else one)
+        papers.append(dataclasses.replace(one, value=value) if one.type == "load_list" else one)
     return papers
 
 

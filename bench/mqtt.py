@@ -37,16 +37,16 @@ from bench.readings import START_AT_MS
 from bench.results import Measured, write
 from cargo.loss.watch_outcome import Place
 from cargo.loss.watch_state import WatchSettings
-from intake.mqtt.packets import packet
-from intake.topic_routes import SUBSCRIPTIONS
 from intake.intake_service import Intake
+from intake.mqtt.packets import packet
 from intake.settings import BrokerSettings, EndpointSettings, IntakeSettings
-from landfall.watch.watch_service import Watching
-from streams.model.clock import FleetClock, FleetTime
-from streams.codec import BlockCodec
-from streams.group_commit import GroupCommitter
+from intake.topic_routes import SUBSCRIPTIONS
 from landfall.access.credentials import Credentials
 from landfall.storage.file_log import FileLog
+from landfall.watch.watch_service import Watching
+from streams.codec import BlockCodec
+from streams.group_commit import GroupCommitter
+from streams.model.clock import FleetClock, FleetTime
 from streams.model.metrics import Metrics
 
 TELL_EVERY_S = 0.02

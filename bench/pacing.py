@@ -21,11 +21,11 @@ from bench.machine import machine
 from bench.ports import free_port
 from bench.proc import cpu_s
 from bench.results import Measured, write
-from streams.log import Append
-from landfall.storage.file_log import FileLog
 from landfall.node.node import Node
 from landfall.node.settings import KnownPeer, LinkSettings, NodeSettings, PeerAddress
+from landfall.storage.file_log import FileLog
 from streams.config.roles import LinkClass
+from streams.log import Append
 from streams.model.records import Record, to_batch
 
 RATES_BIT_S = (256_000, 2_000_000, 10_000_000, 50_000_000, 100_000_000)

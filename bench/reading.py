@@ -19,8 +19,8 @@ from bench.log import append_in, merged, open_log
 from bench.machine import machine
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
 from bench.results import Measured, write
-from streams.codec import BlockCodec
 from landfall.storage.file_log import FileLogReader
+from streams.codec import BlockCodec
 from streams.model.identifiers import Position
 
 COMMIT_ROWS, LIVE_ROWS, LIVE_READINGS = 32_768, 100, 20_000

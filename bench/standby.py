@@ -18,13 +18,13 @@ from bench.machine import machine
 from bench.peers import Broker, until
 from bench.readings import fleet_readings
 from bench.results import Measured, write
-from streams.model.clock import WallClock
-from streams.codec import BlockCodec
-from streams.log import Append
 from landfall.storage.index import INDEX_NAME
 from landfall.storage.kafka.commit_transaction import FOLLOW_EVERY_S, KafkaLogOptions, Place
 from landfall.storage.kafka.kafka_log import KafkaLog
 from landfall.storage.kafka.settings import KafkaLogSettings
+from streams.codec import BlockCodec
+from streams.log import Append
+from streams.model.clock import WallClock
 
 LIVE_ROWS = 100
 ANSWER_S_MAX = 120.0

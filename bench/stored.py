@@ -27,13 +27,13 @@ from bench.codecdata import LIVE_PER_S, recorded, simulated, synthetic, syntheti
 from bench.log import LIVE_READINGS, Figures, bytes_per_reading, merged
 from bench.machine import machine
 from bench.results import Measured, write
-from streams.model.block import BLOCK_RECORDS_MAX
-from streams.model.clock import StillClock
-from streams.codec import BlockCodec
-from streams.log import Append
 from landfall.storage.disk import Disk
 from landfall.storage.file_log import FileLog, FileLogOptions, WriteLimits
 from landfall.storage.log_upkeep import QUIET_LOOKS
+from streams.codec import BlockCodec
+from streams.log import Append
+from streams.model.block import BLOCK_RECORDS_MAX
+from streams.model.clock import StillClock
 from streams.model.records import RECEIVED_AT, STAMPED, Record, to_batch
 
 UPKEEP_COMMITS = 64

@@ -33,18 +33,18 @@ from bench.proxy import LoopThread
 from bench.results import Measured, write
 from cargo.vocabulary.trade_codes import make_container, make_imo
 from hq.api.accounts import Account, Accounts
-from landfall.runtime.log_wait import judged_reader
 from hq.serving.database import ServingDatabase
 from hq.serving.projection_loop import Projector
 from hq.serving.routes import routes
-from streams.model.clock import WallClock
-from streams.codec import BlockCodec
-from streams.log import Append
-from landfall.storage.file_log import FileLog
-from streams.model.metrics import Metrics
 from landfall.node.node import Node
 from landfall.node.settings import NodeSettings
+from landfall.runtime.log_wait import judged_reader
+from landfall.storage.file_log import FileLog
 from landfall.system.private_files import write_private
+from streams.codec import BlockCodec
+from streams.log import Append
+from streams.model.clock import WallClock
+from streams.model.metrics import Metrics
 from streams.model.records import Record, to_batch
 
 BOUND_MS = 500

@@ -39,11 +39,11 @@ from bench.peers import kafka_topics, nats_subjects
 from bench.proc import memory_mib, open_files, peak_mib
 from bench.readings import INTERVAL_MS, fleet_readings
 from bench.results import Measured, write
-from streams.model.clock import WallClock
+from landfall.node.services.upkeep_job import IDLE_S, REST_S_MIN, REST_SHARE
+from landfall.storage.file_log import FileLog, FileLogReader
 from streams.codec import BlockCodec
 from streams.log import Append
-from landfall.storage.file_log import FileLog, FileLogReader
-from landfall.node.services.upkeep_job import IDLE_S, REST_S_MIN, REST_SHARE
+from streams.model.clock import WallClock
 from streams.model.records import DEVICE_AT
 
 STREAM = "containers"

@@ -26,19 +26,19 @@ from bench.proc import cpu_s, memory_mib, peak_mib
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
 from bench.results import Measured, write
 from cargo.loss.reading_rows import Heard, rows
-from cargo.loss.watch_outcome import Outcome, Place
-from cargo.vocabulary.registry_entries import Entry, LoadList, Stowed, entry_body
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
-from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.loss.watch import learn, step
+from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_state import WatchSettings, WatchState
+from cargo.vocabulary.registry_entries import Entry, LoadList, Stowed, entry_body
+from landfall.storage.file_log import FileLog, FileLogReader
 from sim.steady import ship_readings
 from sim.trial import SHIP
-from streams.model.clock import StillClock
 from streams.codec import BlockCodec
 from streams.log import Append, LogReader
-from landfall.storage.file_log import FileLog, FileLogReader
-from streams.model.records import DEVICE_AT, Record, to_batch
+from streams.model.clock import StillClock
 from streams.model.identifiers import Position
+from streams.model.records import DEVICE_AT, Record, to_batch
 from tests.edge.aboard import NODE, ShipProcess
 from tests.node.process import wait
 

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from landfall.system.struct_types import build_struct_types
 from landfall.transport.http_client import AppendDoor, Followed, ReadDoor
 from landfall.transport.tls import trusting
 from streams.consumers import CONSUMERS, Consumed, client_topic, skipped_told, standing_append
@@ -58,6 +59,7 @@ def connect(
     next; `follow` asks all of them after SILENT_S. `patience_s`: how long `read`, `history` and `commit` try to find one that answers.
     Raises Misuse when there is no node, or no authority for one.
     """
+    build_struct_types()
     if not nodes:
         raise Misuse("there is no node to connect to", hint="name at least one")
     if authority is None and (secured := [node.url for node in nodes if node.url.startswith("https:")]):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from landfall.runtime.log_lines import to_stderr
 from landfall.runtime.settings_loader import load
 from landfall.system.settings_table import SettingsTable
+from landfall.system.struct_types import build_struct_types
 from streams.model.errors import RetryLater
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def run_process(name: str, config: Path | None, **more: Any) -> Any:
     sys.unraisablehook = got_through_nowhere  # a finaliser, or a weak reference's callback, may be what it was asked in
     settings = settings_of(name, config)
     to_stderr(name)
-    outcome = found(PROCESSES[name].run)(settings, **more)
+    run = found(PROCESSES[name].run)
+    build_struct_types()
+    outcome = run(settings, **more)
     return asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
 
 

@@ -6,6 +6,7 @@ Pure: the same entries, in whatever order they came, tell the same.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -60,7 +61,7 @@ class CustomersDesk:
         version, at_ms = 1 + sum(meant.values()), max((self._set_at_ms[name] for name in meant), default=0)
         yield Entry(TYPE, stream, version, at_ms, HEADQUARTERS, self._told_of(customer, definition))
         for entry in sorted(self._keys.values(), key=lambda one: one.id):
-            yield msgspec.structs.replace(entry, by=HEADQUARTERS)
+            yield replace(entry, by=HEADQUARTERS)
 
     def _told_of(self, customer: str, definition: Definition) -> Stream:
         """Of who has it only whether this customer does: others' selectors may name others."""

@@ -9,6 +9,7 @@ Pure: the same entries in the same order tell the same.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import msgspec
 
@@ -49,7 +50,7 @@ class ShipsDesk:
                 for imo in sorted(self._latest):
                     yield from self._tell_stream(imo, entry)
             case Node(withdrawn=withdrawn) if entry.id in self._nodes and (withdrawn is True or entry.id in self._withdrawn):
-                told = msgspec.structs.replace(entry, value=Node(withdrawn=withdrawn is True))
+                told = replace(entry, value=Node(withdrawn=withdrawn is True))
                 self._withdrawn[entry.id] = told
                 for imo in sorted(self._latest):
                     yield from self._tell_node(imo, told)
@@ -92,7 +93,7 @@ class ShipsDesk:
         aboard = {box.container for box in listed.aboard}
         boxes = tuple(box for box in booking.containers if box.container in aboard)
         if boxes:
-            yield from self._tell(imo, msgspec.structs.replace(entry, value=msgspec.structs.replace(booking, containers=boxes)))
+            yield from self._tell(imo, replace(entry, value=msgspec.structs.replace(booking, containers=boxes)))
 
     def _tell_stream(self, imo: str, entry: Entry) -> Iterator[Told]:
         """Also when she may not have it any more: she knows it from before."""

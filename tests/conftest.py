@@ -18,6 +18,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from landfall.node.services import clock_job
+from landfall.system.struct_types import build_struct_types
 from tests.fanout.kafka import Kafka, certificates
 from tests.node.forked import LOADED
 from tests.streams.quickkafka import quick_clients
@@ -137,7 +138,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The most expensive group comes first, so that the last ones are short and no worker is at work alone for long."""
+    """Field tables of structs are built, as a process does at its start.
+
+    The most expensive group comes first, so that the last ones are short and no worker is at work alone for long."""
+    build_struct_types()
     groups = {item: together(item.nodeid) for item in items}
     expected_s = Counter[str]()
     known_s = times.expected_s()

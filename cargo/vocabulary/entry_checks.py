@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from cargo.vocabulary.registry_entries import AT_MS_MAX, BookedContainer, Entry, Stowed, need_plain
+from cargo.vocabulary.registry_entries import AT_MS_MAX, ENTRY_TYPES, BookedContainer, Stowed, need_plain
 from cargo.vocabulary.trade_codes import is_container, is_country, is_imo, is_mmsi, is_port_code, is_un_number
 
 LINES = {"booking": ("containers", BookedContainer), "load_list": ("aboard", Stowed)}
@@ -65,7 +65,7 @@ _OF_BOOKED: Mapping[str, Callable[[Any], str]] = {
 }
 CHECKED = _RULES.keys()
 """Types whose every fault `faults_of` names."""
-_TYPES: tuple[type[Any], ...] = (*Entry.TYPES.values(), BookedContainer, Stowed)
+_TYPES: tuple[type[Any], ...] = (*ENTRY_TYPES.values(), BookedContainer, Stowed)
 _FIELDS: Mapping[type[Any], Mapping[str, msgspec.structs.FieldInfo]] = {
     kind: {one.encode_name: one for one in msgspec.structs.fields(kind)} for kind in _TYPES
 }
@@ -79,7 +79,7 @@ def faults_of(kind: str, value: Any) -> list[Fault]:
     if not isinstance(value, dict):
         return [Fault(None, "", "it is no object")]
     field, line_type = LINES.get(kind, ("", None))
-    faults = list(_fields(Entry.TYPES[kind], value, _RULES.get(kind, {}), None, field))
+    faults = list(_fields(ENTRY_TYPES[kind], value, _RULES.get(kind, {}), None, field))
     rows = value.get(field)
     if line_type is None or rows is None:
         return faults[:FAULTS_MAX]

@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -273,22 +274,25 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | SizeType | Policy | Story | Stream | Node
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One version of one thing in the registry. `at_ms`: fleet time of writing, UTC ms; `by`: who wrote it."""
+ENTRY_TYPES: dict[str, type[Any]] = {
+    "customer": Customer,
+    "booking": Booking,
+    "load_list": LoadList,
+    "custody": Custody,
+    "ship": Ship,
+    "port": Port,
+    "size_type": SizeType,
+    "policy": Policy,
+    "story": Story,
+    "stream": Stream,
+    "node": Node,
+}
+"""The value of an entry of each type."""
 
-    TYPES: ClassVar[dict[str, type[Any]]] = {
-        "customer": Customer,
-        "booking": Booking,
-        "load_list": LoadList,
-        "custody": Custody,
-        "ship": Ship,
-        "port": Port,
-        "size_type": SizeType,
-        "policy": Policy,
-        "story": Story,
-        "stream": Stream,
-        "node": Node,
-    }
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version of one thing in the registry. `at_ms`: fleet time of writing, UTC ms; `by`: who wrote it."""
 
     type: str
     id: str
@@ -317,11 +321,11 @@ def parse_value(kind: str, value: Any) -> RegistryValue:
 
     Whatever `msgspec` would let through and a store, codec or table further on would not is refused here too: see `need_plain`.
     """
-    if kind not in Entry.TYPES:
-        raise Unreadable(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(Entry.TYPES))}")
+    if kind not in ENTRY_TYPES:
+        raise Unreadable(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}")
     try:
         need_plain(value)
-        return msgspec.convert(value, Entry.TYPES[kind])  # type: ignore[no-any-return]
+        return msgspec.convert(value, ENTRY_TYPES[kind])  # type: ignore[no-any-return]
     except (msgspec.ValidationError, ValueError) as problem:
         raise Unreadable(f"this {kind} does not read: {problem}") from problem
 
@@ -330,10 +334,10 @@ def parse_entry(text: str | bytes) -> Entry:
     """The entry of a registry record's body (JSON). Raises Unreadable, naming field and reason; fields it does not know are left out."""
     try:
         raw = msgspec.json.decode(text, type=_RawEntry)
-        if raw.type not in Entry.TYPES:
-            raise Unreadable(f"the registry has no {raw.type!r}", hint=f"it has {', '.join(sorted(Entry.TYPES))}")
+        if raw.type not in ENTRY_TYPES:
+            raise Unreadable(f"the registry has no {raw.type!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}")
         need_plain([raw.id, raw.by, msgspec.json.decode(raw.value)])
-        value = msgspec.json.decode(raw.value, type=Entry.TYPES[raw.type])
+        value = msgspec.json.decode(raw.value, type=ENTRY_TYPES[raw.type])
     except RecursionError as problem:
         raise Unreadable(f"a registry record nests deeper than {NESTING_MAX}") from problem
     except (msgspec.MsgspecError, ValueError) as problem:

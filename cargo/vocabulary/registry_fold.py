@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from cargo.vocabulary.registry_entries import (
+    ENTRY_TYPES,
     OWNERS,
     BookedContainer,
     Booking,
@@ -125,7 +126,7 @@ class Registry:
         return sorted(calls, key=lambda listed: (listed.departs_at_ms, listed.id))
 
 
-_NAMES: dict[type[msgspec.Struct], str] = {kind: name for name, kind in Entry.TYPES.items()}
+_NAMES: dict[type[msgspec.Struct], str] = {kind: name for name, kind in ENTRY_TYPES.items()}
 
 
 def _rank(entry: Entry) -> tuple[int, int, bytes]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from cargo.rules.climate_limits import Climate
-from cargo.vocabulary.durations import duration_text
-from cargo.rules.episodes import Limits
 from cargo.loss.loss_classifier import DECIDED_BY_PEOPLE, WEIGHTS
+from cargo.rules.climate_limits import Climate
+from cargo.rules.episodes import Limits
+from cargo.vocabulary.durations import duration_text
 
 DOCS = Path(__file__).parents[2] / "docs"
 WATCH = (DOCS / "watch.md").read_text()

@@ -16,7 +16,7 @@ from cargo.shore_rules.ship_queries import Answer, Ask
 from cargo.alerts.crew_decisions import Said
 from cargo.shore_rules.digests import DIGEST_SIGNALS
 from cargo.report.loss_report import Content, Head, Receipt, Sending
-from cargo.vocabulary.registry_entries import Entry
+from cargo.vocabulary.registry_entries import ENTRY_TYPES
 from streams.config.stream_definitions import DEFAULTS
 from streams.replication.sync_messages import Message
 
@@ -49,10 +49,10 @@ def test_a_section_names_each_field_of_its_records(heading: str) -> None:
     assert lacking(text, SECTIONS[heading]) == set()
 
 
-@pytest.mark.parametrize("kind", Entry.TYPES)
+@pytest.mark.parametrize("kind", ENTRY_TYPES)
 def test_the_registry_names_each_field_of_each_type(kind: str) -> None:
     (row,) = re.findall(rf"^\| `{kind}`.*$", section("Registry"), re.MULTILINE)
-    value: type[msgspec.Struct] = Entry.TYPES[kind]
+    value: type[msgspec.Struct] = ENTRY_TYPES[kind]
     assert lacking(row, value.__struct_encode_fields__) == set()
 
 

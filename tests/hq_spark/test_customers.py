@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any, get_args
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -90,7 +90,7 @@ def test_rights_follow_the_registry_where_one_box_is_booked_twice(swapped: bool)
     rights.learn([first], 0)
     assert offsets(covered(rows, rights.current()), DUCKS) == list(range(9))
     cut, _, _ = resolve_overlaps({"D": first.value, "B": second.value}, ["B"])
-    rights.learn([second, msgspec.structs.replace(first, version=2, value=cut["D"])], 1)
+    rights.learn([second, dataclasses.replace(first, version=2, value=cut["D"])], 1)
     assert [offsets(covered(rows, rights.current()), who) for who in (DUCKS, BEARS)] == [list(range(6)), [6, 7, 8]]
 
 
