@@ -19,7 +19,7 @@ NOTE_CHARS_MAX = 500
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where an alert happened; `basis` is ACTUAL, ESTIMATED or DISCOVERED."""
+    """Place of an alert. `basis`: ACTUAL, ESTIMATED or DISCOVERED."""
 
     latitude_deg: float
     longitude_deg: float
@@ -28,7 +28,7 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """One piece of an alert's evidence; customers are told no weight and no detail."""
+    """One piece of an alert's evidence. A customer's copy has no `weight` and no `detail`."""
 
     family: str
     signal: str
@@ -38,7 +38,9 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """What belongs to an incident: boxes lost, boxes without tracker beside them, bays, and when the first and the last fell."""
+    """Content of an incident: lost containers, containers without a tracker next to them, bays, and the times of the first and the last
+    loss.
+    """
 
     containers: list[str] = []
     at_risk: list[str] = []
@@ -48,8 +50,14 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class AlertBody(msgspec.Struct, frozen=True):
-    """Of `alerts`: one step in an alert's life. `note`: what a person wrote who acknowledged or closed it; `reopened_at_ms`: since when it
-    had been open again that this acknowledges."""
+    """One change of an alert, the body of a record of `alerts`. The newest record of an alert shows its state.
+
+    `alert_id` begins with the owner of the alert: an IMO number, a UN/LOCODE or `hq`, then `-`. Each lost container has one alert; its
+    `incident_id` is that of the loss. The loss itself has one alert of rule `incident` on `<imo>.log`, with `incident`. `figure` is the
+    worst value so far in `unit`; it gets `worse` in that direction from `limit`. `count` is how often it happened, from `first_at_ms`
+    to `last_at_ms` (null: not over). A person's record has `by` and `note`; an acknowledgement also the severity and figure that were
+    acknowledged, and `reopened_at_ms`: since when the alert had been open again.
+    """
 
     alert_id: Annotated[str, Meta(min_length=1)]
     rule: str

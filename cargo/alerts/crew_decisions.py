@@ -46,8 +46,9 @@ _Short = Annotated[str, Meta(max_length=CHARS_MAX)]
 
 
 class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a record of `decisions`: of which container, on which ship (IMO number), what was said, when (fleet time, UTC ms), by
-    whom, and a note."""
+    """A person's report on a silent or lost container of a ship (IMO number), at fleet time `at_ms` (UTC ms), with a note. The node
+    itself writes `reported` and `finally_reported` when a loss report is sent.
+    """
 
     container: _Short
     ship: str

@@ -58,7 +58,7 @@ COUNT_MAX = 30_000
 
 
 class Filled(msgspec.Struct, frozen=True):
-    """One line as it is filled in: its value (None: not known), its basis, and in words from what (`the ship's track at 04:00:12 UTC`)."""
+    """A line of a loss report: value (null: unknown), basis, and its source in words (`the ship's track at 04:00:12 UTC`)."""
 
     value: Value
     basis: Basis

@@ -27,12 +27,11 @@ WORDS_CHARS_MAX, WHO_CHARS_MAX = 200, 320
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
-    """One container of a report. `at_ms`: whose booking it was then counts, UTC ms. `listed`: the load list it is described from
-    (`<imo>/<call>`), None when it is on none.
+    """A container of a loss report. `at_ms`: the time for which its booking counts, UTC ms. `listed`: its load list (`<imo>/<call>`),
+    null without one.
 
-    `lost_at_ms`, `lost_until_ms`: between when (UTC ms); `blow`: whether a blow was measured at the first; position in degrees, reckoned
-    along the ship's track; `posterior`: how probable the loss is by its evidence; of a box at risk none of these is known. `empty`: None
-    when nobody told. `cargo` and `booking` as its booking has them.
+    `lost_at_ms`, `lost_until_ms`: span of the loss, UTC ms. `blow`: a shock was measured at its begin. The position is estimated along
+    the ship's track. `posterior`: probability of the loss. For a container at risk these are unknown. `empty`: null if unknown.
     """
 
     container: str
@@ -57,7 +56,9 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What a report says: its lines by name, the boxes lost, those without tracker in the same stacks, and those heard again since."""
+    """The content of a loss report: its lines by name, lost containers, containers without a tracker in the same stacks, and containers
+    that reported again.
+    """
 
     lines: dict[str, Filled]
     lost: tuple[Box, ...]
@@ -83,7 +84,7 @@ class Content(msgspec.Struct, frozen=True):
 
 
 class Sending(msgspec.Struct, frozen=True, order=True):
-    """That a report went out: when (UTC ms), to whom, by what means, and who wrote it down."""
+    """A sending of a report: time (UTC ms), recipient, means, and who recorded it."""
 
     sent_at_ms: int
     to: To
@@ -93,7 +94,7 @@ class Sending(msgspec.Struct, frozen=True, order=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, order=True):
-    """That a recipient, as the sending names it, acknowledged the report: when (UTC ms), who of it did, and who wrote that down."""
+    """An acknowledgement by a recipient of a sending: time (UTC ms), who acknowledged, and who recorded it."""
 
     acknowledged_at_ms: int
     to: To
@@ -103,8 +104,9 @@ class Receipt(msgspec.Struct, frozen=True, order=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Which report it is: of which incident and ship (IMO number), INITIAL, UPDATE or FINAL, its number from 1, and the id of the one
-    before."""
+    """Identity of a report: incident, ship (IMO number), kind, number from 1, and the id of the report before it. Its id is
+    `<incident_id>-<number>`.
+    """
 
     incident_id: str
     ship: str

@@ -35,8 +35,8 @@ _LOST: frozenset[Becoming] = frozenset({"LOST", "PROBABLY_LOST"})
 
 
 class OwnBox(msgspec.Struct, frozen=True):
-    """One of the owner's boxes: its booking and cargo, what became of it, between when (UTC ms), and where the ship was (degrees).
-    `unconfirmed`: it is reported as lost from a ship that has it by no load list and no custody record.
+    """A container of a notice: booking, cargo, what became of it, span of the loss (UTC ms), and the ship's position (degrees).
+    `unconfirmed`: neither load list nor custody places it on that ship.
     """
 
     container: str
@@ -51,7 +51,7 @@ class OwnBox(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """What one owner (a customer's id) is told of an event on a ship (IMO number, and her name when known)."""
+    """A notice to one owner (a customer's id) about an event on a ship (IMO number)."""
 
     notice_id: str
     customer: str

@@ -16,12 +16,12 @@ Intervals = Annotated[int, Meta(ge=1, le=1_000)]
 
 
 class Climate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Limits of one booking, or one size and type. `above_c`, `below_c`: how far the air may be from the setpoint, and how long
-    (`band_lasts_ms`) before it is an alarm; `clear_after_ms`: back within for so long clears it; `unmeasured_after_ms`: longer without a
-    reading counts as not measured. `humidity_pct`: lowest and highest, % RH,
-    for `humidity_lasts_ms`. `door_open_ms`: so long open at sea; `tilt_lasts_ms`: so long lying tilted ashore.
+    """Limits of a booking, or of a size and type. An absent limit is the default.
 
-    `late_intervals`, `silent_intervals`: after how many expected intervals without a word it is late, then silent.
+    `above_c`, `below_c`: allowed distance of the air from the setpoint; beyond it for `band_lasts_ms` is an alert, within it for
+    `clear_after_ms` clears it. `unmeasured_after_ms`: a longer time without a reading counts as not measured. `humidity_pct`: lowest
+    and highest, % RH, for `humidity_lasts_ms`. `door_open_ms`: at sea. `tilt_lasts_ms`: ashore. `late_intervals`, `silent_intervals`:
+    number of expected intervals without a reading.
     """
 
     above_c: Degrees | msgspec.UnsetType = msgspec.UNSET

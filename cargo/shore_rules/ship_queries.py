@@ -29,9 +29,9 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The question: all that `ship` (IMO number) has of `container` with since <= order time < until (UTC ms). `by` asked it `at_ms`.
+    """A query for the records of `container` on `ship` (IMO number) with since <= order time < until (UTC ms). `by` sent it at `at_ms`.
 
-    `at_most`: the price agreed to, in the ship's own currency; for so much it is brought beyond the day's budget, or where there is none.
+    `at_most`: the agreed price, in the ship's currency. Up to it the records are sent beyond the day's budget, or where there is none.
     """
 
     ask_id: Id
@@ -62,11 +62,12 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the ship says to it. `priced`: what it costs, nothing was sent; `refused`: why not; `answered`: the records come beside it.
+    """A ship's answer. `priced`: the cost, nothing was sent; `refused`: the reason; `answered`: the records are in other records of the
+    stream.
 
-    `records`: those to send, beside `sent_before` that were sent before or are ashore; `bytes`: what sending them counts on `link`; `cost`
-    in the ship's own currency (None: a link without a budget). `free_bytes`: left of the day's budget, before. By `granted_bytes` that of
-    `granted_day` (UTC) is raised. `told`: all of it in words. `wall_at_ms`: by her wall's clock.
+    `records`: number to send; `sent_before`: number that were sent before or are ashore; `bytes`: the size on `link`; `cost`: in the
+    ship's currency (null: a link without a budget). `free_bytes`: rest of the day's budget, before. `granted_bytes` raise the budget of
+    `granted_day` (UTC). `told`: all of it in a sentence. `wall_at_ms`: the ship's wall clock.
     """
 
     ask_id: Id

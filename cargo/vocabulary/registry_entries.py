@@ -40,8 +40,7 @@ Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 
 
 class Customer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A company: its name, its colour on maps (red, green, blue 0-255), its role (`shipper`, `consignee`, `port` …), and whom to ask for
-    there."""
+    """A company: name, colour on maps (red, green, blue, 0 to 255), role (`shipper`, `consignee`, `port` …) and contact."""
 
     name: str
     colour: tuple[Count, Count, Count]
@@ -54,9 +53,10 @@ class Customer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BookedContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One box of a booking, and the time the customer may see it: from stuffing to stripping (UTC ms, the end not included; None: open).
+    """A container of a booking, and the time in which the customer may see it: from packing to unpacking (UTC ms, the end is not
+    included; null: open).
 
-    `shared`: other customers may have the box at the same time, where their spans are shared too.
+    `shared`: other customers may have the container at the same time, if their spans are shared too.
     """
 
     container: str
@@ -84,8 +84,8 @@ class BookedContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A customer's order: its reference, parties, cargo, places, set temperature (°C) and boxes with their spans, and what it asks of the
-    watch over them (`limits`). Spans of one box that overlap are one span, and no two begin at the same time.
+    """A customer's order. `shipper` is a customer's id, `from` and `to` are UN/LOCODEs, `setpoint_c` is in °C. Overlapping spans of one
+    container are joined. `limits` are those of the watch.
     """
 
     reference: str
@@ -108,21 +108,21 @@ class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SizeType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is asked of the watch over all containers of one size and type (its id, a code of ISO 6346 such as `45R1`), where their booking
-    asks nothing else."""
+    """Limits of the watch for all containers of one size and type (id: an ISO 6346 code such as `45R1`). The limits of a booking have
+    precedence.
+    """
 
     limits: Climate
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the carrier has decided for all of its fleet (its id is OWNERS): from when on an owner is told of a probable loss, by notice
-    and by its own stream."""
+    """A decision of the carrier (id: `owners`): from which state of a loss report on an owner sees a probable loss."""
 
     told_from: ToldFrom
 
 
 class Dangerous(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Dangerous goods in a box: UN number and class of the IMDG code (`3`, `6.1`)."""
+    """Dangerous goods in a container: UN number and class of the IMDG code (`3`, `6.1`)."""
 
     un_number: str
     imdg_class: str
@@ -133,11 +133,10 @@ class Dangerous(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Stowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One box aboard: where it stands (`BBBRRTT`), what it is (`45R1`), where it was loaded and goes, and whether it carries a tracker.
+    """A container on board: slot (`BBBRRTT`), size and type (`45R1`), port of loading, port of discharge, and whether it has a tracker.
 
-    `container`: a number of ISO 6346, or what else the box is known by. `slot`, `size_type`, `pol` and `pod` are empty where not known.
-    As far as a bay plan told: its weight, whether it is empty, what a reefer is set to, the range its air may have (lowest, highest) and
-    its dangerous goods. What nobody told is left out, which is not the same as none.
+    `container`: an ISO 6346 number, or another identity. `slot`, `size_type`, `pol` and `pod` are empty if unknown. From the bay plan:
+    weight, whether the container is empty, setpoint, allowed range (lowest, highest) and dangerous goods. An absent field is unknown.
     """
 
     container: str
@@ -165,7 +164,9 @@ class Stowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LoadList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A ship's call at a port: what is loaded, what is discharged, all that is aboard afterwards, and when she is to sail (UTC ms)."""
+    """A ship's call at a port (id: `<imo>/<call number>`): containers to load and to discharge, all containers on board afterwards, and
+    the departure (UTC ms).
+    """
 
     ship: str
     port: str
@@ -190,7 +191,7 @@ class LoadList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Custody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who answers for a box since when (UTC ms): `ship/<imo>`, `quay/<locode>` or `delivered`."""
+    """Who holds a container (its id) since when (UTC ms): `ship/<imo>`, `quay/<locode>` or `delivered`."""
 
     at: str
     since_at_ms: AtMs
@@ -202,7 +203,7 @@ class Custody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ship(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A ship: IMO number, name, call sign, MMSI, flag (ISO 3166), how many boxes it carries, and who is her master."""
+    """A ship: IMO number, name, call sign, MMSI, flag (ISO 3166), capacity in containers, and master."""
 
     imo: str
     name: str
@@ -217,7 +218,7 @@ class Ship(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Port(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A port: UN/LOCODE, name, centre and radius of the circle in which a ship that lies still is in port (nautical miles)."""
+    """A port: UN/LOCODE, name, and the circle in which a ship that lies still is in port (nautical miles)."""
 
     locode: str
     name: str
@@ -232,7 +233,7 @@ class Port(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Story(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A chapter of the demo: what has just happened, and where to look."""
+    """A chapter of the demo (id: `A`, `B` or `C`): what has just happened, and where to look."""
 
     title: str
     text: str
@@ -241,8 +242,8 @@ class Story(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is set of a stream, or of all that a pattern names (its id); what is left out stays as it was.
-    `streams/config/stream_definitions.py` says what each means, `streams/config/definition_format.py` what it may be.
+    """Settings of a stream or of a pattern (its id). An absent field keeps its value. `streams/config/stream_definitions.py` describes the
+    settings.
     """
 
     retention: dict[str, float | int | None] | msgspec.UnsetType = msgspec.UNSET
@@ -255,10 +256,10 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A node of the network (its id is its name): the public keys it signs with, of which one is enough (`docs/guide/proof.md`).
+    """A node (its id is its name): the public keys it signs with (`docs/guide/proof.md`).
 
-    `withdrawn`: ports and headquarters have no session with it any more (`docs/guide/links.md`). Its records and keys stay. False, or no
-    value, takes that back.
+    `withdrawn`: ports and headquarters refuse sessions with it (`docs/guide/links.md`). Its records and keys stay. False, or no value,
+    takes that back.
     """
 
     keys: tuple[str, ...] = ()
@@ -292,7 +293,9 @@ ENTRY_TYPES: dict[str, type[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One version of one thing in the registry. `at_ms`: fleet time of writing, UTC ms; `by`: who wrote it."""
+    """One version of one thing in the registry; its topic is `<type>/<id>`, and the latest wins. `at_ms`: fleet time of writing, UTC
+    ms; `by`: the writer.
+    """
 
     type: str
     id: str

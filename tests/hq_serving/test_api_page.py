@@ -1,4 +1,4 @@
-"""Goal: the API's reference names each endpoint, and with api-fields.md and streams-table.md each field of the example answers."""
+"""Goal: the API's reference names each endpoint, and with api-fields.md and records.md each field of the example answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hq.api.codes import MEANINGS, Code
 from hq.api.examples import EXAMPLES
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
-PAGE, FIELDS, RECORDS = ((REFERENCE / name).read_text() for name in ("api.md", "api-fields.md", "streams-table.md"))
+PAGE, FIELDS, RECORDS = ((REFERENCE / name).read_text() for name in ("api.md", "api-fields.md", "records.md"))
 IN_REPORTS = {"lines", "lost", "at_risk", "found", "sendings", "receipts"}
 OF_OTHERS = {*IN_REPORTS, "area", "limits", "load_list", "gauges", "counts", "signals", "names", "reasons"}
 """Fields whose content another page describes, or whose content is named by the values themselves."""

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from cargo.vocabulary.registry_entries import ENTRY_TYPES
 from cargo.vocabulary.signals import SIGNALS
-from landfall.docs import commands_page, settings_page, signals_page
+from landfall.docs import commands_page, records_page, settings_page, signals_page
 from landfall.docs.markdown_tables import table
 from landfall.docs.pages import DOCS, PAGES
 
@@ -33,6 +34,14 @@ def test_every_signal_has_its_unit_and_range() -> None:
     page = signals_page.page()
     assert re.findall(r"^\| `(\w+)` ", page, re.MULTILINE) == list(SIGNALS)
     assert "| `battery_mv` | int | mV | 0 | 60,000 |" in page
+
+
+def test_every_type_of_a_record_has_its_fields() -> None:
+    sections = dict(re.findall(r"^### (.+)\n((?:(?!##).*\n)*)", records_page.page(), re.MULTILINE))
+    assert sections.keys() >= {kind.__name__ for kind in ENTRY_TYPES.values()}
+    assert "| `from` | text |" in sections["Booking"]
+    assert "| `limits`? | [Climate](#climate) |" in sections["Booking"]
+    assert "| `granted_day`? | text or null |" in sections["Answer"]
 
 
 def test_a_cell_can_not_break_its_table() -> None:
