@@ -4,7 +4,6 @@ that got worse after its acknowledgement asks again."""
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,8 @@ ALERTS, ROW_PX = 500, 35
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 REFRESH_S = 4.0
 WIDE: ViewportSize = {"width": 1400, "height": 1100}
-ANSWER_S_MAX = 1.0
 
-pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tab.py
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # several waits, each of which may be long on a busy machine: tab.py
 
 
 @pytest.fixture(scope="module")
@@ -193,13 +191,3 @@ def test_the_portals_alerts_fit_their_page(stage: Stage, windows: Windows, tmp_p
     assert box["x"] + box["width"] <= 1100
     table(tab.page).scroll_into_view_if_needed()
     tab.picture("portal-alerts", tmp_path)
-
-
-def test_the_desk_is_answered_in_a_second(stage: Stage) -> None:
-    """Of 500 open alerts; the best of three, for the machine may be busy."""
-    times = []
-    for _ in range(3):
-        began_s = time.perf_counter()
-        stage.asked("mira", f"alerts?state=open&count=true&limit={alert_table.LISTED_MAX}")
-        times.append(time.perf_counter() - began_s)
-    assert min(times) < ANSWER_S_MAX

@@ -24,7 +24,7 @@ COUNT, STEP_MS, RISING, EVENTS = 100_000, 2 * 60_000, 402, 130
 CHART_BYTES_MAX = 300_000
 SELDOM_S = 60.0
 
-pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tab.py
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # several waits, each of which may be long on a busy machine: tab.py
 
 
 @pytest.fixture(scope="module")

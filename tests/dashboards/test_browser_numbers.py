@@ -16,7 +16,7 @@ from streams.model.records import Record, to_batch
 from tests.dashboards.stage import TOKEN, Stage, pages_of, staged, until
 from tests.dashboards.tab import Tab, Windows, browser
 
-pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tab.py
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # several waits, each of which may be long on a busy machine: tab.py
 
 
 @pytest.fixture(scope="module")

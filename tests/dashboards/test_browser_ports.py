@@ -21,7 +21,7 @@ from tests.dashboards.voyage import BEGINS_AT_MS, HOUR_MS, Voyage
 
 AMBER = f"rgb({', '.join(map(str, theme.rgb(theme.WARNING)))})"
 
-pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tab.py
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # several waits, each of which may be long on a busy machine: tab.py
 
 
 @pytest.fixture(scope="module")

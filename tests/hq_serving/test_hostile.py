@@ -73,7 +73,7 @@ _IDS = {"incident_id": "i-1", "report_id": "i-1-1", "notice_id": "none"}
 NAMED = {"number": DUCKS[0], "reference": "BK-1", "locode": "SGSIN", "ship": SHIP, **_IDS}
 
 
-@pytest.mark.parametrize("username", ["mira", "donald"])
+@pytest.mark.parametrize("username", [pytest.param("mira", marks=pytest.mark.long), "donald"])
 def test_no_parameter_of_any_question_breaks_an_answer(filled: httpx.Client, tmp_path: Path, username: str) -> None:
     """Goal: every parameter of every GET there is, in path and query, with each hostile value: refused or answered, never a 500."""
     paths = unserved_api(tmp_path).openapi()["paths"]
