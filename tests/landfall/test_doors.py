@@ -38,9 +38,10 @@ Table = dict[str, dict[str, str]]
 def table() -> Table:
     """By door and request what it needs."""
     doors: Table = {}
-    for door, request, needs in re.findall(r"^\| ([\w ]+) \| `([A-Z]+(?: /[^`]*)?)`[^|]* \| ([^|]+) \|$", ACCESS.read_text(), re.MULTILINE):
-        assert request not in doors.setdefault(door, {}), f"{door} {request} stands there twice"
-        doors[door][request] = needs
+    for door, needs, requests in re.findall(r"^\| ([\w ]+) \| ([^|]+) \| (`[A-Z].+) \|$", ACCESS.read_text(), re.MULTILINE):
+        for request in re.findall(r"`([A-Z]+(?: /[^`]*)?)`", requests):
+            assert request not in doors.setdefault(door, {}), f"{door} {request} is listed twice"
+            doors[door][request] = needs
     return doors
 
 
