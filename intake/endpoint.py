@@ -12,20 +12,18 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from intake.message_types import Publish, Sender
 from intake.mqtt.client_connection import Connection
-from intake.mqtt.client_logins import Gateway, Logins, account_of
-from intake.mqtt.client_sessions import SESSION_S_MAX, Key, Sessions
+from intake.mqtt.client_logins import Gateway, Logins
+from intake.mqtt.client_sessions import Key, Sessions
 from intake.mqtt.connect_packet import Connect
 from intake.mqtt.endpoint_api import Joined
 from intake.mqtt.listener import Doorway, places
 from intake.mqtt.packets import Reason
-from intake.mqtt.pending_wills import Testator, Wills
+from intake.mqtt.pending_wills import LastWill, Testator, Wills
 from intake.mqtt.subscriptions import Subscription
-from intake.mqtt.will_store import LastWill, LastWords
 from intake.pipeline import Pipeline
 from intake.settings import EndpointSettings
 from landfall.access.credentials import Credentials
@@ -34,11 +32,9 @@ from landfall.system.listen_address import listening
 from landfall.transport.certificate_renewal import keep_certificate
 from landfall.transport.tls import showing
 from streams.model.clock import Clock, WallClock
-from streams.model.errors import RetryLater
 from streams.model.metrics import Metrics
 
 SWEEP_EVERY_S = 0.5
-WILLS_FILE = "mqtt.wills"
 LEFT_WITHIN_S, SAID_WITHIN_S = 1.0, 5.0
 """At the end: how long connections have to close, and their wills to be durable."""
 _CROWD = "its account's wait"
@@ -58,8 +54,8 @@ class Endpoint:
         credentials: Credentials,
         sessions_file: Path | None = None,
     ) -> None:
-        """`report`: tells `exceptions`, as `Node.report`. `sessions_file`: where clients' sessions are kept over a restart, and beside it,
-        in WILLS_FILE, their wills; None: nowhere."""
+        """`report`: tells `exceptions`, as `Node.report`. `sessions_file`: where clients' sessions are kept over a restart; None:
+        nowhere."""
         self.settings, self._report = settings, report
         wrong = WrongSecrets(clock, metrics, report, door="the MQTT endpoint")
         self.logins = Logins(settings.anonymous_publish, credentials, wrong)
@@ -79,8 +75,7 @@ class Endpoint:
         """Those logged in."""
         self._sessions = Sessions(sessions_file, WallClock().now_ms, clock.doubted)
         self._sessions_refused = False
-        self._last_words = LastWords(None if sessions_file is None else sessions_file.with_name(WILLS_FILE), metrics)
-        self._will_of: dict[Connection, tuple[int, LastWill]] = {}
+        self._will_of: dict[Connection, LastWill] = {}
         self._wills = Wills()
         self._testators: set[Testator] = set()
         """Whose will is on its way to the log."""
@@ -112,7 +107,6 @@ class Endpoint:
             await doorway.open(host, port)
         self._doorway = doorway
         self._unwatch = self._credentials.on_change(self._end_withdrawn)
-        self._publish_left_wills()
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         if shown is not None:
             keeping = keep_certificate("the MQTT endpoint", "the MQTT endpoint", shown, self._report)
@@ -138,11 +132,10 @@ class Endpoint:
         for connection in list(self._connections):
             connection.drop("the node ends, and it does not close")
         await self._until(lambda: not self._connections, LEFT_WITHIN_S)
-        for waiting in self._wills.due(math.inf):
-            self._publish_will(*waiting)
+        for will in self._wills.due(math.inf):
+            self._publish_will(will)
         if not await self._until(lambda: not self._testators, SAID_WITHIN_S):
             _log.warning("%d wills of MQTT clients are not known to be stored", len(self._testators))
-        await self._last_words.close()
         await self._write_sessions()
 
     def _end_withdrawn(self) -> None:
@@ -201,23 +194,9 @@ class Endpoint:
         """Whether nothing can be stored, for so long that who comes should turn to another node."""
         return self._pipeline.stuck_s() * 1_000 > self.settings.turns_away_after_ms
 
-    async def keeps_will(self, connection: Connection, gateway: Gateway, connect: Connect) -> bool:
-        """Whether the will of who wants to be let in, if it has one, is on the disk: it is published unless it is `renounced`."""
-        if connect.will is None:
-            return True
-        delay_s = min(connect.will.delay_s, connect.session_expiry_s, SESSION_S_MAX)
-        account = account_of(gateway.username, connection.address)
-        will = LastWill(gateway.username, connect.client_id, account, delay_s, connect.clean_start, connect.will)
-        try:
-            self._will_of[connection] = await self._last_words.keep(will), will
-        except RetryLater:
-            return False
-        return True
-
     def renounced(self, connection: Connection) -> None:
         """The will of this connection, if it has one, is not to be published."""
-        if (will := self._will_of.pop(connection, None)) is not None:
-            self._last_words.done(will[0])
+        self._will_of.pop(connection, None)
 
     def joined(self, connection: Connection, connect: Connect) -> Joined:
         """A client was let in: an older connection of the same login and identifier ends (MQTT 3.1.4), its session goes on if wanted."""
@@ -229,11 +208,10 @@ class Endpoint:
                 older.session_expiry_s = 0  # its session ends here, so its will waits no longer
             older.end(Reason.SESSION_TAKEN_OVER, f"{connect.client_id!r} connected again")
         present, subscription = self._sessions.begin(key, clean=connect.clean_start, expiry_s=connection.session_expiry_s)
-        if (waiting := self._wills.take(key)) is not None:
-            if present:
-                self._last_words.done(waiting[0])
-            else:
-                self._publish_will(*waiting)
+        if (earlier := self._wills.take(key)) is not None and not present:
+            self._publish_will(earlier)
+        if connect.will is not None:
+            self._will_of[connection] = LastWill(key[0], connection.account, connect.will)
         self._strangers.pop(connection, None)
         self._clients[key] = connection
         self._client_of[connection] = key
@@ -271,47 +249,28 @@ class Endpoint:
             self._clients.pop(key, None)
             self._sessions.leave(key, connection.session_expiry_s, connection.subscription)
         if (will := self._will_of.pop(connection, None)) is not None:
-            delay_s = min(will[1].will.delay_s, connection.session_expiry_s)
+            delay_s = min(will.will.delay_s, connection.session_expiry_s)
             if not delay_s:
-                self._publish_will(*will)
-            elif key is None:
-                self._last_words.done(will[0])
-            else:
-                self._wills.keep(key, self.now_s() + delay_s, *will)
+                self._publish_will(will)
+            elif key is not None:
+                self._wills.keep(key, self.now_s() + delay_s, will)
                 self._publish_due_wills()
         self._ended.set()
         self._metrics.gauge("mqtt_connections", len(self._connections))
 
-    def _publish_left_wills(self) -> None:
-        """Those of clients that were connected, or awaited, when a process before this one was killed. One whose client had come back to
-        the same session before that is not due."""
-        for number, will in self._last_words.left:
-            key = will.username, will.client_id
-            if (earlier := self._wills.take(key)) is not None:
-                if will.clean:
-                    self._publish_will(*earlier)
-                else:
-                    self._last_words.done(earlier[0])
-            if will.delay_s:
-                self._wills.keep(key, self.now_s() + will.delay_s, number, will)
-            else:
-                self._publish_will(number, will)
-        self._publish_due_wills()
-
     def _publish_due_wills(self) -> None:
-        for waiting in self._wills.due(self.now_s()):
-            self._publish_will(*waiting)
+        for will in self._wills.due(self.now_s()):
+            self._publish_will(will)
 
-    def _publish_will(self, number: int, will: LastWill) -> None:
-        message = Publish(will.will.topic, will.will.payload, again=self._last_words.may_be_published(number), will=True)
+    def _publish_will(self, will: LastWill) -> None:
+        message = Publish(will.will.topic, will.will.payload, will=True)
         message = self.logins.named(will.username).checked(message)
-        testator = Testator(will.account, partial(self._said, number), lambda testator: self.published(testator, [message]))
+        testator = Testator(will.account, self._said, lambda testator: self.published(testator, [message]))
         self._testators.add(testator)
         self.published(testator, [message])
 
-    def _said(self, number: int, testator: Testator) -> None:
+    def _said(self, testator: Testator) -> None:
         self._testators.discard(testator)
-        self._last_words.done(number)
         self._ended.set()
 
     async def _until(self, true: Callable[[], bool], within_s: float) -> bool:
@@ -354,7 +313,6 @@ class Endpoint:
                 if turns_away:
                     connection.end(Reason.SERVER_BUSY, "nothing can be stored here")
             self._publish_due_wills()
-            self._last_words.tend()
             await self._write_sessions()
 
     async def _write_sessions(self) -> None:

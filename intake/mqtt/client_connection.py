@@ -325,28 +325,22 @@ class Connection(asyncio.Protocol):
             self._login = asyncio.get_running_loop().create_task(self._log_in(connect))
 
     async def _log_in(self, connect: Connect) -> None:
-        crowded, gateway, kept, given = False, None, True, None
+        crowded, gateway, given = False, None, None
         if not connect.client_id:
             given = f"landfall-{secrets.token_hex(8)}"
             connect = replace(connect, client_id=given)
         try:
             gateway = await self._door.logins.gateway(self.address, connect.username, connect.password)
-            if gateway is not None and connect.will is not None and self._door.has_room(gateway, connect):
-                kept = await self._door.keeps_will(self, gateway, connect)
         except Crowded:
             crowded = True
-        if gateway is not None and not self._door.logins.holds(gateway):
-            gateway = None  # its credential was withdrawn, or changed, while its will was written
         self._login = None
         if self._transport is None or self._transport.is_closing():
-            self._door.renounced(self)
-        elif crowded or (gateway is not None and not self._door.has_room(gateway, connect)):
+            return
+        if crowded or (gateway is not None and not self._door.has_room(gateway, connect)):
             what = "passwords wait for" if crowded else "connections of"
             self._refuse(_UNAVAILABLE_311, Reason.QUOTA_EXCEEDED, f"too many {what} {connect.username!r}")
         elif gateway is None:
             self._refuse(_LOGIN_REFUSED_311, Reason.BAD_USER_NAME_OR_PASSWORD, f"wrong login of {connect.username!r}")
-        elif not kept:
-            self._refuse(_UNAVAILABLE_311, Reason.SERVER_UNAVAILABLE, "its will can not be kept here")
         else:
             self._let_in(gateway, connect, given)
 
@@ -364,7 +358,6 @@ class Connection(asyncio.Protocol):
         self._take(early)
 
     def _refuse(self, code_311: int, reason: Reason, detail: str) -> None:
-        self._door.renounced(self)
         if self._transport is not None:
             self._door.ending(self, detail)
             self._transport.write(connack(self._reader.v5, reason if self._reader.v5 else code_311))

@@ -41,16 +41,13 @@ class Door(Protocol):
         """Whether who comes should turn to another node."""
         ...
 
-    async def keeps_will(self, connection: Connection, gateway: Gateway, connect: Connect) -> bool:
-        """Whether the will of who wants to be let in is on the disk, if there is one: it is published unless it is `renounced`."""
-        ...
-
     def renounced(self, connection: Connection) -> None:
         """The will of this connection is not to be published."""
         ...
 
     def joined(self, connection: Connection, connect: Connect) -> Joined:
-        """A client was let in. An older connection of the same one ends, and its session goes on with this one if the client wants it."""
+        """A client was let in. An older connection of the same one ends, and its session goes on with this one if the client wants it.
+        Its will is published unless it is `renounced`."""
         ...
 
     def subscribed(self, connection: Connection, subscription: Subscription | None) -> None:

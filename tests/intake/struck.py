@@ -39,9 +39,7 @@ class StruckDisk(CutDisk):
         """Disks that are struck in the same instant as this one, and what is left of each."""
         super().__init__(root, chance, lies=False)
         self.told: set[int] = set()
-        self.promised: set[int] = set()
-        self.left: set[int] = set()
-        """Readings whose PUBACK went out, wills of who was let in, and of these who left again; when it is struck no more is added."""
+        """Readings whose PUBACK went out before the strike."""
 
     def event(self, name: str) -> None:
         with self._one_at_a_time:
@@ -54,11 +52,11 @@ class StruckDisk(CutDisk):
             disk.arm(image, 0)
             disk.event(name)
 
-    def tell(self, which: set[int], number: int) -> None:
-        """Before the strike, or never."""
+    def tell(self, number: int) -> None:
+        """The PUBACK of this reading goes out, unless the disk was struck."""
         with self._one_at_a_time:
             if not self.cut_at:
-                which.add(number)
+                self.told.add(number)
 
     def _named(self, folder: Path) -> Names:
         with self._one_at_a_time:
@@ -92,10 +90,10 @@ class StruckDisk(CutDisk):
 class Wire(asyncio.Transport):
     """A socket to a client that hears what is said in the instant it is written."""
 
-    def __init__(self, disk: StruckDisk, will: int, connection: Connection) -> None:
+    def __init__(self, disk: StruckDisk, connection: Connection) -> None:
         super().__init__()
-        self.disk, self.will, self._connection = disk, will, connection
-        self.reading, self._closing = True, False
+        self.disk, self._connection = disk, connection
+        self.let_in, self.reading, self._closing = False, True, False
         self.number_of: dict[bytes, int] = {}
 
     def hears(self, data: bytes) -> None:
@@ -107,10 +105,10 @@ class Wire(asyncio.Transport):
         while said:
             if said[0] == CONNACK:
                 assert said[3] == 0
-                self.disk.tell(self.disk.promised, self.will)
+                self.let_in = True
             else:
                 assert said[:2] == b"\x40\2", said
-                self.disk.tell(self.disk.told, self.number_of[said[2:4]])
+                self.disk.tell(self.number_of[said[2:4]])
             said = said[2 + said[1] :]
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -140,6 +138,6 @@ def reading(number: int) -> bytes:
 
 
 def hello(number: int) -> bytes:
-    """The CONNECT of a client of its own whose will is this reading."""
-    said = b"".join(len(one).to_bytes(2) + one for one in (b"client-%d" % number, TOPIC.encode(), payload(number)))
-    return packet(0x10, b"\0\4MQTT\4\x06\0\x3c" + said)
+    """The CONNECT of a client with an identifier of its own."""
+    client_id = b"client-%d" % number
+    return packet(0x10, b"\0\4MQTT\4\x02\0\x3c" + len(client_id).to_bytes(2) + client_id)

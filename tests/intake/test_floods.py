@@ -7,9 +7,6 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from bench.credentials import allow_gateway
 from intake.mqtt.listener import address_of
@@ -100,23 +97,18 @@ async def test_a_gateway_that_is_withdrawn_or_gets_another_token_has_to_go(tmp_p
                 assert await answered(reader) == code
 
 
-async def test_a_gateway_that_is_withdrawn_while_its_will_is_written_is_not_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_will_of_a_gateway_that_is_withdrawn_is_foreign(tmp_path: Path) -> None:
     allow_gateway(tmp_path, *LOGIN, "landfall/containers/#")
     async with stand(tmp_path, CLOSED) as one, client(one) as (reader, writer):
-        keeps_will = one.endpoint.keeps_will
-
-        async def withdrawn_meanwhile(*asked: Any) -> bool:
-            CredentialFile(tmp_path).withdraw(f"{GATEWAY}{LOGIN[0]}")
-            one.credentials.look()
-            one.credentials.tell_changed()
-            return await keeps_will(*asked)
-
-        monkeypatch.setattr(one.endpoint, "keeps_will", withdrawn_meanwhile)
         texts = ("slow", TOPIC, "gone", *LOGIN)
         said = b"".join(struct.pack(">H", len(text)) + text.encode() for text in texts)
         writer.write(packet(0x10, b"\0\4MQTT\4" + bytes((0xC6, 0, 60)) + said))
-        assert await answered(reader) == 4
-        await eventually(lambda: not one.endpoint._connections)
+        assert await answered(reader) == 0
+        CredentialFile(tmp_path).withdraw(f"{GATEWAY}{LOGIN[0]}")
+        one.credentials.look()
+        one.credentials.tell_changed()
+        await eventually(lambda: one.counts().get("intake_foreign", 0) == 1)
+        assert [(row.record.body or {})["outcome"] for row in one.rows("exceptions")] == ["foreign"]
 
 
 async def test_one_address_has_so_many_places_and_no_more(tmp_path: Path) -> None:

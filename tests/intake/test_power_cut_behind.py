@@ -117,7 +117,7 @@ class Behind:
                 super().settled(messages, outcomes)
                 for message in messages:
                     if behind.disk is not None:
-                        behind.disk.tell(behind.disk.told, (json.loads(message.payload)["at"] - AT) // 1_000)
+                        behind.disk.tell((json.loads(message.payload)["at"] - AT) // 1_000)
 
         class Dialling(Subscriber):
             """Is cut off with its node, from its first dialling on."""

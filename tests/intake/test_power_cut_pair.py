@@ -132,7 +132,7 @@ class Aboard:
                 self.filled[at] = False
 
     async def _do_something(self, sailing: list[tuple[Node, Intake]], disk: StruckDisk, wires: list[Wire]) -> None:
-        there = [wire for wire in wires if wire.reading and wire.will in disk.promised]
+        there = [wire for wire in wires if wire.reading and wire.let_in]
         if len(wires) < CLIENTS and self.chance.random() < 0.4:
             wires.append(self._comes(self.chance.choice(sailing)[1], disk))
         elif there and self.chance.random() < 0.1:
@@ -151,7 +151,7 @@ class Aboard:
         assert endpoint is not None
         self.number += 1
         connection = Connection(endpoint, "127.0.0.1")
-        wire = Wire(disk, self.number, connection)
+        wire = Wire(disk, connection)
         assert endpoint.opened(connection)
         connection.connection_made(wire)
         wire.hears(hello(self.number))

@@ -6,8 +6,6 @@ KEPT = ("log.written", "log.synced", "log.indexed", "sync.admitted")
 """Of every node."""
 SENSED = ("intake.decoded", "intake.durable", "intake.acknowledged", "watch.judged", "watch.durable", "watch.snapshot")
 """Of nodes that take sensors in."""
-WILLED = ("will.kept",)
-"""Of nodes that are MQTT servers to their sensors."""
 LEASED = ("lease.written", "lease.synced", "lease.renamed", "lease.durable")
 """Of nodes of which a link has a budget: a ship's."""
 FORWARDED = ("forwarding.told", "forwarding.durable")

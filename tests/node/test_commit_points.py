@@ -12,8 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("streams", "cargo", "intake", "edge", "shore", "hq", "sim", "dashboards", "landfall")
 KILLED = {
     **{process: set(points) for process, points in named.NODES.items()},
-    "ship": {*named.NODES["ship"], *named.WILLED, *named.LEASED, *named.ANSWERED, *named.DIGESTED},
-    "port": {*named.NODES["port"], *named.WILLED},
+    "ship": {*named.NODES["ship"], *named.LEASED, *named.ANSWERED, *named.DIGESTED},
     "headquarters": {*named.NODES["headquarters"], *named.TAKEN},
     "analytics": set(named.ANALYTICS),
     "projector": set(named.PROJECTOR),
