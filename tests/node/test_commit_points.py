@@ -22,14 +22,15 @@ KILLED = {
 PASSED_BY = {
     "landfall/node/peers/link_budgets.py": ("ship",),
     "edge": ("ship",),
+    "landfall/watch": ("ship", "port"),
     "intake": ("ship", "port"),
     "shore": ("headquarters",),
     "hq/analytics": ("analytics",),
     "hq/serving": ("projector",),
     "hq/fanout": ("fanout",),
 }
-"""Folder of code, or a file of its own → the processes that run it. All other points of `streams` are passed by every node; those that take
-a log long to come to (merging, another kind of log) may be passed by the log alone, in a process of the log's own kill tests.
+"""Folder of code, or a file of its own → the processes that run it. All other points of `streams` and `landfall` are passed by every
+node; those that a log reaches late (merging, another kind of log) may be passed by the log alone, in a process of the log's own kill tests.
 """
 OF_THE_LOG = ("streams/test_*kill*.py", "streams/test_kafka_faults.py", "retention/test_thinning.py", "landfall/test_log_*.py")
 """The kill tests of the log, of its merging, of a log in a Kafka, of retention, and of copies put back."""
@@ -43,7 +44,7 @@ def points() -> dict[str, set[str]]:
             path = file.relative_to(ROOT)
             if "commit_point" not in (text := file.read_text()):
                 continue
-            folder = path.as_posix() if path.as_posix() in PASSED_BY else "/".join(path.parts[: 2 if path.parts[0] == "hq" else 1])
+            folder = next((named for named in PASSED_BY if path.is_relative_to(named)), path.parts[0])
             for call in ast.walk(ast.parse(text)):
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "commit_point":
                     (name,) = call.args
@@ -67,7 +68,7 @@ def killed_in_the_log() -> set[str]:
 
 def test_every_process_is_killed_at_every_commit_point_it_passes() -> None:
     found = points()
-    of_nodes = found.pop("streams")
+    of_nodes = found.pop("streams") | found.pop("landfall")
     assert found.keys() == PASSED_BY.keys()
     spared = {(process, point) for folder, there in found.items() for process in PASSED_BY[folder] for point in there - KILLED[process]}
     everywhere = set(named.KEPT)
