@@ -11,13 +11,16 @@ from landfall.system.settings_table import GivenPath, Host, SharedToken, Trusted
 class DashboardSettings(TellingSettings, WithCertificate):
     """Settings of `landfall dashboards`.
 
-    `api_url`: headquarters' API, asked with each viewer's own token. `api_token`: the API's `pages_token`, by which the pages tell it from
-    which browser's address a request comes; without it all logins come from theirs, and are slowed together. `api_ca`: a PEM file of who
-    signed the API's certificate, where no public authority did. `tls_certificate`, `tls_key`: PEM files; with them the pages are at
-    https:// alone, and show what was in these files when they started. `trusted_proxies`: addresses or networks of proxies before them,
-    whose `X-Forwarded-For` is believed. `refresh_s`: how often a live page asks again, in seconds of the wall's clock. `api_timeout_s`:
-    how long an answer is waited for. `door`, headquarters' node, and `token`, that of a credential there, are for metrics and failures;
-    without a door they are not sent. `clock`: "wall", or the URL of the fleet's clock.
+    * `api_url`: headquarters' API, asked with each viewer's own token.
+    * `api_token`: the API's `pages_token`. With it the pages name the browser's address; without it all logins count as one address.
+    * `api_ca`: PEM file of the authority of the API's certificate, if it is not a public one.
+    * `tls_certificate`, `tls_key`: PEM files, read at the start; with them the pages speak TLS only.
+    * `trusted_proxies`: addresses or networks of proxies in front of the pages; `X-Forwarded-For` is used from these only.
+    * `refresh_s`: time between two updates of a live page, seconds of the wall clock.
+    * `api_timeout_s`: maximum time to wait for an answer.
+    * `door`, `token`: URL of headquarters' node and the token of a credential there, for metrics and failures. Without a door they are
+      not sent.
+    * `clock`: "wall", or the URL of the fleet's clock.
     """
 
     api_url: HttpUrl = HttpUrl("http://127.0.0.1:8780")

@@ -57,8 +57,10 @@ class ShoreNode(SettingsTable):
 
 
 class Headquarters(ShoreNode):
-    """Headquarters' node, dialled at `url` over the satellite; at `lan_url`, if that is given, over a network that is not dear, as a
-    yard's: it answers on such networks alone, so that where it does a ship takes that link by herself.
+    """Headquarters' node, as a ship dials it.
+
+    * `url`: over the satellite.
+    * `lan_url`: over an unmetered network, as in a yard. It must answer on such networks only: the ship uses it whenever it answers.
     """
 
     lan_url: DoorUrl | None = None
@@ -75,9 +77,10 @@ class Headquarters(ShoreNode):
 
 
 class PortOfCall(ShoreNode):
-    """A port where the ship may lie: its UN/LOCODE, name, centre and radius (nautical miles), and its node; a table for each if it has
-    several, which she then links to all. `only_there`: this URL answers on the port's own network alone, so that where it does a ship
-    without a position knows that she is there.
+    """A port where the ship may lie: UN/LOCODE, name, centre and radius (nautical miles), and its node. A port with several nodes has a
+    table for each; the ship links to all.
+
+    * `only_there`: the URL answers on the port's own network only. A ship without a position then knows that it is there.
     """
 
     locode: Annotated[str, AfterValidator(_locode)]
@@ -93,7 +96,11 @@ class PortOfCall(ShoreNode):
 
 
 class WatchPatience(SettingsTable):
-    """How long the watch waits, in fleet time: out of order by up to `lateness_ms` changes nothing; intervals: until habits are known."""
+    """How long the watch waits, in fleet time.
+
+    * `lateness_ms`: readings that arrive out of order by up to this time change nothing.
+    * `reefer_interval_ms`, `dry_interval_ms`: expected interval of a container, until it is learned.
+    """
 
     lateness_ms: Annotated[int, Field(ge=0)] = 10_000
     historical_ms: Annotated[int, Field(ge=0)] = 30 * 60_000
@@ -103,8 +110,9 @@ class WatchPatience(SettingsTable):
 
 
 class StormAsking(SettingsTable):
-    """From a roll beyond `roll_deg` (to either side) devices that listen are asked to report every `interval_s`, until none was beyond
-    `calm_deg` for `calm_after_s`, all in fleet time (docs/reference/storm-mode.md)."""
+    """Storm mode, in fleet time (docs/reference/storm-mode.md). After a roll beyond `roll_deg` to either side, devices that listen are
+    asked to report every `interval_s`. It ends when no roll was beyond `calm_deg` for `calm_after_s`.
+    """
 
     roll_deg: Annotated[float, Field(gt=0, le=90)] = 10.0
     calm_deg: Annotated[float, Field(gt=0, le=90)] = 8.0
@@ -122,12 +130,12 @@ class StormAsking(SettingsTable):
 
 
 class ShipSettings(SettingsTable):
-    """One ship. `node.role` is ship and `node.identity` its IMO number; every node it dials is among `node.known`.
+    """A ship's node. `node.role` is ship and `node.identity` its IMO number; every node that it dials is in `node.known`.
 
-    `waiting_every_s` (wall): how often, at most, she tells those ashore, over whatever link, how much waits on board.
-    `digest_every_h` (fleet time): the window of one digest, written per container while its readings wait for port (docs/guide/at-sea.md).
-    `port_patience_s` (wall): how long a port where she lies may not answer before she keeps the satellite's link beside its own.
-    `takeover_s` (wall): how long the node of this ship that keeps the satellite's link may have no way ashore before another takes it.
+    * `waiting_every_s` (wall clock): minimum time between two reports to shore of what waits on board.
+    * `digest_every_h` (fleet time): window of a digest, written per container while its readings wait for port (docs/guide/at-sea.md).
+    * `port_patience_s` (wall clock): time without an answer from the port's node before the ship also uses the satellite link.
+    * `takeover_s` (wall clock): time without a way ashore before another node of the ship takes over the satellite link.
     """
 
     node: NodeSettings

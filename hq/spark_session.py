@@ -31,8 +31,12 @@ large machine may want Java's default compilers and collector: set `java_options
 
 
 class SparkSettings(SettingsTable):
-    """Where Spark runs. `master`: `local[2]` or a cluster's; `shuffle_partitions`: about as many as there are cores; `ui_port`
-    None: no pages."""
+    """Where Spark runs.
+
+    * `master`: `local[2]`, or a cluster.
+    * `shuffle_partitions`: about the number of cores.
+    * `ui_port`: port of Spark's pages; none: no pages.
+    """
 
     master: Annotated[str, given('write "local[2]", or the address of a cluster\'s master')] = "local[2]"
     driver_memory: str = Field(default="2g", pattern=r"^\d+[mg]$", examples=["512m", "2g"])

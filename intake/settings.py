@@ -34,18 +34,20 @@ _Filters = Annotated[tuple[str, ...], AfterValidator(_checked)]
 
 
 class TopicDecoder(SettingsTable):
-    """Messages on MQTT topics that match the filter `topic` are others' payloads: `decoder` is the name of one that comes along
-    (`dcsa-tnt-3`), or `module:function` of one of your own (docs/guide/payloads.md). Topics of our own are never decoded."""
+    """A decoder for messages on MQTT topics that match the filter `topic`: `dcsa-tnt-3`, or `module:function` of your own
+    (docs/guide/payloads.md). Topics of docs/guide/payloads.md itself are never decoded.
+    """
 
     topic: Annotated[str, AfterValidator(lambda one: _checked((one,))[0])]
     decoder: Annotated[str, AfterValidator(_known)]
 
 
 class PipelineSettings(SettingsTable):
-    """How much waits at once, how far back repeats are known, and whose payloads are decoded; of several filters that match, the first.
+    """Limits of intake, and decoders; of several filters that match a topic, the first counts.
 
-    `exceptions_bytes_per_h`: so much an hour of what one login (without one: one address; or the broker) brings and is not taken is kept in
-    `exceptions`, of all together 16 times as much; beyond, it is counted there (docs/guide/mqtt.md).
+    * `repeats_readings_max`: how many readings back repeats are recognised.
+    * `exceptions_bytes_per_h`: bytes per hour of refused messages of one login that `exceptions` keeps; of all together 16 times as
+      much. Without a login it is one address, or the broker. Further messages are counted only (docs/reference/mqtt.md).
     """
 
     batch_readings_max: int = Field(default=4_096, ge=1)
@@ -58,13 +60,15 @@ class PipelineSettings(SettingsTable):
 
 
 class EndpointSettings(WithCertificate):
-    """The node's own MQTT door; who may log in are the gateways of the node's credentials (docs/guide/mqtt.md). Port 0 takes any free one.
+    """The node's own MQTT door. Gateways of the node's credentials may log in (docs/guide/mqtt.md).
 
-    `anonymous_publish`: what a client without a login may publish to; nothing by default. What a client can make the node hold: one packet
-    of `packet_bytes_max`, `receive_max` messages on their way to the log, `unread_bytes_max` of acknowledgements it does not read. Of
-    `connections_max` one address (of IPv6 a /64) may have `connections_per_address_max`, one login `connections_per_login_max`. When
-    nothing could be stored for `turns_away_after_ms`, because the disk is full or fails, clients are let go, to turn to another node, until
-    it can.
+    * `port`: 0: any free one.
+    * `anonymous_publish`: topics to which a client without a login may publish; nothing by default.
+    * `packet_bytes_max`, `receive_max`, `unread_bytes_max`: limits of a client: a packet, messages on their way to disk, and
+      acknowledgements that it does not read.
+    * `connections_max`, `connections_per_address_max`, `connections_per_login_max`: limits of connections, of one address (IPv6: a
+      /64), and of one login.
+    * `turns_away_after_ms`: when nothing could be stored for this time, clients are disconnected, until it can.
     """
 
     host: Host = "127.0.0.1"
@@ -81,11 +85,16 @@ class EndpointSettings(WithCertificate):
 
 
 class BrokerSettings(SettingsTable):
-    """A broker to subscribe at, over TLS with `tls_ca`, a PEM file of who signed its certificate. `client_id` names the persistent session
-    there: one per node, and never changed. `asks_devices`: publish storm mode's requests there (docs/reference/storm-mode.md); its login
-    must be allowed to, and no other. `stands_in_for`: the `client_id`s of other nodes of this ship or port that share a subscription with
-    this one there; each is named by one other (docs/guide/cluster.md). A node that has others leaves the broker to them when it could not
-    store anything for `gives_way_after_ms`, because the disk is full or fails; it returns when it can."""
+    """A broker to subscribe at.
+
+    * `tls_ca`: PEM file of the authority of the broker's certificate; with it the connection uses TLS.
+    * `client_id`: name of the persistent session: one per node, and never changed.
+    * `asks_devices`: publish storm mode's requests there (docs/reference/storm-mode.md). Only this login may be allowed to.
+    * `stands_in_for`: the `client_id`s of other nodes of this ship or port that share a subscription with this one
+      (docs/guide/cluster.md). Name each at one other node only.
+    * `gives_way_after_ms`: a node that has others leaves the broker to them when it could store nothing for this time. It returns when
+      it can.
+    """
 
     host: Host = "127.0.0.1"
     port: _Port = 1883
@@ -116,11 +125,12 @@ class BrokerSettings(SettingsTable):
 
 
 class IntakeSettings(SettingsTable):
-    """What takes a node's sensors in: the endpoint, a broker's subscription, both, or (a node without sensors) neither.
+    """How sensors reach a node: an endpoint, a broker, both, or (a node without sensors) neither.
 
-    `ack`: when a sensor hears that its reading is received: once it is on this node's disk (`local`), or also on that of another node of
-    the same ship or port (`two_nodes`; that node is among `node.known`, and a link of class `lan` leads there). When no other has taken
-    what waits for `alone_after_s` (wall): sensors `wait` for one, or are answered from one disk (`degrade`); both are told in `exceptions`.
+    * `ack`: when a reading is acknowledged: when it is on this node's disk (`local`), or also on that of another node of the same ship
+      or port (`two_nodes`). That node must be in `node.known`, with a link of class `lan`.
+    * `when_alone`: what to do when no other node has stored anything for `alone_after_s` (wall clock): sensors `wait`, or are
+      acknowledged from one disk (`degrade`). `exceptions` reports both.
     """
 
     endpoint: EndpointSettings | None = None

@@ -16,8 +16,10 @@ from landfall.system.settings_table import Problem, SettingsTable, barred, betwe
 
 
 class QuayPatience(SettingsTable):
-    """How long the quay's watch waits, in fleet time: out of order by up to `lateness_ms` changes nothing; the interval: until habits are
-    known.
+    """How long the quay's watch waits, in fleet time.
+
+    * `lateness_ms`: readings that arrive out of order by up to this time change nothing.
+    * `quay_interval_ms`: expected interval of a container, until it is learned.
     """
 
     lateness_ms: Annotated[int, Field(ge=0)] = 10_000
@@ -26,7 +28,7 @@ class QuayPatience(SettingsTable):
 
 
 class PortSettings(SettingsTable):
-    """One node ashore. A port's `node.role` is port and `node.identity` its UN/LOCODE; headquarters' role is hq, and it has no quay."""
+    """A node ashore. A port's `node.role` is port and `node.identity` its UN/LOCODE. Headquarters' role is hq, and it has no quay."""
 
     node: NodeSettings
     intake: IntakeSettings = IntakeSettings()
@@ -66,10 +68,9 @@ class PortSettings(SettingsTable):
 
 
 class CustomerSettings(SettingsTable):
-    """A customer's own node: `node.role` is customer and `node.identity` the customer's id, as headquarters knows it.
+    """A customer's own node: `node.role` is customer and `node.identity` the customer's id at headquarters.
 
-    It knows headquarters, and ports if its stream is there too. `keep`: how long it keeps its copy, whatever headquarters does with its
-    own, and its own metrics and exceptions.
+    * `keep`: how long it keeps its copy, its metrics and its exceptions, whatever headquarters does with its own copy.
     """
 
     node: NodeSettings

@@ -68,8 +68,11 @@ tests."""
 
 
 class IntakeDoor(SettingsTable):
-    """An MQTT intake: `at` is `ship/<IMO number>` or `quay/<UN/LOCODE>`, or `*` for every place that has none of its own; with `tls_ca` (a
-    PEM file) the connection is TLS."""
+    """An MQTT intake.
+
+    * `at`: `ship/<IMO number>`, `quay/<UN/LOCODE>`, or `*` for every place without its own intake.
+    * `tls_ca`: PEM file; with it the connection uses TLS.
+    """
 
     at: str = Field(pattern=r"^(ship/\d{7}|quay/[A-Z0-9]{5}|\*)$", examples=["ship/9321483", "quay/JPTYO", "*"])
     host: Host = "127.0.0.1"
@@ -80,8 +83,11 @@ class IntakeDoor(SettingsTable):
 
 
 class ApiDoor(SettingsTable):
-    """Headquarters' API and the booking clerk's login; `url` without the trailing `/api`. `tls_ca`: a PEM file of who signed the API's
-    certificate; None: a public authority did."""
+    """Headquarters' API and the login of the booking clerk.
+
+    * `url`: without the trailing `/api`.
+    * `tls_ca`: PEM file of the authority of the API's certificate; none: a public authority.
+    """
 
     url: Annotated[str, Field(pattern=r"^https?://[^/\s]+(/[^/\s]+)*/?$", examples=["http://127.0.0.1:8780"])]
     username: str = "clerk"
@@ -90,7 +96,7 @@ class ApiDoor(SettingsTable):
 
 
 class MetricsDoor(SettingsTable):
-    """The door of the node through which the simulator tells how it fares (`http://host:port`), and the token to show there."""
+    """URL of the node that gets the simulator's metrics (`http://host:port`), and the token to show there."""
 
     url: DoorUrl
     token: Token
@@ -98,8 +104,11 @@ class MetricsDoor(SettingsTable):
 
 
 class SimSettings(WithCertificate):
-    """All the simulator needs. `data` is its own folder: progress and the ground truth, which no other process reads. With
-    `tls_certificate` and `tls_key`, PEM files, its clock is at `https://`."""
+    """Settings of the simulator.
+
+    * `data`: its own folder, for progress and the ground truth. No other process reads it.
+    * `tls_certificate`, `tls_key`: PEM files; with them its clock is at `https://`.
+    """
 
     data: GivenPath
     intakes: tuple[IntakeDoor, ...]
@@ -178,10 +187,11 @@ class SimSettings(WithCertificate):
 
 
 class ReplaySettings(WorkSettings):
-    """A replay of recorded readings through one intake. `speed` 0: as fast as acknowledgements allow.
+    """A replay of recorded readings through one intake.
 
-    `door`, a node's URL (`http://host:port`), and `token`, that of a credential there, are for metrics and failures; without a door
-    they are not sent.
+    * `speed`: fleet time per wall time; 0: as fast as acknowledgements allow.
+    * `door`, `token`: URL of a node (`http://host:port`) and the token of a credential there, for metrics and failures. Without a door
+      they are not sent.
     """
 
     intake: IntakeDoor

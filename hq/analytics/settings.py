@@ -14,16 +14,21 @@ from landfall.system.settings_table import DoorUrl, GivenPath, Token, given
 
 
 class AnalyticsSettings(WorkSettings):
-    """Settings of `landfall analytics`, Spark's part of headquarters.
+    """Settings of `landfall analytics`, Spark's part of headquarters. Intervals are of the wall clock.
 
-    `log_dir`: headquarters' log, the folder `log` of its node's. `tables_dir`: where its Delta tables are (a folder, or an object store's
-    URL); `group`: the name of the Unix group that may read that folder, without it the process's own (docs/guide/security.md).
-    `checkpoint_dir` belongs to the tables: move or delete both or neither. `scratch_dir`: where Spark may spill. `door`: the node's URL
-    (`http://host:port`), and `token`: that of a credential there. `clock`: "wall", or the URL of the fleet's clock. `places`: node
-    name → `ship/<imo>` or `quay/<locode>`, where that node's sensors are. `records_max`: of one micro-batch; `request_records_max`: of one
-    request at the door. `trigger_ms`: micro-batches begin at most so often; `settle_interval_s`: how often hourly aggregates and the table
-    of states are brought up to date; `compact_interval_s`: how often small files are joined. Intervals are of the wall's clock.
-    `health_port` 0: any free one.
+    * `log_dir`: headquarters' log, the folder `log` of its node.
+    * `tables_dir`: the Delta tables, a folder or the URL of an object store. `checkpoint_dir` belongs to them: move or delete both or
+      neither.
+    * `group`: Unix group that may read `tables_dir`; by default the process's own (docs/guide/security.md).
+    * `scratch_dir`: folder where Spark may spill.
+    * `door`, `token`: URL of headquarters' node (`http://host:port`) and the token of a credential there.
+    * `clock`: "wall", or the URL of the fleet's clock.
+    * `places`: node name to `ship/<imo>` or `quay/<locode>`, the place of that node's sensors.
+    * `records_max`, `request_records_max`: maximum records of a micro-batch, and of a request to the node.
+    * `trigger_ms`: minimum time between two micro-batches.
+    * `settle_interval_s`: how often hourly aggregates and the table of states are updated.
+    * `compact_interval_s`: how often small files are merged.
+    * `health_port`: port of `/healthz`; 0: any free one.
     """
 
     log_dir: GivenPath

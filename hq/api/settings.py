@@ -14,15 +14,18 @@ from landfall.system.settings_table import DoorUrl, GivenPath, Host, Problem, Sh
 class ApiSettings(TellingSettings, WithCertificate):
     """Settings of `landfall api`.
 
-    `database_url`: the serving database, which the projector makes; as with the projector, by default the SQLite file `serving.db` in the
-    folder it is started in. `accounts`: the accounts' own SQLite file, never dropped with it.
-    `log`, `door`, `token`: headquarters' log (the folder `log` of its node's), its node's URL (`http://host:port`) and the token of a
-    credential there, through which the registry and acknowledgements are written. `clock`: "wall", or the URL of a clock that serves the
-    fleet's time as JSON; `control`: the URL at which it is moved (none: it can not be), with `control_token`, the simulator's.
-    `pages_token`: who shows it in a request may say from which address that comes: the pages' own `api_token`.
-    `tls_certificate`, `tls_key`: PEM files; with them it speaks TLS alone. `trusted_proxies`: addresses or networks of proxies before it,
-    whose `X-Forwarded-For` is believed.
-    `session_idle_s`: a login that is not used for so long ends (wall's clock). `track_points_max`: of a ship's tail on the map.
+    * `database_url`: the projector's database; by default the SQLite file `serving.db` in the working folder.
+    * `accounts`: SQLite file of the accounts.
+    * `log`: headquarters' log, the folder `log` of its node.
+    * `door`, `token`: URL of headquarters' node (`http://host:port`) and the token of a credential there, for registry and
+      acknowledgements.
+    * `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.
+    * `control`, `control_token`: URL and token of the simulator, to move the clock; without it the clock can not be moved.
+    * `pages_token`: a request with it may name the address that it comes from. It is the pages' `api_token`.
+    * `tls_certificate`, `tls_key`: PEM files; with them the API speaks TLS only.
+    * `trusted_proxies`: addresses or networks of proxies in front of the API; `X-Forwarded-For` is used from these only.
+    * `session_idle_s`: a session ends after this time without a request (wall clock).
+    * `track_points_max`: maximum points of a ship's track on the map.
     """
 
     database_url: DatabaseUrl = SERVING_URL_DEFAULT

@@ -35,9 +35,8 @@ def _plain_password(password: SecretStr) -> SecretStr:
 
 
 class KafkaReader(SettingsTable):
-    """Someone who may read: a login, made in the Kafka when it is not there, and the streams: names, or beginnings of names and a `*`.
-
-    Its consumers' group ids must begin with the username and a dot.
+    """A login that may read these streams (names, or beginnings of names and a `*`). It is created in Kafka if it is missing. Its
+    consumers' group ids must begin with the username and a dot.
     """
 
     username: UserName
@@ -46,15 +45,17 @@ class KafkaReader(SettingsTable):
 
 
 class FanoutSettings(WorkSettings):
-    """Settings of `landfall fanout`.
+    """Settings of `landfall fanout`. Intervals and time-outs are of the wall clock.
 
-    `log` is headquarters' log, the folder `log` of its node's. `kafka` is the login of a super user there: the fan-out makes topics, logins
-    and rights. `transactional_id`: one name per fan-out of one log; a second process of the name puts an end to the first. `readers`:
-    all who may read; a right that is not named here is taken away at the next start.
-    New topics get `partitions`, `replication` and `retention_ms`,
-    and `min_insync`: how many of the copies must have a message before it counts as written.
-    `door`, the node's URL (`http://host:port`), and `token`, that of a credential there, are for metrics and failures; without a door
-    they are not sent. `clock`: "wall", or the URL of a clock that serves the fleet's time. Intervals and time-outs are of the wall's clock.
+    * `log`: headquarters' log, the folder `log` of its node.
+    * `kafka`: a super user's login. The fan-out creates topics, logins and rights.
+    * `transactional_id`: one name for each fan-out of a log; a second process with the name ends the first.
+    * `readers`: all who may read. A right that is missing here is removed at the next start.
+    * `partitions`, `replication`, `retention_ms`: of new topics. `min_insync`: copies that must have a message before it counts as
+      written.
+    * `door`, `token`: URL of headquarters' node (`http://host:port`) and the token of a credential there, for metrics and failures.
+      Without a door they are not sent.
+    * `clock`: "wall", or the URL of a clock that serves the fleet's time.
     """
 
     log: GivenPath
@@ -95,7 +96,9 @@ class FanoutSettings(WorkSettings):
 
 
 class KafkaDoorTls(SettingsTable):
-    """PEM files: a door's certificate, good for its advertised host, its key (PKCS #8, not encrypted), and the authority that signed it."""
+    """PEM files: a door's certificate, valid for its advertised host, its key (PKCS #8, not encrypted), and the authority that signed
+    it.
+    """
 
     authority: GivenPath
     certificate: GivenPath
@@ -103,7 +106,9 @@ class KafkaDoorTls(SettingsTable):
 
 
 class KafkaDoor(SettingsTable):
-    """Where the broker listens for clients, over TLS or not, and the address it tells them to come back to. 0 is no port here."""
+    """An address where the broker listens for clients, with or without TLS. `advertised` is the address that it sends to clients. A
+    port of 0 is not allowed.
+    """
 
     host: Host = "127.0.0.1"
     port: int = Field(default=9092, ge=1, le=65_535)
@@ -112,12 +117,15 @@ class KafkaDoor(SettingsTable):
 
 
 class KafkaBrokerSettings(WorkSettings):
-    """Settings of `landfall broker`: one Kafka broker for development, alone, on this machine.
+    """Settings of `landfall broker`: one Kafka broker for development, on this machine.
 
-    `folder` is its own; `username` and `password` are its super user, settled when the folder is first used: that password is known to
-    everybody, and is for doors of this machine alone. `doors` take clients with
-    SCRAM logins; `broker_port` and `controller_port` are of 127.0.0.1, for the broker's words with itself. `door`, a node's URL
-    (`http://host:port`), and `token`, that of a credential there, are for metrics and failures; without a door they are not sent.
+    * `folder`: its data.
+    * `username`, `password`: its super user, fixed when the folder is first used. The default password is public: use it on this
+      machine only.
+    * `doors`: addresses for clients with SCRAM logins.
+    * `broker_port`, `controller_port`: internal ports on 127.0.0.1.
+    * `door`, `token`: URL of a node (`http://host:port`) and the token of a credential there, for metrics and failures. Without a door
+      they are not sent.
     """
 
     folder: GivenPath = Path(".run/broker")

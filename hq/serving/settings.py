@@ -11,13 +11,15 @@ from landfall.system.settings_table import GivenPath
 
 
 class ProjectorSettings(WorkSettings):
-    """Settings of `landfall projector`.
+    """Settings of `landfall projector`. Intervals are of the wall clock.
 
-    `log` is headquarters' log, the folder `log` of its node's; `database_url` an SQLAlchemy address (`sqlite:////path/serving.db`,
-    `postgresql+psycopg://user@host/landfall`) of a database this process may drop and make: by default the SQLite file `serving.db` in the
-    folder it is started in. `door` is the node's URL (`http://host:port`) and `token` that of a credential there, for metrics and
-    exceptions; without a door they are not sent. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON. `places`:
-    node name → `ship/<imo>` or `quay/<locode>`, where that node's sensors are. Intervals are of the wall's clock.
+    * `log`: headquarters' log, the folder `log` of its node.
+    * `database_url`: an SQLAlchemy address (`sqlite:////path/serving.db`, `postgresql+psycopg://user@host/landfall`). The process may
+      drop and create this database. By default it is the SQLite file `serving.db` in the working folder.
+    * `door`, `token`: URL of headquarters' node (`http://host:port`) and the token of a credential there, for metrics and exceptions.
+      Without a door they are not sent.
+    * `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.
+    * `places`: node name to `ship/<imo>` or `quay/<locode>`, the place of that node's sensors.
     """
 
     log: GivenPath

@@ -17,22 +17,25 @@ from streams.model.errors import Misuse
 account_app = typer.Typer(help="Who may log in at headquarters' API and pages.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Option("--file", "-f", help="The accounts' file: `accounts` of the API's settings.")]
-Username = Annotated[str, typer.Argument(help="What they log in with.")]
+Username = Annotated[str, typer.Argument(help="Name for the login.")]
 
 
 @account_app.command("add")
 def add(
     username: Username,
     file: File,
-    role: Annotated[Role, typer.Option("--role", help="What they may see and do: docs/guide/pages.md.")],
+    role: Annotated[Role, typer.Option("--role", help="Role: what the account may see and do, see docs/guide/pages.md.")],
     name: Annotated[str, typer.Option("--name", help="The person's or company's name, as pages show it.", show_default="as username")] = "",
-    customer: Annotated[str | None, typer.Option("--customer", help="Whose boxes a customer's account sees: its id in bookings.")] = None,
-    ship: Annotated[str | None, typer.Option("--ship", help="The ship of a crew's account: her IMO number.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="An account of this name has this role and password from now on.")] = False,
+    customer: Annotated[
+        str | None, typer.Option("--customer", help="Id of the customer whose containers the account sees, as in bookings.")
+    ] = None,
+    ship: Annotated[str | None, typer.Option("--ship", help="IMO number of the ship of a crew's account.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the account of this name.")] = False,
     password_file: PasswordFile = None,
 ) -> None:
-    """Add an account; its password is asked for twice, else it is the first line of --password-file, or of standard input where that is no
-    terminal."""
+    """Add an account. The password is asked for twice on a terminal; otherwise it is the first line of --password-file or of
+    standard input.
+    """
     account = Account(username, role, name or username, customer, ship)
     accounts = Accounts(file)
     if accounts.get(username) is not None and not replace:
@@ -43,7 +46,7 @@ def add(
 
 @account_app.command("ls")
 def list_accounts(file: File) -> None:
-    """All accounts: who, as what, for which customer or ship."""
+    """List all accounts with role, customer and ship."""
     table = Table("username", "role", "for", "name", box=None, header_style="bold")
     for account in _existing(file).all():
         table.add_row(account.username, account.role, account.customer or account.ship or "", account.name)
@@ -52,7 +55,7 @@ def list_accounts(file: File) -> None:
 
 @account_app.command("remove")
 def remove(username: Username, file: File) -> None:
-    """Remove an account: it logs in no more, and what it is logged in with counts for nothing."""
+    """Remove an account and end its sessions."""
     if not _existing(file).remove(username):
         raise Misuse(f"there is no account {username!r}", hint="`landfall account ls` shows all")
     say(f"{username} is removed")

@@ -25,17 +25,18 @@ LOOK_S = 0.5
 LISTED_MAX = 500
 AGREED_TO = 1.01
 """Of the price that was told."""
-Ship = Annotated[str | None, typer.Argument(help="Her IMO number.")]
+Ship = Annotated[str | None, typer.Argument(help="The ship's IMO number.")]
 Container = Annotated[str | None, typer.Argument(help="The container's number.")]
-Since = Annotated[str | None, typer.Option("--since", help="From when on, like 2026-05-01T04:00 (UTC).")]
-Until = Annotated[str | None, typer.Option("--until", help="Before when.", show_default="the fleet's time now")]
-PriceOnly = Annotated[bool, typer.Option("--price", help="Only tell what it would cost.")]
+Since = Annotated[str | None, typer.Option("--since", help="Begin of the span, like 2026-05-01T04:00 (UTC).")]
+Until = Annotated[str | None, typer.Option("--until", help="End of the span, not included.", show_default="the fleet's time now")]
+PriceOnly = Annotated[bool, typer.Option("--price", help="Only show the price.")]
 AtMost = Annotated[
-    float | None, typer.Option("--at-most", min=0, help="Bring it for at most this price, also beyond the day's budget, without asking.")
+    float | None,
+    typer.Option("--at-most", min=0, help="Get the records for at most this price, also beyond the day's budget, without asking."),
 ]
-Wait = Annotated[float, typer.Option("--wait", min=0, help="Wait so many seconds for her answer.")]
-Listed = Annotated[bool, typer.Option("--list", help="What ships were asked, by whom, and what they said.")]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+Wait = Annotated[float, typer.Option("--wait", min=0, help="Maximum time to wait for the answer, seconds.")]
+Listed = Annotated[bool, typer.Option("--list", help="List queries to ships and their answers.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
 def ask_ship(
@@ -52,11 +53,11 @@ def ask_ship(
     list_: Listed = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a ship for one container's records of a time, over the link she has now. What is not within a day's budget is told its price
-    first: on a terminal you are asked whether to have it, else --at-most says so.
+    """Ask a ship for one container's records of a span, over its present link. If the answer exceeds the day's budget, the ship sends
+    the price first: a terminal asks you, a script uses --at-most.
 
-    Ends with 1 when nothing was brought, or she has not answered yet: a ship without a link answers when she has one, a ship without a node
-    never. Of when headquarters' last position of her is, is said then.
+    Exits with 1 when no records were brought or the ship has not answered yet. A ship without a link answers when it has one. The
+    command then shows the time of the ship's last position at headquarters.
     """
     with headquarters(api, username, password_file) as client:
         if list_:

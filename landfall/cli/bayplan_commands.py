@@ -34,7 +34,7 @@ ALL, NONE, REEFERS = "all", "none", "reefers"
 bayplan_app = typer.Typer(
     help="Bay plans (UN/EDIFACT BAPLIE, 2.x and 3.x): check them, and start and follow a ship from them.", no_args_is_help=True
 )
-File = Annotated[Path, typer.Argument(help="A BAPLIE file, as the ship or the terminal has it.")]
+File = Annotated[Path, typer.Argument(help="A BAPLIE file of the ship or the terminal.")]
 _SIDES = ("port", "centre", "starboard")
 _OF_FILE = frozenset({"container", "slot", "size_type"})
 """Fields of which the file's own notes say what is wrong, at which segment."""
@@ -44,7 +44,7 @@ TOLD_MAX = 20
 
 @bayplan_app.command("check")
 def check(file: File) -> None:
-    """Read a bay plan and tell what is in it, and what is wrong with it: at which segment, and what to do. Asks and writes nothing."""
+    """Read a bay plan and show its content and its faults, with segment and remedy. Writes nothing and needs no network."""
     read = _read(file)
     for line in summary(read.plan):
         say(line)
@@ -56,19 +56,29 @@ def import_(
     api: Api,
     username: Username,
     password_file: PasswordFile = None,
-    ship: Annotated[str, typer.Option("--ship", help="Her IMO number, where the file does not say.")] = "",
-    port: Annotated[str, typer.Option("--port", help="The port she leaves (UN/LOCODE), where the file does not say.")] = "",
-    departs: Annotated[str, typer.Option("--departs", help="When she sails, like 2026-05-01T18:00+09:00; else as the file says.")] = "",
-    call: Annotated[int | None, typer.Option("--call", min=1, help="Which call of hers; else the next, or the last one corrected.")] = None,
+    ship: Annotated[str, typer.Option("--ship", help="IMO number of the ship, if the file does not have it.")] = "",
+    port: Annotated[str, typer.Option("--port", help="Port of departure (UN/LOCODE), if the file does not have it.")] = "",
+    departs: Annotated[
+        str, typer.Option("--departs", help="Time of departure, like 2026-05-01T18:00+09:00; by default from the file.")
+    ] = "",
+    call: Annotated[
+        int | None,
+        typer.Option("--call", min=1, help="Number of the ship's call; by default the next one, or the last one as a correction."),
+    ] = None,
     trackers: Annotated[
         str,
         typer.Option(
-            "--trackers", help="Which boxes carry one: all, none, reefers, or a file of numbers, one a line; else as the file says."
+            "--trackers",
+            help="Containers with a tracker: all, none, reefers, or a file with one number per line; by default from the file.",
         ),
     ] = "",
-    empty: Annotated[bool, typer.Option("--empty", help="She sails without a box: what was aboard is discharged.")] = False,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="The ship sails without containers: all that were on board are discharged.")
+    ] = False,
 ) -> None:
-    """Make a bay plan the load list of a ship's call, at headquarters, as a clerk; all of it or nothing. The same again changes nothing."""
+    """Write a bay plan as the load list of a ship's call to headquarters, whole or not at all. Needs a clerk's account. The same
+    plan again changes nothing.
+    """
     read, port = _read(file).plan, port.strip().upper()
     if not read.boxes and not empty:
         raise Misuse(
@@ -105,10 +115,10 @@ def export(
     api: Api,
     username: Username,
     password_file: PasswordFile = None,
-    call: Annotated[int | None, typer.Option("--call", min=1, help="Which call of hers; else the last.")] = None,
-    dialect: Annotated[Dialect, typer.Option("--dialect", help="2: BAPLIE 2.2 (D.95B), which everybody reads; 3: 3.1 (D.13B).")] = "2",
+    call: Annotated[int | None, typer.Option("--call", min=1, help="Number of the ship's call; by default the last.")] = None,
+    dialect: Annotated[Dialect, typer.Option("--dialect", help="2: BAPLIE 2.2 (D.95B), the most common; 3: BAPLIE 3.1 (D.13B).")] = "2",
 ) -> None:
-    """Write a load list of headquarters as a bay plan that other programs read, and `landfall bayplan import` reads back the same."""
+    """Write a load list of headquarters as a bay plan for other programs. `landfall bayplan import` reads the same list from it."""
     with headquarters(api, username, password_file) as client:
         listed = _standing(client, ship, call)
     if listed["load_list"] is None:

@@ -20,17 +20,19 @@ AUTHORITY_DAYS, NODE_DAYS = 3_650, 365
 
 certs_app = typer.Typer(help="Certificates for the links between nodes.", no_args_is_help=True)
 
-Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="How many days it counts; a node's no longer than its authority.")]
+Days = Annotated[
+    int, typer.Option("--days", min=1, max=36_500, help="Days of validity; a node's certificate is not valid longer than its authority.")
+]
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="The authority's folder; certificates of nodes are written there too.")]
 
 
 @certs_app.command("authority")
 def authority(
-    folder: Annotated[Path, typer.Argument(help="A folder for it: authority.pem is for every node, authority.key for nobody.")],
-    name: Annotated[str, typer.Option("--name", help="What it is called.")] = "Landfall development",
+    folder: Annotated[Path, typer.Argument(help="Folder to create: copy authority.pem to every node, and authority.key to none.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the authority.")] = "Landfall development",
     days: Days = AUTHORITY_DAYS,
 ) -> None:
-    """Make an authority that signs nodes' certificates. For development: whoever reads its key can be any node."""
+    """Make an authority that signs nodes' certificates. For development: anyone who reads its key can pose as any node."""
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder, {AUTHORITY: make_authority(name, datetime.now(UTC), days)})
 
@@ -39,7 +41,7 @@ def authority(
 def node(
     names: Annotated[list[str], typer.Argument(metavar="NODE…", help="Nodes' names, as in their settings.")],
     folder: Folder,
-    host: Annotated[list[str] | None, typer.Option("--host", help="A host name or address where readers find it. May be repeated.")] = None,
+    host: Annotated[list[str] | None, typer.Option("--host", help="Host name or address of the node's door. May be repeated.")] = None,
     days: Days = NODE_DAYS,
 ) -> None:
     """Make a certificate and a key for each node: NODE.pem and NODE.key, signed by the authority in the folder."""
@@ -54,7 +56,7 @@ def node(
 
 @certs_app.command("show")
 def show(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate: a .pem file.")]) -> None:
-    """What a certificate says: whose it is, where it is valid, who signed it, from when to when it counts."""
+    """Show a certificate: node, host names, signer and validity."""
     try:
         said = describe(file.read_bytes())
     except OSError as problem:

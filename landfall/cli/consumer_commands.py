@@ -23,9 +23,9 @@ Name = Annotated[str, typer.Argument(help="The process: fanout, projector or ana
 
 @consumer_app.command("accept")
 def accept(name: Name, config: Config) -> None:
-    """Accept that records are missing from what a process makes, as `exceptions` say: its health is well again.
+    """Accept that records are missing from the results of a process, as `exceptions` reports. Its health is then good again.
 
-    The records do not come back by that. Where they still exist, delete what the process has made, and let it start from nothing.
+    It does not bring the records back. If they still exist, delete the results of the process and let it start again.
     """
     node = node_settings(config)
     url, token = url_here(node.host, node.port), operator_token(node.folder)

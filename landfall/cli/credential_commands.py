@@ -23,7 +23,7 @@ credential_app = typer.Typer(
 )
 
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="The node's folder: `folder` in its settings.")]
-Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Who: user:NAME, node:NAME, gateway:NAME, ship:IMO, customer:ID …")]
+Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Principal: user:NAME, node:NAME, gateway:NAME, ship:IMO, customer:ID …")]
 Streams = list[str] | None
 
 
@@ -43,13 +43,12 @@ def add(
     replicate: Annotated[Streams, _on("replicate")] = None,
     admin: Annotated[Streams, _on("admin")] = None,
     crew: Annotated[
-        str, typer.Option("--crew", metavar="NAME", help="One of the ship's crew: name and rank, as they are written down.")
+        str, typer.Option("--crew", metavar="NAME", help="Name and rank of a crew member, as recorded with their actions.")
     ] = "",
-    password_file: Annotated[Path | None, typer.Option("--password-file", help="A person's password, in a file's first line.")] = None,
+    password_file: Annotated[Path | None, typer.Option("--password-file", help="File whose first line is the person's password.")] = None,
 ) -> None:
-    """Give a program a token, which is shown once and kept nowhere; or one of the crew (--crew) a password. In place of what it had.
-
-    A gateway (gateway:NAME) logs in over MQTT with NAME and its token; its --produce are MQTT topic filters.
+    """Give a program a token, which is shown once and not stored, or a crew member (--crew) a password. It replaces the previous one. A
+    gateway (gateway:NAME) logs in over MQTT with NAME and its token; its --produce are MQTT topic filters.
     """
     file, given = CredentialFile(folder), zip(VERBS, (produce, consume, replicate, admin), strict=True)
     allowed: dict[Verb, tuple[str, ...]] = {verb: tuple(streams) for verb, streams in given if streams}
@@ -86,14 +85,14 @@ def _gateways(allowed: Allowed) -> dict[Verb, tuple[str, ...]]:
 
 @credential_app.command("withdraw")
 def withdraw(who: Who, folder: Folder) -> None:
-    """From now on it may do nothing; what it is doing ends."""
+    """Withdraw all rights of a principal and end what it is doing."""
     CredentialFile(folder).withdraw(who)
     say(f"{who} is withdrawn")
 
 
 @credential_app.command("list")
 def list_credentials(folder: Folder) -> None:
-    """Everyone who may do something at the node's door, and what."""
+    """List all principals and what they may do at the node."""
     table = Table("principal", "known by", "name", "may", box=None, header_style="bold")
     for one in CredentialFile(folder).read():
         table.add_row(one.principal, "password" if one.password_argon2 else "token", one.title, _allowed(one.allow))

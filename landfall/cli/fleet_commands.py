@@ -14,12 +14,12 @@ fleet_app = typer.Typer(help="The demo's fleet for other ways to start it: docke
 
 @fleet_app.command()
 def write(
-    folder: Annotated[Path, typer.Argument(help="Where the containers keep the fleet: settings, secrets, accounts and data.")],
-    boxes: Annotated[int, typer.Option("--boxes", help="How many containers; belongs to a folder for good.")] = 2_000,
+    folder: Annotated[Path, typer.Argument(help="Folder of the fleet: settings, secrets, accounts and data.")],
+    boxes: Annotated[int, typer.Option("--boxes", help="Number of containers; fixed for a folder.")] = 2_000,
     speed: Annotated[float, typer.Option("--speed", help="Fleet time per wall time at the start.")] = 4_000.0,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed, the same readings; belongs to a folder for good.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the readings; fixed for a folder.")] = 1,
 ) -> None:
-    """Write what `docker-compose.yml` needs: every process's settings, the brokers' logins, the people's accounts. Again: the same."""
+    """Write the settings, logins and accounts that `docker-compose.yml` needs. Repeating it changes nothing."""
     from landfall.demo.container_fleet import write_containers
     from landfall.demo.fleet_settings import Story
 

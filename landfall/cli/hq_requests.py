@@ -14,8 +14,8 @@ from landfall.cli.login_prompt import read_password
 from streams.model.errors import Misuse, RetryLater
 
 TIMEOUT_S = 30.0
-Api = Annotated[str, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
-Username = Annotated[str, typer.Option("--username", "-u", help="Your account at headquarters.")]
+Api = Annotated[str, typer.Option("--api", help="Address of headquarters' API: http://host:port.")]
+Username = Annotated[str, typer.Option("--username", "-u", help="Name of your account at headquarters.")]
 
 
 @contextmanager

@@ -36,22 +36,23 @@ WORDS = {
     "unmeasured_ms": "unmeasured",
 }
 Config = Annotated[
-    Path | None, typer.Option("--config", "-c", help="The settings of the analytics: their tables are read.", show_default=False)
+    Path | None, typer.Option("--config", "-c", help="Settings of the analytics, whose tables are read.", show_default=False)
 ]
-Container = Annotated[
-    str | None, typer.Option("--container", help="One box's, also those that were told as they were.", show_default="all")
+Container = Annotated[str | None, typer.Option("--container", help="One container only, including results that agree.", show_default="all")]
+Since = Annotated[
+    str | None, typer.Option("--since", help="Results that ended after this time, like 2026-05-01T18:00 (UTC).", show_default="all")
 ]
-Since = Annotated[str | None, typer.Option("--since", help="What was not over before, like 2026-05-01T18:00 (UTC).", show_default="all")]
-Until = Annotated[str | None, typer.Option("--until", help="By the readings before then.", show_default="all")]
-AsJson = Annotated[bool, typer.Option("--json", help="All of it, for programs.")]
+Until = Annotated[str | None, typer.Option("--until", help="Use readings before this time only.", show_default="all")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, with all fields.")]
 
 
 def judge_again(
     config: Config = None, container: Container = None, since: Since = None, until: Until = None, as_json: AsJson = False
 ) -> None:
-    """Spark judges every reading at headquarters by the rules of ships and quays, late ones in their place, beside what was told of it.
+    """Let Spark apply the rules of ships and quays to every reading at headquarters, late ones in order, and compare the result with
+    the alerts that were raised.
 
-    In the time of the readings, with the bookings, sizes and types of then. It alarms nobody, and changes nothing.
+    It uses the times of the readings, and the bookings, sizes and types of those times. It raises no alert and changes nothing.
     """
     from hq.analytics.judging import Asked, judge_tables
     from hq.analytics.settings import AnalyticsSettings

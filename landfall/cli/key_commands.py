@@ -16,10 +16,10 @@ keys_app = typer.Typer(help="Whose signing key a node believes, beside its setti
 
 @keys_app.command("accept")
 def accept(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Whose key it is: the name of the node.")],
-    key: Annotated[str, typer.Argument(metavar="KEY", help="As `landfall proof key` shows it there: ed25519:…")],
-    folder: Annotated[Path, typer.Option("--folder", "-f", help="The folder of the node that is to believe it: `folder` in its settings.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of the node that signs with the key.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key as `landfall proof key` shows it at that node: ed25519:…")],
+    folder: Annotated[Path, typer.Option("--folder", "-f", help="Folder of the node that is to accept it: `folder` in its settings.")],
 ) -> None:
-    """From now on what NODE signs with KEY is believed at the node in FOLDER too, beside the keys it is known by. It holds within 5 s."""
+    """Accept signatures of NODE with KEY at the node in FOLDER, in addition to its known keys. Effective within 5 s."""
     accept_key(folder, node, key_from_text(key))
     say(f"{node} is known by {key} too")

@@ -36,15 +36,17 @@ from streams.retention.floor_reasons import in_words
 FOLLOW_EVERY_S = 0.5
 
 Folder = Annotated[Path, typer.Option("--folder", "-f", help="The node's folder, or its log's.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many records.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of records.")]
 How = Annotated[Format, typer.Option("--format", help="text with units and times; JSON lines, CSV or Parquet with all columns.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="A file to write to, in place of the screen.")]
-PastHoles = Annotated[bool, typer.Option("--past-holes", help="Go on past offsets that this copy lacks: all that it holds.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of the screen.")]
+PastHoles = Annotated[bool, typer.Option("--past-holes", help="Continue past gaps: show all that this copy holds.")]
 Since = Annotated[str | None, typer.Option("--since", help="From this time on (UTC): 2026-05-01 or 2026-05-01T04:00:00.")]
 Until = Annotated[str | None, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
 
-Stream = Annotated[str, typer.Argument(help="Its name, as `landfall stream ls` shows it: containers, alerts, customers/duckworks.")]
-OptionalStream = Annotated[str | None, typer.Argument(help="Its name; every stream, if none is given.")]
+Stream = Annotated[
+    str, typer.Argument(help="Name of the stream, as `landfall stream ls` shows it: containers, alerts, customers/duckworks.")
+]
+OptionalStream = Annotated[str | None, typer.Argument(help="Name of the stream; all streams without it.")]
 Topic = Annotated[str, typer.Argument(help="A container's number, or a ship's `<imo>.location`, `<imo>.environment` or `<imo>.noon`.")]
 
 log_app = typer.Typer(help="Look into a node's log: what it holds, its records, all that is known of one container.", no_args_is_help=True)
@@ -72,8 +74,8 @@ ORIGINS = List(
 
 @log_app.command("ls")
 def list_origins(folder: Folder, stream: OptionalStream = None, format_: How = Format.TEXT, output: Output = None) -> None:
-    """What this copy knows of a stream, per origin: what is held, gone and wanted, its floor, what it takes, its times, what is not proven
-    yet and when it was signed last. Of all, if none is named.
+    """Show what this copy has of a stream, per origin: held, gone, wanted, floor, bytes, times, what is not proven yet, and the last
+    signature. Without a name, of all streams.
     """
     with opened(folder) as log:
         names = log.streams() if stream is None else [known_stream(log, stream)]
@@ -89,9 +91,9 @@ def cat(
     output: Output = None,
     past_holes: PastHoles = False,
 ) -> None:
-    """The records of a stream, in offset order within each origin, from the first this copy holds up to the first hole.
+    """Show the records of a stream, in offset order within each origin, from the first that this copy holds to the first gap.
 
-    Ends with 1 when records were left out, behind a hole, damaged, or of a version that this one does not read; it says which.
+    Exits with 1 when records were left out: behind a gap, damaged, or of a newer version. It names them.
     """
     with opened(folder) as log:
         held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
@@ -104,18 +106,18 @@ def cat(
 def tail(
     stream: Stream,
     folder: Folder,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="So many of the last records.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on with whatever comes, until Ctrl-C; the node may run.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Number of last records.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-F", help="Show new records until Ctrl-C.")] = False,
     format_: How = Format.TEXT,
     output: Output = None,
     past_holes: Annotated[
-        bool, typer.Option("--past-holes", help="With --follow: do not wait before a hole; what of it comes later is shown then.")
+        bool, typer.Option("--past-holes", help="With --follow: do not wait at a gap; show late records when they arrive.")
     ] = False,
 ) -> None:
-    """The last records of a stream, in order of time; with --follow also those to come.
+    """Show the last records of a stream, in order of time; with --follow also new ones.
 
-    It waits before offsets that are not here yet, and says so on standard error, once: which, how many, of when; and when it goes on.
-    What is of a version that this one does not read is told, and passed over; without --follow it then ends with 1.
+    At missing offsets it waits, and reports once on standard error which they are, how many, and their times; and again when it
+    continues. Records of a newer version are named and skipped; without --follow it then exits with 1.
     """
     if follow and (output is not None or format_ in (Format.CSV, Format.PARQUET)):
         raise Misuse("what is followed is written as text or JSON, to standard output", hint="`landfall log export` writes files")
@@ -147,10 +149,10 @@ def history(
     format_: How = Format.TEXT,
     output: Output = None,
 ) -> None:
-    """All that is known of one topic, over all streams, in one order; where thinning has left nothing else, what was kept, and of what.
+    """Show all records of one topic over all streams, in one order; of thinned records those that were kept, with their source.
 
-    What its origin has not signed yet is said to be not proven yet; `landfall log ls` says since when. Ends with 1 when there is anything
-    of that time that this version does not read, and says which: it may hold more of the topic.
+    Records that their origin has not signed yet are marked as not proven; `landfall log ls` shows since when. Exits with 1 when a
+    record of that time is of a newer version, and names it.
     """
     span = span_ms(since, until)
     with opened(folder) as log:
@@ -174,14 +176,14 @@ def export(
     ],
     since: Since = None,
     until: Until = None,
-    topics: Annotated[list[str] | None, typer.Option("--topic", help="Only this topic; give it once for each.")] = None,
+    topics: Annotated[list[str] | None, typer.Option("--topic", help="Only this topic. May be repeated.")] = None,
     format_: Annotated[Format | None, typer.Option("--format", help="json, csv or parquet.")] = None,
     past_holes: PastHoles = False,
 ) -> None:
-    """Write a stream's records to a file, all that this copy holds up to the first hole, with every column as it is stored.
+    """Write a stream's records to a file, up to the first gap, with every column as it is stored.
 
-    Ends with 1 when records were left out, behind a hole, damaged, or of a version that this one does not read; it says which. Without
-    --past-holes nothing is written when any is damaged. In CSV, a text that is a formula to a spreadsheet has an apostrophe before it.
+    Exits with 1 when records were left out: behind a gap, damaged, or of a newer version. It names them. Without --past-holes nothing
+    is written when any is damaged. In CSV, text that is a formula to a spreadsheet gets an apostrophe in front.
     """
     span = span_ms(since, until)
     with opened(folder, whole=not past_holes) as log:

@@ -24,7 +24,7 @@ from landfall.storage.segments import SEGMENTS
 from streams.codec import BlockCodec
 from streams.model.errors import Misuse
 
-Target = Annotated[Path, typer.Argument(help="A folder to make: the backup.")]
+Target = Annotated[Path, typer.Argument(help="Folder to create for the backup.")]
 
 DAMAGE = List((Column.text("where"), Column.text("what")))
 """What `check` tells of each thing that is damaged."""
@@ -36,13 +36,13 @@ RESTORED = List((Column.text("log"), Column.text("replaced")))
 
 @log_app.command("check")
 def check(folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
-    """Verify every frame, checksum and ledger of a log against each other; name what is damaged. Ends with 1 when anything is.
+    """Verify every frame, checksum and ledger of a log against each other, and name what is damaged. Exits with 1 when anything is.
 
-    Without its index, the files alone.
+    Without an index it verifies the files alone.
 
-    Of a log in a Kafka every block is fetched from the brokers and verified.
+    For a log in Kafka it fetches every block from the brokers.
 
-    In JSON, CSV and Parquet each damage is a row; how much was looked at is told on standard error.
+    In JSON, CSV and Parquet a row is one damage; the amount checked goes to standard error.
     """
     log, tally = _log_in(folder, kafka_too=True), Tally()
     words = DAMAGE.in_words(_damaged, "red", lambda damaged: _looked_at(log, damaged, tally))
@@ -54,7 +54,9 @@ def check(folder: Folder, format_: How = Format.TEXT, output: Output = None) -> 
 
 @log_app.command("backup")
 def backup(target: Target, folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
-    """Copy a node's log while it runs, as one commit left it. Without marker and key: nobody can go on as this node with it alone."""
+    """Copy the log of a node, running or not, as of one commit, without marker and key. Nobody can continue as this node with it
+    alone.
+    """
     check_output(format_, output)
     log = _log_in(folder)
     made = copy(log, target)
@@ -67,12 +69,12 @@ def restore(
     source: Annotated[Path, typer.Argument(help="A backup.")],
     folder: Folder,
     damaged_too: Annotated[
-        bool, typer.Option("--damaged-too", help="Also one that is damaged: what does not verify is wanted again from peers.")
+        bool, typer.Option("--damaged-too", help="Also restore a damaged backup; peers send damaged blocks again.")
     ] = False,
     format_: How = Format.TEXT,
     output: Output = None,
 ) -> None:
-    """Put a backup back as the log of a node that does not run. It then opens a new generation; what is missing comes from peers."""
+    """Restore a backup as the log of a node that does not run. The node then opens a new generation; peers send what is missing."""
     check_output(format_, output)
     check_backup(source)
     home = folder.absolute().parent if folder.name == "log" else folder

@@ -12,9 +12,9 @@ import typer
 from landfall.system.text_files import ENCODING
 from streams.model.errors import Misuse
 
-User = Annotated[str, typer.Option("--user", help="Your user name at this node. Your name and rank are written down.")]
+User = Annotated[str, typer.Option("--user", help="Your user name at this node. Your name and rank are recorded.")]
 PasswordFile = Annotated[
-    Path | None, typer.Option("--password-file", help="Your password, in a file's first line.", show_default="asked for")
+    Path | None, typer.Option("--password-file", help="File whose first line is your password.", show_default="asked for")
 ]
 
 

@@ -19,25 +19,25 @@ from streams.model import identifiers
 from streams.model.errors import Misuse
 
 TIMEOUT_S = 30.0
-Origin = Annotated[str, typer.Argument(help="Whose they were, as `landfall log gaps` shows it: ship-a@19b2….")]
-Offsets = Annotated[str, typer.Argument(metavar="FIRST-END", help="From FIRST on, END itself not included: 120-140.")]
-Config = Annotated[Path, typer.Option("--config", "-c", help="The settings of the node that gives them up, which runs.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Origin = Annotated[str, typer.Argument(help="Origin of the offsets, as `landfall log gaps` shows it: ship-a@19b2….")]
+Offsets = Annotated[str, typer.Argument(metavar="FIRST-END", help="Offsets from FIRST to END, END not included: 120-140.")]
+Config = Annotated[Path, typer.Option("--config", "-c", help="Settings file of the running node.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
-Without = Annotated[list[str] | None, typer.Option("--without", help="A node that is away and has nothing more of it; once for each.")]
+Without = Annotated[list[str] | None, typer.Option("--without", help="A node that is away and does not have the records. May be repeated.")]
 
 
 @log_app.command("missing")
 def show_missing(
     config: Config,
-    declare: Annotated[bool, typer.Option("--declare", help="Declare gone all that no known node holds any more.")] = False,
+    declare: Annotated[bool, typer.Option("--declare", help="Declare as gone what no known node holds.")] = False,
     without: Without = None,
 ) -> None:
-    """Show, at headquarters, what it wants and the node that wrote it has dropped, as after headquarters' disk was lost.
+    """Show, at headquarters, what it wants and the origin has dropped, as after the loss of headquarters' disk.
 
-    Who still holds some of it is named; nodes that are away may hold some, and nothing is declared while they do, unless each is named with
-    --without. What is declared has expired; a record that comes all the same is taken. Ends with 1 while anything is missing.
+    It names nodes that still hold some of it, and nodes that are away. Nothing is declared while a node is away, unless it is named
+    with --without. Declared offsets are `expired`; a record that still arrives is accepted. Exits with 1 while anything is missing.
     """
     door, left = _door(config), False
     for one in door.answer("GET", "/missing", keys=("missing",))["missing"]:
@@ -67,10 +67,10 @@ def lose(
     yes: Yes = False,
     without: Without = None,
 ) -> None:
-    """Give up offsets that nobody has any more: they are lost, here and at every node that hears of it, and nobody waits for them.
+    """Declare offsets lost that no node has, here and at every node that receives the declaration. Nobody waits for them afterwards.
 
-    At the node that wrote them; at headquarters for a node that is dead. What this copy or a peer in session has is not given up. There is
-    no way back for a node's own; of another's, a record that comes all the same is taken.
+    Run it at the node that wrote them, or at headquarters for a node that is dead. Offsets that this copy or a peer in session has are
+    refused. For a node's own records it is final; another node's record that still arrives is accepted.
     """
     door, asked = _door(config), {"origin": _origin(origin), **_range(offsets), "without": list(without or ())}
     told = door.answer("POST", f"/lose/{stream}", {**asked, "sure": False}, keys=("lost", "away", "known_end"))

@@ -30,25 +30,25 @@ SETTINGS = "Every setting: docs/reference/settings.md. Examples, after a demo: l
 
 @app.command(rich_help_panel=DEMO)
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", help="Where the demo keeps all its data.")] = FOLDER,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew; else it goes on where the last one stopped.")] = False,
+    folder: Annotated[Path, typer.Option("--folder", help="Folder for all data of the demo.")] = FOLDER,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over; without it the last demo continues.")] = False,
     boxes: Annotated[
         int | None,
-        typer.Option("--boxes", help="How many containers; belongs to a folder until --fresh.", show_default="the folder's, else 2000"),
+        typer.Option("--boxes", help="Number of containers; fixed for a folder until --fresh.", show_default="the folder's, else 2000"),
     ] = None,
     speed: Annotated[float, typer.Option("--speed", help="Fleet time per wall time of a fresh demo.")] = 4_000.0,
     seed: Annotated[
         int | None,
-        typer.Option(
-            "--seed", help="The same seed, the same readings; belongs to a folder until --fresh.", show_default="the folder's, else 1"
-        ),
+        typer.Option("--seed", help="Seed of the readings; fixed for a folder until --fresh.", show_default="the folder's, else 1"),
     ] = None,
     first_port: Annotated[
         int | None,
-        typer.Option("--first-port", min=1024, max=65_000, help="Use the ports from here on, the pages' first."),
+        typer.Option("--first-port", min=1024, max=65_000, help="First TCP port to use, for the pages; the others follow."),
     ] = None,
 ) -> None:
-    """The whole fleet on this machine: two ships, three ports, headquarters, Spark, the pages, and a voyage that loses some ducks."""
+    """Run the whole fleet on this machine: two ships, three ports, headquarters, Spark, the pages, and a voyage that loses some
+    ducks.
+    """
     from landfall.cli.demo_command import run_demo, story_told
     from landfall.demo.fleet_settings import Doors, Fleet
 
@@ -59,43 +59,43 @@ def demo(
 
 @app.command(rich_help_panel=NODES, epilog=SETTINGS)
 def customer(config: Config = None) -> None:
-    """A customer's own node: has its stream from headquarters, checks what they signed, keeps and serves it; and nothing else."""
+    """Run a customer's own node: it receives the customer's stream, verifies headquarters' signatures, and serves it."""
     run_process("customer", config)
 
 
 @app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
 def analytics(config: Config = None) -> None:
-    """Spark over headquarters' log: histories, current states, hourly aggregates, fleet alerts, customers' streams."""
+    """Run Spark over headquarters' log: histories, current states, hourly aggregates, fleet alerts, customers' streams."""
     run_process("analytics", config)
 
 
 @app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
 def projector(config: Config = None) -> None:
-    """Brings the streams into the serving database, which can be dropped at any time: it builds itself again."""
+    """Run the projector: it writes the streams into the serving database, and rebuilds that when it is dropped."""
     run_process("projector", config)
 
 
 @app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
 def api(config: Config = None) -> None:
-    """The HTTP API over the serving database, with accounts and each customer's boundary."""
+    """Run the HTTP API over the serving database, with accounts and each customer's boundary."""
     run_process("api", config)
 
 
 @app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
 def fanout(config: Config = None) -> None:
-    """Headquarters' streams as plain JSON in a Kafka, each record once, with each reader's rights."""
+    """Write headquarters' streams as JSON to Kafka, each record once, with each reader's rights."""
     run_process("fanout", config)
 
 
 @app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
 def broker(config: Config = None) -> None:
-    """One Kafka broker for development: alone, with logins and rights as in production."""
+    """Run one Kafka broker for development, with logins and rights as in production."""
     run_process("broker", config)
 
 
 @app.command(rich_help_panel=HEADQUARTERS, epilog=SETTINGS)
 def dashboards(config: Config = None) -> None:
-    """The pages: live fleet map, containers, alerts desk, customer portal, ports, sync."""
+    """Run the pages: live fleet map, containers, alerts desk, customer portal, ports, sync."""
     run_process("dashboards", config)
 
 

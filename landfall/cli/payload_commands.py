@@ -27,20 +27,22 @@ payload_app = typer.Typer(
 
 @payload_app.command("schema")
 def schema() -> None:
-    """The JSON Schema of a payload of our own form, as docs/reference/payload.schema.json has it."""
+    """Print the JSON Schema of payloads, the same as docs/reference/payload.schema.json."""
     say(schema_text().removesuffix("\n"))
 
 
 @payload_app.command("check")
 def check(
-    file: Annotated[Path, typer.Argument(help="Payloads, one a line.")],
+    file: Annotated[Path, typer.Argument(help="File with one payload per line.")],
     decoder: Annotated[
-        str, typer.Option("--decoder", help=f"They are others': {', '.join(DECODERS)}, or module:function of your own.")
+        str, typer.Option("--decoder", help=f"Decoder of the payloads: {', '.join(DECODERS)}, or module:function of your own.")
     ] = "",
 ) -> None:
-    """What intake would make of each payload: taken whole, in part, or refused, and why. Ends with 1 when any is not taken whole.
+    """Show what intake would do with each payload: store it whole, in part, or refuse it, with the reason. Exits with 1 unless all are
+    stored whole.
 
-    A warning is about what is taken whole, and flagged: a device time that intake does not believe, or none."""
+    A warning concerns a payload that is stored whole and flagged: its device time is missing or not believed.
+    """
     try:
         lines = [line for line in without_mark(file.read_bytes()).splitlines() if line.strip()]
     except OSError as problem:

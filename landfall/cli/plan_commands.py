@@ -40,24 +40,29 @@ Config = Annotated[
     Path | None,
     typer.Option("--config", "-c", help="The ship's own settings; LANDFALL_… variables override them.", show_default="the demo's ship"),
 ]
-Days = Annotated[float, typer.Option("--days-at-sea", min=0.04, max=DAYS_MAX, help="From port to port.")]
+Days = Annotated[float, typer.Option("--days-at-sea", min=0.04, max=DAYS_MAX, help="Days from port to port.")]
 Boxes = Annotated[int, typer.Option("--boxes", min=1, max=BOXES_MAX, help="Containers that report.")]
-Interval = Annotated[float, typer.Option("--interval", min=0.1, max=MINUTES_MAX, help="Minutes between two readings of one box.")]
+Interval = Annotated[float, typer.Option("--interval", min=0.1, max=MINUTES_MAX, help="Minutes between two readings of one container.")]
 Signals = Annotated[int, typer.Option("--signals", min=1, max=MOST_SIGNALS, help="Signals in a reading.")]
-Port = Annotated[float, typer.Option("--hours-in-port", min=0.1, max=24 * DAYS_MAX, help="How long she lies in port then.")]
-Sails = Annotated[str | None, typer.Option("--sails", help="When, like 2026-05-01T18:00 (UTC).", show_default="the next midnight")]
-Alerts = Annotated[float, typer.Option("--alerts-per-day", min=0, max=PER_DAY_MAX, help="Alerts that are raised.")]
-Events = Annotated[float, typer.Option("--events-per-day", min=0, max=PER_DAY_MAX, help="Events: knocks, doors, musters.")]
+Port = Annotated[float, typer.Option("--hours-in-port", min=0.1, max=24 * DAYS_MAX, help="Hours in port afterwards.")]
+Sails = Annotated[
+    str | None, typer.Option("--sails", help="Time of departure, like 2026-05-01T18:00 (UTC).", show_default="the next midnight")
+]
+Alerts = Annotated[float, typer.Option("--alerts-per-day", min=0, max=PER_DAY_MAX, help="Alerts raised per day.")]
+Events = Annotated[float, typer.Option("--events-per-day", min=0, max=PER_DAY_MAX, help="Events per day: shocks, doors, musters.")]
 Own = Annotated[
-    float, typer.Option("--ship-interval", min=0.1, max=MINUTES_MAX, help="Minutes between two reports of her own position and weather.")
+    float, typer.Option("--ship-interval", min=0.1, max=MINUTES_MAX, help="Minutes between two reports of the ship's position and weather.")
 ]
 Share = Annotated[float, typer.Option("--satellite-share", min=0, max=1, help="Share of the time at sea with a satellite in reach.")]
-Outage = Annotated[float, typer.Option("--outage", min=1, max=MINUTES_MAX, help="Minutes for which it is out of reach at a time.")]
+Outage = Annotated[float, typer.Option("--outage", min=1, max=MINUTES_MAX, help="Length of each outage, minutes.")]
 SatelliteRate = Annotated[
-    int | None, typer.Option("--satellite-rate", min=1, help="bit/s of its link.", show_default="rate_bit_s of the settings")
+    int | None,
+    typer.Option("--satellite-rate", min=1, help="Rate of the satellite link, bit/s.", show_default="rate_bit_s of the settings"),
 ]
-PortRate = Annotated[int | None, typer.Option("--port-rate", min=1, help="bit/s of the port's.", show_default="rate_bit_s of the settings")]
-AsJson = Annotated[bool, typer.Option("--json", help="All of it, for programs.")]
+PortRate = Annotated[
+    int | None, typer.Option("--port-rate", min=1, help="Rate of the port's link, bit/s.", show_default="rate_bit_s of the settings")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, with all fields.")]
 
 
 def plan_voyage(
@@ -77,7 +82,7 @@ def plan_voyage(
     port_rate: PortRate = None,
     as_json: AsJson = False,
 ) -> None:
-    """What if: when each stream of a voyage is ashore, how many bytes and what cost that takes, and what thins aboard."""
+    """Plan a voyage: when each stream is ashore, bytes and cost of the links, and what is thinned on board."""
     settings = _ship(config)
     sails_at_ms = _next_midnight_ms() if sails is None else read_at_ms(sails)
     if sails_at_ms > SAILS_AT_MS_MAX:

@@ -20,7 +20,9 @@ port_app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
 
 @port_app.callback()
 def port(context: typer.Context, config: Config = None) -> None:
-    """A port's node, or headquarters': takes its quay's sensors, accepts ships, links to peers, serves the log."""
+    """Run the node of a port or of headquarters: it receives sensors of its quay, accepts ships, links to peers, and serves the
+    log.
+    """
     if context.invoked_subcommand is None:
         run_process("port", config)
     context.obj = config
@@ -30,10 +32,9 @@ def port(context: typer.Context, config: Config = None) -> None:
 def status(
     context: typer.Context,
     config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All that the node tells, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with all fields.")] = False,
 ) -> None:
-    """How the running node fares: what became of what sensors on the quay and at the gate brought, its standby, who is in session and what
-    each still lacks."""
+    """Show the state of the running node: messages of sensors by outcome, its standby, sessions, and what each peer still lacks."""
     told = node_of("port", config or context.obj, HINT).answer("GET", "/port", keys=(*KEYS, "role", "port"))
     show(told, as_json, _lines, [sessions(told["link"])])
 

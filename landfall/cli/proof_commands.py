@@ -43,7 +43,10 @@ proof_app = typer.Typer(help="Proof files: check one, with nothing but its origi
 Streams = Annotated[list[str] | None, typer.Option("--stream", "-s", help="This stream. May be repeated.")]
 Since = Annotated[str, typer.Option("--since", help="From this time on (UTC): 2026-05-01 or 2026-05-01T04:00:00.")]
 Until = Annotated[str, typer.Option("--until", help="Up to this time (UTC), itself not included.")]
-IntervalMin = Annotated[float | None, typer.Option("--interval-min", help="How often it should report; else learned from its readings.")]
+IntervalMin = Annotated[
+    float | None,
+    typer.Option("--interval-min", help="Minutes between two readings that the device should send; by default learned from its readings."),
+]
 INTERVAL_MIN_MAX = 527_040
 """A year."""
 READINGS = ("containers", "containers.kept", "ships", "events")
@@ -88,12 +91,12 @@ def verify_log(
     folder: Folder,
     stream: Streams = None,
     key: Keys = None,
-    strict: Annotated[bool, typer.Option("--strict", help="What is held and not proven is wrong, too.")] = False,
-    until: Annotated[str | None, typer.Option("--until", help="With --strict: what was received before this time (UTC).")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Held records that are not proven are failures too.")] = False,
+    until: Annotated[str | None, typer.Option("--until", help="With --strict: only records received before this time (UTC).")] = None,
     format_: How = Format.TEXT,
     output: Output = None,
 ) -> None:
-    """Hold every record of this copy against what its origins signed. Ends with 1 when any is not so, and says where."""
+    """Verify every record of this copy against its origin's signatures. Exits with 1 when any differs, and names it."""
     if until is not None and not strict:
         raise Misuse("--until says of which records a proof is demanded", hint="give --strict too")
     until_at_ms = None if until is None else read_at_ms(until)
@@ -125,10 +128,12 @@ def write_proof(
     until: Until,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     stream: Streams = None,
-    origin: Annotated[list[str] | None, typer.Option("--origin", help="Of this origin (node@generation), though it has nothing.")] = None,
+    origin: Annotated[
+        list[str] | None, typer.Option("--origin", help="Also show that this origin (node@generation) has nothing. May be repeated.")
+    ] = None,
     interval_min: IntervalMin = None,
 ) -> None:
-    """Write one file that shows a container's records over a span of time, and that none is left out, to whoever has the key."""
+    """Write a proof file: it shows a container's records over a span, and that none is left out, to anyone who has the key."""
     check_output(Format.JSON, out)
     with opened(folder, whole=True) as log:
         copy = Copy(log, BlockCodec())
@@ -177,7 +182,7 @@ is wanted, which nodes have told that they keep it no more, each with its floor 
 
 @log_app.command("gaps")
 def list_gaps(stream: Stream, folder: Folder, format_: How = Format.TEXT, output: Output = None) -> None:
-    """What this copy lacks of a stream: wanted, gone and why, below the floor; and when its origin received it."""
+    """List what this copy lacks of a stream: wanted, gone with the reason, and below the floor, with received times."""
     with opened(folder) as log:
         known_stream(log, stream)
         why, dropped = floors_why(folder, log, stream), dropped_elsewhere(log, stream)
@@ -199,9 +204,10 @@ def tell_completeness(
     format_: How = Format.TEXT,
     output: Output = None,
 ) -> None:
-    """Of a container's readings in this copy: expected, held, missing, late, the longest silence. Not proven: see `proof`.
+    """Count a container's readings in this copy: expected, held, missing, late, and the longest silence. For a proof use `landfall log
+    proof`.
 
-    Ends with 1 when there is anything of that time that this version does not read, and says which: it counts as missing.
+    Exits with 1 when a record of that time is of a newer version; it is named and counts as missing.
     """
     with opened(folder) as log:
         streams = [one for one in READINGS if one in log.streams() and one != "events"]
@@ -218,8 +224,10 @@ def tell_completeness(
 
 
 @proof_app.command("check")
-def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE", help="What `landfall log proof` wrote.")], key: Keys = None) -> None:
-    """Check a proof file and say what it shows and what it does not. Ends with 1 when it shows nothing. Needs no log and no network."""
+def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `landfall log proof`.")], key: Keys = None) -> None:
+    """Check a proof file and print what it shows and what it does not. Exits with 1 when it shows nothing. Needs no log and no
+    network.
+    """
     try:
         data = file.read_bytes()
     except OSError as problem:
@@ -234,7 +242,7 @@ def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE", help="What 
 
 @proof_app.command("key")
 def show_keys(folder: Folder) -> None:
-    """The public keys of the nodes this copy knows, to pass on by a way that is trusted, and who vouches for them."""
+    """List the public keys of the nodes that this copy knows, and their sources. Pass keys on by a trusted way."""
     with opened(folder, whole=True) as log:
         trust = registry_trust(log)
         own = {(node, text) for node, texts in signed_keys(log).items() for text in texts}

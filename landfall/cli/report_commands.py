@@ -37,9 +37,9 @@ HINT = "`landfall report ls` shows the reports, `landfall report show` one with 
 
 report_app = typer.Typer(help="Loss reports: what the ship drafted, edited, approved, and written down as sent.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Option("--folder", "-f", help="A node's folder: the ship's, a port's, headquarters'.")]
-Which = Annotated[str, typer.Argument(metavar="REPORT", help="Its id, or the first letters of it, a dash and its number: 77aa-1.")]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
+Folder = Annotated[Path, typer.Option("--folder", "-f", help="Folder of a node: a ship's, a port's or headquarters'.")]
+Which = Annotated[str, typer.Argument(metavar="REPORT", help="Id of the report, or its first letters, a dash and the number: 77aa-1.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="The ship's settings file.", show_default=False)]
 
 
@@ -55,7 +55,7 @@ class Recipient(StrEnum):
 
 @report_app.command("ls")
 def list_reports(folder: Folder, as_json: AsJson = False) -> None:
-    """Every report this node knows: its incident, kind, number and state, how many boxes it tells of, and to how many it was sent."""
+    """List all reports of this node: incident, kind, number, state, number of containers, number of recipients."""
     reports = _book(folder).reports()
     if as_json:
         for report in reports:
@@ -73,7 +73,7 @@ def list_reports(folder: Folder, as_json: AsJson = False) -> None:
 
 @report_app.command("show")
 def show(which: Which, folder: Folder, as_json: AsJson = False) -> None:
-    """One report, to read and to transcribe: each line with its value and from what it is."""
+    """Print one report, to read and to transcribe: each line with its value and its basis."""
     report = _one(folder, which)
     if as_json:
         say(json.dumps(report.to_json(), ensure_ascii=False))
@@ -86,7 +86,7 @@ def show(which: Which, folder: Folder, as_json: AsJson = False) -> None:
 def export(
     which: Which, folder: Folder, file: Annotated[Path, typer.Option("--output", "-o", help="FILE.txt, FILE.json or FILE.pdf.")]
 ) -> None:
-    """One report into a file: as text, JSON or PDF, by the file's ending."""
+    """Write one report to a file, as text, JSON or PDF by the file's name."""
     report = _one(folder, which)
     with whole_file(file) as place:
         place.write_bytes(_as_file(report, file.suffix))
@@ -97,11 +97,11 @@ def export(
 def show_notices(
     folder: Folder,
     told_from: Annotated[
-        str | None, typer.Option("--told-from", help=f"The carrier's policy ({', '.join(TOLD_FROM)}) instead of the one this node knows.")
+        str | None, typer.Option("--told-from", help=f"Policy of the carrier ({', '.join(TOLD_FROM)}), instead of the one this node has.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The notice to each owner concerned, its own boxes alone; by the bookings this node knows."""
+    """Print the notice to each owner, with its own containers only, by the bookings that this node has."""
     policy: ToldFrom | None = next((name for name in TOLD_FROM if name == told_from), None)
     if told_from is not None and policy is None:
         raise Misuse(f"owners are told from {' or '.join(TOLD_FROM)}, not {told_from!r}", hint="`landfall report notices --help`")
@@ -120,7 +120,7 @@ def edit(
     config: Config = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Fill in lines of a draft on the running ship's node; LINE= says that it is not known. An approval before is void."""
+    """Fill in lines of a draft on the running ship's node. LINE= means unknown. It cancels an earlier approval."""
     _wished(Asking(config, user, password_file), {"do": "edit", "report": which, "given": _lines(given)})
 
 
@@ -131,41 +131,45 @@ def drift(
     wind: Wind = "",
     current: Current = "",
     forecast: ForecastFile = None,
-    hours: Annotated[int, typer.Option("--hours", help="How long they drift.")] = 24,
+    hours: Annotated[int, typer.Option("--hours", help="Hours of drift.")] = 24,
     config: Config = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Fill in the line of the drift on the running ship's node, in this wind and current: from where the report says that they fell."""
+    """Compute the line `drift` of a draft from the place of the loss, in this wind and current, and fill it in on the running
+    ship's node.
+    """
     weather = [asdict(one) for one in weather_given(wind, current, forecast, at_ms=0).weather]
     _wished(Asking(config, user, password_file), {"do": "drift", "report": which, "weather": weather, "hours": hours})
 
 
 @report_app.command("drifting")
 def drifting(
-    given: Annotated[list[str], typer.Argument(metavar="LINE=TEXT…", help="What is known of them, as for `edit`: number_lost=2.")],
+    given: Annotated[list[str], typer.Argument(metavar="LINE=TEXT…", help="Known lines, as for `edit`: number_lost=2.")],
     user: User,
     after: Annotated[
-        str, typer.Option("--after", help="A report of the same sighting: this is its UPDATE, and says all else that it says.")
+        str, typer.Option("--after", help="An earlier report of the same sighting. The new report is its UPDATE and keeps its other lines.")
     ] = "",
     config: Config = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Draft a report of containers seen adrift, hers or not: where the ship is now, unless latitude_deg, longitude_deg, occurred_at say
-    otherwise. It is approved and sent as any other."""
+    """Draft a report of containers seen adrift. Its place is the ship's, unless latitude_deg, longitude_deg and occurred_at are
+    given. It is approved and sent like other reports.
+    """
     _wished(Asking(config, user, password_file), {"do": "drifting", "given": _lines(given), "after": after})
 
 
 @report_app.command("approve")
 def approve(
     which: Which,
-    version: Annotated[str, typer.Option("--version", help="What you read, as `landfall report show` ends with it.")],
+    version: Annotated[str, typer.Option("--version", help="Version that you read: the last line of `landfall report show`.")],
     user: User,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask once more.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     config: Config = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Approve what you read; you are shown what is empty and asked once more. Nothing is sent by that: send it by the ship's means, then
-    record to whom."""
+    """Approve the version you read. The command shows empty lines and asks for confirmation. It sends nothing: send the report by
+    the ship's means, then record the recipient.
+    """
     asking = Asking(config, user, password_file)
     login = asking.login()
     report = asking.node(login).answer("GET", f"/ship/reports/{quote(which, safe='')}.json", keys=("kind", "report_id", "empty"))
@@ -178,15 +182,15 @@ def approve(
 @report_app.command("sent")
 def sent(
     which: Which,
-    to: Annotated[Recipient, typer.Option("--to", help="To whom.")],
-    means: Annotated[str, typer.Option("--means", help="By what: VHF 16, Inmarsat-C, e-mail.")],
+    to: Annotated[Recipient, typer.Option("--to", help="Recipient.")],
+    means: Annotated[str, typer.Option("--means", help="Means: VHF 16, Inmarsat-C, e-mail.")],
     user: User,
-    name: Annotated[str, typer.Option("--name", help="Who that is: RCC Australia.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Name of the recipient: RCC Australia.")] = "",
     at: Annotated[str | None, typer.Option("--at", help="When (UTC): 2026-05-01T04:00:00.", show_default="now")] = None,
     config: Config = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Record that an approved report went out; once for each recipient."""
+    """Record that an approved report was sent, once for each recipient."""
     when = None if at is None else read_at_ms(at)
     _wished(
         Asking(config, user, password_file),
@@ -197,10 +201,10 @@ def sent(
 @report_app.command("acknowledged")
 def acknowledged(
     which: Which,
-    to: Annotated[Recipient, typer.Option("--to", help="To whom it was sent.")],
-    who: Annotated[str, typer.Option("--who", help="Who of them acknowledged it.")],
+    to: Annotated[Recipient, typer.Option("--to", help="Recipient of the sending.")],
+    who: Annotated[str, typer.Option("--who", help="Person who acknowledged it.")],
     user: User,
-    name: Annotated[str, typer.Option("--name", help="Who that is, as the sending names it.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Name of the recipient, as in the sending.")] = "",
     at: Annotated[str | None, typer.Option("--at", help="When (UTC): 2026-05-01T04:00:00.", show_default="now")] = None,
     config: Config = None,
     password_file: PasswordFile = None,
@@ -213,12 +217,14 @@ def acknowledged(
 
 @report_app.command("final")
 def final(
-    incident: Annotated[str, typer.Argument(help="The id of the incident, or of the sighting, whole.")],
+    incident: Annotated[str, typer.Argument(help="Full id of the incident or of the sighting.")],
     user: User,
     config: Config = None,
     password_file: PasswordFile = None,
 ) -> None:
-    """Draft the FINAL report of an incident or a sighting, after a thorough inspection; its number is filled in with `edit`."""
+    """Draft the FINAL report of an incident or a sighting, after a thorough inspection. Fill in the number of containers with
+    `edit`.
+    """
     _wished(Asking(config, user, password_file), {"do": "final", "incident": incident})
 
 

@@ -27,8 +27,8 @@ SPEED_KN_MAX, NEAR_NM = 60.0, 5.0
 FIRST_MS, LAST_MS = read_at_ms("2000-01-01"), read_at_ms("2100-01-01")
 """A loss of another time is a slip of the pen."""
 
-Wind = Annotated[str, typer.Option("--wind", help="SPEED,FROM: m/s, and the degrees it comes from.")]
-Current = Annotated[str, typer.Option("--current", help="SPEED,TOWARDS: m/s, and the degrees it sets to.")]
+Wind = Annotated[str, typer.Option("--wind", help="SPEED,FROM: m/s, and the direction it comes from, degrees.")]
+Current = Annotated[str, typer.Option("--current", help="SPEED,TOWARDS: m/s, and the direction it flows to, degrees.")]
 ForecastFile = Annotated[Path | None, typer.Option("--forecast", help="CSV or JSON of wind and current: docs/guide/search-area.md.")]
 
 
@@ -36,16 +36,18 @@ def write_search_area(
     file: Annotated[Path, typer.Argument(help="The GeoJSON file to write.")],
     lost: Annotated[
         list[str],
-        typer.Option("--lost", help="TIME,LATITUDE,LONGITUDE where they fell; twice, where the track's segment begins and ends."),
+        typer.Option("--lost", help="TIME,LATITUDE,LONGITUDE of the loss; twice, for begin and end of the track's segment."),
     ],
     wind: Wind = "",
     current: Current = "",
     forecast: ForecastFile = None,
-    hours: Annotated[int, typer.Option("--hours", help="How long they drift.")] = 24,
-    particles: Annotated[int, typer.Option("--particles", help="How many of each class, at most 2,000.")] = 1_000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed, the same area.")] = 1,
+    hours: Annotated[int, typer.Option("--hours", help="Hours of drift.")] = 24,
+    particles: Annotated[int, typer.Option("--particles", help="Particles per class, at most 2,000.")] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed; the same seed gives the same area.")] = 1,
 ) -> None:
-    """Where to search for lost containers: a GeoJSON of 50 and 95 % areas, for 20-foot and 40-foot boxes. Not for navigation."""
+    """Write the areas to search for lost containers: a GeoJSON with 50 and 95 % areas of 20-foot and 40-foot containers. Not for
+    navigation.
+    """
     segment = _segment(lost)
     ends_at_ms = segment.end.at_ms + hours * HOUR_MS
     weather = weather_given(wind, current, forecast, segment.start.at_ms)

@@ -36,7 +36,7 @@ class SaidWord(StrEnum):
 
 @ship_app.callback()
 def ship(context: typer.Context, config: Config = None) -> None:
-    """A ship's node: takes sensors' readings by MQTT, keeps the log, watches over the boxes, syncs when it has a link."""
+    """Run a ship's node: it receives readings by MQTT, keeps the log, watches the containers, and synchronises when it has a link."""
     if context.invoked_subcommand is None:
         run_process("ship", config)
     context.obj = config
@@ -46,9 +46,9 @@ def ship(context: typer.Context, config: Config = None) -> None:
 def status(
     context: typer.Context,
     config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All that the node tells, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with all fields.")] = False,
 ) -> None:
-    """How the running ship fares: her sensors, her links, what waits and since when, what was sent today and what it cost."""
+    """Show the state of the running ship: sensors, links, what waits and since when, what was sent today, and its cost."""
     keys = (*KEYS, "ship", "position", "port", "waiting", "digests")
     told = node_of("ship", config or context.obj, HINT).answer("GET", "/ship", keys=keys)
     show(told, as_json, _lines, [sessions(told["link"]), _waiting(told["waiting"])])
@@ -60,8 +60,9 @@ def link(
     wish: Annotated[str, typer.Argument(metavar="LINK", help="auto, none, satellite, lan, or a port of call's UN/LOCODE.")],
     config: Config = None,
 ) -> None:
-    """Which link the running ship keeps, until the next such word, over restarts too: by where she is (auto); none; headquarters' over
-    the satellite, or over a network that is not dear (lan); or a port's."""
+    """Choose the link of the running ship until the next such command, also after a restart: by position (auto), none, headquarters
+    over the satellite or over an unmetered network (lan), or a port's.
+    """
     told = node_of("ship", config or context.obj, HINT).answer("POST", "/ship/link", {"link": wish}, keys=("wish",))
     Console(highlight=False).print(f"the ship keeps: {told['wish']}", markup=False)
 
@@ -74,11 +75,11 @@ def decide(
         SaidWord, typer.Argument(help="; ".join(f"{word}: {told}" for word, told in WORDS.items() if word not in BY_REPORT) + ".")
     ],
     user: User,
-    note: Annotated[str, typer.Option("--note", help="What was seen, from where.")] = "",
+    note: Annotated[str, typer.Option("--note", help="Note: what was seen, and from where.")] = "",
     password_file: PasswordFile = None,
     config: Config = None,
 ) -> None:
-    """What a person aboard says of a silent or lost box: it is kept in the log, told ashore, and muster and alerts follow it."""
+    """Record a person's report on a silent or lost container. It is stored in the log and sent ashore; muster and alerts follow it."""
     login = basic(user, read_password(password_file))
     wish = {"container": container, "said": said.value, "note": note}
     told = node_of("ship", config or context.obj, DECIDE_HINT, login).answer("POST", "/ship/decide", wish, keys=("container", "said", "by"))

@@ -15,8 +15,8 @@ from landfall.demo.demo_secrets import CONTROL, SECRETS, Secrets
 from landfall.process_table import run_process
 
 CONTROL_TIMEOUT_S = 5.0
-Url = Annotated[str, typer.Option("--url", help="Where the simulator's clock is served.")]
-Folder = Annotated[Path, typer.Option("--folder", help="The demo's folder, whose secrets say that the clock is yours to move.")]
+Url = Annotated[str, typer.Option("--url", help="Address of the simulator's clock.")]
+Folder = Annotated[Path, typer.Option("--folder", help="Folder of the demo, which has the token for the clock.")]
 CLOCK_URL = f"http://127.0.0.1:{local_ports.CLOCK}"
 Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.")]
 
@@ -26,16 +26,16 @@ sim_app = typer.Typer(help="The simulated world, and the fleet's clock: pause it
 @sim_app.command("run")
 def run(
     config: Config = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin the story anew; else it goes on where it stopped.")] = False,
-    hold: Annotated[bool, typer.Option("--hold", help="Let the story wait where it is until `landfall sim start`.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start the story over; without it the story continues.")] = False,
+    hold: Annotated[bool, typer.Option("--hold", help="Hold the story until `landfall sim start`.")] = False,
 ) -> None:
-    """Play the story: publish every sensor's readings, write the clerk's papers, serve the clock."""
+    """Run the simulator: publish every sensor's readings, write the registry's entries, serve the clock."""
     run_process("sim run", config, fresh=fresh, hold=hold)
 
 
 @sim_app.command("replay")
 def replay(
-    file: Annotated[Path, typer.Argument(help="CSV of recorded readings, as docs/guide/simulator.md tells.")],
+    file: Annotated[Path, typer.Argument(help="CSV file of recorded readings, see docs/guide/simulator.md.")],
     config: Config = None,
 ) -> None:
     """Publish recorded readings of real sensors as containers of a ship, with their duplicates, gaps and sparse rows."""
@@ -44,25 +44,25 @@ def replay(
 
 @sim_app.command("clock")
 def clock(url: Url = CLOCK_URL) -> None:
-    """Tell the fleet's time and how fast it runs."""
+    """Print the fleet's time and its speed."""
     _tell(url, "GET", "/clock")
 
 
 @sim_app.command("start")
 def start(url: Url = CLOCK_URL, folder: Folder = FOLDER) -> None:
-    """Begin a story that is held; one that was paused stays paused."""
+    """Start a story that is held. A paused story stays paused."""
     _tell(url, "POST", "/control", {"action": "start"}, folder)
 
 
 @sim_app.command("pause")
 def pause(url: Url = CLOCK_URL, folder: Folder = FOLDER) -> None:
-    """Stop the fleet's time."""
+    """Pause the fleet's time."""
     _tell(url, "POST", "/control", {"action": "pause"}, folder)
 
 
 @sim_app.command("resume")
 def resume(url: Url = CLOCK_URL, folder: Folder = FOLDER) -> None:
-    """Let the fleet's time run again."""
+    """Resume the fleet's time."""
     _tell(url, "POST", "/control", {"action": "resume"}, folder)
 
 
@@ -70,7 +70,7 @@ def resume(url: Url = CLOCK_URL, folder: Folder = FOLDER) -> None:
 def speed(
     times: Annotated[float, typer.Argument(help="Fleet time per wall time: 1 is real time.")], url: Url = CLOCK_URL, folder: Folder = FOLDER
 ) -> None:
-    """Change how fast the fleet's time runs."""
+    """Set the speed of the fleet's time."""
     _tell(url, "POST", "/control", {"action": "speed", "speed": times}, folder)
 
 

@@ -31,8 +31,8 @@ NONE = "none"
 stream_app = typer.Typer(help="The streams, and how each is managed.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="A stream, or a pattern that ends in a star: containers, customers/duckworks, customers/*.")]
-Folder = Annotated[Path | None, typer.Option("--folder", "-f", help="A node's folder: what that node knows.")]
-OptionalApi = Annotated[str | None, typer.Option("--api", help="Where headquarters' API is: http://host:port.")]
+Folder = Annotated[Path | None, typer.Option("--folder", "-f", help="Folder of a node, for its knowledge.")]
+OptionalApi = Annotated[str | None, typer.Option("--api", help="Address of headquarters' API: http://host:port.")]
 Settings = Annotated[
     list[str],
     typer.Argument(
@@ -46,7 +46,7 @@ Unset = Annotated[list[str] | None, typer.Argument(metavar="[SETTING…]", help=
 
 @stream_app.command("create")
 def create(name: Name, settings: Settings, api: Api, username: Username, password_file: PasswordFile = None) -> None:
-    """Manage a stream by settings of its own; the rest stays as it is by default. Takes effect at every node, without restart."""
+    """Give a stream its own settings; other settings keep their defaults. Takes effect at every node, without restart."""
     given = _given(settings)
     with headquarters(api, username, password_file) as client:
         version, before = _own(client, name)
@@ -57,9 +57,9 @@ def create(name: Name, settings: Settings, api: Api, username: Username, passwor
 
 @stream_app.command("set")
 def set_(name: Name, settings: Settings, api: Api, username: Username, password_file: PasswordFile = None) -> None:
-    """Change how a stream is managed; what is not named stays as it was. Takes effect at every node, without restart.
+    """Change settings of a stream; others keep their values. Takes effect at every node, without restart.
 
-    Refused when somebody else changes the stream at the same time: look at what is set now, and do it again.
+    Refused when somebody else changes the stream at the same time: look at the present settings and repeat the change.
     """
     given = _given(settings)
     with headquarters(api, username, password_file) as client:
@@ -73,9 +73,10 @@ def set_(name: Name, settings: Settings, api: Api, username: Username, password_
 
 @stream_app.command("unset")
 def unset(name: Name, api: Api, username: Username, password_file: PasswordFile = None, settings: Unset = None) -> None:
-    """Let a stream go by patterns and defaults again: in the settings named, or in all. Takes effect at every node, without restart.
+    """Remove a stream's own settings, those named or all, so that patterns and defaults apply. Takes effect at every node, without
+    restart.
 
-    Refused when somebody else changes the stream at the same time: look at what is set now, and do it again.
+    Refused when somebody else changes the stream at the same time: look at the present settings and repeat the change.
     """
     with headquarters(api, username, password_file) as client:
         version, before = _own(client, name)
@@ -98,9 +99,9 @@ def show(
     api: OptionalApi = None,
     username: Username = "",
     password_file: PasswordFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """How one stream is managed, by its own settings, those of patterns and the defaults together."""
+    """Show the settings of a stream: its own, those of patterns and the defaults together."""
     _check(name)
     definitions = _definitions(folder, api, username, password_file)
     whole, version = definitions.of(name).to_json(), definitions.versions().get(name, 0)
@@ -117,10 +118,10 @@ def show(
 @stream_app.command("versions")
 def list_versions(
     name: Name,
-    folder: Annotated[Path, typer.Option("--folder", "-f", help="A node's folder: what that node has heard.")],
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a version, for programs.")] = False,
+    folder: Annotated[Path, typer.Option("--folder", "-f", help="Folder of a node, for the versions that it has.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, one object per version.")] = False,
 ) -> None:
-    """Every version of a stream's own settings, the oldest first: when it was set (fleet time), by whom, and to what."""
+    """List the versions of a stream's own settings, the oldest first: fleet time, author and value."""
     _check(name)
     table = Table("version", "set at", "by", "settings", box=None, header_style="bold")
     for version, body in sorted(_versions(folder, name).items()):
@@ -139,9 +140,9 @@ def list_streams(
     api: OptionalApi = None,
     username: Username = "",
     password_file: PasswordFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a stream, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, one object per stream.")] = False,
 ) -> None:
-    """Each stream and how it is managed; from a node's folder also how much it holds, from how many origins, and what is missing."""
+    """List streams and their settings; from a node's folder also records, origins and what is missing."""
     definitions = _definitions(folder, api, username, password_file)
     held = {} if folder is None else _held(folder)
     columns = ("origins", "held", "gone", "wanted") if folder else ()

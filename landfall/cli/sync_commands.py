@@ -50,13 +50,13 @@ NOT_WHOLE = 1
 LINES_MAX = 20
 
 sync_app = typer.Typer(help="Carry a log's blocks by hand: a file on a stick, where no link will do.", no_args_is_help=True)
-Config = Annotated[Path, typer.Option("--config", "-c", help="The settings of the node on this side.")]
+Config = Annotated[Path, typer.Option("--config", "-c", help="Settings file of the node on this side.")]
 console = Console(highlight=False, soft_wrap=True)
 
 
 @sync_app.command("position")
-def position(output: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")], config: Config) -> None:
-    """Write down what this node has already, so that the other side carries only the rest. No secret is in it."""
+def position(output: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")], config: Config) -> None:
+    """Write what this node already has, so that the other side exports only the rest. It contains no secret."""
     settings = node_settings(config)
     with opened(settings.folder, whole=True) as log, whole_file(output) as place:
         place.write_bytes(position_file(log, settings.node))
@@ -65,21 +65,21 @@ def position(output: Annotated[Path, typer.Argument(metavar="FILE", help="Where 
 
 @sync_app.command("key")
 def key(config: Config) -> None:
-    """The key to seal files for this node with; made when there is none. Pass it on by a way that is trusted by itself."""
+    """Print the key for sealing files for this node; made when there is none. Pass it on by a trusted way."""
     console.print(opening_key_text(_opening_key(node_settings(config)).public), markup=False)
 
 
 @sync_app.command("export")
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write, on the stick.")],
-    to: Annotated[str, typer.Option("--to", help="The node it is for: one of `known` in the settings.")],
+    to: Annotated[str, typer.Option("--to", help="Receiving node: one of `known` in the settings.")],
     config: Config,
     has: Annotated[
-        Path | None, typer.Option("--position", help="What the receiver has: its `landfall sync position`. None: nothing.")
+        Path | None, typer.Option("--position", help="File of the receiver's `landfall sync position`; without it, everything is written.")
     ] = None,
     seal: Annotated[str | None, typer.Option("--seal", help="Seal it for the receiver: x25519:…, its `landfall sync key`.")] = None,
 ) -> None:
-    """Write what a node may have of this log and lacks into a file, signed by this node. The node may run meanwhile."""
+    """Write a file with what another node may have of this log and lacks, signed by this node. The node may run."""
     check_output(Format.JSON, file)
     settings = node_settings(config)
     with opened(settings.folder, whole=True) as log:
@@ -110,7 +110,7 @@ def export(
 
 @sync_app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `landfall sync export` wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `landfall sync export`.")],
     config: Config,
     known: Annotated[
         list[str] | None,
@@ -119,7 +119,9 @@ def import_(
         ),
     ] = None,
 ) -> None:
-    """Take a file into the log of this node, which runs. Again, or in another order, it is the same. Ends with 1 when it is not whole."""
+    """Store the records of a file in the log of this running node. Repetition and order do not matter. Exits with 1 when it is not
+    whole.
+    """
     settings = node_settings(config)
     with opened(settings.folder, whole=True) as log:
         opening = _opening_key(settings) if (settings.folder / OPENING_KEY_NAME).exists() else None

@@ -44,13 +44,14 @@ _POLICIES: dict[LinkClass, LinkPolicy] = {"satellite": SATELLITE, "port": PORT, 
 
 
 class KnownPeer(SettingsTable):
-    """A node this one knows, and what it is (`identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id).
+    """A node that this one knows. With `node.tls` it may show its certificate, otherwise the token of a credential (`landfall
+    credential add node:NAME --replicate '*'`).
 
-    With `node.tls` it may come with its certificate, else with the token of a credential that this node gave it (`landfall credential add
-    node:NAME --replicate '*'`). `keys`: the public keys it signs with, as it says them
-    by a way that is trusted (`landfall proof key`): headquarters' on every node, for the registry can not vouch for who writes it.
-    `bytes_per_day`: of records that it may bring, saved up for ten days; by default 2 GB of a ship or a customer, 20 of a port, 200 of
-    headquarters (docs/internals/peer-limits.md).
+    * `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id.
+    * `keys`: its public keys, received by a trusted way (`landfall proof key`). Give headquarters' keys at every node: the registry can
+      not vouch for its own writer.
+    * `bytes_per_day`: bytes of records that it may send, saved for up to ten days. By default 2 GB from a ship or customer, 20 GB from
+      a port, 200 GB from headquarters (docs/internals/peer-limits.md).
     """
 
     node: NodeName
@@ -89,9 +90,8 @@ def unproven(url: str, token: SecretStr | None) -> Iterator[Problem]:
 
 
 class PeerAddress(SettingsTable):
-    """A peer to dial: its node name, the URL of its door, the class of the link and the token to show.
-
-    `https://host:port` is its TLS door: both show their certificates, and a token is not needed. `http://host:port` wants the token.
+    """A peer to dial: node name, URL of its door, class of the link, and token. `https://host:port` is its TLS door, where both show
+    their certificates and no token is needed. `http://host:port` needs the token.
     """
 
     node: NodeName
@@ -109,12 +109,16 @@ class PeerAddress(SettingsTable):
 
 
 class LinkSettings(SettingsTable):
-    """One class of link, where it is otherwise than by default: docs/guide/links.md.
+    """Settings of one class of link that differ from the defaults (docs/guide/links.md).
 
-    `streams`: what it carries, by pattern (`!` in front: not these). `rate_bit_s`: kept below. `ping_every_s`: how often the peer is asked
-    whether it is there; `dead_after_s`, longer: after so much silence it is not. `budget_bytes_per_day` (UTC, counted by who dials, at the
-    socket, both ways, plus `overhead_percent`): not exceeded; of it `alerts_reserve_bytes` are for alerts alone, and alerts may overdraw
-    it. `price_per_mb`: of 1,000,000 bytes, in your own currency; with or without a budget.
+    * `streams`: patterns of streams that it carries; `!` in front excludes.
+    * `rate_bit_s`: maximum rate.
+    * `ping_every_s`: time between two pings. `dead_after_s`: maximum silence before the peer counts as dead; longer than
+      `ping_every_s`.
+    * `budget_bytes_per_day`: UTC days, counted by the dialling node at the socket, both directions, plus `overhead_percent`. Only
+      alerts may exceed it.
+    * `alerts_reserve_bytes`: part of the budget for alerts only.
+    * `price_per_mb`: price of 1,000,000 bytes, in your own currency; with or without a budget.
     """
 
     streams: tuple[str, ...] | None = None
@@ -154,9 +158,8 @@ class LinkSettings(SettingsTable):
 
 
 class KeepSettings(SettingsTable):
-    """How long a node keeps its copy of streams, whatever headquarters has set of them: `age_days` of fleet time, at most `bytes`.
-
-    None: for ever.
+    """How long a node keeps its copy of streams, whatever headquarters has set: `age_days` of fleet time, at most `bytes`. None: no
+    limit.
     """
 
     age_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -168,9 +171,10 @@ class KeepSettings(SettingsTable):
 
 
 class TlsSettings(SettingsTable):
-    """A node's door for peers and readers elsewhere, over TLS 1.3, beside the plain one for this machine: docs/guide/links.md.
+    """A node's door for peers and readers on other machines, over TLS 1.3, in addition to the plain one (docs/guide/links.md).
 
-    `authority`: who signs the nodes' certificates; `certificate` and `key`: this node's own, all PEM. `port` 0: any free one.
+    * `authority`: PEM file of the authority of the nodes' certificates. `certificate`, `key`: this node's own, PEM.
+    * `port`: 0: any free one.
     """
 
     authority: GivenPath
@@ -203,15 +207,18 @@ def disks_missing(node: NodeSettings, disks: str) -> Iterator[Problem]:
 
 
 class NodeSettings(SettingsTable):
-    """One node: its name, what it is, where its log lies, its door, the peers it knows and those it dials when it starts.
+    """A node: its name, role, folder, door, known peers, and the peers that it dials.
 
-    `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id. Who may do what at its door: docs/reference/access.md.
-    `tls`: a second door, by certificates; none: tokens alone. `links`: what links of a class carry, how fast, and how much a day.
-    `keep`: by name or pattern of streams, how long this node keeps its copy, whatever headquarters has set (docs/guide/streams.md).
-    `log`: kept in files in the node's folder, or in a Kafka (docs/guide/kafka.md).
-    `retention_every_s`: how often streams are dropped and thinned. `disk_budget_bytes`: what a ship's records may take on disk (none: as
-    much as there is). `reserve_bytes`: a file that pays for cleaning up on a full disk.
-    `port` 0: any free one. `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.
+    * `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id.
+    * `port`: of its door; 0: any free one. docs/reference/access.md lists what each request needs.
+    * `tls`: a second door, for certificates; none: tokens only.
+    * `links`: streams, rate and budget of a class of link.
+    * `keep`: by name or pattern of streams, how long this node keeps its copy (docs/guide/streams.md).
+    * `log`: in files in the node's folder, or in Kafka (docs/guide/kafka.md).
+    * `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.
+    * `retention_every_s`: how often streams are trimmed and thinned.
+    * `disk_budget_bytes`: maximum size of a ship's records on disk; none: the whole disk.
+    * `reserve_bytes`: size of a file that is deleted to clean up a full disk.
     """
 
     node: NodeName

@@ -62,8 +62,11 @@ def _own_prefix(text: str) -> str:
 
 
 class KafkaAccess(SettingsTable):
-    """How to reach a Kafka: `brokers` as `host:port,host:port` (`[::1]:9092` for IPv6), a login for the SASL `mechanism`, and `tls_ca`, a
-    PEM file, where they speak TLS.
+    """How to reach Kafka.
+
+    * `brokers`: `host:port,host:port`, IPv6 as `[::1]:9092`.
+    * `username`, `password`, `mechanism`: a SASL login.
+    * `tls_ca`: PEM file; with it the connection uses TLS.
     """
 
     brokers: Annotated[str, AfterValidator(check_addresses)]
@@ -74,13 +77,15 @@ class KafkaAccess(SettingsTable):
 
 
 class KafkaLogSettings(KafkaAccess):
-    """A node's log in a Kafka, with the login of `docs/guide/kafka.md`'s rights.
+    """A node's log in Kafka, with the login of docs/guide/kafka.md.
 
-    Kafka topics are called `<prefix>.<stream>`; without a `prefix` it is `log-<node>`. New ones get `replication` copies, of which
-    `min_insync` must have a block before it is acknowledged. Appends are gathered for `gather_ms` into one transaction, alerts are not
-    waited with. A Kafka record is at most `record_bytes_max` long. A Kafka that does not answer is waited for `answer_s`. Of several
-    processes of the node one writes: the others wait for it to go, each at most `standby_s`, or for ever. `group`: as of a log in files,
-    of the index on this machine.
+    * `prefix`: topics are `<prefix>.<stream>`; by default `log-<node>`.
+    * `replication`, `min_insync`: of new topics: copies, and copies that must have a block before it is acknowledged.
+    * `gather_ms`: appends of this time share a transaction; alerts do not wait.
+    * `record_bytes_max`: maximum size of a Kafka record.
+    * `answer_s`: maximum time to wait for Kafka.
+    * `standby_s`: maximum time that a process stands by while another writes; none: no limit.
+    * `group`: Unix group that may read the index on this machine.
     """
 
     kind: Literal["kafka"]
@@ -99,10 +104,9 @@ class KafkaLogSettings(KafkaAccess):
 
 
 class FileLogSettings(SettingsTable):
-    """A node's log in its own files, in the node's folder.
+    """A node's log in files, in the node's folder.
 
-    `group`: the name of the Unix group that may read its folder; without it, the process's own. Nobody else may, and nobody but the node
-    writes there: docs/guide/security.md.
+    * `group`: Unix group that may read the folder; by default the process's own (docs/guide/security.md).
     """
 
     kind: Literal["files"] = "files"
