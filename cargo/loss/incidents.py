@@ -16,9 +16,12 @@ from cargo.loss.loss_classifier import GONE_STATES, REPORTED_STATES, ROLL_WINDOW
 from cargo.loss.state_changes import clock_text, found, heard_again, pieces
 from cargo.loss.watch_outcome import digest, event
 from cargo.loss.watch_state import Incident, WatchState
+from cargo.vocabulary.geo import distance_nm
 
 INCIDENT_WINDOW_MS = 10 * 60_000
 INCIDENT_BAYS = 4
+CORRECTED_NM = 1.0
+"""An estimated position of a loss is reported again when it was wrong by more, nautical miles."""
 REPORTED_WORDS: dict[State, str] = {"REPORTED_INITIAL": ", reported", "REPORTED_FINAL": ", reported for good"}
 FINALLY = "finally_reported"
 """The signal of the evidence that a FINAL report was sent (`cargo.alerts.crew_decisions.Word`)."""
@@ -102,6 +105,32 @@ def position_of(state: WatchState, at_ms: int) -> dict[str, Any] | None:
     if where is None:
         return None
     return {"latitude_deg": round(where[0], 6), "longitude_deg": round(where[1], 6), "basis": "ESTIMATED", "at_ms": at_ms}
+
+
+def run_on_positions(state: WatchState) -> dict[str, tuple[float, float] | None]:
+    """The estimated positions of the lost boxes that fell after the ship's last fix: an estimate from its last speed and course."""
+    voyage = state.memory.voyage
+    return {
+        number: voyage.position_at(lost_at_ms)
+        for incident in state.memory.incidents.values()
+        for number, lost_at_ms in incident.lost.items()
+        if lost_at_ms > voyage.fixed_until_ms() and number not in incident.found
+    }
+
+
+def correct_positions(state: WatchState, run_on: dict[str, tuple[float, float] | None], at_ms: int) -> None:
+    """Report the losses again whose position, now that the ship's next fix is known, is more than `CORRECTED_NM` from the estimate."""
+    for incident in state.memory.incidents.values():
+        corrected = False
+        for number in sorted(run_on.keys() & incident.lost.keys()):
+            estimate, position = run_on[number], state.memory.voyage.position_at(incident.lost[number])
+            if position is None or (estimate is not None and distance_nm(*estimate, *position) <= CORRECTED_NM):
+                continue
+            corrected = True
+            if (box := state.memory.boxes.get(number)) is not None and box.alert_id:
+                tell_anew(state, _box_alert(state, box, _still(box), at_ms))
+        if corrected:
+            _tell_incident(state, incident, at_ms)
 
 
 def _lost_at_ms(box: Box, decision: Decision) -> int:

@@ -16,6 +16,7 @@ from cargo.alerts.alert_log import Alert
 from cargo.alerts.alert_timestamps import tell
 from cargo.loss.container_state import Box, Gateway
 from cargo.loss.event_time import SOUND_MS
+from cargo.loss.incidents import correct_positions, run_on_positions
 from cargo.loss.loss_classifier import FREE_FALL_MS, GONE_STATES, SHOCK_G
 from cargo.loss.loss_evidence import judge, judge_fixes, refuted, wake_after_news
 from cargo.loss.muster import muster_event
@@ -228,7 +229,9 @@ def _take(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
 def _take_ship(state: WatchState, at_ms: int, kind: str, signals: Mapping[str, Value]) -> None:
     voyage = state.memory.voyage
     if kind == "location" and at_ms > voyage.fixed_until_ms():
+        run_on = run_on_positions(state)
         call = voyage.locate(at_ms, signals, state.memory.ports)
+        correct_positions(state, run_on, max(at_ms, state.memory.settled_at_ms))
         if call is not None:
             ship_called(state, call)
             if call.code == "DEPA":

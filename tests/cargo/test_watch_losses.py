@@ -11,6 +11,7 @@ from cargo.loss.state_changes import clock_text
 from cargo.loss.watch import arrived, falls_due_ms, learn, step
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
+from cargo.vocabulary.geo import distance_nm
 from cargo.vocabulary.slots import Slot
 from tests.cargo.faults import of_boxes, without
 from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, settings, told, watch
@@ -50,6 +51,34 @@ def test_a_loss_with_shock_and_fall_is_raised_soon(fell_ms: int, silence_s: int)
     told_of = [record.body["detail"] for record in told(made.alerts, rule="incident")]
     assert told_of[0].endswith(f", at {clock_text(LOSS_MS)} UTC")
     assert told_of[-1].endswith(f", between {clock_text(LOSS_MS)} and {clock_text(last_ms)} UTC")
+
+
+def test_a_position_that_was_run_on_from_an_old_fix_is_corrected_by_the_next_one() -> None:
+    """Goal: the ship's receiver was out for an hour before the fall. The next fix shows where they fell."""
+    sea = stormy()
+    blows = [heard for at in LOST for heard in fall(sea, at, LOSS_MS, 1_800)]
+    until_ms = LOSS_MS + HOUR_MS
+
+    def reported(heard: list[Heard]) -> tuple[list[dict[str, float]], list[str]]:
+        made = watch(sea, heard)[1].alerts
+        last = {record.body["alert_id"]: record.body for record in told(made, rule="lost_container")}
+        last |= {record.body["alert_id"]: record.body for record in told(made, rule="incident")}
+        return [body["position"] for body in last.values()], [record.body["state"] for record in told(made, rule="lost_container")]
+
+    known, once = reported(sea.readings(until_ms, blows))
+    assert once == ["raised"] * len(LOST)
+    without_fixes = [
+        heard
+        for heard in sea.readings(until_ms, blows)
+        if heard.topic != f"{SHIP}.location" or not 0 < LOSS_MS - heard.order_at_ms < HOUR_MS
+    ]
+    corrected, states = reported(without_fixes)
+    assert sorted(states) == ["raised"] * len(LOST) + ["updated"] * len(LOST)
+    assert [position["at_ms"] for position in corrected] == [position["at_ms"] for position in known]
+    assert all(
+        distance_nm(one["latitude_deg"], one["longitude_deg"], other["latitude_deg"], other["longitude_deg"]) < 0.1
+        for one, other in zip(corrected, known, strict=True)
+    )
 
 
 def test_in_calm_water_a_fall_is_told_within_the_minute() -> None:
