@@ -65,13 +65,13 @@ def page(schema: Fields) -> str:
 
 def _endpoint(method: str, path: str, told: Fields) -> str:
     body = "".join(_parts(told))
-    first, _, _ = str(told.get("description", "")).partition("\n")
+    first, _, _ = str(told.get("description", "")).partition("\n\n")
     head = f"<b>{method}</b> <code>{escape(path)}</code> <span>{_told(first)}</span>"
     return f"<details><summary>{head}</summary>{body}</details>"
 
 
 def _parts(told: Fields) -> Iterator[str]:
-    _, _, more = str(told.get("description", "")).partition("\n")
+    _, _, more = str(told.get("description", "")).partition("\n\n")
     if more.strip():
         yield f"<p>{_told(more)}</p>"
     if parameters := told.get("parameters"):

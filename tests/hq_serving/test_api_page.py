@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any, get_args
 
 from fastapi.routing import APIRoute
 
-from hq.api.app import ENDPOINTS
+from hq.api.api_reference import page
+from hq.api.app import ENDPOINTS, describe_api
 from hq.api.codes import MEANINGS, Code
 from hq.api.examples import EXAMPLES
 
@@ -24,6 +26,13 @@ def test_the_page_lists_the_endpoints_of_the_api_and_no_others() -> None:
     routes = [route for module in ENDPOINTS.values() for route in module.router.routes if isinstance(route, APIRoute)]
     there = {f"{method} /api{route.path.replace(':path', '')}" for route in routes for method in route.methods or ()}
     assert set(re.findall(r"`((?:GET|POST) /api/[\w/{}.-]+)", PAGE)) == there
+
+
+def test_the_reference_at_docs_shows_the_first_paragraph_of_each_endpoint_whole() -> None:
+    schema = describe_api()
+    first = [unescape(re.sub("<[^>]+>", "", text)) for text in re.findall(r"<span>(.*?)</span>", page(schema), re.DOTALL)]
+    told = [one["description"].partition("\n\n")[0].replace("`", "") for methods in schema["paths"].values() for one in methods.values()]
+    assert first == told
 
 
 def test_the_page_names_each_field_of_the_examples() -> None:
