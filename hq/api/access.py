@@ -45,7 +45,7 @@ class Right(StrEnum):
     SEE_SEARCH_AREAS = "see where to search for lost boxes"
     SEE_REPORTS = "see loss reports"
     REPORT_LOSSES = "report losses in the company's name"
-    SEE_NOTICES = "see what owners are told of losses"
+    SEE_NOTICES = "see the notices of losses to owners"
     ASK_SHIPS = "ask ships for what they have on board"
 
 
