@@ -1,7 +1,8 @@
-"""`docs/reference/api.md`: every endpoint of headquarters' API, the rights of each role, and the error codes."""
+"""`docs/reference/api.md`: every endpoint of headquarters' API, the rights of each role, the error codes, and example answers."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,8 +18,8 @@ FRAME = ("clock", "as_of_at_ms")
 """Fields of every answer. The tables leave them out."""
 _HEAD = f"""# Headquarters' API
 
-The API process serves `/api`. Outside of it are `GET /healthz`, `GET /openapi.json`, and `GET /docs`: this reference with an example answer
-of each endpoint. [api-fields.md](api-fields.md) describes conventions, access and fields.
+The API process serves `/api`. Outside of it are `GET /healthz`, `GET /openapi.json`, and `GET /docs`: this reference as a page.
+[api-fields.md](api-fields.md) describes conventions, access and fields.
 {GENERATED}
 
 In the tables, a parameter with `=` has that default. A field with `?` may be left out.
@@ -34,7 +35,7 @@ def page() -> str:
             row = (_request(method, path, endpoint, schema), endpoint["description"], _answer(method, path, endpoint, schema))
             sections.setdefault(endpoint["tags"][0], []).append(row)
     parts = [f"## {section}\n\n{table(('request', 'meaning', 'answer'), rows)}" for section, rows in sections.items()]
-    return "\n".join([_HEAD, *parts, _rights(), _codes()])
+    return "\n".join([_HEAD, *parts, _rights(), _codes(), _examples()])
 
 
 def _request(method: str, path: str, endpoint: Fields, schema: Fields) -> str:
@@ -84,3 +85,13 @@ def _codes() -> str:
         " 503 has `retry_later`, `unclear` or `unreadable`.\n\n"
     )
     return head + table(("code", "status", "meaning"), ((f"`{code}`", *meaning) for code, meaning in MEANINGS.items()))
+
+
+def _examples() -> str:
+    """Return the example answers without the frame, one line for each field."""
+    parts = ["## Example answers\n"]
+    for (method, path), example in EXAMPLES.items():
+        fields = [f" {json.dumps({name: value}, ensure_ascii=False)[1:-1]}" for name, value in example.items() if name not in FRAME]
+        if fields:
+            parts.append(f"`{method.upper()} {path}`\n\n```json\n{{\n" + ",\n".join(fields) + "\n}\n```\n")
+    return "\n".join(parts)
