@@ -1,6 +1,6 @@
 """A subscription at a real MQTT broker: the other way in, for ships that have a broker already.
 
-MQTT 3.1.1, persistent session, QoS 1, manual acknowledgement (`intake.mqtt.broker_client`): the broker hears PUBACK once the reading is
+MQTT 3.1.1, persistent session, QoS 1, manual acknowledgement: the broker hears PUBACK once the reading is
 durable, so a kill of this node loses nothing and brings repeats, dropped by content. What the broker itself acknowledges to a sensor and
 loses (Mosquitto stores after it acknowledges) is the broker's word, not ours. At Mosquitto set `max_queued_messages 0`,
 `max_inflight_messages 0` and `autosave_interval 1`. A filter taken out of the settings stays subscribed in the broker's session until it is
@@ -13,17 +13,17 @@ import asyncio
 import hashlib
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from cargo.rules.storm_mode import REQUEST_TOPIC
 from intake.message_types import KEPT_BYTES_MAX, Outcome, Publish
-from intake.mqtt.broker_client import Subscriber
-from intake.mqtt.broker_window import Window
 from intake.pipeline import Pipeline
 from intake.settings import BrokerSettings
 from landfall.system.hung_calls import apart
@@ -34,8 +34,9 @@ from streams.model.metrics import Metrics
 CONNECT_TIMEOUT_S = 5.0
 MISC_EVERY_S = 1.0
 READ_REST_S = 0.02
-"""What comes so soon after what was read is read together: a broker writes each message by itself, and many small commits wait for each
-other. Not where the broker waits for acknowledgements itself (`intake.mqtt.broker_window`)."""
+"""Pause after all that came was read: a broker writes each message by itself, and a commit costs about the same for few as for many."""
+MESSAGES_A_TURN = 256
+"""Maximum number of messages that are read before the event loop does other work."""
 PRESENCE, HERE, AWAY, STILL_HERE = "landfall/nodes/", b"here", b"away", b"still here"
 _PRESENCE = PRESENCE.encode()
 """Where nodes that stand in for each other say, retained, whether they are at the broker; who breaks off says by its will that it is away.
@@ -44,8 +45,6 @@ STANDS_IN_AFTER_S, ANSWERS_WITHIN_S = 1.0, 10.0
 """Who only connects again is back sooner; who is said to be there, and does not answer for so long, is not."""
 AWAY_TOLD_AFTER_S = 60.0
 """A broker that brings nothing for so long, because it is not there or does not take this node, is told of in `exceptions`, once."""
-BURST_REST_S = 0.002
-"""So long after the acknowledgements that it waited for a broker takes to send what they make room for."""
 _RESTS = "more comes soon"
 _log = logging.getLogger(__name__)
 
@@ -64,7 +63,7 @@ class BrokerIntake:
         self._loop = asyncio.get_running_loop()
         self._lost = asyncio.Event()
         self._acknowledger: _Acknowledger | None = None
-        self._window = Window()
+        self._brought: list[Publish] = []
         self._waits: set[str] = set()
         self._problem = ""
         self.connected = False
@@ -134,9 +133,16 @@ class BrokerIntake:
             self._client.publish(REQUEST_TOPIC, self._asked, qos=0, retain=True)
             self._want_write()
 
-    def _make_client(self) -> Subscriber:
+    def _make_client(self) -> mqtt.Client:
         settings = self._settings
-        client = Subscriber(settings.client_id, settings.payload_bytes_max)
+        client = mqtt.Client(
+            CallbackAPIVersion.VERSION2,
+            settings.client_id,
+            clean_session=False,
+            protocol=mqtt.MQTTv311,
+            manual_ack=True,
+            reconnect_on_failure=False,
+        )
         client.connect_timeout = CONNECT_TIMEOUT_S
         if settings.username is not None:
             client.username_pw_set(settings.username, settings.password.get_secret_value() if settings.password else None)
@@ -146,6 +152,7 @@ class BrokerIntake:
             client.will_set(presence(settings.client_id), AWAY, qos=1, retain=True)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
         client.on_disconnect = self._on_disconnect
         client.on_socket_close = self._on_socket_close
         client.on_socket_register_write = self._on_socket_register_write
@@ -182,48 +189,44 @@ class BrokerIntake:
         sock = self._client.socket()
         if isinstance(sock, socket.socket):  # an ssl.SSLSocket is one
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._client.begin()
-            self._acknowledger = _Acknowledger(self._client, self._held, self._acknowledged)
-            self._window = Window()
+            self._acknowledger = _Acknowledger(self._client, self._held)
             self._waits = {"queue is full"} if self._pipeline.full else set()
             if not self._waits:
                 self._loop.add_reader(sock, self._read)
 
     def _read(self) -> None:
-        acknowledger = self._acknowledger
-        brought, told = list[Publish](), list[Publish]()
-        for publish in self._client.read():
-            if len(publish.payload) > self._settings.payload_bytes_max or not publish.topic.isascii():
-                self._check(publish)
-            (told if publish.topic.startswith(_PRESENCE) else brought).append(publish)
-        self._hear_of_others(told)
+        """What came before the end of a connection is taken too."""
+        acknowledger, received = self._acknowledger, 0
+        while received < MESSAGES_A_TURN:
+            self._client.loop_read()
+            if len(self._brought) == received:
+                break
+            received = len(self._brought)
+        brought, self._brought = self._brought, []
+        told = [publish for publish in brought if publish.topic.startswith(_PRESENCE)]
+        if told:
+            brought = [publish for publish in brought if not publish.topic.startswith(_PRESENCE)]
+            self._hear_of_others(told)
         if brought and acknowledger is not None:
-            self._window.brought(sum(1 for publish in brought if publish.packet_id))
             self._pipeline.offer(acknowledger, brought)
-        if self._client.more:
+        if received < MESSAGES_A_TURN:
+            self._wait(_RESTS, True)
+            self._loop.call_later(READ_REST_S, self._wait, _RESTS, False)
+        else:
             self._read_on()
-        elif not self._window.is_full:
-            self._rest(READ_REST_S)
-
-    def _rest(self, rest_s: float) -> None:
-        self._wait(_RESTS, True)
-        self._loop.call_later(rest_s, self._wait, _RESTS, False)
-
-    def _acknowledged(self, messages: int) -> None:
-        """The broker hears of so many, and sends as many at once where it waited for that."""
-        was_full = self._window.is_full
-        self._window.acknowledged(messages)
-        if was_full:
-            self._rest(BURST_REST_S)
 
     def _read_on(self) -> None:
-        """What has come and was not read yet in its turn: nobody hears of it from the socket."""
-        if self._client.more and not self._waits:
-            self._loop.call_soon(self._read_more, self._acknowledger)
+        """Read what TLS has decrypted: the socket does not become readable because of it."""
+        if self._has_decrypted():
+            self._loop.call_soon(self._read_decrypted)
 
-    def _read_more(self, acknowledger: _Acknowledger | None) -> None:
-        if self._acknowledger is acknowledger is not None and self._client.more and not self._waits:
+    def _read_decrypted(self) -> None:
+        if self._has_decrypted():
             self._read()
+
+    def _has_decrypted(self) -> bool:
+        sock = self._client.socket()
+        return isinstance(sock, ssl.SSLSocket) and self._acknowledger is not None and not self._waits and sock.pending() > 0
 
     def _want_write(self) -> None:
         if (sock := self._client.socket()) is not None:
@@ -273,22 +276,24 @@ class BrokerIntake:
                 self._want_write()
             self._say_asked()
 
-    def _check(self, publish: Publish) -> None:
-        if not publish.topic.isascii():
-            try:
-                publish.topic.decode()
-            except UnicodeDecodeError:
-                publish.topic, publish.refused, publish.reason = b"", Outcome.MALFORMED, "its MQTT topic is no UTF-8"
+    def _on_message(self, _: mqtt.Client, __: Any, message: mqtt.MQTTMessage) -> None:
+        packet_id = message.mid.to_bytes(2) if message.qos else b""
+        publish = Publish(b"", bytes(message.payload), packet_id, again=message.dup, retained=message.retain)
+        try:
+            publish.topic = message.topic.encode()
+        except UnicodeDecodeError:
+            publish.refused, publish.reason = Outcome.MALFORMED, "its MQTT topic is no UTF-8"
         payload, most = publish.payload, self._settings.payload_bytes_max
         if len(payload) > most and publish.refused is None:
             publish.refused, publish.reason = Outcome.OVERSIZED, f"a payload of more than {most} bytes"
             publish.payload_bytes, publish.payload_sha256 = len(payload), hashlib.sha256(payload).hexdigest()
             publish.payload = payload[:KEPT_BYTES_MAX]
+        self._brought.append(publish)
 
     def _hear_of_others(self, told: Sequence[Publish]) -> None:
         for publish in told:
             self._hear_of(publish.topic.decode().removeprefix(PRESENCE), publish)
-        self._client.acknowledge([publish.packet_id for publish in told if publish.packet_id])
+        _acknowledge(self._client, told)
 
     def _hear_of(self, other: str, told: Publish) -> None:
         """Another node of this ship or port that shares a subscription is at the broker, or is away: then its session is taken on here."""
@@ -339,7 +344,13 @@ class BrokerIntake:
             self._acknowledger = None
 
 
-def _trust(client: Subscriber, authority: Path) -> None:
+def _acknowledge(client: mqtt.Client, messages: Sequence[Publish]) -> None:
+    for message in messages:
+        if message.packet_id:
+            client.ack(int.from_bytes(message.packet_id), qos=1)
+
+
+def _trust(client: mqtt.Client, authority: Path) -> None:
     try:
         client.tls_set(str(authority))
     except OSError as problem:
@@ -355,8 +366,8 @@ class _Acknowledger:
     account = "the broker"
     """All that comes from there."""
 
-    def __init__(self, client: Subscriber, held: Callable[[bool], None], acknowledged: Callable[[int], None]) -> None:
-        self._client, self._held, self._acknowledged = client, held, acknowledged
+    def __init__(self, client: mqtt.Client, held: Callable[[bool], None]) -> None:
+        self._client, self._held = client, held
         self.over = False
 
     def hold(self, held: bool) -> None:
@@ -367,9 +378,7 @@ class _Acknowledger:
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
         """The pipeline says that these are durable."""
         if not self.over:
-            ids = [message.packet_id for message in messages if message.packet_id]
-            self._client.acknowledge(ids)
-            self._acknowledged(len(ids))
+            _acknowledge(self._client, messages)
 
     def let_go(self) -> None:
         """The session goes on with a new connection, in which the broker brings again what was not acknowledged."""

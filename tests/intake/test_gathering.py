@@ -13,14 +13,15 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+import paho.mqtt.client as mqtt
 import pytest
+from paho.mqtt.enums import MQTTErrorCode
 
 from intake import pipeline as pipelines
 from intake.broker import READ_REST_S
 from intake.fair_queue import BATCH_BYTES
-from intake.message_types import Outcome, Publish
-from intake.mqtt.broker_client import Subscriber
-from intake.pipeline import FLOOD_MESSAGES, GATHER_STEP_S
+from intake.message_types import Outcome, Publish, Sender
+from intake.pipeline import FLOOD_MESSAGES, GATHER_STEP_S, Pipeline
 from landfall.storage.file_log import FileLog
 from streams.log import Append, Appended
 from tests.intake.mosquitto import mosquitto
@@ -96,7 +97,7 @@ def waits(here: Stand, messages: int) -> bool:
     return here.pipeline._waiting.messages == messages
 
 
-def unread_bytes(subscriber: Subscriber) -> int:
+def unread_bytes(subscriber: mqtt.Client) -> int:
     """How much of what the broker wrote is here and was not read yet."""
     connected, unread = subscriber.socket(), array("i", [0])
     assert isinstance(connected, socket.socket)
@@ -185,16 +186,20 @@ async def test_who_stands_beside_a_flood_waits_for_no_more_of_it(tmp_path: Path,
 
 async def test_what_a_broker_writes_one_by_one_is_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It rests after it has read: here until all that is published is with the broker."""
-    reads, rests, read, loop = list[int](), list[Callable[[], None]](), Subscriber.read, asyncio.get_running_loop()
-    own = set[Subscriber]()
-    call_later = loop.call_later
+    offers, rests, loop = list[int](), list[Callable[[], None]](), asyncio.get_running_loop()
+    call_later, offer, reconnect = loop.call_later, Pipeline.offer, mqtt.Client.reconnect
+    own = list[mqtt.Client]()
 
-    def counting(subscriber: Subscriber) -> list[Publish]:
-        brought = read(subscriber)
-        own.add(subscriber)
-        reads.append(len(brought))
-        return brought
+    def counting(pipeline: Pipeline, sender: Sender, messages: list[Publish]) -> None:
+        offers.append(len(messages))
+        offer(pipeline, sender, messages)
 
+    def dialling(client: mqtt.Client) -> MQTTErrorCode:
+        own.append(client)
+        return reconnect(client)
+
+    monkeypatch.setattr(Pipeline, "offer", counting)
+    monkeypatch.setattr(mqtt.Client, "reconnect", dialling)
     with mosquitto(tmp_path) as broker:
         async with fed(tmp_path, broker.port) as (log, _, intake):
 
@@ -204,13 +209,11 @@ async def test_what_a_broker_writes_one_by_one_is_read_together(tmp_path: Path, 
                     delay_s = FOR_EVER_S
                 return call_later(delay_s, ends, *arguments)
 
-            monkeypatch.setattr(Subscriber, "read", counting)
             monkeypatch.setattr(loop, "call_later", held_back)
             await eventually(lambda: bool(rests))
             await asyncio.to_thread(publish_one_by_one, broker.port, 30)
-            assert not any(reads), "it rests"
-            await eventually(lambda: sum(map(unread_bytes, own)) >= 16 * MESSAGE_BYTES)
+            assert not offers, "it rests"
+            await eventually(lambda: unread_bytes(own[0]) >= 16 * MESSAGE_BYTES)
             rests.pop()()
             await eventually(lambda: len(stored(log, "containers")) == 30)
-    first = next(count for count in reads if count)
-    assert first > 15, "the broker may write the last ones only now"
+    assert offers[0] > 15, "the broker may write the last ones only now"

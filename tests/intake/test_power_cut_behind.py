@@ -18,13 +18,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import MQTTErrorCode
 
 from intake import broker as subscribing
 from intake.intake_service import Intake
 from intake.message_types import Outcome, Publish
-from intake.mqtt.broker_client import Subscriber
 from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
 from landfall.storage.file_log import FileLog, FileLogOptions, WriteLimits
 from landfall.storage.merge_levels import Level
@@ -44,7 +44,7 @@ CONNECT = b"\x10\x12\0\4MQTT\4\2\0\0\0\6sensor"
 class Struck(StruckDisk):
     """The disk of a node whose connections die in the same instant."""
 
-    client: Subscriber | None = None
+    client: mqtt.Client | None = None
 
     def cut(self, name: str) -> None:
         """What is sent from now on reaches nobody."""
@@ -119,7 +119,7 @@ class Behind:
                     if behind.disk is not None:
                         behind.disk.tell((json.loads(message.payload)["at"] - AT) // 1_000)
 
-        class Dialling(Subscriber):
+        class Dialling(mqtt.Client):
             """Is cut off with its node, from its first dialling on."""
 
             def reconnect(self) -> MQTTErrorCode:
@@ -129,7 +129,7 @@ class Behind:
                 return behind.disk.dial(super().reconnect)
 
         monkeypatch.setattr(subscribing, "_Acknowledger", Acknowledger)
-        monkeypatch.setattr(subscribing, "Subscriber", Dialling)
+        monkeypatch.setattr(mqtt, "Client", Dialling)
         monkeypatch.setattr(gc, "freeze", lambda: None)  # a node keeps what it began with for ever: here one follows another
 
     @asynccontextmanager
