@@ -72,7 +72,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "pyspark": ("hq",),
     "rich": ("landfall/cli",),
     "searoute": ("sim",),
-    "shapely": ("sim", "dashboards", "deploy/basemap"),
+    "shapely": ("deploy/basemap",),
     "sqlalchemy": ("hq",),
     "stdnum": ("cargo",),
     "starlette": ("hq", "dashboards/pages_server.py"),
