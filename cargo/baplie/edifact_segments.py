@@ -31,7 +31,7 @@ _PADDING = " \t\x00\x1a"
 """What programs leave around a file: blanks, NULs, and the end of a text of old (Ctrl-Z)."""
 _ENVELOPE = ("UNA", "UNB", "UNG", "UNH")
 _NO_RELEASE = "\x00"
-_SAYS_CHARSET_C = re.compile(rb"\s*+(UNA.{6})?+\s*+UNB.UNOC", re.DOTALL)
+_SAYS_CHARSET_C = re.compile(rb"\s*(?:UNA.{6}\s*)?UNB.UNOC", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _pieces(text: str, characters: Characters) -> Iterator[str]:
     Time grows with the text alone; the parser's grows with the square of what it is given, so it is given one segment at a time.
     """
     released, ends = re.escape(characters.escape_character), re.escape(characters.segment_terminator)
-    for piece in re.finditer(rf"(?:{released}.|[^{released}{ends}])++(?:{ends}|{released}?$)", text, re.DOTALL):
+    for piece in re.finditer(rf"(?:{released}.|[^{released}{ends}]+)+(?:{ends}|{released}?$)", text, re.DOTALL):
         yield piece[0]
 
 

@@ -15,7 +15,9 @@ _BOM = b"\xef\xbb\xbf"
 _PADDING = b"\0 \t\r\n"
 _MARK = "\ufdd0"
 """A code point that is no character (Unicode 3.4): begins the text that stands for a number JSON can not write."""
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|(?P<constant>[-+]?\b(?:nan|inf(?:inity)?)\b)|-?[0-9][0-9.e+-]*+', re.IGNORECASE | re.DOTALL)
+_TOKENS = re.compile(
+    rb'"[^"\\]*(?:\\.[^"\\]*)*"?|(?P<constant>[-+]?\b(?:nan|inf(?:inity)?)\b)|-?[0-9][0-9.e+-]*', re.IGNORECASE | re.DOTALL
+)
 """Strings, numbers and the constants that JSON lacks. Each alternative takes all it can, so that the search is linear."""
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 INEXACT_FROM = float(1 << 63)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 MASK = b"***"
+# No possessive quantifiers: Python 3.11.2 (Debian 12) loses groups that were matched after one.
 _FLAGS = re.IGNORECASE | re.VERBOSE | re.DOTALL
 _NAME = re.compile(
     rb"""
@@ -12,48 +13,48 @@ _NAME = re.compile(
     (?: (?P<header> authori[sz]ation | cookie )
       | pass(?:word|wort|wd|phrase|code) | pwd | secret | token | credential | jwt | (?:api|private|access)[_-]?key
       | (?<![a-z])(?:pass|psk|auth)(?![a-z]) )
-    [\w.-]*+
+    [\w.-]*
     """,
     _FLAGS,
 )
 _SEPARATOR = re.compile(
     rb"""
-    (?: (?: \\{0,7}+ ["'] | [\])] )? \s{0,20}+ (?: => | [:=] )                                  # "password": or password=
-      | \\{0,7}+ ["'] \s{0,20}+ ,? \s{0,20}+ \\{0,7}+ ["']? value \\{0,7}+ ["']? \s{0,20}+ [:=]  # {"name": "password", "value": "hunter2"}
-      | \\{0,7}+ ["'] \s{0,20}+ , (?= \s{0,20}+ [bu]? ["'] (?: \\. | [^"'\\] )*+ ["'] \s{0,20}+ [^\s:] )    # ["password", "hunter2"]
-      | \\{0,7}+ ["'] \s{0,20}+ >                                                               # <entry key="password">hunter2</entry>
-    ) \s{0,20}+
+    (?: (?: \\{0,7} ["'] | [\])] )? \s{0,20} (?: => | [:=] )                                  # "password": or password=
+      | \\{0,7} ["'] \s{0,20} ,? \s{0,20} \\{0,7} ["']? value \\{0,7} ["']? \s{0,20} [:=]  # {"name": "password", "value": "hunter2"}
+      | \\{0,7} ["'] \s{0,20} , (?= \s{0,20} [bu]? ["'] [^"'\\]* (?: \\. [^"'\\]* )* ["'] \s{0,20} [^\s:] )    # ["password", "hunter2"]
+      | \\{0,7} ["'] \s{0,20} >                                                               # <entry key="password">hunter2</entry>
+    ) \s{0,20}
     """,
     _FLAGS,
 )
-_HEADER = re.compile(rb"""(?P<before> [ \t]*+ [:=] [ \t]*+ ) (?! [\s"'\\\[{(] ) (?: [^\r\n] | \r?\n[ \t] )++""", _FLAGS)
+_HEADER = re.compile(rb"""(?P<before> [ \t]* [:=] [ \t]* ) (?! [\s"'\\\[{(] ) (?: [^\r\n]+ | \r?\n[ \t] )+""", _FLAGS)
 """A header with all its parameters, and the lines that continue it."""
 _QUOTED = rb"""
-    (?P<quote>["']) (?: \\.? | (?P=quote)(?= \w | (?P=quote) ) | (?!(?P=quote)) [^\\] )*+ (?P<end> (?P=quote)? )
-  | (?P<escaped>\\{1,7}["']) (?: (?! (?<!\\) (?P=escaped) (?!\w) ) . )*+ (?P<escaped_end> (?P=escaped)? )
+    (?P<quote>["']) (?: [^\\"']+ | \\.? | (?P=quote)(?= \w | (?P=quote) ) | (?!(?P=quote)) ["'] )* (?P<end> (?P=quote)? )
+  | (?P<escaped>\\{1,7}["']) (?: [^\\]+ | (?! (?<!\\) (?P=escaped) (?!\w) ) . )* (?P<escaped_end> (?P=escaped)? )
 """
 """A text in quotes, or in escaped quotes within another text; either may be cut off."""
 _VALUE = re.compile(
     rb"(?: [bfru]{0,2} (?:"
     + _QUOTED
     + rb""")
-      | (?: -?\d[\d.e+-]*+ | true | false | null ) (?= \s*+ (?: [}\]] | , \s*+ \\{0,7}+ ["'] ) )       # as in JSON
-      | (?: (?! [\s,;&]{1,20}+ \\{0,7}+ ["']? [\w.-]{1,40}+ \\{0,7}+ ["']? [ \t]{0,20}+ [:=] )         # bare, up to the next name
-            (?: [^\r\n] | \r?\n[ \t] ) )++ )
+      | (?: -?\d[\d.e+-]* | true | false | null ) (?= \s* (?: [}\]] | , \s* \\{0,7} ["'] ) )       # as in JSON
+      | (?: [^\s,;&]+                                                                            # bare, up to the next name
+          | (?! [\s,;&]{1,20} \\{0,7} ["']? [\w.-]{1,40} \\{0,7} ["']? [ \t]{0,20} [:=] ) (?: [^\r\n] | \r?\n[ \t] ) )+ )
     """,
     _FLAGS,
 )
 _NESTED = re.compile(rb"(?P<opens> [\[{(] ) | (?P<closes> [\]})] ) | " + _QUOTED, _FLAGS)
 _UNNAMED = re.compile(
     rb"""
-    (?P<before> :// [^\s/?\#@:]{0,100}+ : ) [^\s/?\#@]{1,200}+ (?= @ )                              # mqtt://user:hunter2@host
-  | (?P<scheme> \b bearer [ \t]{1,20}+ ) [^\s"'<>,;&\\*]++
-  | (?P<begins> -----BEGIN[ ][A-Z ]{0,30}PRIVATE[ ]KEY----- ) (?: (?! -----END ) . )++
+    (?P<before> :// [^\s/?\#@:]{0,100} : ) [^\s/?\#@]{1,200} (?= @ )                              # mqtt://user:hunter2@host
+  | (?P<scheme> \b bearer [ \t]{1,20} ) [^\s"'<>,;&\\*]+
+  | (?P<begins> -----BEGIN[ ][A-Z ]{0,30}PRIVATE[ ]KEY----- ) (?: [^-]+ | (?! -----END ) . )+
     """,
     _FLAGS,
 )
 """Secrets that need no name."""
-_EMPTY_ELEMENT = re.compile(rb"[^<>]*+>(?<=/>)")
+_EMPTY_ELEMENT = re.compile(rb"[^<>]*>(?<=/>)")
 
 
 def mask_secrets(data: bytes) -> tuple[bytes, int]:
