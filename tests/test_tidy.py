@@ -203,7 +203,7 @@ def patterns(tree: ast.Module) -> Iterator[tuple[int, bytes]]:
             for part in ast.walk(node):
                 if isinstance(part, ast.Constant) and isinstance(part.value, str | bytes):
                     text = part.value if isinstance(part.value, bytes) else part.value.encode()
-                    yield part.lineno, re.sub(rb"\\.|\[\^?\]?[^\]]*\]", b"", text)
+                    yield part.lineno, re.sub(rb"\\.|\[\^?\]?[^\]]*\]", b"x", text)
 
 
 def test_each_library_is_behind_its_door() -> None:
