@@ -35,11 +35,11 @@ from bench.machine import machine
 from bench.mqtt import packet_end, percentiles, receiver
 from bench.mqttload import messages
 from bench.mqttservers import BEST, mosquitto, versions
-from bench.ports import free_port
 from bench.results import Measured, write
-from tests.edge.aboard import TOKEN
-from tests.edge.test_two_nodes import ShipNode
-from tests.node.process import DEADLINE_S, wait
+from tests.support.aboard import TOKEN
+from tests.support.ports import free_port
+from tests.support.process import DEADLINE_S, wait
+from tests.support.two_nodes import ShipNode
 
 RATES, BESIDE_PER_S = (1_000, 10_000), 50
 STEP_S = 0.005

@@ -21,8 +21,8 @@ from pathlib import Path
 import landfall
 from bench.machine import machine
 from bench.results import Measured, write
-from tests.node.fleet import Station, readings, stations
-from tests.node.forked import FORKED
+from tests.support.fleet import Station, readings, stations
+from tests.support.forked import FORKED
 
 KILLS = 1_000
 TOLD_EVERY = 50
@@ -121,7 +121,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description="The time to resume of a program whose port is killed.")
     words.add_argument("kills", nargs="?", type=int, default=KILLS)
     asked = words.parse_args()
-    FORKED.set_forkserver_preload(["__main__", "tests.node.fleet"])  # a start takes a fifth of the time
+    FORKED.set_forkserver_preload(["__main__", "tests.support.fleet"])  # a start takes a fifth of the time
     print(machine(), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         run = Kills(Path(folder))

@@ -14,12 +14,12 @@ from typing import Any
 
 import httpx
 
-from bench.ports import free_ports
 from landfall.cli.demo_command import run_demo
 from landfall.demo.demo_secrets import CONTROL, SECRETS, Secrets
 from landfall.demo.fleet_settings import Doors, Fleet, Story
 from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
+from tests.support.ports import free_ports
 
 STOPPED_WITHIN_S = 80.0
 PASSWORD = "landfall-demo"

@@ -22,8 +22,6 @@ import pyarrow as pa
 import zstandard
 from pydantic import SecretStr
 
-from bench.credentials import allow_peers
-from bench.ports import free_port
 from bench.proc import cpu_s
 from bench.readings import as_json, fleet_readings
 from bench.results import Measured, write
@@ -34,6 +32,8 @@ from streams.codec import BlockCodec
 from streams.log import Append
 from streams.model.clock import WallClock
 from streams.model.ranges import RangeSet
+from tests.support.credentials import allow_peers
+from tests.support.ports import free_port
 
 COMMIT_READINGS = 2_000
 LIVE_READINGS, LIVE_COMMIT_READINGS = 4_000, 20

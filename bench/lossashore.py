@@ -27,14 +27,14 @@ from msgspec.structs import replace
 from bench.duel.nodes import IMO, Dial, StationNode
 from bench.duel.side import wait_until
 from bench.machine import machine
-from bench.proxy import LoopThread, Proxy, Shape
 from bench.results import Measured, write
 from bench.watching import spread
 from cargo.loss.reading_rows import Heard
 from cargo.vocabulary.registry_entries import entry_body
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import HOUR_MS, SAILS_MS, SECOND_MS, Sea, fall, number
-from tests.edge.aboard import Gateway, message
+from tests.support.aboard import Gateway, message
+from tests.support.proxy import LoopThread, Proxy, Shape
+from tests.support.sea import HOUR_MS, SAILS_MS, SECOND_MS, Sea, fall, number
 
 RATE_BIT_S, ROUND_TRIP_S = 128_000, 0.6
 ASHORE_S_MAX = 120.0

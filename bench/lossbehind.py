@@ -17,9 +17,9 @@ from bench.brokered import Tap, behind_broker, ships
 from bench.losspair import DISK_MIB, STARTED_WITHIN_S, Strikes, Struck
 from bench.losspublisher import Publisher
 from bench.mqttservers import BEST, TOPIC, mosquitto, number_of
-from bench.powercut import CutDisk
 from bench.tally import Tally
-from tests.edge.test_two_nodes import ShipNode
+from tests.support.powercut import CutDisk
+from tests.support.two_nodes import ShipNode
 
 PER_STRIKE, QUIET_S, ALL_S_MAX = 200, 15.0, 120.0
 """Readings that the broker acknowledges, at most, before the next strike; for how long nodes say nothing who have nothing to say; and how

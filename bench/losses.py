@@ -1,9 +1,9 @@
 """What an MQTT server loses of what it acknowledged, killed or its power cut at any instant: ours, Mosquitto and NATS in one run.
 
 `python -m bench.losses [--kills N] [--cuts N] [--readings N] [--seed N] [name …]`. A publisher at QoS 1 sends readings; at a random
-instant the server gets SIGKILL, or its disk loses power (`bench/powercut.py`: needs root) and then it does, and now and then once more
-while it starts; started again, it goes on, and so does the publisher with what was not acknowledged. At the end each acknowledged reading
-is looked for: at a ship's node in her log, of a pair in either's, at NATS in the stream of its MQTT messages, at Mosquitto with a
+instant the server gets SIGKILL, or its disk loses power (`tests/support/powercut.py`: needs root) and then it does, and now and then once
+more while it starts; started again, it goes on, and so does the publisher with what was not acknowledged. At the end each acknowledged
+reading is looked for: in the log of a ship's node, of a pair in either's, at NATS in the stream of its MQTT messages, at Mosquitto with a
 subscriber whose persistent session was away. Then a backlog of 5,000 without any fault. Prints a table and one JSON object,
 with the versions of the others' servers.
 """
@@ -26,9 +26,9 @@ from bench.losspair import struck_pair
 from bench.losspublisher import Publisher
 from bench.machine import machine
 from bench.mqttservers import BEST, EACH_CHANGE, Before, Behind, Server, Ship, mosquitto, nats, versions
-from bench.powercut import CutDisk
 from bench.results import Measured, write
 from bench.tally import Tally
+from tests.support.powercut import CutDisk
 
 SERVERS: dict[str, tuple[str, Callable[[Path], Server]]] = {
     "landfall": ("Landfall, endpoint", Ship),

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from bench.nursery import Forked
-from bench.powercut import CutDisk
 from bench.tally import Tally
-from tests.edge.test_two_nodes import Sensors, ShipNode, Told, pair, wait_filled
-from tests.node.process import wait
+from tests.support.powercut import CutDisk
+from tests.support.process import wait
+from tests.support.two_nodes import Sensors, ShipNode, Told, pair, wait_filled
 
 PER_STRIKE = 60
 """Readings that are acknowledged, at most, before the next strike."""

@@ -27,11 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.credentials import allow_gateway
 from bench.mqttload import PACED_PER_S, PACED_S, connect, messages, paced, publish
 from bench.mqttpair import local_and_two_nodes, pinned
 from bench.nats import nats_client, nats_server
-from bench.ports import free_port
 from bench.proc import cpu_s, memory_mib
 from bench.readings import START_AT_MS
 from bench.results import Measured, write
@@ -48,6 +46,8 @@ from streams.codec import BlockCodec
 from streams.group_commit import GroupCommitter
 from streams.model.clock import FleetClock, FleetTime
 from streams.model.metrics import Metrics
+from tests.support.credentials import allow_gateway
+from tests.support.ports import free_port
 
 TELL_EVERY_S = 0.02
 STARTED_WITHIN_S = 30.0

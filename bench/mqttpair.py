@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.mqttload import publish
-from bench.ports import free_port
 from bench.proc import cpu_s
-from tests.edge.test_two_nodes import ShipNode, pair
+from tests.support.ports import free_port
+from tests.support.two_nodes import ShipNode, pair
 
 
 def pinned(process: int, core: int) -> None:

@@ -17,15 +17,15 @@ import orjson
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-from bench.credentials import allow_all
 from bench.mqtt import mosquitto_binary
 from bench.nats import nats_binary, nats_client
 from bench.nursery import Forked
-from bench.pahoclients import close
-from bench.ports import free_port
 from landfall.transport.http_client import ReadDoor
 from streams.model.errors import LandfallError
 from streams.model.identifiers import Position
+from tests.support.credentials import allow_all
+from tests.support.pahoclients import close
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 STARTED_WITHIN_S = 120.0

@@ -16,9 +16,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from bench.credentials import allow_peers
 from bench.machine import machine
-from bench.ports import free_port
 from bench.proc import cpu_s
 from bench.results import Measured, write
 from landfall.node.node import Node
@@ -27,6 +25,8 @@ from landfall.storage.file_log import FileLog
 from streams.config.roles import LinkClass
 from streams.log import Append
 from streams.model.records import Record, to_batch
+from tests.support.credentials import allow_peers
+from tests.support.ports import free_port
 
 RATES_BIT_S = (256_000, 2_000_000, 10_000_000, 50_000_000, 100_000_000)
 ROW_BYTES, COMMIT_ROWS = 2_000, 200

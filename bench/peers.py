@@ -20,12 +20,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pydantic import SecretStr
 
 from bench.nats import READY_S_MAX, NatsClient, nats_client, nats_server
-from bench.ports import free_ports
 from bench.proc import memory_mib, open_files
 from bench.readings import as_json, fleet_readings
 from landfall.storage.kafka.kafka_configuration import answers, client_settings
 from landfall.storage.kafka.settings import KafkaAccess
 from landfall.system.private_files import write_private
+from tests.support.ports import free_ports
 
 KAFKA_S, KAFKA_AT_ONCE, KAFKA_HEAP_MB = 180.0, 500, 2048
 APPENDED_S_MAX = 60.0

@@ -22,7 +22,6 @@ from pathlib import Path
 
 import msgspec
 
-from bench.ports import free_port
 from bench.results import Measured, write
 from sim.fleets import PRESETS, PresetName, build_fleet
 from sim.publish import Publisher
@@ -32,6 +31,7 @@ from sim.tape import Tape, piece_ms
 from sim.truth import Truth
 from sim.world import build_world
 from streams.model.clock import WallClock
+from tests.support.ports import free_port
 
 STARTED_WITHIN_S = 10.0
 MADE_READINGS = 600_000

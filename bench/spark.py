@@ -32,7 +32,7 @@ from landfall.runtime.telemetry_client import Teller
 from landfall.transport.http_client import AppendDoor
 from streams.log import Append
 from streams.model.metrics import Metrics
-from tests.hq_spark.fleet import TOKEN, headquarters
+from tests.support.spark_fleet import TOKEN, headquarters
 
 APPEND_READINGS = 50_000
 MICRO_BATCH_READINGS = 250_000

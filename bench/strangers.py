@@ -25,11 +25,8 @@ from typing import Any
 import httpx
 import tomli_w
 
-from bench.credentials import allow_all
 from bench.fleet import until
 from bench.machine import machine
-from bench.ports import free_port
-from bench.proxy import LoopThread
 from bench.results import Measured, write
 from cargo.vocabulary.trade_codes import make_container, make_imo
 from hq.api.accounts import Account, Accounts
@@ -46,6 +43,9 @@ from streams.log import Append
 from streams.model.clock import WallClock
 from streams.model.metrics import Metrics
 from streams.model.records import Record, to_batch
+from tests.support.credentials import allow_all
+from tests.support.ports import free_port
+from tests.support.proxy import LoopThread
 
 BOUND_MS = 500
 """The goal: `/api/fleet` answers within this, p99."""

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench.credentials import allow_all
 from bench.machine import machine
 from bench.proc import cpu_s, memory_mib, peak_mib
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
@@ -39,8 +38,9 @@ from streams.log import Append, LogReader
 from streams.model.clock import StillClock
 from streams.model.identifiers import Position
 from streams.model.records import DEVICE_AT, Record, to_batch
-from tests.edge.aboard import NODE, ShipProcess
-from tests.node.process import wait
+from tests.support.aboard import NODE, ShipProcess
+from tests.support.credentials import allow_all
+from tests.support.process import wait
 
 BATCH = 2_000
 TIERS, ROWS, GATEWAYS = 8, 20, 24

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from cargo.loss.loss_classifier import WEIGHTS, Case, Weights, decide
+from tests.support.watched_voyages import Seen
 
 MINUTE_MS = 60_000
 LOSS_HEAD = (
@@ -21,24 +22,6 @@ WEIGHTS_HEAD = (
     "| voyages with a loss and a false alarm (95 %), boxes | voyages without a loss and with one (95 %), boxes |"
 )
 QUIET_HEAD = "| no loss | voyages | readings | with a false alarm (95 %) | boxes falsely reported | of them retracted |"
-
-
-@dataclass
-class Seen:
-    """What the watch made of one voyage: its losses (container → UTC ms), when the bridge was told of which container, the intervals that
-    were expected of the lost, and the cases it had to decide, each with when it stood so (UTC ms)."""
-
-    lost: dict[str, int]
-    told: dict[str, int] = field(default_factory=dict)
-    retracted: set[str] = field(default_factory=set)
-    interval_ms: dict[str, int] = field(default_factory=dict)
-    cases: dict[str, list[tuple[int, Case]]] = field(default_factory=lambda: defaultdict(list))
-    readings: int = 0
-
-    @property
-    def false(self) -> set[str]:
-        """Boxes told as probably overboard that were not."""
-        return self.told.keys() - self.lost.keys()
 
 
 def wilson(hits: float, of: int) -> tuple[float, float]:

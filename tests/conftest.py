@@ -20,9 +20,9 @@ from xdist.scheduler import LoadFileScheduling
 from landfall.node.services import clock_job
 from landfall.system.struct_types import build_struct_types
 from tests.fanout.kafka import Kafka, certificates
-from tests.node.forked import LOADED
 from tests.streams.quickkafka import quick_clients
 from tests.support import leaks, times
+from tests.support.forked import LOADED
 from tests.support.leaks import no_process_is_left
 
 __all__ = ["no_process_is_left"]

@@ -206,6 +206,19 @@ def patterns(tree: ast.Module) -> Iterator[tuple[int, bytes]]:
                     yield part.lineno, re.sub(rb"\\.|\[\^?\]?[^\]]*\]", b"x", text)
 
 
+def test_tests_and_benches_share_only_what_supports_both() -> None:
+    """What both need is in `tests/support`. Only the tests of benches import benches."""
+    wrong = []
+    for name, tree in trees().items():
+        modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        if name.startswith("bench/"):
+            wrong += [f"{name}: {one}" for one in modules if one.partition(".")[0] == "tests" and not one.startswith("tests.support")]
+        elif not name.startswith("tests/bench/"):
+            wrong += [f"{name}: {one}" for one in modules if one.partition(".")[0] == "bench"]
+    assert not wrong, "kits that belong into tests/support:\n" + "\n".join(sorted(wrong))
+
+
 def test_each_library_is_behind_its_door() -> None:
     ours = {*PACKAGES, *UNBOUND, "deploy"}
     wrong = []

@@ -31,8 +31,8 @@ from bench.duel.side import Given, Side, folder_of
 from bench.duel.slowlink import RATE_BIT_S, Plan, slow_link
 from bench.duel.unlimited import catching_up, meeting, ring
 from bench.machine import machine
-from bench.proxy import LoopThread
 from bench.results import write
+from tests.support.proxy import LoopThread
 
 OWN_RATE_BIT_S = RATE_BIT_S - 1_000
 """What our ship is told to keep below: a little less than the link, whose own queue then stays empty."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bench.proxy import Connection, Piece
 from streams.model.ranges import RangeSet
 from streams.replication.sync_messages import Begin, Fragment, Message, Ping, Pong, Track, decode
+from tests.support.proxy import Connection, Piece
 
 HEAD_END = b"\r\n\r\n"
 BINARY = 2

@@ -15,10 +15,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.duel.mirrorjars import MODULES, locked
 from bench.duel.side import Compared, Given, Listener, compare, folder_of
 from bench.peers import PASSWORD, Broker
-from bench.ports import free_ports
-from bench.proxy import Proxy
 from hq.java import java_home
 from landfall.storage.kafka.kafka_configuration import client_settings
+from tests.support.ports import free_ports
+from tests.support.proxy import Proxy
 
 HEAP_MB = 512
 ANSWER_S, FLUSHED_S_MAX = 5.0, 120.0

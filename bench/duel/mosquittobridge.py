@@ -14,10 +14,10 @@ from paho.mqtt.enums import CallbackAPIVersion
 from bench.duel.side import Compared, Given, compare, folder_of, wait_until
 from bench.mqtt import mosquitto_binary
 from bench.mqttload import Sender, publish
-from bench.pahoclients import close
-from bench.ports import free_ports
-from bench.proxy import Proxy
 from intake.mqtt.packets import packet
+from tests.support.pahoclients import close
+from tests.support.ports import free_ports
+from tests.support.proxy import Proxy
 
 AT_ONCE = 50_000
 USUAL = {

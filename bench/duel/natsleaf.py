@@ -11,8 +11,8 @@ from typing import Any
 
 from bench.duel.side import Compared, Given, Listener, compare, folder_of, wait_until
 from bench.nats import NatsClient, nats_binary, nats_client, nats_server
-from bench.ports import free_ports
-from bench.proxy import Proxy
+from tests.support.ports import free_ports
+from tests.support.proxy import Proxy
 
 AT_ONCE = 5_000
 LOADED_S_MAX = 600.0

@@ -13,9 +13,7 @@ from typing import Any
 import pyarrow as pa
 import tomli_w
 
-from bench.credentials import allow_all
 from bench.duel.side import wait_until
-from bench.ports import free_ports
 from bench.proc import cpu_s
 from landfall.node.services.signing_job import public_key
 from landfall.node.services.upkeep_job import IDLE_S, REST_SHARE
@@ -28,6 +26,8 @@ from streams.gap_skipping_reader import Standing
 from streams.log import Append
 from streams.model.clock import WallClock
 from streams.model.errors import LandfallError, RetryLater
+from tests.support.credentials import allow_all
+from tests.support.ports import free_ports
 
 IMO = "9321483"
 LOCODES = {"tokyo": "JPTYO", "singapore": "SGSIN", "sydney": "AUSYD", "durban": "ZADUR"}

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from bench.duel.frames import Tap
 from bench.duel.nodes import Dial, StationNode
 from bench.duel.side import Compared, Given, Listener, wait_until
-from bench.proxy import Proxy
 from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
 from streams.config.roles import LinkClass
 from streams.log import Append
 from streams.model.identifiers import Position
 from streams.model.records import OFFSET, Record, to_batch
+from tests.support.proxy import Proxy
 
 LOADED_S_MAX = 1_800.0
 

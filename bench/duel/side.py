@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from bench.proxy import Connection, LoopThread, Proxy, Shape
 from bench.readings import as_json, fleet_readings
+from tests.support.proxy import Connection, LoopThread, Proxy, Shape
 
 BOXES = 10_000
 PART_HOURS = 48

@@ -15,7 +15,7 @@ from typing import Any
 from bench.duel.ours import Ours
 from bench.duel.side import BOXES, Given, Shoreward, Side, wait_until
 from bench.machine import machine
-from bench.proxy import LoopThread, Shape
+from tests.support.proxy import LoopThread, Shape
 
 RATE_BIT_S, ROUND_TRIP_S = 128_000, 0.6
 CUT_S, CUT_EVERY_S = 5.0, 60.0

@@ -14,8 +14,8 @@ from bench.duel.nodes import LOCODES, Dial, StationNode, rests
 from bench.duel.side import Given, Shoreward, Side, wait_until
 from bench.machine import machine
 from bench.proc import cpu_s, peak_mib
-from bench.proxy import LoopThread, Proxy, Shape
 from bench.readings import fleet_readings
+from tests.support.proxy import LoopThread, Proxy, Shape
 
 ASHORE_S_MAX, RESTS_S_MAX = 1_200.0, 1_800.0
 ROUND_TRIP_S = 0.6

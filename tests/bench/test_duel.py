@@ -11,9 +11,9 @@ import pytest
 from bench.duel.frames import Frames, Tap
 from bench.duel.ours import compared as rows_compared
 from bench.duel.side import Compared, Given, compare
-from bench.proxy import Connection, Piece
 from streams.model.records import OFFSET
 from streams.replication.sync_messages import Begin, Digests, Fragment, Message, Track, encode
+from tests.support.proxy import Connection, Piece
 
 HEAD = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
 

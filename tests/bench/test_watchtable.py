@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from bench.watchrows import Seen, curve, recall_row, under, wilson
-from bench.watchtable import CLOSE_EVERY_MS, LOOK_ALIKES, alike, lossy, quiet, watched
+from bench.watchrows import curve, recall_row, under, wilson
 from cargo.loss.loss_classifier import WEIGHTS, Weights
 from sim.trial import Trial
+from tests.support.watched_voyages import CLOSE_EVERY_MS, LOOK_ALIKES, Seen, alike, lossy, quiet, watched
 
 FAULTS_OF_DEVICES = [name for name in LOOK_ALIKES if "crushed" not in name and "shadow" not in name]
 

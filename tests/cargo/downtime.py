@@ -13,7 +13,7 @@ from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import arrived, falls_due_ms, learn, step
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
-from tests.cargo.sea import MINUTE_MS, SECOND_MS, Sea, settings
+from tests.support.sea import MINUTE_MS, SECOND_MS, Sea, settings
 
 ON_THE_WAY_MS, OVER_MS = 300, 200
 """From a box to a node, and from one node to the other."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from cargo.loss.reading_rows import Heard
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SECOND_MS, number
+from tests.support.sea import HOUR_MS, MINUTE_MS, SECOND_MS, number
 
 EARLY_MS_MAX = 5 * MINUTE_MS
 

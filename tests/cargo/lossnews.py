@@ -14,7 +14,7 @@ from cargo.report.loss_draft import Facts
 from cargo.report.search_line import drift_line
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Dangerous, Entry, Ship
 from cargo.vocabulary.registry_fold import Registry
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, START_MS, Sea, fall, number, watch
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, START_MS, Sea, fall, number, watch
 
 LOST_AT_MS = SAILS_MS + 2 * HOUR_MS
 UNTIL_MS = LOST_AT_MS + 10 * MINUTE_MS

@@ -23,7 +23,7 @@ from cargo.loss.accounted_boxes import (
     total,
 )
 from cargo.loss.muster import STATED, Reason, Roll, muster, read_statement, statement
-from tests.cargo.sea import SAILS_MS, Sea, number, watch
+from tests.support.sea import SAILS_MS, Sea, number, watch
 
 NOW_MS = 1_777_593_600_000
 MINUTE_MS = 60_000

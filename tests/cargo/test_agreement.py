@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cargo.shore_rules.alert_comparison import Told, compare, episodes
-from tests.cargo.sea import HOUR_MS, START_MS, number
+from tests.support.sea import HOUR_MS, START_MS, number
 
 BOX, SIDE = number(1), "9321483"
 Said = tuple[str, Mapping[str, Any]]

@@ -14,7 +14,7 @@ from cargo.loss.watch_outcome import Made
 from cargo.rules.episodes import Limits, RuleMemory, Where
 from cargo.rules.reading_rules import judge_reading
 from cargo.shore_rules.fleet_rules import Report, impossible_speed
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
+from tests.support.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
 
 BOX = number(1)
 LIMIT_C = -15.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cargo.alerts.alert_log import Alert, AlertBook, AlertState, Figure, Standing, acknowledged, alert_id
 from cargo.loss.loss_classifier import Evidence
-from tests.cargo.sea import number
+from tests.support.sea import number
 
 BOX = number(1)
 FIRST = Evidence("kinematic", "shock", 3.0, "a shock of 6.0 g", 1_000)

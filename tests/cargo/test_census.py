@@ -10,7 +10,6 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from bench.watchtable import alike, lossy, quiet, watched
 from cargo.loss import loss_evidence
 from cargo.loss.accounted_boxes import in_time
 from cargo.loss.container_state import Box
@@ -20,7 +19,8 @@ from cargo.loss.reading_rows import Heard
 from cargo.loss.watch import learn, step
 from cargo.loss.watch_state import WatchState
 from sim.trial import Trial
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, settings
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, settings
+from tests.support.watched_voyages import alike, lossy, quiet, watched
 
 MANY = 600
 

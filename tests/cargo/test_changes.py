@@ -12,8 +12,8 @@ from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, step
 from cargo.loss.watch_outcome import Made, Outcome
 from tests.cargo.faults import of_boxes, of_gateway, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, number, settings, told, watch
 from tests.cargo.test_presence import CALL_MS, second_call, voyage
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, number, settings, told, watch
 
 SILENT_MS = SAILS_MS + 6 * HOUR_MS
 END_MS = SAILS_MS + 16 * HOUR_MS

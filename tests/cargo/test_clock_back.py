@@ -10,7 +10,7 @@ from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import arrived, learn, step
 from cargo.loss.watch_outcome import Made, Outcome
 from cargo.loss.watch_state import WatchState
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, START_MS, Sea, number, settings, told
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, START_MS, Sea, number, settings, told
 
 DAY_MS = 24 * HOUR_MS
 SEA = Sea(boxes=45)

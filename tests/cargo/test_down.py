@@ -9,10 +9,10 @@ import random
 import pytest
 
 from tests.cargo.downtime import NEVER, Node, Span, arrivals, taken_in
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number
 from tests.cargo.test_roll_call import BAY, ENDS_MS, LOSS_MS, STRUCK, answers, blow, called, drilled, stormy
 from tests.cargo.test_tells_on import BLOW_MS, calm, on
 from tests.cargo.test_tells_on import blow as promising
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number
 
 STORM_MS = SAILS_MS + 2 * HOUR_MS
 LOST = range(3)

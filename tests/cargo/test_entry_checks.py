@@ -9,7 +9,7 @@ import pytest
 from cargo.vocabulary.entry_checks import FAULTS_MAX, faults_of
 from cargo.vocabulary.registry_entries import parse_value
 from cargo.vocabulary.trade_codes import is_country, is_mmsi, is_port_code, is_un_number
-from tests.cargo.sea import SHIP, number
+from tests.support.sea import SHIP, number
 
 BOOKING: dict[str, Any] = {"reference": "B1", "shipper": "ducks", "consignee": "shop", "cargo": "toys", "from": "JPTYO", "to": "SGSIN"}
 VESSEL: dict[str, Any] = {"imo": SHIP, "name": "B", "call_sign": "9V1234", "mmsi": "563012345", "flag": "SG", "capacity_boxes": 1}

@@ -14,7 +14,7 @@ from cargo.shore_rules.fleet_rules import (
     silent,
     two_ships,
 )
-from tests.cargo.sea import START_MS, number
+from tests.support.sea import START_MS, number
 
 BOX = number(1)
 HERE, THERE = "ship/9321483", "ship/9321495"

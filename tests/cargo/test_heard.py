@@ -9,7 +9,7 @@ from cargo.loss.reading_rows import TOPIC_CHARS_MAX, Heard, Value, rows, ship_to
 from cargo.shore_rules.digests import DigestFold
 from streams.model.identifiers import check_topic
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import number
+from tests.support.sea import number
 
 
 def stamped() -> pa.RecordBatch:

@@ -15,7 +15,7 @@ from cargo.report.loss_report import ReportBook, edit
 from cargo.report.loss_text import report_text
 from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.lossnews import booking, more_lost, papers, voyage
-from tests.cargo.sea import Sea, number
+from tests.support.sea import Sea, number
 
 FACTS = voyage()
 

@@ -18,7 +18,7 @@ from cargo.rules.climate_limits import Climate
 from cargo.rules.episodes import Excursion, Limits, RuleMemory, Where
 from cargo.rules.reading_rules import judge_reading
 from cargo.rules.temperature import Late, correct_reading
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
+from tests.support.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 QUAY = WatchSettings(Place("port-jptyo", port="JPTYO"))
 WHERE = Where(number(1), None, None, at_sea=False, side="JPTYO")

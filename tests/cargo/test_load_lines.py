@@ -12,7 +12,7 @@ from cargo.vocabulary.load_list_lines import Note, read_load_list, unknown_lines
 from cargo.vocabulary.port_codes import PortCodes
 from cargo.vocabulary.registry_entries import LoadList, Port, parse_value
 from cargo.vocabulary.trade_codes import number_kind
-from tests.cargo.sea import SHIP, number
+from tests.support.sea import SHIP, number
 
 PORTS = PortCodes(
     [

@@ -12,9 +12,9 @@ from cargo.report.loss_report import Report, edit
 from cargo.report.report_actions import Change, Drifting
 from cargo.search.forecast import Weather
 from tests.cargo.lossnews import LOST_AT_MS
-from tests.cargo.sea import HOUR_MS
 from tests.cargo.test_loss_report import AT_MS, first, learn
 from tests.cargo.test_sighting import seen
+from tests.support.sea import HOUR_MS
 
 WIND = Weather(0, 17.0, 200.0, 0.4, 20.0)
 

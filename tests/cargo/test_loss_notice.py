@@ -17,7 +17,7 @@ from cargo.report.owner_notice import Notice, notice_text, notices
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Custody, Entry, Ship, ToldFrom
 from cargo.vocabulary.registry_fold import Registry
 from cargo.vocabulary.trade_codes import make_container
-from tests.cargo.sea import SHIP, START_MS
+from tests.support.sea import SHIP, START_MS
 
 LOST_AT_MS = START_MS + 3_600_000
 OWNERS = ("duckworks", "merlion", "zenith")

@@ -14,7 +14,7 @@ from cargo.report.loss_report import ReportBook
 from cargo.vocabulary.registry_entries import Entry, Ship
 from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.lossnews import papers, voyage
-from tests.cargo.sea import SHIP, START_MS, Sea
+from tests.support.sea import SHIP, START_MS, Sea
 
 FACTS = voyage()
 STREAM = re.compile(rb"stream\r?\n(.*?)\r?\nendstream", re.DOTALL)

@@ -15,8 +15,8 @@ from cargo.report.loss_report import Receipt, Sending, acknowledge, approve, edi
 from cargo.report.loss_text import report_text
 from cargo.report.search_line import drift_line
 from tests.cargo.lossnews import LOST_AT_MS, more_lost
-from tests.cargo.sea import number
 from tests.cargo.test_loss_report import AT_MS, FACTS, NODE, first, learn, line
+from tests.support.sea import number
 
 
 def test_what_a_report_tells_of_stands_in_its_title() -> None:

@@ -20,7 +20,7 @@ from cargo.report.loss_text import WIDTH, report_text
 from cargo.vocabulary.registry_entries import Entry
 from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.lossnews import LOST_AT_MS, STACK, more_lost, voyage
-from tests.cargo.sea import MINUTE_MS, SHIP, number
+from tests.support.sea import MINUTE_MS, SHIP, number
 
 FACTS = voyage()
 NODE = f"ship-{SHIP}"

@@ -10,8 +10,8 @@ from cargo.loss.watch import advance, learn, step
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
 from tests.cargo.faults import held_back, of_boxes, stamped, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, entry, number, settings, told, watch
 from tests.cargo.test_presence import CALL_MS, NORTH, calling, second_call
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, entry, number, settings, told, watch
 
 REEFER, DRY = 5, 7
 FOR_EVER = 1 << 62

@@ -10,7 +10,7 @@ import pytest
 
 from cargo.vocabulary.booking_overlaps import resolve_overlaps
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, parse_value
-from tests.cargo.sea import number
+from tests.support.sea import number
 
 DUCK, OTHER = number(1), number(2)
 Spans = list[tuple[int, int | None]]

@@ -10,7 +10,7 @@ from cargo.loss.watch_outcome import Outcome, Place
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import LoadList, Port
 from tests.cargo.faults import of_boxes, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, number, settings, told, watch
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, number, settings, told, watch
 
 CALL_MS = SAILS_MS + 30 * HOUR_MS
 CALLS_FOR_MS = 12 * HOUR_MS

@@ -13,7 +13,7 @@ from cargo.loss.watch import advance, learn, step
 from cargo.loss.watch_outcome import Outcome, Place
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import LoadList, Stowed
-from tests.cargo.sea import HOUR_MS, SHIP, entry, number, settings, told
+from tests.support.sea import HOUR_MS, SHIP, entry, number, settings, told
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "schenker_sea_containers.csv"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the shared data is not beside this checkout")

@@ -23,7 +23,7 @@ from cargo.vocabulary.registry_entries import (
     parse_value,
 )
 from cargo.vocabulary.registry_fold import Registry
-from tests.cargo.sea import SHIP, Sea, number
+from tests.support.sea import SHIP, Sea, number
 
 DUCK, OTHER = number(1), number(2)
 

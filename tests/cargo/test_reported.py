@@ -15,7 +15,7 @@ from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, step
 from cargo.loss.watch_outcome import Made, Outcome
 from cargo.loss.watch_state import WatchState
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, number, settings, watch
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, number, settings, watch
 
 LOSS_MS = SAILS_MS + 2 * HOUR_MS
 SAID_MS = LOSS_MS + 4 * HOUR_MS

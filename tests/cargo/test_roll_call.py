@@ -16,7 +16,7 @@ from cargo.loss.watch import learn, step
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
 from tests.cargo.faults import jittered
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 
 STORM_MS = SAILS_MS + 6 * HOUR_MS
 LOSS_MS = STORM_MS + 20 * MINUTE_MS + 17 * SECOND_MS

@@ -13,7 +13,7 @@ from cargo.rules.climate_limits import Climate
 from cargo.rules.episodes import Limits, RuleMemory, Where
 from cargo.rules.reading_rules import judge_reading
 from cargo.rules.temperature import control_air
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
+from tests.support.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 AT_SEA = Where(number(1), "9321483", "0020182", at_sea=True, side="9321483")
 ASHORE = Where(number(1), None, None, at_sea=False, side="JPTYO")

@@ -15,7 +15,7 @@ from cargo.loss.watch_outcome import Made, Outcome, Place
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.rules.climate_limits import Climate
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, number
+from tests.support.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
 QUAY = WatchSettings(Place("port-jptyo", port="JPTYO"))
 BOX = number(1)

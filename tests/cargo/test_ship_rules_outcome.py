@@ -14,7 +14,7 @@ from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, learn, step
 from cargo.loss.watch_outcome import Made, Outcome
 from cargo.loss.watch_state import WatchState
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SECOND_MS, START_MS, Sea, fall, settings
+from tests.support.sea import HOUR_MS, MINUTE_MS, SECOND_MS, START_MS, Sea, fall, settings
 
 SAILS_MS = START_MS + HOUR_MS
 STORM_MS = SAILS_MS + HOUR_MS

@@ -12,8 +12,8 @@ from cargo.report.loss_text import report_text
 from cargo.report.sighting import Sighted, followed
 from cargo.vocabulary.registry_entries import Entry, Ship
 from cargo.vocabulary.registry_fold import Registry
-from tests.cargo.sea import HOUR_MS, SAILS_MS, SHIP
 from tests.cargo.test_loss_report import first as lost
+from tests.support.sea import HOUR_MS, SAILS_MS, SHIP
 
 AT_MS = SAILS_MS + 5 * HOUR_MS
 PAPERS = Registry([Entry("ship", SHIP, 1, SAILS_MS, "clerk", Ship(SHIP, "Big Blue One", "9V1234", "563012345", "SG", 2_000, "Moe Teal"))])

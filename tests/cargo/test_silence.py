@@ -15,7 +15,7 @@ from cargo.rules.climate_limits import Climate
 from cargo.shore_rules.fleet_rules import silent
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry, SizeType
 from tests.cargo.faults import of_gateway, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, number, settings, told, watch
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, number, settings, told, watch
 
 DEAD_MS = SAILS_MS + 8 * HOUR_MS
 END_MS = SAILS_MS + 24 * HOUR_MS

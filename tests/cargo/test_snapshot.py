@@ -11,7 +11,7 @@ from cargo.loss.state_snapshot import PART_ENTRIES, from_snapshot, snapshot_of
 from cargo.loss.watch_state import WatchState
 from cargo.vocabulary.registry_entries import LoadList, Stowed
 from cargo.vocabulary.trade_codes import make_container
-from tests.cargo.sea import SHIP, settings
+from tests.support.sea import SHIP, settings
 
 BOXES, DEVICES = 2 * PART_ENTRIES + 1, PART_ENTRIES + 1
 

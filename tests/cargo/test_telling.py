@@ -11,7 +11,7 @@ from cargo.alerts.alert_timestamps import tell, tell_anew
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
-from tests.cargo.sea import SECOND_MS, settings
+from tests.support.sea import SECOND_MS, settings
 
 NOW_MS = 1_777_600_000_000
 LOST = Alert(

@@ -14,7 +14,7 @@ from cargo.loss.watch import advance, learn, step
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
 from tests.cargo.faults import jittered, of_gateway, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 
 BLOW_MS = SAILS_MS + 10 * HOUR_MS + 17 * SECOND_MS
 ENDS_MS = BLOW_MS + 4 * HOUR_MS

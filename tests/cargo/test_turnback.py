@@ -9,7 +9,7 @@ from cargo.loss.reading_rows import Heard
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, learn, step
 from cargo.loss.watch_state import WatchState
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, fall, settings, told
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, fall, settings, told
 
 YEARS_MS = 10 * 365 * 24 * HOUR_MS
 AHEAD_MS = SAILS_MS + HOUR_MS

@@ -14,7 +14,7 @@ from cargo.loss.watch_state import WatchState
 from cargo.vocabulary.geo import distance_nm
 from cargo.vocabulary.slots import Slot
 from tests.cargo.faults import of_boxes, without
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, settings, told, watch
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, settings, told, watch
 
 STORM_MS, STORM_LASTS_MS = SAILS_MS + 8 * HOUR_MS, HOUR_MS
 LOSS_MS = STORM_MS + 20 * MINUTE_MS + 17 * SECOND_MS

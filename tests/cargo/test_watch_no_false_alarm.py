@@ -9,7 +9,7 @@ import pytest
 from cargo.loss.reading_rows import Heard
 from cargo.loss.watch_outcome import Outcome
 from tests.cargo.faults import held_back, jittered, lossy, of_boxes, of_gateway, repeated, without, wrong_clocks
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, START_MS, Sea, fall, number, told, watch
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, START_MS, Sea, fall, number, told, watch
 
 STORM_MS = SAILS_MS + 8 * HOUR_MS
 STORM_ENDS_MS = STORM_MS + 2 * HOUR_MS

@@ -16,7 +16,7 @@ from cargo.loss.watch import advance, learn, step
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, number, settings, told, watch
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, number, settings, told, watch
 
 STORM_MS = SAILS_MS + 4 * HOUR_MS
 LOSS_MS = STORM_MS + HOUR_MS

@@ -16,7 +16,7 @@ from cargo.loss.watch import advance, arrived, falls_due_ms, learn, step
 from cargo.loss.watch_outcome import Outcome, Place
 from cargo.loss.watch_state import WatchSettings, WatchState
 from tests.cargo.faults import held_back, jittered, of_gateway, repeated, without, wrong_clocks
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, settings, told, watch
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, settings, told, watch
 
 STORM_MS = SAILS_MS + 8 * HOUR_MS
 LOSS_MS = STORM_MS + 20 * MINUTE_MS

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cargo.loss.loss_classifier import RETURNED_INTERVALS
 from cargo.loss.reading_rows import Heard
 from tests.cargo.faults import of_gateway, without
-from tests.cargo.sea import MINUTE_MS, SAILS_MS, SECOND_MS, Sea, number, told, watch
+from tests.support.sea import MINUTE_MS, SAILS_MS, SECOND_MS, Sea, number, told, watch
 
 STORM_MS = SAILS_MS + 240 * MINUTE_MS
 FELL_MS = STORM_MS + 30 * MINUTE_MS

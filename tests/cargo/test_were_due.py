@@ -9,7 +9,7 @@ import pytest
 from cargo.loss.container_state import Box
 from cargo.loss.report_interval import GRACE_MS_MIN, Habit
 from cargo.loss.watch_state import WatchState
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, START_MS, settings
+from tests.support.sea import HOUR_MS, MINUTE_MS, START_MS, settings
 
 GATEWAY = "GW-1"
 

@@ -24,7 +24,7 @@ from streams.model.errors import Corrupt, Misuse, NotAllowed, RetryLater, Trimme
 from streams.model.identifiers import Position
 from streams.model.records import Record, to_batch
 from tests.landfall.answering import answering
-from tests.node.fleet import SINCE_AT_MS, Station, readings, started, stations
+from tests.support.fleet import SINCE_AT_MS, Station, readings, started, stations
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER, OTHER = "MSKU1234565", "CSQU3054383"

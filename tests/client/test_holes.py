@@ -23,8 +23,8 @@ from streams.model.identifiers import Origin, Position
 from streams.model.ranges import RangeSet
 from streams.model.records import Batch
 from tests.client.test_client import Following
-from tests.node.fleet import address, settings, started, until
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
+from tests.support.fleet import address, settings, started, until
 
 SHIP = "ship-a"
 

@@ -21,8 +21,6 @@ import uvicorn
 from aiohttp import web
 from pydantic import SecretStr
 
-from bench.credentials import allow_all
-from bench.ports import free_port
 from dashboards.api_client import wall_ms
 from hq.api.accounts import Account, Accounts
 from hq.api.app import create_app, served
@@ -50,6 +48,8 @@ from streams.model.clock import FleetClock, FleetTime, StillClock, WallClock
 from streams.model.metrics import Metrics
 from tests.dashboards.tab import PASSWORD
 from tests.dashboards.voyage import PLACES, Voyage
+from tests.support.credentials import allow_all
+from tests.support.ports import free_port
 
 TOKEN = "door"
 CONTROL = SecretStr("the token that moves the stage's clock")

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bench.ports import free_port
 from dashboards.pages_server import PAGE_HEADERS
 from landfall.system.http_headers import CACHING, NO_STORE
 from landfall.transport.tls import trusting
 from tests.dashboards.stage import pages_at
 from tests.intake.test_endpoint import self_signed
+from tests.support.ports import free_port
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bench.proxy import LoopThread, Proxy
 from landfall.demo.fleet_settings import QUAYS, SHIP_NODES, Fleet
+from tests.support.proxy import LoopThread, Proxy
 
 CUT_AFTER_BYTES = (2_000, 4_000, 8_000, 16_000)
 """A cable's connections are cut when it has carried so much more: what it has read of the frame under way arrives nowhere."""

@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 
-from bench.ports import free_ports
 from landfall.cli.demo_command import held, prepare
 from landfall.demo.demo_accounts import add_accounts
 from landfall.demo.demo_processes import Supervisor
@@ -31,6 +30,7 @@ from streams.model.identifiers import Position
 from streams.model.records import StoredRecord
 from tests.e2e.cables import CabledFleet, Cables
 from tests.e2e.truth import Truth
+from tests.support.ports import free_ports
 
 SHORT = Story(seed=7, boxes=40, cadence="short", speed=60.0)
 BRISK, FAST = 2_000.0, 20_000.0

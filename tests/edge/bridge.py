@@ -8,9 +8,9 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
-from bench.credentials import PASSWORD
 from tests.dashboards.tab import Tab, Windows
-from tests.edge.aboard import CREW, ShipProcess
+from tests.support.aboard import CREW, ShipProcess
+from tests.support.credentials import PASSWORD
 
 MASTER = CREW["master"]
 

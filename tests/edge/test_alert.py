@@ -15,9 +15,9 @@ from cargo.loss.watch_outcome import Made
 from cargo.vocabulary.registry_entries import entry_body
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, number, told, watch
-from tests.edge.aboard import ShipProcess, fleet_clock, message, publish_all, ship
-from tests.node.process import wait
+from tests.support.aboard import ShipProcess, fleet_clock, message, publish_all, ship
+from tests.support.process import wait
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, number, told, watch
 
 LOST_AT_MS = SAILS_MS + 2 * HOUR_MS
 UNTIL_MS = LOST_AT_MS + HOUR_MS

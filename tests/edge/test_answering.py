@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from bench.proxy import Proxy
 from cargo.vocabulary.trade_codes import make_container
 from edge.services.backlog_reporter import TellingWaiting
 from edge.services.query_responder import Answering, _Unsent
@@ -30,7 +29,8 @@ from streams.model.ranges import RangeSet
 from streams.model.records import Batch, Record, to_batch
 from streams.replication import exchange_member
 from streams.row_subset import CARRIER, pack
-from tests.node.fleet import ROLES, SINCE_AT_MS, address, settings, until
+from tests.support.fleet import ROLES, SINCE_AT_MS, address, settings, until
+from tests.support.proxy import Proxy
 
 IMO = "9321483"
 BOXES = [make_container("DUCU", serial) for serial in range(8)]

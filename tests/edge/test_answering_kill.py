@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.cargo.sea import SHIP
-from tests.edge.aboard import NODE, ShipProcess
 from tests.edge.test_answering import ASKED, BOXES, NOISY, RESERVE, aboard, asking, noisy
 from tests.node.points import ANSWERED, TAKEN
-from tests.node.process import NodeProcess, wait
+from tests.support.aboard import NODE, ShipProcess
+from tests.support.process import NodeProcess, wait
+from tests.support.sea import SHIP
 
 KNOWN = '[[node.known]]\nnode = "{}"\nrole = "{}"\nidentity = "{}"\ntoken = "{}"\n'
 

@@ -21,11 +21,11 @@ from intake.settings import EndpointSettings
 from landfall.transport.http_client import AppendDoor
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import SHIP, START_MS
-from tests.edge.aboard import TOKEN, Gateway, Message, ShipProcess, fleet_clock, publish_all, ship
 from tests.edge.test_kill import subscribed
 from tests.intake.mosquitto import MESSAGE_BYTES_MAX, mosquitto
-from tests.node.process import wait
+from tests.support.aboard import TOKEN, Gateway, Message, ShipProcess, fleet_clock, publish_all, ship
+from tests.support.process import wait
+from tests.support.sea import SHIP, START_MS
 
 HOUR_MS = 3_600_000
 NOW_MS = START_MS + 24 * HOUR_MS

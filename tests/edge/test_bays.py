@@ -9,9 +9,9 @@ from playwright.sync_api import sync_playwright
 from cargo.loss.muster import Roll
 from edge.console.crew_api import bays, box_told
 from landfall.watch.muster_reader import Called
-from tests.cargo.sea import number
 from tests.dashboards.tab import CHROMIUM, CHROMIUM_FLAGS
 from tests.edge.test_console_ages import served
+from tests.support.sea import number
 
 LINES = (
     Roll(number(1), "0340282", "heard", 1, "g"),

@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from bench.credentials import PASSWORD, allow_crew
 from cargo.vocabulary.registry_entries import entry_body
 from edge.console.crew_api import PAGE_HEADERS
 from landfall.cli.login_prompt import basic
 from streams.log import Append
 from streams.model.records import Record, to_batch
 from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
 from tests.dashboards.tab import answered_late, browser
-from tests.edge.aboard import TOKEN, fleet_clock, login, message, publish_all, ship
 from tests.edge.bridge import MASTER, Bridge, approve, narrow, pictures
 from tests.landfall.commands import run
-from tests.node.process import wait
+from tests.support.aboard import TOKEN, fleet_clock, login, message, publish_all, ship
+from tests.support.credentials import PASSWORD, allow_crew
+from tests.support.process import wait
+from tests.support.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
 
 UNTIL_MS = LOST_AT_MS + HOUR_MS
 BOXES, UNTRACKED = 160, frozenset({3, 7, 30, 31, 101})

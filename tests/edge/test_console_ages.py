@@ -9,8 +9,8 @@ import mimetypes
 from playwright.sync_api import Route, sync_playwright
 
 from edge.console.crew_api import STATIC
-from tests.cargo.sea import HOUR_MS, MINUTE_MS
 from tests.dashboards.tab import CHROMIUM, CHROMIUM_FLAGS
+from tests.support.sea import HOUR_MS, MINUTE_MS
 
 ASKED = """async (aheads_ms) => {
     const { ago, seen } = await import("/console/console.js");

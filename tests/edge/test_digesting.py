@@ -24,7 +24,7 @@ from streams.model.errors import RetryLater
 from streams.model.identifiers import Position
 from streams.model.ranges import RangeSet
 from streams.model.records import Record, to_batch
-from tests.node.fleet import SINCE_AT_MS, Calendar, Stepped, address, settings, started, until
+from tests.support.fleet import SINCE_AT_MS, Calendar, Stepped, address, settings, started, until
 
 IMO = "9321483"
 BOXES = [make_container("DUCU", serial) for serial in range(5)]

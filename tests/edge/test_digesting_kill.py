@@ -15,10 +15,10 @@ from cargo.vocabulary.trade_codes import make_container
 from edge.services.digest_service import DIGESTS, HOUR_MS
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import START_MS
-from tests.edge.aboard import ShipProcess, fleet_clock, ship
 from tests.node.points import DIGESTED
-from tests.node.process import wait
+from tests.support.aboard import ShipProcess, fleet_clock, ship
+from tests.support.process import wait
+from tests.support.sea import START_MS
 
 BOXES = [make_container("DUCU", serial) for serial in range(50)]
 WINDOW_MS = 6 * HOUR_MS

@@ -1,7 +1,7 @@
 """Goal: a disk that fails under one of a ship's two nodes ends neither: that one acknowledges nothing and lets its sensors go, the other
 goes on, and nothing acknowledged is lost. So it is where the folder of a running node is deleted.
 
-`-m torture` cuts a real disk's power, for which it needs root and mount (`bench.powercut`).
+`-m torture` cuts a real disk's power, for which it needs root and mount (`tests.support.powercut`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.powercut import CutDisk
-from tests.edge.test_two_nodes import Sensors, ShipNode, pair
-from tests.node.process import wait
+from tests.support.powercut import CutDisk
+from tests.support.process import wait
+from tests.support.two_nodes import Sensors, ShipNode, pair
 
 pytestmark = pytest.mark.timeout(300)
 READINGS = 60

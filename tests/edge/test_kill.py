@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from cargo.vocabulary.trade_codes import make_container
-from tests.cargo.sea import SHIP, START_MS
-from tests.edge.aboard import Gateway, Message, ShipProcess, fleet_clock, ship
 from tests.intake.mosquitto import mosquitto
 from tests.node.points import SENSED
-from tests.node.process import wait
+from tests.support.aboard import Gateway, Message, ShipProcess, fleet_clock, ship
+from tests.support.process import wait
+from tests.support.sea import SHIP, START_MS
 
 BOXES, SPEAKS = 20, 15
 MINUTE_MS = 60_000

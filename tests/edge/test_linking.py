@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bench.credentials import allow_peers
 from cargo.loss.reading_rows import Value
 from cargo.vocabulary.registry_entries import Entry, entry_body
 from edge.links.link_choice import ShipPosition, Whereabouts, port_at
@@ -24,12 +23,13 @@ from streams.codec import BlockCodec
 from streams.log import Append
 from streams.model.identifiers import Position
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import SHIP, START_MS
-from tests.cargo.sea import TOKYO as PORT
-from tests.edge.aboard import ANSWERS_WITHIN_S, NODE, Message, ShipProcess, fleet_clock, publish_all, ship
 from tests.intake.test_clock_steps import Checked
-from tests.node.fleet import Stepped
-from tests.node.process import wait
+from tests.support.aboard import ANSWERS_WITHIN_S, NODE, Message, ShipProcess, fleet_clock, publish_all, ship
+from tests.support.credentials import allow_peers
+from tests.support.fleet import Stepped
+from tests.support.process import wait
+from tests.support.sea import SHIP, START_MS
+from tests.support.sea import TOKYO as PORT
 
 TOKEN = "of-the-link"
 HOUR_MS = 3_600_000

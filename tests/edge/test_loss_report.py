@@ -18,11 +18,11 @@ from streams.config.stream_definitions import may_originate
 from streams.log import Append
 from streams.model.records import Record, to_batch
 from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
-from tests.edge.aboard import ShipProcess, fleet_clock, login, message, publish_all, ship
 from tests.landfall.commands import run
-from tests.node.fleet import address, readings, started, until
-from tests.node.process import wait
+from tests.support.aboard import ShipProcess, fleet_clock, login, message, publish_all, ship
+from tests.support.fleet import address, readings, started, until
+from tests.support.process import wait
+from tests.support.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
 
 UNTIL_MS = LOST_AT_MS + HOUR_MS
 MORE_LOST_AT_MS = LOST_AT_MS + 5 * MINUTE_MS

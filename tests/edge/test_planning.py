@@ -27,9 +27,9 @@ from streams.log import Append
 from streams.model.clock import StillClock
 from streams.retention.disk_budget import Spending, stored_bytes
 from streams.retention.thinner import WINDOWS_MS
-from tests.node.fleet import address, settings, until
 from tests.retention.thinkit import no_excursions, none_ashore
 from tests.streams.logkit import NOW_MS, open_log
+from tests.support.fleet import address, settings, until
 
 RECORDS = 20
 NEAR = 0.05

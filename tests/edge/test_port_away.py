@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from bench.ports import free_port
 from edge.links.link_choice import LinkChoice
 from edge.settings import Headquarters, PortOfCall
 from landfall.node.node import Node
@@ -19,7 +18,8 @@ from landfall.node.settings import LinkSettings
 from streams.log import Append
 from streams.model.clock import WallClock
 from streams.model.records import Record, to_batch
-from tests.node.fleet import SINCE_AT_MS, introduced, readings, settings, started, until
+from tests.support.fleet import SINCE_AT_MS, introduced, readings, settings, started, until
+from tests.support.ports import free_port
 
 IMO = "9321483"
 TOKYO = (35.6, 139.8)

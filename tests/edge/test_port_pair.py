@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.ports import free_port
-from tests.cargo.sea import SHIP, START_MS
-from tests.edge.aboard import NODE, TOKEN, Message, ShipProcess, fleet_clock, publish_all, ship
-from tests.node.process import NodeProcess, wait
+from tests.support.aboard import NODE, TOKEN, Message, ShipProcess, fleet_clock, publish_all, ship
+from tests.support.ports import free_port
+from tests.support.process import NodeProcess, wait
+from tests.support.sea import SHIP, START_MS
 
 PORT = ("east", "west")
 TOKYO = (35.6, 139.8)

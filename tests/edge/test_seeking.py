@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from bench.ports import free_port
-from bench.proxy import Proxy
 from edge.links.link_choice import LinkChoice
 from edge.links.port_probe import POSITION_COUNTS_MS
 from edge.settings import Headquarters, PortOfCall
@@ -22,7 +20,9 @@ from streams.model.clock import WallClock
 from streams.model.errors import Misuse
 from streams.model.records import Record, to_batch
 from tests.landfall.answering import answering
-from tests.node.fleet import readings, settings, started, until
+from tests.support.fleet import readings, settings, started, until
+from tests.support.ports import free_port
+from tests.support.proxy import Proxy
 
 IMO = "9321483"
 TOKEN = SecretStr("token-of-ship-a")

@@ -15,9 +15,9 @@ from landfall.cli.number_format import utc
 from landfall.cli.ship_commands import _lines
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import SHIP, START_MS
-from tests.edge.aboard import ShipProcess, login, publish_all, ship
-from tests.node.process import wait
+from tests.support.aboard import ShipProcess, login, publish_all, ship
+from tests.support.process import wait
+from tests.support.sea import SHIP, START_MS
 
 MORE = """
 [node.links.satellite]

@@ -22,7 +22,7 @@ from landfall.watch.muster_reader import Called, Musters
 from streams.codec import BlockCodec
 from streams.model.identifiers import Origin, Position
 from streams.model.records import Record, to_batch
-from tests.node.fleet import SINCE_AT_MS, Calendar, address, settings, started, until
+from tests.support.fleet import SINCE_AT_MS, Calendar, address, settings, started, until
 
 IMO, MINUTE_MS = "9321483", 60_000
 BYTES_MAX = 200

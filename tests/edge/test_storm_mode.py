@@ -8,10 +8,10 @@ from pathlib import Path
 
 from cargo.rules.storm_mode import Request, RollCall
 from cargo.vocabulary.trade_codes import make_container
-from tests.cargo.sea import MINUTE_MS, SHIP, START_MS
-from tests.edge.aboard import Message, ShipProcess, fleet_clock, publish_all, ship
 from tests.intake.test_requests import Device
-from tests.node.process import wait
+from tests.support.aboard import Message, ShipProcess, fleet_clock, publish_all, ship
+from tests.support.process import wait
+from tests.support.sea import MINUTE_MS, SHIP, START_MS
 
 
 def rolled(minute: int, roll_deg: float) -> Message:

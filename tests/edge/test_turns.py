@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 
-from bench.proxy import Proxy
 from edge.links.link_choice import LinkChoice
 from edge.links.satellite_election import STALE_S, Companion, spent
 from edge.settings import Headquarters
@@ -20,10 +19,11 @@ from landfall.node.settings import LinkSettings, PeerAddress
 from streams.config.roles import LinkClass
 from streams.log import Append
 from streams.model.records import BODY, Record, to_batch
-from tests.node.fleet import address, readings, until
 from tests.node.test_budgets import up
 from tests.node.test_companions import alert, has, settings, started
 from tests.streams.logkit import open_log
+from tests.support.fleet import address, readings, until
+from tests.support.proxy import Proxy
 
 Links = Mapping[LinkClass, LinkSettings]
 NOW_MS = 1_777_593_600_000

@@ -15,8 +15,8 @@ import pytest
 from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
 from streams.model.clock import WallClock
-from tests.edge.test_two_nodes import AT_MS, PAHO_IN_FLIGHT, PATIENCE_S, Sensors, ShipNode, pair
-from tests.node.process import wait
+from tests.support.process import wait
+from tests.support.two_nodes import AT_MS, PAHO_IN_FLIGHT, PATIENCE_S, Sensors, ShipNode, pair
 
 pytestmark = pytest.mark.timeout(300)
 BEFORE, SINCE = 150, 50

@@ -21,11 +21,11 @@ from landfall.watch.watch_service import Watching
 from streams.log import Append
 from streams.model.clock import StillClock
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import SHIP, Sea, number
 from tests.intake.stand import stored
 from tests.intake.test_watching import FALLS_MS, UNTIL_MS, voyage
-from tests.node.fleet import Calendar, address, until
 from tests.node.test_companions import IMO, alike, settings
+from tests.support.fleet import Calendar, address, until
+from tests.support.sea import SHIP, Sea, number
 
 LOST = 3
 

@@ -20,7 +20,7 @@ from streams.model.errors import Corrupt, RetryLater
 from streams.model.identifiers import Position
 from streams.model.ranges import RangeSet
 from streams.model.records import Batch, Record, to_batch
-from tests.node.fleet import SINCE_AT_MS, address, readings, started, until
+from tests.support.fleet import SINCE_AT_MS, address, readings, started, until
 
 
 @asynccontextmanager

@@ -18,15 +18,15 @@ import tomli_w
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from pydantic import SecretStr
 
-from bench.ports import free_ports
 from landfall.storage.kafka.kafka_configuration import answers, client_settings
 from landfall.storage.kafka.settings import KafkaAccess
 from landfall.system.private_files import write_private
 from landfall.transport.certificates import make_authority, make_node
 from landfall.transport.tls import TlsFiles
 from streams.commit_points import CRASH_VARIABLE
-from tests.node.forked import Forked
+from tests.support.forked import Forked
 from tests.support.leaks import SHARED
+from tests.support.ports import free_ports
 
 WITHIN_S = 300.0
 PASSWORD = "quack quack quack"

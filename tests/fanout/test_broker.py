@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from bench.ports import free_ports
 from hq.fanout import dev_broker
 from hq.fanout.settings import KafkaBrokerSettings
 from streams.model.errors import Misuse
 from tests.fanout.kafka import PASSWORD, until
-from tests.node.forked import FORKED
+from tests.support.forked import FORKED
+from tests.support.ports import free_ports
 
 
 def settings(folder: Path) -> dict[str, Any]:

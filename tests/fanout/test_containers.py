@@ -19,8 +19,6 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 from typer.testing import CliRunner
 
-from bench.pahoclients import close
-from bench.ports import free_ports
 from cargo.rules.storm_mode import REQUEST_TOPIC
 from deploy.containers.compose import health_checks, services
 from intake.topic_routes import SUBSCRIPTIONS
@@ -34,7 +32,9 @@ from landfall.system.sqlite_files import user_name
 from sim.settings import SimSettings
 from streams.integrity.signing_keys import SigningKey, key_text
 from tests.fanout.kafka import until
-from tests.node.forked import ROOT
+from tests.support.forked import ROOT
+from tests.support.pahoclients import close
+from tests.support.ports import free_ports
 
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 SERVICES = dict(services())

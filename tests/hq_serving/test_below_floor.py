@@ -28,7 +28,7 @@ from streams.skipped_records import NODE, TROUBLE, floor_append, floor_topic
 from tests.hq_serving.conftest import make_projector, sqlite_url
 from tests.hq_serving.fleet import NOW_MS, SHIP, Fleet
 from tests.hq_serving.test_holes import alerts_but_the_second, bring
-from tests.node.fleet import started
+from tests.support.fleet import started
 
 
 def under_way(door: AppendDoor | None = None, process: str = "projector") -> Running:

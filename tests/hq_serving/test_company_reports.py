@@ -23,9 +23,9 @@ from streams.log import Append
 from streams.model.clock import StillClock
 from streams.model.records import Record, to_batch
 from tests.cargo.lossnews import more_lost, voyage
-from tests.cargo.sea import SHIP, number
 from tests.hq_serving.conftest import api_of, log_in, settings_for, still_clock
 from tests.hq_serving.test_registry import running_node
+from tests.support.sea import SHIP, number
 
 
 @dataclass

@@ -25,7 +25,7 @@ from tests.hq_serving.conftest import make_projector, sqlite_url, table_rows, un
 from tests.hq_serving.fleet import DUCKS, NOW_MS, Fleet, fill
 from tests.hq_serving.postgres import Postgres, running_postgres
 from tests.hq_serving.test_below_floor import under_way
-from tests.node.forked import ROOT
+from tests.support.forked import ROOT
 
 UNSHARED = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 

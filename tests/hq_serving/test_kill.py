@@ -9,13 +9,13 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from bench.ports import free_port
 from hq.serving.database_faults import DatabaseAway
 from streams.commit_points import CRASH_VARIABLE
 from tests.hq_serving.conftest import STARTED_S_MAX, api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows, until
 from tests.hq_serving.fleet import DUCKS, PLACES, Fleet, fill
-from tests.node.forked import Forked
 from tests.node.points import PROJECTOR
+from tests.support.forked import Forked
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,7 +15,6 @@ from typing import Any
 import httpx
 import pytest
 
-from bench.credentials import allow_all
 from cargo.report.loss_form import Filled
 from cargo.report.loss_report import Box, Content, Head, drafted
 from hq.api.accounts import Account, Accounts
@@ -38,6 +37,7 @@ from streams.model.identifiers import Position
 from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, booking, customer, port, ship
+from tests.support.credentials import allow_all
 
 
 @contextmanager

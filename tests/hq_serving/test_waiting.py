@@ -6,10 +6,10 @@ import os
 import signal
 from pathlib import Path
 
-from bench.ports import free_port
 from landfall.system.private_files import write_private
 from tests.hq_serving.conftest import STARTED_S_MAX, until
-from tests.node.forked import Forked
+from tests.support.forked import Forked
+from tests.support.ports import free_port
 
 
 def test_an_api_that_waits_for_its_log_ends_when_it_is_asked(tmp_path: Path) -> None:

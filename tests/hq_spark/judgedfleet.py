@@ -32,9 +32,9 @@ from streams.group_commit import GroupCommitter
 from streams.model.identifiers import Position
 from streams.model.metrics import Metrics
 from streams.model.records import ORDER_AT, TOPIC, Record
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, Sea, entry, fall, number
-from tests.hq_spark.fleet import Place
 from tests.intake.stand import eventually, stored
+from tests.support.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, Sea, entry, fall, number
+from tests.support.spark_fleet import Place
 
 NODES = {"albatross": f"ship/{SHIP}", "tokyo": "quay/JPTYO"}
 END_MS = START_MS + 50 * HOUR_MS

@@ -23,7 +23,7 @@ from hq.delta_tables import HISTORY
 from hq.spark_rows import widen
 from streams.model.identifiers import Origin
 from streams.model.records import Batch, Record, to_batch
-from tests.hq_spark.fleet import BEARS, BOXES, DUCKS, NOON_MS, booking, reading, registry
+from tests.support.spark_fleet import BEARS, BOXES, DUCKS, NOON_MS, booking, reading, registry
 
 SHIP = Origin("albatross", 7)
 A, B = BOXES[:2]

@@ -16,7 +16,7 @@ from hq.analytics.fleet import WATCH_COLUMNS, FleetWatch
 from hq.spark_rows import widen
 from streams.model.identifiers import Origin
 from streams.model.records import Batch, Record, to_batch
-from tests.hq_spark.fleet import BOXES, HOUR_MS, NOON_MS, PLACES, reading, registry
+from tests.support.spark_fleet import BOXES, HOUR_MS, NOON_MS, PLACES, reading, registry
 
 SHIP, OTHER, QUAY = "albatross", "petrel", "singapore"
 WHERE = {**PLACES, OTHER: "ship/9074729"}

@@ -13,7 +13,7 @@ from hq.analytics.folding import STATES, fold_readings, merge_states
 from hq.spark_rows import widen
 from streams.model.identifiers import Origin
 from streams.model.records import Batch, Record, to_batch
-from tests.hq_spark.fleet import BOXES, NOON_MS
+from tests.support.spark_fleet import BOXES, NOON_MS
 
 ORIGINS = (Origin("albatross", 5), Origin("singapore", 3))
 Said = tuple[int, int, float | None, int | None, str | None]

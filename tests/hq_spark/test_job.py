@@ -21,8 +21,8 @@ from streams.gap_skipping_reader import Standing
 from streams.log import Append, Appended
 from streams.model.errors import Misuse, RetryLater
 from streams.model.identifiers import Origin, Position
-from tests.hq_spark.fleet import BOXES, NOON_MS, TOKEN, Place, reading, rows
 from tests.hq_spark.history import read_history
+from tests.support.spark_fleet import BOXES, NOON_MS, TOKEN, Place, reading, rows
 
 
 class ForgetfulDoor:

@@ -15,8 +15,8 @@ import pytest
 from cargo.shore_rules.alert_comparison import RULES
 from hq.analytics.judging import READ, put_in_time
 from landfall.system.private_files import write_private
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
 from tests.hq_spark.judgedfleet import CHANGED, DARK, GONE, LATE, NODES, UNTAUGHT, box_says, hour, lived, said_aboard, said_on_quay, tables
+from tests.support.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
 
 OTHER = {number(at) for at in (LATE, DARK, CHANGED, GONE, UNTAUGHT)}
 SETTINGS = """

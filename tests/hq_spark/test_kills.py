@@ -23,7 +23,8 @@ from streams.commit_points import CRASH_VARIABLE
 from streams.model.identifiers import Coordinates
 from streams.model.records import Record, StoredRecord
 from tests.hq_spark import truth
-from tests.hq_spark.fleet import (
+from tests.node.points import ANALYTICS
+from tests.support.spark_fleet import (
     BEARS,
     BOXES,
     DUCKS,
@@ -42,7 +43,6 @@ from tests.hq_spark.fleet import (
     rows,
     wait_until,
 )
-from tests.node.points import ANALYTICS
 
 FIRST = {"analytics.begun", "analytics.requested", "analytics.hours", "analytics.state", "analytics.optimized"}
 SETTLING = ("analytics.hours", "analytics.state")

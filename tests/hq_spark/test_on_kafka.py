@@ -9,9 +9,9 @@ import pytest
 
 from tests.fanout.kafka import Kafka
 from tests.hq_spark import truth
-from tests.hq_spark.fleet import BOXES, DUCKS, HOUR_MS, NOON_MS, Place, append, booking, headquarters, policy
 from tests.hq_spark.test_kills import Driver, live_on, voyage, write_settings
 from tests.streams.kafkakit import place
+from tests.support.spark_fleet import BOXES, DUCKS, HOUR_MS, NOON_MS, Place, append, booking, headquarters, policy
 
 
 @pytest.mark.long

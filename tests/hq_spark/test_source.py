@@ -17,7 +17,7 @@ from hq.spark_rows import WIDE, narrow, widen
 from streams.model.errors import Misuse, RetryLater
 from streams.model.identifiers import Origin
 from streams.model.records import Batch, Record, Value
-from tests.hq_spark.fleet import BOXES, NOON_MS, Place, reading, registry
+from tests.support.spark_fleet import BOXES, NOON_MS, Place, reading, registry
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hq.delta_tables import HISTORY
 from hq.spark_rows import widen
 from streams.model.identifiers import Origin
 from streams.model.records import Batch, to_batch
-from tests.hq_spark.fleet import BOXES, HOUR_MS, NOON_MS, PLACES, reading
+from tests.support.spark_fleet import BOXES, HOUR_MS, NOON_MS, PLACES, reading
 
 FIRST, SECOND, QUAY = "albatross", "petrel", "singapore"
 WHERE = {**PLACES, SECOND: "ship/9074729"}

@@ -14,8 +14,8 @@ from streams.config.companion_streams import parent_of
 from streams.log import LogReader
 from streams.model.identifiers import Coordinates, Origin, Position
 from streams.model.records import BODY, DEVICE, DEVICE_AT, RESERVED, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, StoredRecord
-from tests.hq_spark.fleet import HOUR_MS, PLACES, rows
 from tests.hq_spark.history import read_history
+from tests.support.spark_fleet import HOUR_MS, PLACES, rows
 
 Spans = Mapping[str, Iterable[tuple[str, int, int]]]
 """Customer → the spans (container, from, until) it ever had a right to, UTC ms."""

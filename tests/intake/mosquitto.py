@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.ports import free_port
+from tests.support.ports import free_port
 
 STARTED_WITHIN_S = 60.0
 MESSAGE_BYTES_MAX = 1 << 20

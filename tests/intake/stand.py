@@ -18,7 +18,6 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from bench.pahoclients import close
 from intake.endpoint import Endpoint
 from intake.pipeline import Pipeline, Strangers
 from intake.settings import EndpointSettings, PipelineSettings
@@ -31,6 +30,7 @@ from streams.model.clock import Clock, WallClock
 from streams.model.identifiers import Position
 from streams.model.metrics import Metrics
 from streams.model.records import StoredRecord
+from tests.support.pahoclients import close
 
 DEADLINE_S = 60.0
 AT = 1_777_593_600_000

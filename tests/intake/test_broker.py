@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from bench.ports import free_port
 from intake.intake_service import Intake
 from intake.mqtt.packets import Kind, packet
 from intake.pipeline_batches import MQTT_TOPIC_CHARS_MAX
@@ -28,6 +27,7 @@ from streams.model.metrics import Metrics
 from tests.intake.mosquitto import MESSAGE_BYTES_MAX, mosquitto
 from tests.intake.stand import DEADLINE_S, TOPIC, Publisher, eventually, payload, stored
 from tests.intake.test_endpoint import self_signed
+from tests.support.ports import free_port
 
 READINGS = 500
 OURS = Path(__file__).resolve().parents[2] / "deploy" / "mosquitto" / "mosquitto.conf"

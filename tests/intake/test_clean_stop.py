@@ -20,8 +20,8 @@ from streams.model.errors import RetryLater
 from tests.intake.stand import AT, OPEN, TOPIC, eventually, payload, stand, stored
 from tests.intake.test_deaf import SHORT, deaf_client
 from tests.intake.test_floods import client
-from tests.node.fleet import settings
 from tests.streams.logkit import open_log
+from tests.support.fleet import settings
 
 LEAVES = b"\xe0\0"
 

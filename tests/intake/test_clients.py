@@ -16,11 +16,11 @@ import pytest
 from awscrt import io, mqtt5
 from awscrt import mqtt as mqtt311
 
-from bench.credentials import allow_gateway
 from intake.settings import EndpointSettings
 from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import DEADLINE_S, TOPIC, Publisher, eventually, payload, stand
 from tests.intake.test_endpoint import self_signed
+from tests.support.credentials import allow_gateway
 
 READINGS = 100
 LOGIN = ("gw-1", "silver")

@@ -11,9 +11,9 @@ import landfall.watch.watch_service
 from cargo.loss.reading_rows import Heard
 from streams.model.clock import StillClock
 from streams.model.clock_check import CheckedClock, ClockCheck
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, fall
 from tests.intake.test_watching import Aboard
-from tests.node.fleet import Stepped
+from tests.support.fleet import Stepped
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, Sea, fall
 
 YEARS_MS = 10 * 365 * 24 * HOUR_MS
 AHEAD_MS = SAILS_MS + HOUR_MS

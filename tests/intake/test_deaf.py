@@ -14,7 +14,6 @@ import pytest
 
 import intake.mqtt.client_connection
 import intake.mqtt.listener
-from bench.credentials import allow_gateway
 from intake.mqtt.client_connection import KEEP_ALIVE_PATIENCE
 from intake.mqtt.packets import packet
 from intake.settings import EndpointSettings, PipelineSettings
@@ -24,6 +23,7 @@ from streams.model.errors import RetryLater
 from tests.intake.stand import AT, DEADLINE_S, OPEN, Stand, eventually, stand
 from tests.intake.test_endpoint import CONNECT_311, publish_packet, self_signed
 from tests.intake.test_floods import client, connect_packet
+from tests.support.credentials import allow_gateway
 
 PINGREQ, PINGRESP = b"\xc0\0", b"\xd0\0"
 HELD_BYTES = 4_096

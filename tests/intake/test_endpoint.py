@@ -20,8 +20,6 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
-from bench.credentials import allow_gateway
-from bench.pahoclients import close
 from intake.mqtt.packets import Reason, packet
 from intake.settings import EndpointSettings, PipelineSettings
 from landfall.storage.file_log import FileLogOptions
@@ -29,6 +27,8 @@ from landfall.system.private_files import write_private
 from streams.model.clock import FleetClock, FleetTime
 from tests.intake.stand import AT, BOX, DEADLINE_S, TOPIC, Publisher, connect_properties, eventually, payload, stand
 from tests.streams.logkit import FullDisk
+from tests.support.credentials import allow_gateway
+from tests.support.pahoclients import close
 
 READINGS = 300
 CONNECT_311 = packet(0x10, b"\0\4MQTT\4\2\0\x3c\0\2it")

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bench.credentials import allow_gateway
 from intake.message_types import KEPT_BYTES_MAX, Outcome, Publish
 from intake.reject_limits import ACCOUNTS_MAX, ALL_TIMES, RECORD_BYTES, SPAN_S, Refusals
 from intake.settings import TAKEN_BYTES_MAX, BrokerSettings, EndpointSettings, PipelineSettings
 from streams.model.clock import StillClock
 from tests.intake.stand import AT, TOPIC, Publisher, Stand, eventually, payload, stand
+from tests.support.credentials import allow_gateway
 
 
 async def test_the_longest_payload_that_is_taken_is_kept_whole_if_it_reads_and_described_if_not(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-from bench.credentials import allow_gateway
 from intake.mqtt.listener import address_of
 from intake.mqtt.packets import packet
 from intake.settings import EndpointSettings
@@ -16,6 +15,7 @@ from landfall.access.credentials import GATEWAY, CredentialFile
 from landfall.access.wrong_secrets import SLOWED_MAX
 from tests.intake.stand import DEADLINE_S, OPEN, TOPIC, Stand, eventually, stand
 from tests.intake.test_clients import CLOSED, LOGIN
+from tests.support.credentials import allow_gateway
 
 HONEST, HOSTILE, HOSTILE_TOO = "127.0.0.1", "127.0.0.2", "127.0.0.3"
 CONNACK_BYTES = 4

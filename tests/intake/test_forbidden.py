@@ -15,7 +15,6 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bench.credentials import allow_gateway
 from intake.message_types import KEPT_BYTES_MAX, Publish
 from intake.mqtt.connect_packet import read_connect, read_disconnect
 from intake.mqtt.packets import TOPIC_BYTES_MAX, Control, PacketReader, Reason, Violation, packet
@@ -23,6 +22,7 @@ from intake.mqtt.subscriptions import subscribe, unsubscribe
 from intake.settings import EndpointSettings
 from tests.intake.stand import TOPIC, Publisher, payload, stand
 from tests.intake.test_endpoint import CONNECT_311, ask
+from tests.support.credentials import allow_gateway
 
 MALFORMED, PROTOCOL = Reason.MALFORMED_PACKET, Reason.PROTOCOL_ERROR
 LIMIT = 16_384

@@ -18,8 +18,8 @@ from tests.intake.mosquitto import mosquitto
 from tests.intake.stand import OPEN, TOPIC, Publisher, eventually, payload, stored
 from tests.intake.test_outcomes import break_off
 from tests.intake.test_two_disks import Aboard, answered, holds, publish, sensing
-from tests.node.fleet import address
 from tests.node.test_companions import started
+from tests.support.fleet import address
 
 COUNT = 5
 STEP_BYTES = 40

@@ -30,8 +30,8 @@ from streams.log import Append
 from streams.model.clock import WallClock
 from streams.model.metrics import Metrics
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import SHIP, Sea
 from tests.intake.stand import BOX, TOPIC, Publisher, eventually, payload, stand
+from tests.support.sea import SHIP, Sea
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "guide" / "payloads.md"
 NOW_MS = time.time_ns() // 1_000_000

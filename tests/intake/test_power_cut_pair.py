@@ -38,8 +38,8 @@ from streams.model.identifiers import Position
 from streams.model.records import DEVICE_AT
 from tests.intake.stand import AT, OPEN, eventually
 from tests.intake.struck import IDENTIFIER, StruckDisk, Wire, hello, reading
-from tests.node.fleet import address
 from tests.node.test_companions import settings
+from tests.support.fleet import address
 
 LIVES, LIVES_BY_DEFAULT, CLIENTS = 4, 2, 4
 TWO, THREE = ("bridge", "engine"), ("bridge", "engine", "mast")

@@ -28,9 +28,9 @@ from streams.model.clock import WallClock
 from streams.model.errors import RetryLater
 from streams.model.metrics import Metrics
 from tests.intake.stand import OPEN, TOPIC, Publisher, eventually, payload, stored
-from tests.node.fleet import address
 from tests.node.test_companions import has, settings, started
 from tests.streams.logkit import open_log
+from tests.support.fleet import address
 
 OUTCOMES = {f"intake_{outcome.name.lower()}" for outcome in Outcome}
 

@@ -28,9 +28,9 @@ from streams.log import Append
 from streams.model.clock import StillClock
 from streams.model.metrics import Metrics
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import MINUTE_MS, SECOND_MS, SHIP, Sea, fall, number
 from tests.intake.stand import eventually
 from tests.intake.test_watching import FALLS_MS, UNTIL_MS, Aboard, voyage
+from tests.support.sea import MINUTE_MS, SECOND_MS, SHIP, Sea, fall, number
 
 LOST = {number(box) for box in range(3)}
 PARTS = 16

@@ -30,8 +30,8 @@ from streams.log import Append, Log
 from streams.model.clock import StillClock
 from streams.model.metrics import Metrics
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall
 from tests.intake.stand import eventually, stored
+from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall
 
 FALLS_MS = SAILS_MS + HOUR_MS
 UNTIL_MS = FALLS_MS + HOUR_MS

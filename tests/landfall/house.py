@@ -13,8 +13,6 @@ from typing import Any
 import httpx
 import tomli_w
 
-from bench.credentials import allow_all
-from bench.ports import free_row
 from landfall.cli.demo_command import prepare
 from landfall.demo.demo_accounts import add_accounts
 from landfall.demo.demo_processes import Program
@@ -25,7 +23,9 @@ from landfall.system.private_files import write_private
 from landfall.transport.http_client import AppendDoor
 from streams.codec import BlockCodec
 from streams.model.identifiers import Position
-from tests.node.forked import Forked
+from tests.support.credentials import allow_all
+from tests.support.forked import Forked
+from tests.support.ports import free_row
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE_TOKEN = "of-the-house"

@@ -30,7 +30,7 @@ from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import api_beside, api_of, log_in, login_words, make_projector, project, settings_for, still_clock
 from tests.hq_serving.fleet import ship
 from tests.landfall.commands import run
-from tests.node.fleet import address, settings
+from tests.support.fleet import address, settings
 
 IMO, BOX = "9321483", "MSKU1234565"
 NO_NODE = "9074729"

@@ -24,7 +24,7 @@ from streams.model.identifiers import Position
 from tests.hq_serving.conftest import api_of, login_words, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called
-from tests.node.process import wait
+from tests.support.process import wait
 
 NOW_MS = 1_777_593_600_000
 HOUR_MS = 3_600_000

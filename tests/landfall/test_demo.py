@@ -20,7 +20,6 @@ from typing import Any
 import httpx
 import pytest
 
-from bench.ports import free_port, free_row
 from edge.settings import ShipSettings
 from hq.api.accounts import Account, Accounts
 from landfall.access.credentials import Credentials
@@ -43,6 +42,7 @@ from streams.model.errors import Misuse
 from streams.model.identifiers import Origin
 from tests.landfall.commands import called, files_of_at_most, process_here
 from tests.landfall.house import ENVIRONMENT, POLL_S, ROOT, is_free, said, until
+from tests.support.ports import free_port, free_row
 
 pytestmark = pytest.mark.timeout(900)
 PROGRAMS = ("sim", "hq", "tokyo", "singapore", "sydney", "albatross", "cormorant", "projector", "api", "analytics", "dashboards")

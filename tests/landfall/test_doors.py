@@ -27,7 +27,7 @@ from sim.door import clock_door
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import Fleet, fill
 from tests.hq_serving.probes import PROBES
-from tests.node.fleet import settings
+from tests.support.fleet import settings
 
 ACCESS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "access.md"
 ROLES: Final = {"mira": "operations", "cleo": "clerk", "donald": "customer", "crew": "crew"}

@@ -11,7 +11,7 @@ from hq.analytics.judging import Judgement
 from landfall.cli.judge_commands import show
 from landfall.cli.main import main
 from landfall.system.private_files import write_private
-from tests.cargo.sea import HOUR_MS, START_MS, number
+from tests.support.sea import HOUR_MS, START_MS, number
 
 SETTINGS = """
 log_dir = "{folder}/log"

@@ -25,7 +25,7 @@ from landfall.system.listen_address import ExhaustionFilter, address, listening,
 from landfall.system.private_files import write_private
 from streams.model.errors import Misuse
 from tests.landfall.commands import called, process_here
-from tests.node.fleet import settings, started, until
+from tests.support.fleet import settings, started, until
 
 NODE = 'node = "{name}"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "{folder}/node"\n'
 SHIP = "[node]\n" + NODE.format(name="albatross", role="ship", identity="9321483", folder="{folder}")

@@ -29,8 +29,8 @@ from streams.model.clock import StillClock
 from streams.model.errors import Misuse, RetryLater
 from streams.model.records import Record, to_batch
 from tests.landfall.commands import called, files_of_at_most, run
-from tests.node.forked import ROOT, landfall
 from tests.streams.logkit import NOW_MS, append_rows, copy_all, numbers, open_log, rows
+from tests.support.forked import ROOT, landfall
 
 SMALL = FileLogOptions(WriteLimits(segment_bytes=6_000))
 

@@ -17,8 +17,8 @@ from landfall.cli.log_follower import Following
 from landfall.storage.file_log import FileLog
 from streams.model.clock import StillClock
 from tests.landfall.commands import run
-from tests.node.forked import ROOT
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
+from tests.support.forked import ROOT
 
 AT = "2026-05-01 00:00:00Z"
 

@@ -15,8 +15,8 @@ from landfall.storage.log_location import is_mount
 from streams.commit_points import CRASH_VARIABLE
 from streams.model.clock import StillClock
 from streams.model.errors import Misuse, RetryLater
-from tests.node.forked import ROOT
 from tests.streams.logkit import NOW_MS, append_rows, numbers, open_log, rows
+from tests.support.forked import ROOT
 
 OLD = list(range(50))
 BACKED_UP = list(range(30))

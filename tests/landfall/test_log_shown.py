@@ -24,10 +24,10 @@ from streams.model.clock import StillClock
 from streams.model.records import Record, Value, to_batch
 from streams.retention.thinner import Thinning
 from tests.landfall.commands import called, run
-from tests.node.forked import landfall
 from tests.proof.kit import SigningNode
 from tests.retention.thinkit import box, no_excursions, none_ashore, ship_log
 from tests.streams.logkit import NOW_MS, append_rows, open_log, rows
+from tests.support.forked import landfall
 
 NUMBER = "MSKU1234565"
 AT_MS = 1_777_593_500_000

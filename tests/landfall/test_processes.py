@@ -18,7 +18,6 @@ from aiohttp import ClientSession
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
-from bench.ports import free_ports
 from landfall.access.credentials import operator_token
 from landfall.demo.demo_accounts import PEOPLE
 from landfall.demo.demo_processes import Program
@@ -31,7 +30,8 @@ from streams.model.records import Record, to_batch
 from tests.fanout.kafka import PASSWORD, Kafka
 from tests.landfall.answering import answering
 from tests.landfall.house import HOUSE_TOKEN, House, is_free, until
-from tests.node.process import NodeProcess, wait
+from tests.support.ports import free_ports
+from tests.support.process import NodeProcess, wait
 
 pytestmark = pytest.mark.timeout(900)
 PORT = "singapore"

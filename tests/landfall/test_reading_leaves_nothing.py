@@ -21,8 +21,8 @@ from landfall.system.sqlite_files import connect_to_read
 from streams.codec import BlockCodec
 from streams.model.errors import RetryLater
 from tests.landfall.commands import called
-from tests.node.forked import ROOT
 from tests.streams.logkit import append_rows, numbers, open_log, rows
+from tests.support.forked import ROOT
 
 GROUP = 65534
 OTHER_USER = ["setpriv", f"--reuid={GROUP}", f"--regid={GROUP}", "--clear-groups"]

@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 import intake.intake_service
-from bench.ports import free_ports
 from edge.settings import ShipSettings
 from edge.ship import run_ship
 from intake.pipeline import Pipeline
@@ -22,6 +21,7 @@ from shore.port import run_port
 from shore.settings import PortSettings
 from tests.intake.stand import eventually
 from tests.landfall.house import is_free
+from tests.support.ports import free_ports
 
 SHIP: tuple[Any, ...] = (run_ship, ShipSettings, {"node": "albatross", "role": "ship", "identity": "9321483"})
 PORT: tuple[Any, ...] = (run_port, PortSettings, {"node": "tokyo", "role": "port", "identity": "JPTYO"})

@@ -23,9 +23,9 @@ from streams.retention.droppable_runs import RUN
 from tests.hq_serving.conftest import PASSWORD, api_beside, api_of, login_words, settings_for
 from tests.hq_serving.test_registry import running_node
 from tests.landfall.commands import called, run
-from tests.node.fleet import Calendar, address, readings, settings, until
-from tests.node.forked import landfall
 from tests.node.test_definitions import bodies
+from tests.support.fleet import Calendar, address, readings, settings, until
+from tests.support.forked import landfall
 
 NAME, OTHER = "customers/duckworks", "customers/cogs"
 DAY_MS = 86_400_000

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.node.forked import landfall
-from tests.node.process import NodeProcess
 from tests.streams.logkit import append_rows, open_log, rows
+from tests.support.forked import landfall
+from tests.support.process import NodeProcess
 
 CONFIG = '[node]\nnode = "tokyo"\nrole = "port"\nidentity = "JPTYO"\nfolder = "{}"\nport = {{port}}\n'
 SECRETS = {"credentials.json", "operator.token", "signing.key"}

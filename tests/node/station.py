@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from landfall.node.node import Node
-from tests.node.fleet import address, knowing_all, settings
+from tests.support.fleet import address, knowing_all, settings
 
 
 async def main(name: str, folder: Path, port: int, links: dict[str, str]) -> None:

@@ -12,8 +12,8 @@ import pytest
 from landfall.node.peers import peer_penalties
 from landfall.node.peers.peer_penalties import Barred
 from streams.replication import sync_messages as m
-from tests.node.fleet import address, readings, until
 from tests.node.test_hostile import lying, named, nodes, told
+from tests.support.fleet import address, readings, until
 
 
 def test_each_time_for_twice_as_long_until_it_has_behaved_for_a_while() -> None:

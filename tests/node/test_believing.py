@@ -29,12 +29,12 @@ from streams.replication import sync_messages as m
 from streams.replication.receiver import FORGED, UNCOVERED
 from streams.retention.droppable_runs import RUN
 from streams.retention.known_holdings import AtHome
-from tests.node.fleet import ROLES, address, readings, settings, until
 from tests.node.test_definitions import bodies
 from tests.node.test_hostile import lying, track
 from tests.node.test_proving import alert
 from tests.proof.kit import CODEC, KEY, STRANGER, SigningNode, all_blocks, forged
 from tests.streams.logkit import content, open_log
+from tests.support.fleet import ROLES, address, readings, settings, until
 
 OPENED = {"type": "stream", "id": "customers/*", "version": 10**6, "at_ms": 0, "by": "hq", "value": {"replicate": ["customer/{}", "port"]}}
 

@@ -14,8 +14,6 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
-from bench.ports import free_port
-from bench.proxy import Proxy, Shape
 from landfall.node.node import Node
 from landfall.node.peers.link_budgets import FILE_NAME
 from landfall.node.settings import LinkSettings, NodeSettings
@@ -27,10 +25,12 @@ from streams.model.clock import StillClock, WallClock
 from streams.model.errors import Misuse
 from streams.model.ranges import RangeSet
 from streams.model.records import Record, to_batch
-from tests.node.fleet import ROLES, address, readings, settings, until
 from tests.node.points import LEASED
-from tests.node.process import NodeProcess
 from tests.node.test_certificates import run, secured
+from tests.support.fleet import ROLES, address, readings, settings, until
+from tests.support.ports import free_port
+from tests.support.process import NodeProcess
+from tests.support.proxy import Proxy, Shape
 
 BUDGET, RESERVE = 400_000, 100_000
 ROOMY = 900_000

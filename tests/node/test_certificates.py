@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bench.credentials import allow_peers
 from landfall.access.credentials import CredentialFile
 from landfall.cli.main import main
 from landfall.node.http import connection_guard
@@ -32,7 +31,8 @@ from streams.model.clock import WallClock
 from streams.model.errors import Misuse, NotAllowed
 from streams.model.identifiers import Position
 from streams.model.records import Record, to_batch
-from tests.node.fleet import address, readings, settings, until
+from tests.support.credentials import allow_peers
+from tests.support.fleet import address, readings, settings, until
 
 HELLO = bytes.fromhex("1603010200010001fc0303")
 """How a handshake begins; some 500 bytes more belong to its first message."""

@@ -16,8 +16,8 @@ from landfall.system.release import RELEASED, RELEASED_AT_MS
 from streams.codec import BlockCodec
 from streams.model.clock import FleetClock, FleetTime, StillClock, WallClock
 from streams.model.metrics import Metrics
-from tests.node.fleet import Stepped, address, readings, started, until
 from tests.node.test_definitions import bodies
+from tests.support.fleet import Stepped, address, readings, started, until
 
 YEARS_MS = 10 * 365 * 86_400_000
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.credentials import allow_peers
 from landfall.access.credentials import CredentialFile
 from landfall.node.node import Node
 from landfall.node.peers.catch_up import lacked
@@ -21,7 +20,8 @@ from streams.model.clock import WallClock
 from streams.model.identifiers import Origin
 from streams.model.records import Record, to_batch
 from streams.replication import Terms
-from tests.node.fleet import address, introduced, readings, until
+from tests.support.credentials import allow_peers
+from tests.support.fleet import address, introduced, readings, until
 
 IMO = "9321483"
 FLEET: dict[str, tuple[Role, str]] = {

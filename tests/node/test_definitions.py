@@ -21,9 +21,9 @@ from streams.config.stream_definitions import Definitions
 from streams.log import Append
 from streams.model.errors import NotAllowed
 from streams.model.records import Record, to_batch
-from tests.node.fleet import address, readings, started, until
 from tests.streams.damagekit import flip_bit
 from tests.streams.logkit import copy_all, open_log
+from tests.support.fleet import address, readings, started, until
 
 SHIP = "9321483"
 

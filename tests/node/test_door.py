@@ -28,7 +28,7 @@ from streams.log import Append
 from streams.model.errors import LandfallError, Misuse, NotAllowed, RetryLater
 from streams.model.identifiers import Coordinates, Origin, Position
 from streams.model.records import Record, to_batch
-from tests.node.fleet import SINCE_AT_MS, readings, settings, started, until
+from tests.support.fleet import SINCE_AT_MS, readings, settings, started, until
 
 FOLLOW = b'{"position": {}, "skipped": {}, "limit": 1, "wait_ms": 0}'
 

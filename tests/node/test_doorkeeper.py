@@ -11,7 +11,7 @@ import pytest
 import landfall.node.http.connection_guard
 from landfall.node.http.connection_guard import open_many_files
 from landfall.node.node import Node
-from tests.node.fleet import started, until
+from tests.support.fleet import started, until
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: node\r\n"
 

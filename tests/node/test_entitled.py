@@ -22,9 +22,9 @@ from streams.log import Append
 from streams.model.clock import WallClock
 from streams.model.errors import NotAllowed
 from streams.model.records import Batch, Record, StoredRecord, to_batch
-from tests.node.fleet import address, settings, until
 from tests.node.test_hostile import told
 from tests.proof.kit import CODEC, all_blocks
+from tests.support.fleet import address, settings, until
 
 SHIP, BOX = "9321483", "MSKU1234565"
 NOW_MS = WallClock().now_ms()

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bench.ports import free_port
 from landfall.node.fleet_clock import clock_of, first_word
 from landfall.node.node import Node
 from streams.model.clock import WallClock
 from streams.model.errors import RetryLater
-from tests.node.fleet import settings, until
+from tests.support.fleet import settings, until
+from tests.support.ports import free_port
 
 LONG_AGO_MS = 1_600_000_000_000
 

@@ -12,7 +12,7 @@ from streams.log import Append
 from streams.model.identifiers import Position
 from streams.model.records import Record, to_batch
 from streams.skipped_records import ACCEPTED, NODE, TROUBLE, floor_append
-from tests.node.fleet import started, until
+from tests.support.fleet import started, until
 
 
 async def test_health_shows_what_a_consumer_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ import aiohttp.web
 import msgspec
 import pytest
 
-from bench.credentials import PASSWORD, allow_crew, allow_peers
 from landfall.access import wrong_secrets
 from landfall.access.credentials import CredentialFile, operator_token
 from landfall.access.password_checks import Crowded
@@ -27,7 +26,8 @@ from streams.model.errors import NotAllowed
 from streams.model.identifiers import Position
 from streams.model.metrics import Metrics
 from streams.model.records import Record, to_batch
-from tests.node.fleet import address, settings, started, until
+from tests.support.credentials import PASSWORD, allow_crew, allow_peers
+from tests.support.fleet import address, settings, started, until
 
 ONE = to_batch([Record("MSKU1234565", body={"said": "quack"})])
 

@@ -24,8 +24,8 @@ from streams.model.identifiers import Origin, Position
 from streams.model.ranges import RangeSet
 from streams.model.records import Record, to_batch
 from streams.replication import sync_messages as m
-from tests.node.fleet import ROLES, address, readings, settings, started, until
 from tests.streams.logkit import rows, stamped
+from tests.support.fleet import ROLES, address, readings, settings, started, until
 
 ENDLESS = (1 << 63) - 1
 

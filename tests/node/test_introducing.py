@@ -17,12 +17,12 @@ from streams.model.errors import NotAllowed
 from streams.model.records import Record, to_batch
 from streams.replication.receiver import FORGED, UNCOVERED
 from tests.landfall.commands import run
-from tests.node.fleet import address, introduced, until
 from tests.node.test_believing import forgery, key_of, named, node, relay
 from tests.node.test_companions import started
 from tests.node.test_definitions import bodies
 from tests.node.test_proving import alert
 from tests.proof.kit import STRANGER, SigningNode, all_blocks
+from tests.support.fleet import address, introduced, until
 
 
 @pytest.fixture(autouse=True)

@@ -21,9 +21,9 @@ from streams.log import Append
 from streams.model.errors import Misuse
 from streams.model.records import Record, to_batch
 from tests.fanout.kafka import Kafka
-from tests.node.fleet import address, readings, settings, started, until
 from tests.streams.kafkakit import place, taken_over
 from tests.streams.logkit import content
+from tests.support.fleet import address, readings, settings, started, until
 
 
 def in_kafka(kafka: Kafka, folder: Path, name: str = "tokyo") -> NodeSettings:

@@ -13,8 +13,8 @@ import pytest
 from streams.log import Append
 from streams.model.errors import RetryLater
 from streams.model.records import Record, to_batch
-from tests.node.fleet import Station, readings, stations
 from tests.node.points import KEPT
+from tests.support.fleet import Station, readings, stations
 
 STREAMS = ("containers", "events", "alerts")
 NAMES = ("tokyo", "singapore", "sydney")

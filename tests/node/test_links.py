@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bench.proxy import Proxy
 from landfall.node.peers import session_manager
 from landfall.node.peers.session_manager import BACKOFF_FIRST_S, SOON_S, longer_backoff_s
 from landfall.transport.dialer import Dialler
@@ -18,7 +17,8 @@ from streams.log import Append
 from streams.model.errors import NotAllowed, RetryLater
 from streams.model.records import Record, to_batch
 from tests.landfall.answering import answering
-from tests.node.fleet import address, readings, started, until
+from tests.support.fleet import address, readings, started, until
+from tests.support.proxy import Proxy
 
 
 async def test_what_a_ship_has_reaches_the_port_and_an_alert_after_it(tmp_path: Path) -> None:

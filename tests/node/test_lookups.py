@@ -22,7 +22,7 @@ from landfall.transport.dialer import Dialler
 from landfall.transport.http_client import AppendDoor
 from landfall.transport.name_lookups import LookUps
 from streams.model.errors import RetryLater
-from tests.node.fleet import readings, settings, until
+from tests.support.fleet import readings, settings, until
 
 PEERS = 40
 """More names than Python's shared pool has threads, on up to 32 cores."""

@@ -16,9 +16,9 @@ from streams.model.errors import Misuse, NotAllowed
 from streams.model.identifiers import Origin
 from streams.model.ranges import RangeSet
 from tests.landfall.commands import run
-from tests.node.fleet import address, readings, started, until
 from tests.proof.kit import all_blocks
 from tests.streams.logkit import append_rows, open_log, rows
+from tests.support.fleet import address, readings, started, until
 
 STREAM = "containers"
 Printed = pytest.CaptureFixture[str]

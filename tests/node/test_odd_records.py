@@ -30,7 +30,7 @@ from streams.model.identifiers import Position
 from streams.model.records import BODY, Record, Value, read_body, to_batch
 from streams.retention.kept_records import kept_rows, window_h
 from tests.cargo.lossnews import voyage
-from tests.node.fleet import address, settings, started, until
+from tests.support.fleet import address, settings, started, until
 
 SHIP = "9321483"
 GOOD: dict[str, Any] = {

@@ -23,8 +23,8 @@ from streams.log import Append, LogReader
 from streams.model.errors import NotAllowed
 from streams.model.identifiers import Origin
 from streams.model.records import Record, to_batch
-from tests.node.fleet import address, introduced, readings, started, until
 from tests.node.test_definitions import bodies, define
+from tests.support.fleet import address, introduced, readings, started, until
 
 QUAYS = "quays"
 

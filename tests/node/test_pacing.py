@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.proxy import Connection, Piece, Proxy, Shape
 from landfall.node.node import Node
 from landfall.node.settings import LinkSettings
 from landfall.transport.rate_limiter import BURST_S, Pacer
@@ -19,7 +18,8 @@ from streams.log import Append
 from streams.model.records import Record, to_batch
 from streams.replication.sender import FRAGMENT_BYTES_MIN
 from streams.replication.sync_messages import Begin, Message, Track, decode
-from tests.node.fleet import address, settings, until
+from tests.support.fleet import address, settings, until
+from tests.support.proxy import Connection, Piece, Proxy, Shape
 
 LINE_BIT_S, KEPT_BIT_S = 80_000, 64_000
 LITTLE_BYTES = 128

@@ -32,10 +32,10 @@ from streams.model.ledger import OriginLedger
 from streams.model.ranges import RangeSet
 from streams.retention.droppable_runs import RUN
 from tests.landfall.commands import run
-from tests.node.fleet import Calendar, Station, address, knowing_all, readings, settings, stations, until
 from tests.node.test_definitions import define
 from tests.node.test_kill import Voyage
 from tests.streams.logkit import content
+from tests.support.fleet import Calendar, Station, address, knowing_all, readings, settings, stations, until
 
 STREAMS = ("containers", "events", "alerts")
 DAY_MS = 86_400_000

@@ -22,7 +22,7 @@ from landfall.system.thread_pool import BoundedPool
 from landfall.transport.http_client import AppendDoor
 from streams.model.clock import StillClock
 from streams.model.errors import RetryLater
-from tests.node.fleet import readings, started, until
+from tests.support.fleet import readings, started, until
 
 READS_MAX = 18
 """Reads of one process that are taken at one time: 2 under way and 16 that wait."""

@@ -27,10 +27,10 @@ from streams.model.identifiers import Origin, Position
 from streams.model.ledger import OriginLedger
 from streams.model.ranges import RangeSet
 from streams.model.records import BODY, DEVICE_AT, SOURCE_OFFSET, SOURCE_ORIGIN, Record, body_text, to_batch
-from tests.node.fleet import SINCE_AT_MS, address, readings, started, until
 from tests.node.test_definitions import bodies
 from tests.proof.kit import CODEC, SigningNode, all_blocks, forged
 from tests.streams.logkit import content, rows
+from tests.support.fleet import SINCE_AT_MS, address, readings, started, until
 
 
 def test_a_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> None:

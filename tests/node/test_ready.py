@@ -13,7 +13,7 @@ import pytest
 from landfall.node.node import Node
 from landfall.transport.http_client import ReadDoor
 from streams.model.errors import RetryLater
-from tests.node.fleet import settings, started
+from tests.support.fleet import settings, started
 
 
 async def test_a_node_that_waits_is_not_ready(tmp_path: Path) -> None:

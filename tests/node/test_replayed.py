@@ -16,9 +16,9 @@ from landfall.node.peers.peer_penalties import TOLD_AT_ONCE
 from landfall.node.settings import PeerAddress
 from landfall.transport.dialer import Dialler
 from streams.replication import sync_messages as m
-from tests.node.fleet import address, readings, until
 from tests.node.test_certificates import node_of, secured
 from tests.node.test_hostile import held, lying, nodes, told
+from tests.support.fleet import address, readings, until
 
 STREAMS = ("containers", "alerts", "registry")
 

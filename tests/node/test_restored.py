@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.node.fleet import address, readings, started, until
+from tests.support.fleet import address, readings, started, until
 
 
 async def test_a_ship_restored_from_a_snapshot_of_its_disk(tmp_path: Path) -> None:

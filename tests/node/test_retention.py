@@ -18,12 +18,12 @@ from streams.model.records import Record, to_batch
 from streams.replication import sync_messages as m
 from streams.retention.disk_budget import stored_bytes
 from streams.retention.droppable_runs import DAY_MS, RUN
-from tests.node.fleet import Calendar, address, introduced, readings, settings, until
 from tests.node.test_definitions import bodies, define
 from tests.node.test_hostile import lying, track
 from tests.retention.thinkit import box
 from tests.retention.thinkit import readings as make_minutely
 from tests.streams.logkit import NOW_MS
+from tests.support.fleet import Calendar, address, introduced, readings, settings, until
 
 DAY_S = 86_400.0
 minutely = cache(make_minutely)

@@ -16,8 +16,8 @@ from streams.model.clock import StillClock, WallClock
 from streams.model.ledger import OriginLedger
 from streams.model.records import Record, to_batch
 from streams.retention.droppable_runs import RUN
-from tests.node.fleet import Calendar, address, readings, settings, until
 from tests.node.test_definitions import bodies, define
+from tests.support.fleet import Calendar, address, readings, settings, until
 
 DAY_MS = 86_400_000
 QUAYS = "quays"

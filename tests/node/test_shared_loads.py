@@ -18,8 +18,8 @@ from streams.model.block import Block
 from streams.model.errors import Corrupt, LandfallError, RetryLater
 from streams.model.metrics import Metrics
 from streams.replication import Load, Unread
-from tests.node.fleet import until
 from tests.streams.logkit import append_rows, open_log, rows
+from tests.support.fleet import until
 
 
 class SlowLog:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.proxy import Proxy
 from landfall.node.node import Node
 from landfall.node.peers.session_manager import BACKOFF_FIRST_S
 from landfall.node.settings import LinkSettings
 from streams.config.roles import LAN
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.node.fleet import address, readings, settings, until
+from tests.support.fleet import address, readings, settings, until
+from tests.support.proxy import Proxy
 
 QUICK = LinkSettings(ping_every_s=0.3, dead_after_s=1.2)
 LASTING_S = 60.0

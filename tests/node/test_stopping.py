@@ -21,8 +21,8 @@ from landfall.node.shutdown import Part, end_in_turn
 from landfall.transport.http_client import ReadDoor
 from streams.log import Append
 from streams.model.errors import LandfallError
-from tests.node.fleet import address, settings, until
 from tests.streams.logkit import numbers, open_log, rows
+from tests.support.fleet import address, settings, until
 
 SATELLITE = {"satellite": LinkSettings(streams=("alerts", "containers"), budget_bytes_per_day=1_000_000, price_per_mb=5.0)}
 

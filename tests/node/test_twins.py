@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from bench.proxy import Proxy
 from landfall.node.node import Node
 from landfall.node.peers.duplicate_nodes import REPORTED_EVERY_S, SHOWN_S, Twins
 from landfall.transport.dialer import Dialler
@@ -21,8 +20,9 @@ from streams.model.clock import StillClock
 from streams.model.identifiers import Position
 from streams.replication import sync_messages as m
 from streams.replication.sync_messages import NODE_NAME_TWICE
-from tests.node.fleet import ROLES, address, readings, started, until
 from tests.node.test_hostile import Liar, held, nodes
+from tests.support.fleet import ROLES, address, readings, started, until
+from tests.support.proxy import Proxy
 
 SILENT_S = 3_600.0
 

@@ -11,9 +11,9 @@ import pytest
 
 from landfall.node.node import Node
 from streams.model.identifiers import Position
-from tests.node.fleet import address, readings, started, until
 from tests.streams.badsector import BadSector
 from tests.streams.logkit import content
+from tests.support.fleet import address, readings, started, until
 
 
 def told(node: Node, reason: str) -> list[Mapping[str, object]]:

@@ -12,7 +12,7 @@ from landfall.node.node import Node
 from landfall.storage.merge_levels import LEVELS
 from landfall.storage.segments import file_path
 from streams.model.identifiers import Position
-from tests.node.fleet import readings, started, unreadable, until
+from tests.support.fleet import readings, started, unreadable, until
 
 
 async def test_a_node_merges_what_comes_in_small_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

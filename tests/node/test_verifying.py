@@ -21,10 +21,10 @@ from landfall.storage.merge_levels import Level
 from landfall.storage.segments import file_path
 from streams.model.block import MAGIC
 from streams.model.ranges import RangeSet
-from tests.node.fleet import address, readings, started, until
 from tests.node.test_definitions import bodies
 from tests.streams.damagekit import flip_bit
 from tests.streams.logkit import append_rows, content, open_log, rows, unfinished, verified
+from tests.support.fleet import address, readings, started, until
 
 BLOCKS, ROWS = 6, 50
 

@@ -18,7 +18,7 @@ from landfall.transport.websocket import NONCE_HEADER
 from streams.log import Append
 from streams.model.records import Record, to_batch
 from streams.replication.sync_messages import MESSAGE_BYTES_MAX, PROTOCOL
-from tests.node.fleet import address, readings, started, until
+from tests.support.fleet import address, readings, started, until
 
 HELLO = 1
 

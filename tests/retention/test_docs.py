@@ -6,7 +6,7 @@ import re
 
 from landfall.cli.main import line_for
 from streams.config.stream_definitions import Definition
-from tests.node.forked import ROOT
+from tests.support.forked import ROOT
 
 TEXT = (ROOT / "docs" / "guide" / "streams.md").read_text(encoding="utf-8")
 

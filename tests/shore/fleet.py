@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bench.ports import free_port
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry, LoadList, Port, Stowed, entry_body
 from cargo.vocabulary.trade_codes import make_container
 from landfall.node.services.signing_job import public_key
 from streams.log import Append
 from streams.model.errors import RetryLater
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import SHIP, START_MS
-from tests.edge.aboard import NODE, Gateway, Message, ShipProcess, fleet_clock
-from tests.node.process import NodeProcess
+from tests.support.aboard import NODE, Gateway, Message, ShipProcess, fleet_clock
+from tests.support.ports import free_port
+from tests.support.process import NodeProcess
+from tests.support.sea import SHIP, START_MS
 
 TOKYO = (35.6, 139.8)
 MINUTE_MS = 60_000

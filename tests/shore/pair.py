@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.ports import free_port
 from cargo.loss.reading_rows import Heard
 from cargo.loss.watch import learn, step
 from cargo.loss.watch_outcome import Place
@@ -20,11 +19,12 @@ from cargo.vocabulary.registry_entries import Entry, entry_body
 from streams.config.roles import Role
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.cargo.sea import MINUTE_MS, SHIP
-from tests.edge.aboard import fleet_clock
-from tests.edge.test_two_nodes import Sensors
-from tests.node.process import NodeProcess, wait
 from tests.shore.fleet import ShoreProcess
+from tests.support.aboard import fleet_clock
+from tests.support.ports import free_port
+from tests.support.process import NodeProcess, wait
+from tests.support.sea import MINUTE_MS, SHIP
+from tests.support.two_nodes import Sensors
 
 LATENESS_MS = 4 * MINUTE_MS
 """A watch that hears through the other node hears one stream before the other: by less than this, as what was answered is at both."""

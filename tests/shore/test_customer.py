@@ -14,7 +14,6 @@ import pytest
 from pydantic import ValidationError
 
 import landfall
-from bench.credentials import allow_all
 from cargo.vocabulary.registry_entries import Customer, Entry, Stream, entry_body
 from cargo.vocabulary.registry_entries import Node as NodeKeys
 from landfall.node.node import Node
@@ -33,7 +32,8 @@ from streams.model.clock import Clock, WallClock
 from streams.model.identifiers import Position
 from streams.model.records import Record, to_batch
 from tests.landfall.commands import run
-from tests.node.fleet import SINCE_AT_MS, Calendar, address, until
+from tests.support.credentials import allow_all
+from tests.support.fleet import SINCE_AT_MS, Calendar, address, until
 
 MINE, TERMS = "customers/duckworks", "terms/duckworks"
 OTHERS = ("containers", "alerts", "events", "states", "customers/cogs", "aboard/9321483", "quays")

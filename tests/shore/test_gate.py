@@ -15,7 +15,7 @@ from shore.port import PortNode
 from shore.settings import PortSettings, QuayPatience
 from streams.model.identifiers import Position
 from tests.landfall.commands import run
-from tests.node.fleet import settings, until
+from tests.support.fleet import settings, until
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "guide" / "mqtt.md"
 BOX, NEXT = "MSKU1234565", "HLXU2008419"

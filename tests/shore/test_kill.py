@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from bench.ports import free_port
-from bench.proxy import Proxy
 from shore.ship_feed import ShipsDesk
-from tests.cargo.sea import SHIP
 from tests.node.points import NODES
-from tests.node.process import wait
 from tests.shore.fleet import Fleet, fleet
+from tests.support.ports import free_port
+from tests.support.process import wait
+from tests.support.proxy import Proxy
+from tests.support.sea import SHIP
 
 LIVES = {"ship": NODES["ship"], "tokyo": NODES["port"], "hq": NODES["headquarters"]}
 ABOARD = f"aboard/{SHIP}"

@@ -16,11 +16,11 @@ import pytest
 from cargo.loss.reading_rows import Heard
 from cargo.vocabulary.registry_entries import Entry
 from landfall.node.services.signing_job import public_key
-from tests.cargo.sea import MINUTE_MS, SHIP, START_MS, TOKYO, Sea, entry
-from tests.edge.aboard import NODE, Gateway, message, ship
-from tests.edge.test_two_nodes import Sensors
-from tests.node.process import NodeProcess, wait
 from tests.shore.pair import INTERVAL_MS, OF_PORT, OF_SHIP, OF_THREE, Kind, Paired, Stage, never_broken_off, publish_to, stage, write
+from tests.support.aboard import NODE, Gateway, message, ship
+from tests.support.process import NodeProcess, wait
+from tests.support.sea import MINUTE_MS, SHIP, START_MS, TOKYO, Sea, entry
+from tests.support.two_nodes import Sensors
 
 FALLS_MS, UNTIL_MS = START_MS + 30 * MINUTE_MS, START_MS + 60 * MINUTE_MS
 STEP_MS = 2 * MINUTE_MS

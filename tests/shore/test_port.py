@@ -13,7 +13,6 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 from pydantic import ValidationError
 
-from bench.pahoclients import close
 from cargo.vocabulary.registry_entries import entry_body
 from intake.settings import EndpointSettings, IntakeSettings
 from shore.port import PortNode
@@ -22,8 +21,9 @@ from streams.log import Append
 from streams.model.clock import WallClock
 from streams.model.identifiers import Position
 from streams.model.records import Record, to_batch
-from tests.node.fleet import address, introduced, settings, started, until
 from tests.shore.test_aboard import BOXES, EVER, REGISTRY
+from tests.support.fleet import address, introduced, settings, started, until
+from tests.support.pahoclients import close
 
 QUAY = IntakeSettings(endpoint=EndpointSettings(port=0, anonymous_publish=("landfall/#",)))
 

@@ -13,10 +13,10 @@ import pytest
 
 from cargo.vocabulary.trade_codes import make_container
 from landfall.cli.main import main
-from tests.cargo.sea import START_MS
-from tests.edge.aboard import Gateway, publish_all
-from tests.node.process import wait
 from tests.shore.pair import OF_PORT, Paired, stage
+from tests.support.aboard import Gateway, publish_all
+from tests.support.process import wait
+from tests.support.sea import START_MS
 
 BOX = "landfall/containers/MSKU1234565/reading"
 READING = {"device": "GATE-2", "gateway": "GATE-2", "at": START_MS, "door_open": False}

@@ -27,9 +27,9 @@ from sim.truth import SCHEMA, Truth
 from sim.voyages import INTAKES, timeline
 from sim.world import build_world
 from streams.model.clock import StillClock, WallClock
-from tests.edge.aboard import fleet_clock, ship
 from tests.intake.stand import OPEN, stand
 from tests.sim.test_publish import logged, truth
+from tests.support.aboard import fleet_clock, ship
 
 DEADLINE_S = 60.0
 TIMES = timeline(BEGINS_AT_MS)

@@ -17,8 +17,6 @@ import pytest
 from paho.mqtt.client import Client, MQTTMessage, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion
 
-from bench.pahoclients import close
-from bench.ports import free_port
 from sim.arrays import NEVER_MS
 from sim.publish import Publisher
 from sim.reading_columns import MEASURED
@@ -30,6 +28,8 @@ from sim.voyages import INTAKES
 from sim.world import build_world
 from streams.model.clock import StillClock, WallClock
 from tests.intake.stand import OPEN, Stand, stand
+from tests.support.pahoclients import close
+from tests.support.ports import free_port
 
 DEADLINE_S = 90.0
 

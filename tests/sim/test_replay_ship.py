@@ -19,10 +19,10 @@ import pytest
 import tomli_w
 
 from intake.message_types import STORED, Outcome
-from tests.cargo.sea import SHIP
-from tests.edge.aboard import ShipProcess, ship
-from tests.node.forked import landfall
-from tests.node.process import wait
+from tests.support.aboard import ShipProcess, ship
+from tests.support.forked import landfall
+from tests.support.process import wait
+from tests.support.sea import SHIP
 
 OWN = Path(__file__).with_name("recorded.csv")
 REAL = Path(__file__).parents[3] / "shared" / "data" / "schenker_sea_containers.csv"

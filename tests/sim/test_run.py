@@ -18,7 +18,6 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 
-from bench.ports import free_port
 from landfall.transport.tls import trusting
 from sim.paperwork import paperwork
 from sim.settings import BEGINS_AT_MS, CADENCES, ApiDoor, IntakeDoor, SimSettings
@@ -35,6 +34,7 @@ from tests.intake.stand import OPEN, Stand, eventually, stand
 from tests.intake.test_endpoint import self_signed
 from tests.sim.test_clerk import MoodyHeadquarters
 from tests.sim.test_publish import logged, truth
+from tests.support.ports import free_port
 
 TIMES = timeline(BEGINS_AT_MS)
 CHAPTERS = {chapter.id: chapter for chapter in chapters(TIMES)}

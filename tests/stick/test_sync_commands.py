@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import tomli_w
 
-from bench.ports import free_port
 from landfall.cli.main import main
 from landfall.node.node import Node
 from landfall.offline.bundle_frames import Signed, read_frames
@@ -28,7 +27,8 @@ from streams.log import Append
 from streams.model.block import Block
 from streams.model.errors import Misuse
 from streams.model.records import Record, to_batch
-from tests.node.fleet import ROLES, address, readings, settings, until
+from tests.support.fleet import ROLES, address, readings, settings, until
+from tests.support.ports import free_port
 
 
 class Place:

@@ -14,7 +14,6 @@ from weakref import WeakSet
 
 from confluent_kafka import Producer
 
-from bench.ports import free_ports
 from hq.java import java_home
 from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place, instance
 from landfall.storage.kafka.kafka_log import KafkaLog
@@ -27,6 +26,7 @@ from streams.model.errors import Unclear
 from tests.fanout.kafka import Kafka
 from tests.streams.logkit import NOW_MS
 from tests.streams.quickkafka import InsiderSettings, OnlyWriter
+from tests.support.ports import free_ports
 
 TURN_S = 60.0
 OTHER_LOGIN = KafkaAccess.model_fields.keys() - {"brokers"}

@@ -18,8 +18,8 @@ from streams.codec import BlockCodec
 from streams.model.clock import StillClock
 from streams.model.errors import LandfallError, Misuse
 from streams.model.records import Record, concat, to_batch
-from tests.node.forked import FORKED
 from tests.streams.logkit import NOW_MS
+from tests.support.forked import FORKED
 
 TOPICS = ["MSKU1234565", "MSKU7654321", "DUCU0000017"]
 RECORDS = to_batch([Record(topic, "TRK", at, {"return_c": 4.5, "door": "open"}, {"n": at}) for at, topic in enumerate(TOPICS)])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.credentials import PASSWORD, allow_crew
 from landfall.access.credentials import CredentialFile, Credentials, operator_token
 from landfall.access.password_checks import hash_password
 from landfall.access.principals import CREW, VERBS, Principal, may
 from streams.model.errors import Corrupt, Misuse, RetryLater
+from tests.support.credentials import PASSWORD, allow_crew
 
 
 def test_a_verb_is_allowed_on_the_streams_it_names_and_on_what_is_derived_from_them() -> None:

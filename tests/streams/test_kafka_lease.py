@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from bench.ports import free_ports
 from landfall.storage.index_writer import IndexWriter
 from landfall.storage.kafka import commit_transaction, kafka_configuration, lease, transactions
 from landfall.storage.kafka.commit_transaction import FOLLOW_EVERY_S, KafkaLogOptions, instance
@@ -24,9 +23,10 @@ from landfall.storage.kafka.transactions import Outgoing, Transactions
 from landfall.storage.log_state import Book
 from streams.model.errors import RetryLater
 from tests.fanout.kafka import Kafka
-from tests.node.process import wait
 from tests.streams.kafkakit import TURN_S, open_kafka_log, place
 from tests.streams.logkit import append_rows, numbers, rows
+from tests.support.ports import free_ports
+from tests.support.process import wait
 
 COMMITS = 40
 TAKE_OVER_MS_MAX = 10_000

@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from pydantic import SecretStr
 
-from bench.ports import free_ports
 from hq.fanout.kafka_writer import Fanout
 from hq.fanout.settings import FanoutSettings
 from landfall.runtime.log_wait import opened_log
@@ -26,6 +25,7 @@ from tests.fanout.kafka import PASSWORD, Kafka
 from tests.streams.kafkakit import open_kafka_log, place, producers
 from tests.streams.logkit import append_rows, numbers, open_log, rows
 from tests.streams.refusingway import Way
+from tests.support.ports import free_ports
 
 
 def over_tls(kafka: Kafka, folder: Path, **settings: Any) -> Place:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.node.forked import ROOT
+from tests.support.forked import ROOT
 
 PAGE = (ROOT / "docs" / "torture.md").read_text()
 BYTES_MAX = 8_000

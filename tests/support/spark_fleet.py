@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.credentials import allow_all
 from hq.analytics.job import STREAMS
 from landfall.node.node import Node
 from landfall.node.settings import NodeSettings
@@ -21,6 +20,7 @@ from streams.log import Append, LogReader
 from streams.model.clock import StillClock, WallClock
 from streams.model.identifiers import Position
 from streams.model.records import Record, StoredRecord, to_batch
+from tests.support.credentials import allow_all
 
 TOKEN = "a-token-of-the-test"
 NOON_MS = 1_777_593_600_000

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from bench.credentials import allow_all
-from bench.ports import free_port
 from landfall.node.node import Node
 from landfall.node.services.signing_job import KEY_NAME, public_key
 from landfall.node.settings import KnownPeer, NodeSettings, PeerAddress
@@ -28,7 +26,9 @@ from streams.log import Append
 from streams.model.clock import Clock, StillClock, WallClock
 from streams.model.errors import LandfallError
 from streams.model.records import Record, to_batch
-from tests.node.forked import Forked
+from tests.support.credentials import allow_all
+from tests.support.forked import Forked
+from tests.support.ports import free_port
 
 SINCE_AT_MS = WallClock().now_ms() // 86_400_000 * 86_400_000 - 30 * 86_400_000
 ROLES: dict[str, tuple[Role, str]] = {

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bench.proxy import QUEUE_BYTES, SEGMENT_BYTES, Proxy, Shape, Way
-from tests.node.fleet import until
+from tests.support.fleet import until
+from tests.support.proxy import QUEUE_BYTES, SEGMENT_BYTES, Proxy, Shape, Way
 
 RATE_BIT_S = 128_000
 BYTES_S = RATE_BIT_S / 8

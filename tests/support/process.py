@@ -14,16 +14,16 @@ from typing import Any
 
 import tomli_w
 
-from bench.credentials import allow_all
-from bench.ports import free_port
 from landfall.system.private_files import write_private
 from landfall.transport.http_client import AdmitDoor, AppendDoor, ReadDoor
 from streams.commit_points import CRASH_VARIABLE
 from streams.log import Append
 from streams.model.clock import WallClock
 from streams.model.errors import LandfallError, RetryLater
-from tests.node.forked import Forked
 from tests.streams.logkit import open_log
+from tests.support.credentials import allow_all
+from tests.support.forked import Forked
+from tests.support.ports import free_port
 
 DEADLINE_S = 90.0
 

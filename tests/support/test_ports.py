@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from bench.ports import free_port, free_ports, free_row
+from tests.support.ports import free_port, free_ports, free_row
 
 FORKED = multiprocessing.get_context("spawn")
 

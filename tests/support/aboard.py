@@ -16,12 +16,12 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
-from bench.credentials import PASSWORD, allow_crew
-from bench.pahoclients import close
-from bench.ports import free_port
 from cargo.loss.reading_rows import Heard
-from tests.cargo.sea import SHIP
-from tests.node.process import NodeProcess, wait
+from tests.support.credentials import PASSWORD, allow_crew
+from tests.support.pahoclients import close
+from tests.support.ports import free_port
+from tests.support.process import NodeProcess, wait
+from tests.support.sea import SHIP
 
 NODE = f"ship-{SHIP}"
 TOKEN = "of-the-ship"
