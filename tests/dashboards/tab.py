@@ -56,6 +56,10 @@ class Tab:
         self.page.get_by_role("button", name="Log in").click()
         self.page.locator(".st-key-who").wait_for()
 
+    def wait_idle(self) -> None:
+        """Wait until no script of the page runs. A button of a file that is clicked while the page is being made again saves nothing."""
+        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+
     def leave(self) -> None:
         """Log out, by the menu with the viewer's name."""
         self.page.locator(".st-key-who").get_by_role("button").click()

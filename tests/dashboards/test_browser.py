@@ -129,6 +129,7 @@ def test_a_loss_report_is_recorded_as_sent_and_saved(stage: Stage, url: str, tab
     expect(loss.get_by_role("cell", name="Mira Okafor", exact=True)).to_be_visible()
     loss.get_by_text("As text to transcribe").click()
     expect(loss.get_by_text("LOSS OF FREIGHT CONTAINER(S) FROM A SHIP").first).to_be_visible()
+    tab.wait_idle()
     with page.expect_download() as saved:
         loss.get_by_role("button", name="PDF").click()
     assert saved.value.path().read_bytes().startswith(b"%PDF-")

@@ -135,6 +135,7 @@ def test_several_are_acknowledged_and_closed_at_once(stage: Stage, windows: Wind
     expect(page.get_by_text(f"1 to {alert_table.LISTED_MAX} of {counts['open']} alerts")).to_be_visible()
     choose(page, "Severity", "warning")
     expect(page.get_by_text(f"1 to {alert_table.LISTED_MAX} of {ALERTS - 1} alerts")).to_be_visible()
+    tab.wait_idle()
     with page.expect_download() as saving:
         page.get_by_role("button", name="Save all as CSV").click()
     assert len(saving.value.path().read_text().splitlines()) == ALERTS

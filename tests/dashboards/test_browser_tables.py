@@ -76,6 +76,7 @@ def test_a_long_list_is_read_on_and_saved_whole(stage: Stage, windows: Windows, 
     page.get_by_role("button", name="Next").click()
     expect(page.get_by_text(f"201 to {count} of {count} containers")).to_be_visible()
     expect(page.get_by_test_id("glide-cell-1-0")).to_have_text(rest[0]["number"])
+    tab.wait_idle()
     with page.expect_download() as saving:
         page.get_by_role("button", name="Save all as CSV").click()
     assert len(saving.value.path().read_text().splitlines()) == 1 + count
