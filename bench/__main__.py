@@ -27,10 +27,7 @@ SHORT = {
     "link": ("2000", "60"),
     "pacing": ("4",),
     "failover": ("10",),
-    "duel": (
-        *("link", "10", "15", "1", "loopback", "240000", "20000", "meeting", "10000", "cycle", "10000"),
-        *("landfall", "nats", "mosquitto"),  # MirrorMaker wants its jars fetched first
-    ),
+    "duel": ("link", "10", "15", "1", "loopback", "240000", "20000", "meeting", "10000", "cycle", "10000"),
     "spark": ("2000", "250"),
     "sim": ("500",),
     "drift": ("500", "24"),

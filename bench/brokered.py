@@ -7,9 +7,6 @@ and all else; and before two of them with a shared subscription and `ack = "two_
 the broker goes by, seen by a relay between the two: nodes send that after their commit, and the other's. The bound of the same run: a
 subscriber in the ship's place that stores nothing and acknowledges at once, and one `fdatasync` of 512 B, or two, added to it. On the
 cores there are; prints one JSON object.
-
-`python -m bench.brokered seconds side …`: instead, BESIDE_PER_S readings a second through the intake alone, while a hostile client of the
-same Mosquitto does one of what `bench.endless` knows (`few_topics`, `malformed`, …), and before, while nobody does.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ import asyncio
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,18 +26,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.endless import NOBODY
 from bench.machine import machine
-from bench.mqtt import packet_end, percentiles, receiver
+from bench.mqtt import packet_end, receiver
 from bench.mqttload import messages
-from bench.mqttservers import BEST, mosquitto, versions
+from bench.mqttservers import BEST, mosquitto
 from bench.results import Measured, write
 from tests.support.aboard import TOKEN
 from tests.support.ports import free_port
 from tests.support.process import DEADLINE_S, wait
 from tests.support.two_nodes import ShipNode
 
-RATES, BESIDE_PER_S = (1_000, 10_000), 50
+RATES = 1_000, 10_000
 STEP_S = 0.005
 WARM_S = 2
 """What is published in the first seconds is not counted."""
@@ -133,11 +128,11 @@ async def publish(port: int, packets: Sequence[bytes], per_s: int) -> list[float
     return due
 
 
-def behind_broker(folder: Path, disks: int, port: int, kind: type[ShipNode] = ShipNode) -> list[ShipNode]:
+def behind_broker(folder: Path, disks: int, port: int) -> list[ShipNode]:
     """One `landfall ship` that subscribes at the broker at `port`, or two that share a subscription; not started."""
     names = ("bridge", "engine")[:disks]
     doors = {name: free_port() for name in names}
-    nodes = [kind(folder, name, doors) for name in names]
+    nodes = [ShipNode(folder, name, doors) for name in names]
     for node in nodes:
         filters = f'filters = {json.dumps(SHARED)}\nstands_in_for = ["{names[node.node == names[0]]}"]\n' if disks > 1 else ""
         usual = node.config.read_text().partition("[intake.endpoint]")[0]
@@ -176,8 +171,8 @@ def _behind(way: str, folder: Path, port: int) -> AbstractContextManager[object]
     return ships(behind_broker(folder, WAYS[way], port)) if WAYS[way] else receiver("subscribe", str(port))
 
 
-async def waited_ms(folder: Path, way: str, per_s: int, packets: Sequence[bytes], side: str = NOBODY) -> list[float]:
-    """How long each reading was on its way, in order, beside who floods the broker as `side` says."""
+async def waited_ms(folder: Path, way: str, per_s: int, packets: Sequence[bytes]) -> list[float]:
+    """How long each reading was on its way, in order."""
     numbers = {parted(packet, (packet_end(packet, 0) or (0, 0))[0])[1]: n for n, packet in enumerate(packets)}
     durable_at_s: dict[int, float] = {}
     all_durable = asyncio.Event()
@@ -194,40 +189,14 @@ async def waited_ms(folder: Path, way: str, per_s: int, packets: Sequence[bytes]
             behind = _behind(way, folder, tap.port)
             await asyncio.to_thread(behind.__enter__)
             try:
-                with beside(broker.port, side, len(packets) / per_s):
-                    async with asyncio.timeout(len(packets) / per_s + DURABLE_WITHIN_S):
-                        due_s = await publish(broker.port, packets, per_s)
-                        await all_durable.wait()
+                async with asyncio.timeout(len(packets) / per_s + DURABLE_WITHIN_S):
+                    due_s = await publish(broker.port, packets, per_s)
+                    await all_durable.wait()
             finally:
                 await asyncio.to_thread(behind.__exit__, None, None, None)
     finally:
         await asyncio.to_thread(broker.kill)
     return [(durable_at_s[n] - at_s) * 1_000 for n, at_s in enumerate(due_s)]
-
-
-@contextmanager
-def beside(port: int, side: str, seconds: float) -> Iterator[None]:
-    """A hostile client is there for so long, or until the block ends."""
-    if side == NOBODY:
-        yield
-        return
-    with subprocess.Popen(
-        [sys.executable, "-m", "bench.endless", "flood", str(port), side, str(seconds)], stdout=subprocess.DEVNULL
-    ) as hostile:
-        yield
-        hostile.kill()
-
-
-def floods(seconds: int, sides: Sequence[str]) -> None:
-    """Measures and prints what a reading waits beside each."""
-    results: dict[str, object] = {"bench": "brokered", "machine": machine(), "versions": versions(), "seconds": seconds}
-    packets = messages(BESIDE_PER_S * (WARM_S + seconds))
-    with tempfile.TemporaryDirectory(prefix="bench-brokered-") as name:
-        for side in (NOBODY, *sides):
-            (folder := Path(name) / side / "broker").mkdir(parents=True)
-            waited = asyncio.run(waited_ms(folder.parent, ALONE, BESIDE_PER_S, packets, side))
-            results[side] = percentiles(waited[BESIDE_PER_S * WARM_S :])
-    print(json.dumps(results | {"load_1_min_after": round(os.getloadavg()[0], 1)}, indent=1))
 
 
 def sync_ms(folder: Path) -> list[float]:
@@ -281,8 +250,4 @@ def main(seconds: int = 10) -> None:
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case [given, *others] if others:
-            floods(int(given), others)
-        case arguments:
-            main(*map(int, arguments))
+    main(*map(int, sys.argv[1:]))

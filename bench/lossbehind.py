@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from bench.brokered import Tap, behind_broker, ships
-from bench.losspair import DISK_MIB, STARTED_WITHIN_S, Strikes, Struck
+from bench.losspair import DISK_MIB, STARTED_WITHIN_S, Strikes
 from bench.losspublisher import Publisher
 from bench.mqttservers import BEST, TOPIC, mosquitto, number_of
 from bench.tally import Tally
@@ -74,7 +74,7 @@ def struck_pair_behind(folder: Path, strikes: int, chance: random.Random, *, cut
         stack.callback(broker.kill)
         promised = Promised(broker.port)
         stack.enter_context(promised.relaying())
-        nodes = behind_broker(folder, 2, promised.port, Struck)
+        nodes = behind_broker(folder, 2, promised.port)
         stack.enter_context(ships(nodes, STARTED_WITHIN_S))
         told = promised if broker_too else publisher
         on_nodes, alone = Strikes(nodes, disks, told, chance), 0

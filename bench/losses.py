@@ -28,6 +28,7 @@ from bench.machine import machine
 from bench.mqttservers import BEST, EACH_CHANGE, Before, Behind, Server, Ship, mosquitto, nats, versions
 from bench.results import Measured, write
 from bench.tally import Tally
+from tests.support.forked import FORKED, LOADED
 from tests.support.powercut import CutDisk
 
 SERVERS: dict[str, tuple[str, Callable[[Path], Server]]] = {
@@ -168,6 +169,7 @@ def main() -> None:
     parser.add_argument("--readings", type=int, default=READINGS, help=f"acknowledged before each, at most ({READINGS:,}); not of the pair")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    FORKED.set_forkserver_preload(list(LOADED))
     torture = Torture(given.kills, given.cuts, given.readings)
     results: dict[str, dict[str, Tally | None]] = {}
     with tempfile.TemporaryDirectory() as name:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bench.nursery import Forked
 from bench.tally import Tally
 from tests.support.powercut import CutDisk
 from tests.support.process import wait
@@ -22,32 +21,8 @@ PER_STRIKE = 60
 WHILE_STARTING = 0.4
 """Of so many strikes the next falls before those that were struck have started again."""
 WAIT_S_MAX, STARTED_WITHIN_S = 180.0, 300.0
-"""A node that has not started by then says where it stands. At the lowest priority beside much else starts took 107 s."""
+"""At the lowest priority beside much else starts took 107 s."""
 DISK_MIB = 256
-
-
-class Struck(ShipNode):
-    """A node that starts quickly."""
-
-    def start(self, crash_at: str = "") -> None:
-        """Start it."""
-        if crash_at:
-            raise ValueError("it is killed from without")
-        self._forked = Forked(["ship", "-c", str(self.config)], self._words)
-        self._forked.start()
-
-    def wait_ready(self) -> None:
-        """Returns once its door answers."""
-        wait(self.ready, self._stands, STARTED_WITHIN_S)
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._forked.kill()
-
-    def _stands(self) -> str:
-        self._forked.tell_stacks()
-        time.sleep(1.0)
-        return f"alive: {self._forked.alive()}\n{self.tail()}"
 
 
 def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: bool) -> Tally:
@@ -58,7 +33,7 @@ def struck_pair(folder: Path, strikes: int, chance: random.Random, *, cutting: b
     with ExitStack() as stack:
         disks = [stack.enter_context(CutDisk(folder / name, DISK_MIB)) for name in ("bridge", "engine")] if cutting else []
         folder.mkdir(parents=True, exist_ok=True)
-        nodes = stack.enter_context(pair(folder, Struck))
+        nodes = stack.enter_context(pair(folder))
         with Sensors([node.mqtt_port for node in nodes]) as sensors:
             struck = Strikes(nodes, disks, sensors, chance)
             while struck.fallen < strikes:
@@ -101,7 +76,7 @@ class Strikes:
             self._strike(struck, None)
         began_s = time.monotonic()
         for at in struck:
-            self.nodes[at].wait_ready()
+            wait(self.nodes[at].ready, self.nodes[at].tail, STARTED_WITHIN_S)
         self._start_s = time.monotonic() - began_s
 
     def _strike(self, struck: Sequence[int], robbed: int | None) -> None:

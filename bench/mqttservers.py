@@ -19,13 +19,10 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from bench.mqtt import mosquitto_binary
 from bench.nats import nats_binary, nats_client
-from bench.nursery import Forked
-from landfall.transport.http_client import ReadDoor
-from streams.model.errors import LandfallError
 from streams.model.identifiers import Position
-from tests.support.credentials import allow_all
 from tests.support.pahoclients import close
 from tests.support.ports import free_port
+from tests.support.process import NodeProcess, wait
 
 ROOT = Path(__file__).resolve().parents[1]
 STARTED_WITHIN_S = 120.0
@@ -82,22 +79,6 @@ class Server(Protocol):
         ...
 
 
-class Killable(Protocol):
-    """A process that is started and killed."""
-
-    def start(self) -> None:
-        """Start it."""
-        ...
-
-    def alive(self) -> bool:
-        """Whether it runs."""
-        ...
-
-    def kill(self) -> None:
-        """SIGKILL; returns once it is dead."""
-        ...
-
-
 class Program:
     """A program that is started with `command`; what it says goes to `words`."""
 
@@ -106,29 +87,24 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """See Killable."""
+        """Start it."""
         with self._words.open("ab") as words:
             self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=words, stderr=words)
 
     def alive(self) -> bool:
-        """See Killable."""
+        """Whether it runs."""
         return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
-        """See Killable."""
+        """SIGKILL; returns once it is dead."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
 
-def started(process: Killable, is_up: Callable[[], bool], words: Path) -> None:
+def started(process: Program, is_up: Callable[[], bool], words: Path) -> None:
     """Starts it; returns once it `is_up`. Raises TimeoutError with its last `words`."""
     process.start()
-    until(is_up, process, words)
-
-
-def until(is_up: Callable[[], bool], process: Killable, words: Path) -> None:
-    """Returns once the process `is_up`. Raises TimeoutError with its last `words`."""
     deadline_s = time.monotonic() + STARTED_WITHIN_S
     while not is_up():
         if time.monotonic() > deadline_s or not process.alive():
@@ -255,26 +231,23 @@ class Ship:
     """`landfall ship` with its endpoint."""
 
     def __init__(self, folder: Path, more: str = "") -> None:
-        self.port, door, config = free_port(), free_port(), folder.with_suffix(".toml")
+        self.port = free_port()
         more = more or f'[intake.endpoint]\nport = {self.port}\nanonymous_publish = ["landfall/#"]\n'
-        config.write_text(f'[node]\nnode = "ship"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{folder / "node"}"\nport = {door}\n{more}')
-        allow_all(folder / "node", TOKEN)
-        self._url = f"http://127.0.0.1:{door}"
-        self._door = ReadDoor(self._url, TOKEN)
-        self._words = folder.parent / "words.log"
-        self._process = Forked(["ship", "-c", str(config)], self._words)
+        settings = f'[node]\nnode = "ship"\nrole = "ship"\nidentity = "{SHIP}"\nfolder = "{folder / "node"}"\nport = {{port}}\n{more}'
+        self._node = NodeProcess(folder.with_name(f"{folder.name}-settings"), "ship", "ship", TOKEN, settings)
 
     def start(self) -> None:
         """See Server."""
-        started(self._process, self._is_ready, self._words)
+        self.launch()
+        self._until(self._is_ready)
 
     def launch(self) -> None:
         """See Server."""
-        self._process.start()
+        self._node.start()
 
     def kill(self) -> None:
         """See Server."""
-        self._process.kill()
+        self._node.kill()
 
     def end(self) -> None:
         """See Server: nothing does."""
@@ -286,7 +259,7 @@ class Ship:
         """See Server: what is in her log."""
         found: Counter[int] = Counter()
         position = Position()
-        while rows := list(self._door.read("containers", position, PAGE)):
+        while rows := list(self._node.read.read("containers", position, PAGE)):
             for row in rows:
                 if (row["topic"], row["device"]) == (BOX, DEVICE):
                     found[number_of(row["device_at_ms"])] += 1
@@ -294,10 +267,10 @@ class Ship:
         return found
 
     def _is_ready(self) -> bool:
-        try:
-            return bool(self._door.health())
-        except LandfallError:
-            return False
+        return self._node.ready()
+
+    def _until(self, true: Callable[[], bool]) -> None:
+        wait(true, self._node.tail, STARTED_WITHIN_S)
 
 
 class Behind(Ship):
@@ -314,7 +287,7 @@ class Behind(Ship):
     def _is_ready(self) -> bool:
         """Her subscription stands: what comes before the first is nobody's."""
         try:
-            with urlopen(Request(f"{self._url}/ship", headers={"Authorization": f"Bearer {TOKEN}"}), timeout=10) as answer:
+            with urlopen(Request(f"{self._node.url}/ship", headers={"Authorization": f"Bearer {TOKEN}"}), timeout=10) as answer:
                 return bool(orjson.loads(answer.read())["intake"]["broker_connected"])
         except OSError:
             return False
@@ -339,14 +312,15 @@ class Before(Behind):
         ship = folder.with_name(f"{folder.name}-ship")
         ship.mkdir()
         super().__init__(ship, broker=folder)
-        started(self._process, self._is_ready, self._words)
+        self._node.start()
+        self._until(self._is_ready)
 
     def start(self) -> None:
         """See Server: the ship has missed it and found it again then. Before she has a session there, what comes is nobody's."""
         self._broker.kill()
-        until(lambda: not self._is_ready(), self._process, self._words)
+        self._until(lambda: not self._is_ready())
         self._broker.start()
-        until(self._is_ready, self._process, self._words)
+        self._until(self._is_ready)
 
     def launch(self) -> None:
         """See Server."""
@@ -358,4 +332,4 @@ class Before(Behind):
 
     def end(self) -> None:
         """The ship ends too."""
-        self._process.kill()
+        self._node.kill()

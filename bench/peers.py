@@ -62,19 +62,14 @@ def _all_files() -> None:
 
 
 class Broker:
-    """The project's own development broker, in a folder of its own.
+    """The project's own development broker, in a folder of its own."""
 
-    `through`: where it listens too, and the port that clients who come there are told to come to: a proxy's.
-    """
-
-    def __init__(self, folder: Path, heap_mb: int = KAFKA_HEAP_MB, through: tuple[int, int] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         port, broker, controller = free_ports(3)
         address = f"127.0.0.1:{port}"
         self.access = KafkaAccess(brokers=address, username="landfall", password=SecretStr(PASSWORD))
         doors = [{"host": "127.0.0.1", "port": port, "advertised": address}]
-        if through:
-            doors.append({"host": "127.0.0.1", "port": through[0], "advertised": f"127.0.0.1:{through[1]}"})
-        own: dict[str, Any] = {"folder": str(folder / "broker"), "password": PASSWORD, "doors": doors, "heap_mb": heap_mb}
+        own: dict[str, Any] = {"folder": str(folder / "broker"), "password": PASSWORD, "doors": doors, "heap_mb": KAFKA_HEAP_MB}
         self._config = folder / "broker.toml"
         write_private(self._config, tomli_w.dumps({**own, "broker_port": broker, "controller_port": controller}).encode())
         self._words = folder / "broker.log"

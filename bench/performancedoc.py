@@ -19,8 +19,7 @@ it. The benches write those files.
 * A full run is the command of a row, after `python -m`: for example `python -m bench.log 2000 150`. Nothing else may run meanwhile.
 * A run of exactly that command renews its rows in `bench/results`. A run in another size changes no row.
 * Then run `python -m bench.performancedoc`, and commit both files.
-* The docstring of each bench says what it measures and what it compares with. MirrorMaker's jars (36 MB) must be fetched before
-  `bench.duel`: `python -m bench.duel.mirrorjars`.
+* The docstring of each bench says what it measures and what it compares with.
 * `python -m bench.watchtable` also writes the [validation of the watch](reference/watch-validation.md).
 
 ## How to read
@@ -28,6 +27,7 @@ it. The benches write those files.
 * The load is the machine's average of the last minute, on two cores. It includes the bench itself.
 * *Busy*: other work took much of the two cores. Rates are then too low and times too long. Bytes do not depend on the load.
 * Peers and bounds are measured in the same run, unless their date says otherwise. Compare the ratio first, then the rate.
+* Kafka's MirrorMaker was measured until 2026-11-24.
 * CPU time is of one core. It depends less on other work than wall time does.
 * Several figures for one measure, separated by commas, are repeated runs. Semicolons separate different measures.
 * "By its functions" and "by hand": the figure was measured by a call of the bench's functions, not by the whole command.
@@ -42,7 +42,7 @@ _TAIL = """
 * 10,000 kills of the log ([fault tests](torture.md#what-is-not-covered)).
 * On a quiet machine: 1,000,000 topics compared with 1,000 over 4 M readings each, and the slow link with peers.
 * Every rule judged at the endpoint since a012cf9, on a quiet machine.
-* Floods at a broker (`bench.brokered 3 SIDE`) on a quiet machine, and for longer than seconds.
+* Floods at a broker.
 * A broker with readings of the present: those of `bench.brokered` are months old, which costs the intake more and the watch less.
 * The effect of a flood of pings on an honest client.
 """

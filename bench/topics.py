@@ -1,7 +1,7 @@
-"""How many topics a node carries: 1,000 beside 1,000,000 in one stream of our log, and the same in Kafka and in NATS JetStream.
+"""How many topics a node carries: 1,000,000 in one stream of our log, and the same in Kafka and in NATS JetStream.
 
-`python -m bench.topics [readings] [topics] [side …]`; sides: pace, few, many, kafka, nats; all unless some are named. Every side takes the
-same 14-signal readings, one of each topic after another; the log with 1,000 topics (few) a quarter of them, which is enough for its rate.
+`python -m bench.topics [readings] [topics] [side …]`; sides: pace, many, kafka, nats; all unless some are named. Every side takes the
+same 14-signal readings, one of each topic after another.
 Ours is a process of its own that another one gives a commit's readings at a time, killed (SIGKILL) and opened again by a third; so are
 Kafka's broker (one Kafka topic each, one message a reading) and NATS' server (one JetStream subject each, one message a reading, at its
 default sync interval, and fewer readings with every message synced). Kafka is given KAFKA_S seconds to make its topics in. A side that
@@ -49,7 +49,6 @@ from streams.model.records import DEVICE_AT
 STREAM = "containers"
 COMMIT_ROWS = 10_000
 ASKED = 20
-FEW_SHARE = 4
 PEER_READINGS, PEER_READINGS_SYNCED = 1_000_000, 20_000
 PACE_READINGS = 4_000_000
 
@@ -243,12 +242,11 @@ def main() -> None:
     if sys.argv[1:2] == ["reopen"]:
         return reopen(Path(sys.argv[2]))
     given = [int(word) for word in sys.argv[1:] if word.isdigit()]
-    named = [word for word in sys.argv[1:] if not word.isdigit()] or ["pace", "few", "many", "kafka", "nats"]
+    named = [word for word in sys.argv[1:] if not word.isdigit()] or ["pace", "many", "kafka", "nats"]
     readings, topics = (*given, *(100_000_000, 1_000_000)[len(given) :])
     figures: dict[str, Any] = {"bench": "topics", **machine()}
     sides: dict[str, Callable[[], dict[str, Any]]] = {
         "pace": partial(pace, topics, min(readings, PACE_READINGS)),
-        "few": partial(ours, 1_000, readings // FEW_SHARE),
         "many": partial(ours, topics, readings),
         "kafka": partial(kafka_topics, min(topics, readings)),
     }

@@ -1,1 +1,1 @@
-"""Landfall's sync beside NATS JetStream leaf nodes, a Mosquitto bridge and Kafka MirrorMaker 2: real processes, one proxy between them."""
+"""Landfall's sync beside NATS JetStream leaf nodes and a Mosquitto bridge: real processes, one proxy between them."""

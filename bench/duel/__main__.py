@@ -7,9 +7,9 @@ Parts, with their sizes and what they are by default; all parts, one after anoth
     meeting [topics=100000]     meeting again with nothing new, 600 ms round trip (ours alone)
     cycle [readings=30000]     five nodes in a ring (ours alone)
 
-The phases of the link alone are 25 minutes, the same 375 s for each side. Sides: landfall, nats, mosquitto, kafka; all unless some are
-named. Every peer takes one message a reading, its JSON, as sensors publish it. MirrorMaker's jars (36 MB) are fetched by
-`python -m bench.duel.mirrorjars` beforehand. Prints what is done to standard error, one JSON object at the end.
+The phases of the link alone are 25 minutes, the same 375 s for each side. Sides: landfall, nats, mosquitto; all unless some are
+named. Every peer takes one message a reading, its JSON, as sensors publish it. Prints what is done to standard error, one JSON object at
+the end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.duel.goals import goals
-from bench.duel.mirrormaker import MirrorMaker
 from bench.duel.mosquittobridge import MosquittoBridge
 from bench.duel.natsleaf import NatsLeaf
 from bench.duel.ours import Ours
@@ -40,7 +39,6 @@ SLOW: dict[str, Callable[[Path], Side]] = {
     "landfall": lambda folder: Ours(folder, "satellite", OWN_RATE_BIT_S),
     "nats": NatsLeaf,
     "mosquitto": MosquittoBridge,
-    "kafka": MirrorMaker,
 }
 UNLIMITED = SLOW | {"landfall": lambda folder: Ours(folder, "lan", sender="hq", receiver="tokyo")}
 

@@ -17,7 +17,7 @@ TINY = {
     "reading": (("100", "24"), "codec_alone"),
     "codec": (("100", "24"), "entropy"),
     "stored": (("50", "24"), "live_on_disk"),
-    "topics": (("20000", "2000", "pace", "few", "many"), "rate"),
+    "topics": (("20000", "2000", "pace", "many"), "rate"),
     "standby": (("1",), "taken_over_s"),
     "failover": (("2",), "first record after the kill"),
     "link": (("100", "60"), "lag_p99_over_two_fdatasync_p99"),
