@@ -1,4 +1,4 @@
-"""How fast a log gives its readings back: merged blocks, and live ones of LIVE_ROWS; beside it the codec alone over the same blocks.
+"""How fast a log gives its readings back: merged blocks; beside it the codec alone over the same blocks.
 
 `python -m bench.reading [containers] [hours]`. Prints one JSON object: millions of 14-signal readings a second, of the wall and of one
 core's time; the middle of REPEATS runs after one that does not count, in which libraries are loaded. The log is written and merged before.
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.log import append_in, merged, open_log
+from bench.log import COMMIT_ROWS, commits, merged, open_log
 from bench.machine import machine
 from bench.readings import INTERVAL_MS, START_AT_MS, fleet_readings
 from bench.results import Measured, write
@@ -23,7 +23,6 @@ from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
 from streams.model.identifiers import Position
 
-COMMIT_ROWS, LIVE_ROWS, LIVE_READINGS = 32_768, 100, 20_000
 REPEATS = 5
 STREAM = "containers"
 
@@ -62,15 +61,13 @@ def main() -> None:
     figures: dict[str, Any] = {"bench": "reading", **machine(), "readings": readings.num_rows}
     with tempfile.TemporaryDirectory(prefix="bench-reading-") as name:
         folder, at_ms = Path(name), START_AT_MS + hours * INTERVAL_MS
-        for kind, rows, some in (("merged", COMMIT_ROWS, readings), ("live", LIVE_ROWS, readings.slice(0, LIVE_READINGS))):
-            log = open_log(folder, kind, at_ms)
-            append_in(log, some, rows)
-            if kind == "merged":
-                merged(log)
-            log.close()
-            figures[kind] = reading(folder / kind)
+        log = open_log(folder, "merged", at_ms)
+        commits(log, readings, COMMIT_ROWS)
+        merged(log)
+        log.close()
+        figures |= reading(folder / "merged")
     print(json.dumps(figures, indent=1))
-    read, codec = figures["merged"]["read"], figures["merged"]["codec_alone"]
+    read, codec = figures["read"], figures["codec_alone"]
     told = f"{read['wall']} M by the wall, {read['one_core']} M per second of one core"
     bound = f"the codec alone {codec['wall']} M, {codec['one_core']} M"
     write("reading", {"read_merged": Measured(told, read["wall"] >= 5, bound)})

@@ -13,7 +13,7 @@ DEADLINE_S = 600.0
 """For a busy machine: each takes seconds of processor time."""
 TINY = {
     "voyage": (("40",), "alert_to_map_s"),
-    "log": (("100", "24"), "of_bound"),
+    "log": (("100", "24"), "upkeep_share"),
     "reading": (("100", "24"), "codec_alone"),
     "codec": (("100", "24"), "entropy"),
     "stored": (("50", "24"), "live_on_disk"),
