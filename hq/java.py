@@ -122,7 +122,7 @@ def _in_place(jars: Sequence[Jar], whose: str, hint: str) -> list[Path]:
     paths = [jar.path for jar in jars]
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
-        raise Misuse(f"{whose} jars are not set up: {', '.join(missing)} missing", hint=hint)
+        raise Misuse(f"{whose} jars are not set up: {', '.join(missing)} missing", hint=hint, code="jars_missing")
     return paths
 
 

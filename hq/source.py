@@ -79,7 +79,7 @@ class LogStreamReader(DataSourceStreamReader):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         if not options.get("folder") or not options.get("streams"):
-            raise Misuse("the landfall source needs the options folder and streams")
+            raise Misuse("the landfall source needs the options folder and streams", code="source_options_missing")
         self.folder = options["folder"]
         self.streams = [check_stream(name.strip()) for name in options["streams"].split(",")]
         self.records_max = int(options.get("recordsMax", RECORDS_MAX))
@@ -133,6 +133,7 @@ class LogStreamReader(DataSourceStreamReader):
                 raise RetryLater(
                     f"{run.stream} of {run.origin}, {run.first}..{run.end - 1}: {rows} records of {run.held} could be read",
                     hint="the log fetches damaged records again from a peer; look at its `exceptions`",
+                    code="records_missing",
                 )
 
     def _standings(self, offset: StreamPositions) -> dict[str, Standing]:

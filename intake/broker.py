@@ -357,6 +357,7 @@ def _trust(client: mqtt.Client, authority: Path) -> None:
         raise Misuse(
             f"the broker's tls_ca {authority} does not load: {problem.strerror or problem}",
             hint="name a PEM file with the certificate of who signed the broker's; for a public authority the system's own bundle",
+            code="authority_not_loaded",
         ) from problem
 
 

@@ -61,9 +61,11 @@ def connect(
     """
     build_struct_types()
     if not nodes:
-        raise Misuse("there is no node to connect to", hint="name at least one")
+        raise Misuse("there is no node to connect to", hint="name at least one", code="nodes_missing")
     if authority is None and (secured := [node.url for node in nodes if node.url.startswith("https:")]):
-        raise Misuse(f"nobody vouches for {', '.join(secured)}", hint="give `authority`, the authority's .pem file")
+        raise Misuse(
+            f"nobody vouches for {', '.join(secured)}", hint="give `authority`, the authority's .pem file", code="authority_missing"
+        )
     context = None if authority is None else trusting(authority)
     doors = [
         _Doors(
@@ -129,17 +131,25 @@ class Client:
         if consumer is None:
             return Follower(self._nodes, stream, None, standing or Standing())
         if standing is not None:
-            raise Misuse("a named consumer stands where it last committed", hint="give either a consumer or a standing")
+            raise Misuse(
+                "a named consumer stands where it last committed", hint="give either a consumer or a standing", code="standing_ambiguous"
+            )
         topic, found = client_topic(consumer), Standing()
         for row in self._nodes.asked_all(lambda doors: list(doors.read.latest(CONSUMERS, topic))):
             try:
                 told = Consumed.read(row["body"])
             except ValueError as problem:
                 raise Corrupt(
-                    f"where {consumer!r} stands by {row['origin']} does not read: {problem}", hint="give it another name"
+                    f"where {consumer!r} stands by {row['origin']} does not read: {problem}",
+                    hint="give it another name",
+                    code="consumer_unreadable",
                 ) from None
             if told.stream != stream:
-                raise Misuse(f"{consumer!r} is a consumer of {told.stream!r}, not of {stream!r}", hint="give the new one another name")
+                raise Misuse(
+                    f"{consumer!r} is a consumer of {told.stream!r}, not of {stream!r}",
+                    hint="give the new one another name",
+                    code="consumer_of_another",
+                )
             found = found.merged(told.standing())
         return Follower(self._nodes, stream, topic, found)
 
@@ -209,7 +219,9 @@ class Follower:
         begins further back. Raises Misuse without a consumer's name, RetryLater when no node answers.
         """
         if self._consumer is None:
-            raise Misuse("a follower without a consumer's name has nothing to commit", hint="follow(stream, consumer=…)")
+            raise Misuse(
+                "a follower without a consumer's name has nothing to commit", hint="follow(stream, consumer=…)", code="consumer_missing"
+            )
         name, standing = self._consumer, self.standing
         told = skipped_told(name, self._stream, newly_skipped(self._committed.skipped, standing.skipped))
         exceptions = [Append(EXCEPTIONS, to_batch([Record(name, body=body)])) for body in told]
@@ -375,4 +387,4 @@ class _Race(Generic[Answer]):
 
 def _nobody(problems: Iterable[LandfallError]) -> RetryLater:
     told = "; ".join(map(str, problems))
-    return RetryLater(f"no node answers: {told}", hint="name more nodes, or ask again later")
+    return RetryLater(f"no node answers: {told}", hint="name more nodes, or ask again later", code="no_node_answers")

@@ -64,7 +64,9 @@ def run_process(name: str, config: Path | None, **more: Any) -> Any:
     ending: SystemExit | RetryLater = SystemExit(0)
     if PROCESSES[name].ends:
         ending = RetryLater(
-            f"`landfall {name}` was asked to end before it was done", hint="run it again: what a node has it takes no second time"
+            f"`landfall {name}` was asked to end before it was done",
+            hint="run it again: what a node has it takes no second time",
+            code="asked_to_end",
         )
 
     def asked_to_end(*_: object) -> None:

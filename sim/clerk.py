@@ -76,7 +76,7 @@ class Clerk:
         answer = client.post("/api/registry", json={"entries": entries}, headers={"Authorization": f"Bearer {self._token}"})
         if answer.status_code == HTTPStatus.UNAUTHORIZED:
             self._token = ""
-            raise RetryLater("the clerk's token has run out")
+            raise RetryLater("the clerk's token has run out", code="token_expired")
         _check(answer, "entries")
 
     def _log_in(self, client: httpx.Client) -> None:
@@ -92,5 +92,7 @@ def _check(answer: httpx.Response, what: str) -> None:
         return
     told = f"headquarters answered {answer.status_code} to {what}: {answer.text[:300]}"
     if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status_code in _RETRIED:
-        raise RetryLater(told)
-    raise Misuse(told, hint="compare api.username, api.password and the registry values in docs/reference/streams-table.md")
+        raise RetryLater(told, code="api_failed")
+    raise Misuse(
+        told, hint="compare api.username, api.password and the registry values in docs/reference/streams-table.md", code="clerk_refused"
+    )

@@ -98,5 +98,5 @@ def _error(status: int, code: str, error: str, hint: str | None) -> web.Response
 
 def _given(value: T | None, name: str) -> T:
     if value is None:
-        raise Misuse(f"this action needs {name}", hint=f"send {{action, {name}}}")
+        raise Misuse(f"this action needs {name}", hint=f"send {{action, {name}}}", code="action_incomplete")
     return value

@@ -60,16 +60,22 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     try:
         text = path.read_bytes().decode(ENCODING)
     except OSError as problem:
-        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="give the path of the recorded readings") from problem
+        raise Misuse(
+            f"{path} can not be read: {problem.strerror}", hint="give the path of the recorded readings", code="file_unavailable"
+        ) from problem
     except UnicodeDecodeError as problem:
         line = problem.object.count(b"\n", 0, problem.start) + 1
-        raise Misuse(f"line {line} of {path} is not UTF-8", hint="save the file as UTF-8 text, and look at that line") from problem
+        raise Misuse(
+            f"line {line} of {path} is not UTF-8", hint="save the file as UTF-8 text, and look at that line", code="recorded_unreadable"
+        ) from problem
     table = csv.reader(io.StringIO(text, newline=""))
     try:
         names = next(table, [])
         missing = [name for name in COLUMNS if name not in names]
         if missing:
-            raise Misuse(f"{path} has no column {', '.join(missing)}", hint="give the columns of docs/guide/simulator.md")
+            raise Misuse(
+                f"{path} has no column {', '.join(missing)}", hint="give the columns of docs/guide/simulator.md", code="columns_missing"
+            )
         for fields in filter(None, table):
             if len(fields) != len(names):
                 raise _misread(path, table.line_num, f"it has {len(fields)} fields, and the first line names {len(names)}")
@@ -79,7 +85,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _misread(path: Path, line: int, why: str) -> Misuse:
-    return Misuse(f"line {line} of {path} does not read: {why}", hint="mend or remove that line")
+    return Misuse(f"line {line} of {path} does not read: {why}", hint="mend or remove that line", code="recorded_unreadable")
 
 
 def _recorded(row: dict[str, str], container: str, line: int, path: Path) -> Recorded:

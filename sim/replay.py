@@ -93,5 +93,7 @@ def _play(rows: list[Recorded], publisher: Publisher, speed: float, metrics: Met
         if taken or (sent and not under_way):
             heard_s = now_s
         if now_s - heard_s > SILENCE_S_MAX:
-            raise RetryLater(f"the intake acknowledged {acknowledged} of {sent} readings and then nothing", hint="look at its log")
+            raise RetryLater(
+                f"the intake acknowledged {acknowledged} of {sent} readings and then nothing", hint="look at its log", code="replay_stalled"
+            )
     return acknowledged

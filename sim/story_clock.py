@@ -100,7 +100,7 @@ class StoryClock:
     def change_speed(self, speed: float) -> None:
         """From now on `speed` times as fast as the wall's clock; a paused clock stays paused. Raises Misuse beyond SPEED_MAX."""
         if not 0 < speed <= SPEED_MAX:
-            raise Misuse(f"a speed is above 0 and at most {SPEED_MAX:,.0f}, not {speed:g}")
+            raise Misuse(f"a speed is above 0 and at most {SPEED_MAX:,.0f}, not {speed:g}", code="speed_invalid")
         with self._lock:
             self._settle()
             self._speed = speed
@@ -111,11 +111,17 @@ class StoryClock:
         """Run flat out to just before the chapter, then on as before. Raises Misuse for an unknown chapter and for one that has begun."""
         chapter = next((chapter for chapter in self._chapters if chapter.id == chapter_id), None)
         if chapter is None:
-            raise Misuse(f"there is no chapter {chapter_id!r}", hint=f"there are {', '.join(each.id for each in self._chapters)}")
+            raise Misuse(
+                f"there is no chapter {chapter_id!r}",
+                hint=f"there are {', '.join(each.id for each in self._chapters)}",
+                code="chapter_unknown",
+            )
         with self._lock:
             self._settle()
             if self._fleet_at_ms > chapter.begins_at_ms:
-                raise Misuse(f"chapter {chapter.id} is behind us: the story only runs forward", hint="begin anew with --fresh")
+                raise Misuse(
+                    f"chapter {chapter.id} is behind us: the story only runs forward", hint="begin anew with --fresh", code="chapter_past"
+                )
             self._target_ms = chapter.begins_at_ms - JUMP_BEFORE_MS
             self._pace = Pace(SPEED_MAX, self._wall.monotonic_s(), start=max(self._speed, JUMP_SPEED_START))
 

@@ -30,9 +30,13 @@ def load_progress(path: Path, story: str) -> Progress | None:
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as problem:
-        raise Corrupt(f"{path} does not tell how far the story has come: {problem}", hint="begin anew with --fresh") from problem
+        raise Corrupt(
+            f"{path} does not tell how far the story has come: {problem}", hint="begin anew with --fresh", code="progress_unreadable"
+        ) from problem
     if progress.story != story:
-        raise Misuse(f"the story under way is {progress.story}, not {story}", hint="set it back, or begin anew with --fresh")
+        raise Misuse(
+            f"the story under way is {progress.story}, not {story}", hint="set it back, or begin anew with --fresh", code="story_of_another"
+        )
     return progress
 
 

@@ -138,7 +138,11 @@ class StowagePlan:
             while waiting:
                 if not self.free[kind]:
                     what = "socket left for %d reefers" if kind is Kind.REEFER else f"stack left for %d boxes ({kind.value})"
-                    raise Misuse(f"no {what % len(waiting)}", hint="give the ship more bays, or bays with more sockets, in sim/stowage.py")
+                    raise Misuse(
+                        f"no {what % len(waiting)}",
+                        hint="give the ship more bays, or bays with more sockets, in sim/stowage.py",
+                        code="hull_too_small",
+                    )
                 stack = self.free[kind].pop(0)
                 self.taken[port].append(stack)
                 slots.update(zip(waiting, stack.slots, strict=False))

@@ -116,7 +116,9 @@ class Consumer:
         Position: for effects that depend on what no record tells.
         """
         if not position.reaches(self._standing.position):
-            raise Misuse(f"consumer {self.name!r} stands at {self._standing.position} and does not go back to {position}")
+            raise Misuse(
+                f"consumer {self.name!r} stands at {self._standing.position} and does not go back to {position}", code="consumer_backwards"
+            )
         skipped = self._skipped_at(position)
         polled = self._polled
         passed = polled.passed if polled is not None and polled.position == position else {}
@@ -151,7 +153,9 @@ class Consumer:
             told = Consumed.read(json.loads(batch.records.column(BODY)[0].as_py()))
             if told.stream != self.stream:
                 raise Misuse(
-                    f"{self.name!r} is a consumer of {told.stream!r}, not of {self.stream!r}", hint="give the new consumer another name"
+                    f"{self.name!r} is a consumer of {told.stream!r}, not of {self.stream!r}",
+                    hint="give the new consumer another name",
+                    code="consumer_of_another",
                 )
             standing = standing.merged(told.standing())
         return standing
@@ -168,7 +172,8 @@ def client_topic(consumer: str) -> str:
         return check_topic(CLIENT + consumer) if consumer else check_topic("")
     except ValueError:
         raise Misuse(
-            f"a consumer's name is 1 to {TOPIC_CHARS_MAX - len(CLIENT)} printable characters, not {consumer[:TOPIC_CHARS_MAX]!r}"
+            f"a consumer's name is 1 to {TOPIC_CHARS_MAX - len(CLIENT)} printable characters, not {consumer[:TOPIC_CHARS_MAX]!r}",
+            code="consumer_name_invalid",
         ) from None
 
 
@@ -183,9 +188,9 @@ def check_client(topic: str, body: object, known: Collection[str]) -> None:
     try:
         told = Consumed.read(body)
     except ValueError as problem:
-        raise Misuse(f"consumer {name!r} can not stand there: {problem}") from problem
+        raise Misuse(f"consumer {name!r} can not stand there: {problem}", code="consumer_invalid") from problem
     if (told.position or told.skipped) and told.stream not in known:
-        raise RetryLater(f"nothing of {told.stream!r} is here: no consumer of it can stand anywhere")
+        raise RetryLater(f"nothing of {told.stream!r} is here: no consumer of it can stand anywhere", code="stream_unknown")
 
 
 def skipped_told(name: str, stream: str, newly: Skipped) -> list[dict[str, Any]]:

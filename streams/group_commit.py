@@ -49,7 +49,7 @@ class GroupCommitter:
         while not self._room.is_set():
             await self._room.wait()
         if self._closed:
-            raise Misuse("the group committer is closed")
+            raise Misuse("the group committer is closed", code="committer_closed")
         if self._worker is None:
             self._worker = asyncio.get_running_loop().create_task(self._work(), name="group-commit")
         caller = _Caller(appends, sum(append.records.num_rows for append in appends), asyncio.get_running_loop().create_future())

@@ -358,6 +358,8 @@ class Log(LogReader, Protocol):
 class PeerKnowsMore(NotAllowed):
     """A peer holds more of this node's own origin than this log does: the log is an old copy and must open a new generation."""
 
+    code = "peer_knows_more"
+
 
 class NotProven(NotAllowed):
     """A block of records that others act upon, of a node whose key is known, is not covered by anything that node signed.
@@ -365,13 +367,17 @@ class NotProven(NotAllowed):
     `forged`: it signed something else.
     """
 
-    def __init__(self, message: str, forged: bool) -> None:
-        super().__init__(message)
+    code = "not_proven"
+
+    def __init__(self, message: str, forged: bool, code: str = "") -> None:
+        super().__init__(message, code=code)
         self.forged = forged
 
 
 class UnknownWriter(NotProven):
     """A block by a node that is unknown here, in a stream where it matters who writes."""
+
+    code = "writer_unknown"
 
     def __init__(self, message: str) -> None:
         super().__init__(message, forged=True)

@@ -93,4 +93,4 @@ def read_alert(body: Mapping[str, Any]) -> AlertBody:
         need_plain(body)
         return msgspec.convert(body, AlertBody)
     except ValueError as problem:
-        raise Unreadable(f"an alert does not read: {problem}") from problem
+        raise Unreadable(f"an alert does not read: {problem}", code="alert_unreadable") from problem

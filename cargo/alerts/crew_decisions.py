@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from cargo.errors import Unreadable
+from cargo.errors import CargoError, Unreadable
 from cargo.loss.container_state import Box
 from cargo.loss.incidents import confirmed, found_again, probably_lost, reported
 from cargo.loss.loss_classifier import DECIDED_BY_PEOPLE, GONE_STATES, REPORTED_STATES, Decision, Evidence, State, Witness, decide
@@ -68,10 +68,10 @@ def read_said(body: Mapping[str, Any]) -> Said:
         need_plain(body)
         said = msgspec.convert(body, Said)
         if not said.by.strip() or not f"{said.by}{said.note}".isprintable():
-            raise ValueError("who says it gives a name, and name and note are printable")
+            raise CargoError("who says it gives a name, and name and note are printable", code="by_invalid")
         return said
     except ValueError as problem:
-        raise Unreadable(f"what a person says of a box does not read: {problem}") from problem
+        raise Unreadable(f"what a person says of a box does not read: {problem}", code="decision_unreadable") from problem
 
 
 def may_say(box_state: State | None) -> list[Word]:
@@ -95,7 +95,9 @@ def take_said(state: WatchState, said: Said) -> Outcome:
     follows = DECIDED_BY_PEOPLE.get(box.state, frozenset()) if box else frozenset()
     to = next((one for one in MEANS[said.said] if one in follows), None)
     if box is None or to is None:
-        raise ValueError(f"{said.container} is {box.state if box else 'unknown'}: of that nobody can say {WORDS[said.said]!r}")
+        raise CargoError(
+            f"{said.container} is {box.state if box else 'unknown'}: of that nobody can say {WORDS[said.said]!r}", code="said_not_possible"
+        )
     at_ms = max(said.at_ms, state.memory.settled_at_ms)
     detail = f"{WORDS[said.said]}, says {said.by}" + (f": {said.note}" if said.note else "")
     witness = Witness(said.by, Evidence("person", said.said, 0.0, detail, said.at_ms))
@@ -110,7 +112,7 @@ def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witnes
     """
     box = state.memory.boxes.get(number)
     if box is None or to not in DECIDED_BY_PEOPLE.get(box.state, ()):
-        raise ValueError(f"{number} is {box.state if box else 'unknown'}: it can not become {to}")
+        raise CargoError(f"{number} is {box.state if box else 'unknown'}: it can not become {to}", code="said_not_possible")
     end_silence(state, box, at_ms, witness.proof.detail)
     if to in GONE_STATES:
         _gone(state, box, to, at_ms, witness)

@@ -20,6 +20,7 @@ from cargo.vocabulary.slots import DECK_TIER, LOWEST_DECK_TIER, Cell, Slot
 from cargo.vocabulary.trade_codes import is_imo, is_locode
 
 DEPARTED, DEPARTS, NEXT_PORT, PORT, STOWED = "136", "133", "61", "5", "147"
+SECOND_MESSAGE = "a second message begins here"
 CALL_SIGN = "103"
 """Code of a call sign (data element 1131)."""
 PARTIAL = frozenset({"LOADONLY", "DISCHARGEONLY"})
@@ -101,7 +102,7 @@ def _envelope(segments: list[Segment], trailer: list[Segment], notes: list[Probl
     """Whether it is one message, whole."""
     starts = [segment for segment in segments if segment.tag == "UNH"]
     for other in starts[1:]:
-        yield other.wrong("a second message begins here", "give each message as a file of its own")
+        yield other.wrong(SECOND_MESSAGE, "give each message as a file of its own")
     ends = [segment for segment in trailer if segment.tag == "UNT"]
     if not ends:
         yield Problem(segments[-1].number, segments[-1].text, "the message does not end (UNT)", "the file was cut off: get it again")

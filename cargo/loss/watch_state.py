@@ -9,6 +9,7 @@ from itertools import chain
 
 import msgspec
 
+from cargo.errors import CargoError
 from cargo.loss.accounted_boxes import DRY_INTERVAL_MS, QUAY_INTERVAL_MS, REEFER_INTERVAL_MS
 from cargo.loss.container_state import Box, Gateway
 from cargo.loss.event_time import EventClock
@@ -54,7 +55,7 @@ class WatchSettings:
 
     def __post_init__(self) -> None:
         if (self.place.ship is None) == (self.place.port is None):
-            raise ValueError("a watch stands on one ship or on one quay: give its place a ship or a port")
+            raise CargoError("a watch stands on one ship or on one quay: give its place a ship or a port", code="place_missing")
 
 
 class Incident(msgspec.Struct):

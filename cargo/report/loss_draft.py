@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from cargo.alerts.alert_log import Standing
+from cargo.errors import CargoError
 from cargo.loss.loss_classifier import GONE_STATES, LAST_WORDS_MS
 from cargo.loss.watch_outcome import Made, digest
 from cargo.report.loss_form import LOSS, UNKNOWN, Filled, position_text, time_text
@@ -101,10 +102,10 @@ def final_draft(before: Sequence[Report], facts: Facts, by: str) -> Made:
     Raises ValueError while nothing is sent, and where the last report is a FINAL.
     """
     if not any(report.state == "sent" for report in before):
-        raise ValueError("nothing is sent of this incident yet: the first report is an INITIAL")
+        raise CargoError("nothing is sent of this incident yet: the first report is an INITIAL", code="report_not_sent")
     last = before[-1]
     if last.head.kind == "FINAL":
-        raise ValueError(f"report {last.id} is the FINAL one")
+        raise CargoError(f"report {last.id} is the FINAL one", code="report_final")
     if last.state in ("draft", "edited"):
         return _again(last, msgspec.structs.replace(last.head, kind="FINAL"), facts, by)
     return _anew(before, "FINAL", facts, by)

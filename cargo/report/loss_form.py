@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from cargo.errors import CargoError
 from cargo.vocabulary.registry_entries import AT_MS_MAX
 from cargo.vocabulary.trade_codes import is_country, is_imo, is_mmsi, is_un_number
 
@@ -124,17 +125,17 @@ def read_given(name: str, text: str) -> Value:
     """What a person gives for a line; an empty text says that it is not known. Raises ValueError, saying what the line may hold."""
     line = BY_NAME.get(name)
     if line is None:
-        raise ValueError(f"a loss report has no line {name!r}; it has {', '.join(BY_NAME)}")
+        raise CargoError(f"a loss report has no line {name!r}; it has {', '.join(BY_NAME)}", code="line_unknown")
     text = text.strip()
     if not text:
         return None
     if line.holds == "words":
         if text.upper() not in line.words:
-            raise ValueError(f"{name} is {' or '.join(line.words)}, not {text!r}")
+            raise CargoError(f"{name} is {' or '.join(line.words)}, not {text!r}", code="word_invalid")
         return text.upper()
     if line.holds == "count":
         if not text.isdecimal() or int(text) > COUNT_MAX:
-            raise ValueError(f"{name} is a whole number up to {COUNT_MAX:,}, not {text!r}")
+            raise CargoError(f"{name} is a whole number up to {COUNT_MAX:,}, not {text!r}", code="count_invalid")
         return int(text)
     if line.holds == "time":
         return time_text(_at_ms(name, text))
@@ -143,7 +144,7 @@ def read_given(name: str, text: str) -> Value:
     if line.holds in _CODES:
         return _codes(name, line.holds, text)
     if len(text) > TEXT_CHARS_MAX or not all(letter.isprintable() or letter in "\n\t" for letter in text):
-        raise ValueError(f"{name} is up to {TEXT_CHARS_MAX:,} printable characters")
+        raise CargoError(f"{name} is up to {TEXT_CHARS_MAX:,} printable characters", code="text_invalid")
     return text
 
 
@@ -184,7 +185,7 @@ def _codes(name: str, holds: Holds, text: str) -> str:
     parts = re.split("[,;]", text) if holds == "un_numbers" else [text]
     codes = [re.sub(r"[\s.-]", "", part.upper()).removeprefix(prefix) for part in parts]
     if not all(map(right, codes)):
-        raise ValueError(f"{name} is {sentence}, not {text!r}")
+        raise CargoError(f"{name} is {sentence}, not {text!r}", code="number_invalid")
     return ", ".join(dict.fromkeys(codes))
 
 
@@ -194,7 +195,7 @@ def _at_ms(name: str, text: str) -> int:
     except ValueError:
         when = None
     if when is None or when.tzinfo is None or when.year < 2000 or (at_ms := int(when.timestamp() * 1000)) > AT_MS_MAX:
-        raise ValueError(f"{name} is a time with its zone, like 2026-05-01T04:00:12Z, not {text!r}")
+        raise CargoError(f"{name} is a time with its zone, like 2026-05-01T04:00:12Z, not {text!r}", code="time_invalid")
     return at_ms
 
 
@@ -208,7 +209,9 @@ def _degrees(name: str, text: str, ends: str, most: float) -> float:
         degrees = (int(arc[1]) + float(arc[2]) / 60) * (1 if arc[3].upper() == ends[0] else -1)
     if not -most <= degrees <= most:
         as_written = position_text(-33.9, ends)
-        raise ValueError(f"{name} is {-most:g} to {most:g} degrees, south and west negative, or like {as_written}, not {text!r}")
+        raise CargoError(
+            f"{name} is {-most:g} to {most:g} degrees, south and west negative, or like {as_written}, not {text!r}", code="degrees_invalid"
+        )
     return degrees
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from cargo.errors import CargoError
 from cargo.loss.watch_outcome import Made, digest
 from cargo.report.loss_form import LINES, UNKNOWN, Filled, as_json, is_locked, read_given, time_text
 from cargo.vocabulary.registry_entries import need_plain
@@ -204,9 +205,9 @@ class ReportBook:
             need_plain(body)
             record = msgspec.convert(body, _Record)
         except ValueError as problem:
-            raise ValueError(f"a record of `reports` does not read: {problem}") from problem
+            raise CargoError(f"a record of `reports` does not read: {problem}", code="report_unreadable") from problem
         if record.report_id != record.head().report_id:
-            raise ValueError(f"{record.report_id!r} is not the id of report {record.head().report_id}")
+            raise CargoError(f"{record.report_id!r} is not the id of report {record.head().report_id}", code="report_id_wrong")
         self._known.setdefault(record.report_id, {})[msgspec.json.encode(record)] = record
 
     def reports(self, incident_id: str | None = None) -> list[Report]:
@@ -223,7 +224,10 @@ class ReportBook:
         ids = ((one, one.head.incident_id) for one in of_number)
         found = [one for one, id_ in ids if id_.startswith(incident) or id_.partition("-")[2].startswith(incident)]
         if len(found) != 1:
-            raise ValueError(f"there is no report {text!r}" if not found else f"{text!r} are {len(found)} reports: give more of its id")
+            raise CargoError(
+                f"there is no report {text!r}" if not found else f"{text!r} are {len(found)} reports: give more of its id",
+                code="report_unknown",
+            )
         return found[0]
 
 
@@ -236,7 +240,7 @@ def edit(report: Report, given: Mapping[str, str], by: str, at_ms: int) -> Made:
     """The record with which a person fills in lines; an approval of what stood before is void. Raises ValueError for a report that is sent,
     and for lines or values there are not and lines that are locked, all of them together."""
     if report.state == "sent":
-        raise ValueError(f"report {report.id} is sent: what is new goes into the next one")
+        raise CargoError(f"report {report.id} is sent: what is new goes into the next one", code="report_sent")
     _check_who(by)
     lines, problems = dict(report.content.lines), []
     for name, text in given.items():
@@ -249,7 +253,7 @@ def edit(report: Report, given: Mapping[str, str], by: str, at_ms: int) -> Made:
             problems.append(str(problem))
     problems += _untrue_times(lines, given, at_ms)
     if problems or not given:
-        raise ValueError("; ".join(problems) or "nothing is given to fill in")
+        raise CargoError("; ".join(problems) or "nothing is given to fill in", code="fields_invalid")
     content = msgspec.structs.replace(report.content, lines=lines)
     return _written(report.head, content, report.news, report.revision + 1, "edited", by, at_ms)
 
@@ -268,9 +272,11 @@ def approve(report: Report, by: str, at_ms: int) -> Made:
     """The record with which the master (or the company) approves what stands. Raises ValueError for one that is approved, and for a FINAL
     whose number nobody counted: a final report is what a thorough inspection found."""
     if report.state in ("approved", "sent"):
-        raise ValueError(f"report {report.id} is approved already, by {report.approved_by}")
+        raise CargoError(f"report {report.id} is approved already, by {report.approved_by}", code="report_approved")
     if report.head.kind == "FINAL" and report.content.lines.get("number_is", UNKNOWN).value != "COUNTED":
-        raise ValueError(f"report {report.id} is FINAL, and its number is not counted: edit number_lost and number_is first")
+        raise CargoError(
+            f"report {report.id} is FINAL, and its number is not counted: edit number_lost and number_is first", code="report_not_counted"
+        )
     return _changed(report, "approved", by, at_ms)
 
 
@@ -278,14 +284,19 @@ def mark_sent(report: Report, sending: Sending, at_ms: int) -> Made:
     """The record that an approved report went out; once for each recipient. Raises ValueError for one that is not approved, and for a
     sending that says too little or too much."""
     if report.state not in ("approved", "sent"):
-        raise ValueError(f"report {report.id} is not approved: nothing goes out before")
+        raise CargoError(f"report {report.id} is not approved: nothing goes out before", code="report_not_approved")
     if not sending.means.strip() or max(len(sending.means), len(sending.name)) > WORDS_CHARS_MAX or not _prints(sending):
-        raise ValueError(f"by what means it went is said in 1 to {WORDS_CHARS_MAX} printable characters, its recipient in no more")
+        raise CargoError(
+            f"by what means it went is said in 1 to {WORDS_CHARS_MAX} printable characters, its recipient in no more",
+            code="sending_words_invalid",
+        )
     if sending.sent_at_ms > at_ms:
-        raise ValueError("a report was sent before it is written down, not after")
+        raise CargoError("a report was sent before it is written down, not after", code="sending_time_invalid")
     first_ms = min((box.lost_at_ms for box in report.content.lost if box.lost_at_ms is not None), default=0)
     if sending.sent_at_ms < first_ms:
-        raise ValueError(f"report {report.id} tells of a loss at {time_text(first_ms)}: it was not sent before that")
+        raise CargoError(
+            f"report {report.id} tells of a loss at {time_text(first_ms)}: it was not sent before that", code="sending_time_invalid"
+        )
     return _changed(report, "sent", sending.by, at_ms, sending=msgspec.to_builtins(sending))
 
 
@@ -295,9 +306,14 @@ def acknowledge(report: Report, receipt: Receipt, at_ms: int) -> Made:
     sent = [one.sent_at_ms for one in report.sendings if (one.to, one.name) == (receipt.to, receipt.name)]
     if not sent:
         to = ", ".join(f"{one.to} {one.name}".strip() for one in report.sendings) or "nobody"
-        raise ValueError(f"report {report.id} was not sent to {f'{receipt.to} {receipt.name}'.strip()!r}: it was sent to {to}")
+        raise CargoError(
+            f"report {report.id} was not sent to {f'{receipt.to} {receipt.name}'.strip()!r}: it was sent to {to}", code="receipt_of_another"
+        )
     if not min(sent) <= receipt.acknowledged_at_ms <= at_ms:
-        raise ValueError(f"it was sent at {time_text(min(sent))}: it is acknowledged after that, and written down after it was")
+        raise CargoError(
+            f"it was sent at {time_text(min(sent))}: it is acknowledged after that, and written down after it was",
+            code="receipt_time_invalid",
+        )
     _check_who(receipt.who)
     return _changed(report, "sent", receipt.by, at_ms, receipt=msgspec.to_builtins(receipt))
 
@@ -321,7 +337,7 @@ def _changed(report: Report, state: State, by: str, at_ms: int, **more: Any) -> 
 
 def _check_who(by: str) -> None:
     if not by.strip() or len(by) > WHO_CHARS_MAX or not by.isprintable():
-        raise ValueError(f"whoever does it says who it is, in 1 to {WHO_CHARS_MAX} printable characters")
+        raise CargoError(f"whoever does it says who it is, in 1 to {WHO_CHARS_MAX} printable characters", code="by_invalid")
 
 
 def _prints(sending: Sending) -> bool:

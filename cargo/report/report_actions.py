@@ -9,6 +9,7 @@ import msgspec
 
 from cargo.alerts.alert_log import Standing
 from cargo.alerts.crew_decisions import WORDS, Word
+from cargo.errors import CargoError
 from cargo.loss.incidents import REPORTED_WORDS, closed_text
 from cargo.loss.loss_classifier import State
 from cargo.loss.watch_outcome import Made
@@ -44,7 +45,7 @@ class Approving(msgspec.Struct, tag="approve", tag_field="do", forbid_unknown_fi
     def made(self, report: Report, at_ms: int) -> Made:
         """The record. Raises ValueError for a report that has changed since, and as `cargo.report.loss_report.approve`."""
         if len(self.digest) < DIGEST_CHARS_MIN or not report.digest.startswith(self.digest):
-            raise ValueError(f"report {report.id} has changed since it was read: read it again, then approve it")
+            raise CargoError(f"report {report.id} has changed since it was read: read it again, then approve it", code="report_changed")
         return approve(report, self.by, at_ms)
 
 
@@ -108,7 +109,7 @@ def drafted_by_company(before: Sequence[Report], facts: Facts, by: str, *, final
     made = final_draft(before, facts, by) if final else next_draft(before, facts, by)
     if made is None:
         said = f"report {before[-1].id} says all that is known" if before else "all its boxes were heard again"
-        raise ValueError(f"there is nothing new to report: {said}")
+        raise CargoError(f"there is nothing new to report: {said}", code="nothing_new")
     [report] = ReportBook([made.body]).reports()
     if report.content.lines.get("reported_by", UNKNOWN).value == "COMPANY":
         return [made]
@@ -120,7 +121,7 @@ def by_company(change: Change, report: Report, at_ms: int) -> Made:
     says that the master reports (a receipt may come to the company all the same), and as the change itself."""
     made = change.made(report, at_ms)
     if not isinstance(change, Editing | Acknowledged | Drifting) and report.content.lines.get("reported_by", UNKNOWN).value != "COMPANY":
-        raise ValueError(f"report {report.id} says that the master reports: edit reported_by to COMPANY first")
+        raise CargoError(f"report {report.id} says that the master reports: edit reported_by to COMPANY first", code="reported_by_master")
     return made
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cargo.errors import CargoError
 from cargo.report.loss_form import UNKNOWN, Filled, position_text, time_text
 from cargo.report.loss_report import Box, Content
 from cargo.search.drift import HOUR_MS, Fix, LossSegment, segment_along
@@ -68,7 +69,9 @@ def drift_by_hand(content: Content, forecast: Forecast, hours: int) -> str:
         by = f"wind and current of a forecast of {time_text(first)} to {time_text(last)}"
         if last < segment.start.at_ms or ends_at_ms < first:
             drifts = f"{time_text(segment.start.at_ms)} to {time_text(ends_at_ms)}"
-            raise ValueError(f"that is {by}, and they drift from {drifts}: give the forecast of that time, or a wind")
+            raise CargoError(
+                f"that is {by}, and they drift from {drifts}: give the forecast of that time, or a wind", code="forecast_time_wrong"
+            )
         silent = [f"{time_text(one)} to {time_text(two)}" for one, two in forecast.unknown(segment.start.at_ms, ends_at_ms, APART_MS_MAX)]
         by += f", which says nothing of {', '.join(silent)}" if silent else ""
     return f"{_told(segment, forecast, hours)}; leeway drift in {by}; not for navigation"
@@ -81,7 +84,9 @@ def _segment(content: Content) -> LossSegment:
     if fixes and "GIVEN" not in {line.basis for line in where}:
         return LossSegment(fixes[0], fixes[-1])
     if at.value is None or None in {line.value for line in where}:
-        raise ValueError("nobody knows where and when they went adrift: edit occurred_at, latitude_deg and longitude_deg first")
+        raise CargoError(
+            "nobody knows where and when they went adrift: edit occurred_at, latitude_deg and longitude_deg first", code="place_unknown"
+        )
     latitude_deg, longitude_deg = (float(line.value or 0) for line in where)
     fix = Fix(int(datetime.fromisoformat(str(at.value)).timestamp() * 1000), latitude_deg, longitude_deg)
     return LossSegment(fix, fix)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from cargo.errors import CargoError
 from cargo.loss.watch_outcome import Made, digest
 from cargo.report.loss_draft import ship_lines
 from cargo.report.loss_form import DRIFTING, UNKNOWN, Filled, time_text
@@ -53,13 +54,13 @@ def followed(before: Sequence[Report], kind: Literal["UPDATE", "FINAL"], given: 
     """
     last = before[-1]
     if not is_sighting(last):
-        raise ValueError(f"report {last.id} tells of a loss, whose UPDATE is drafted from what her boxes say")
+        raise CargoError(f"report {last.id} tells of a loss, whose UPDATE is drafted from what her boxes say", code="report_of_a_loss")
     if last.head.kind == "FINAL":
-        raise ValueError(f"report {last.id} is the FINAL one")
+        raise CargoError(f"report {last.id} is the FINAL one", code="report_final")
     if last.state in ("draft", "edited"):
-        raise ValueError(f"report {last.id} is not approved yet: edit that one")
+        raise CargoError(f"report {last.id} is not approved yet: edit that one", code="report_not_approved")
     if kind == "FINAL" and not any(one.state == "sent" for one in before):
-        raise ValueError("nothing is sent of this sighting yet: the first report is an INITIAL")
+        raise CargoError("nothing is sent of this sighting yet: the first report is an INITIAL", code="report_not_sent")
     made = drafted(Head(last.head.incident_id, last.head.ship, kind, len(before) + 1, last.id), last.content, "", 0, by, at_ms)
     [report] = ReportBook([made.body]).reports()
     return [made, edit(report, given, by, at_ms)] if given else [made]

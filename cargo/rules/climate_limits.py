@@ -8,6 +8,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from cargo.errors import CargoError
+
 Degrees = Annotated[float, Meta(gt=0, le=50)]
 Share = Annotated[float, Meta(ge=0, le=100)]
 LastsMs = Annotated[int, Meta(ge=0, le=30 * 86_400_000)]
@@ -45,4 +47,4 @@ class Climate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
     def __post_init__(self) -> None:
         if self.humidity_pct is not msgspec.UNSET and self.humidity_pct[0] >= self.humidity_pct[1]:
-            raise ValueError(f"humidity is between a lower and a higher share, not {self.humidity_pct}")
+            raise CargoError(f"humidity is between a lower and a higher share, not {self.humidity_pct}", code="humidity_invalid")

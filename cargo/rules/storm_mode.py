@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cargo.errors import Unreadable
+from cargo.errors import CargoError, Unreadable
 
 REQUEST_TOPIC = "landfall/devices/interval"
 """The MQTT topic of requests: the same on every ship, as a device does not know which one it is on. Nobody but a node publishes there."""
@@ -57,7 +57,9 @@ class RollCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if not (1 <= self.interval_s <= INTERVAL_S_MAX and 1 <= self.holds_s <= INTERVAL_S_MAX):
-            raise ValueError(f"seconds of a roll call are 1 to {INTERVAL_S_MAX}, not {self.interval_s} for {self.holds_s}")
+            raise CargoError(
+                f"seconds of a roll call are 1 to {INTERVAL_S_MAX}, not {self.interval_s} for {self.holds_s}", code="seconds_invalid"
+            )
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -72,7 +74,9 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if (self.interval_s is not None and not 1 <= self.interval_s <= INTERVAL_S_MAX) or not 0 <= self.holds_s <= INTERVAL_S_MAX:
-            raise ValueError(f"seconds of a request are 1 to {INTERVAL_S_MAX}, not {self.interval_s} for {self.holds_s}")
+            raise CargoError(
+                f"seconds of a request are 1 to {INTERVAL_S_MAX}, not {self.interval_s} for {self.holds_s}", code="seconds_invalid"
+            )
 
     def to_bytes(self) -> bytes:
         """The MQTT payload: a JSON object of these fields."""
@@ -84,7 +88,9 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
         try:
             return msgspec.json.decode(payload, type=cls)
         except msgspec.MsgspecError as problem:
-            raise Unreadable(f"no request to devices: {problem}", hint="see docs/reference/storm-mode.md") from problem
+            raise Unreadable(
+                f"no request to devices: {problem}", hint="see docs/reference/storm-mode.md", code="request_unreadable"
+            ) from problem
 
 
 def storm_span(rolls: Iterable[tuple[int, float]], rules: StormRules) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from cargo.errors import CargoError
 from cargo.search.forecast import Forecast
 from cargo.vocabulary.geo import between, wrapped_deg
 
@@ -63,7 +64,7 @@ class Fix:
 
     def __post_init__(self) -> None:
         if not (-90 <= self.latitude_deg <= 90 and -180 <= self.longitude_deg <= 180):
-            raise ValueError(f"{self.latitude_deg}, {self.longitude_deg} lies nowhere on earth")
+            raise CargoError(f"{self.latitude_deg}, {self.longitude_deg} lies nowhere on earth", code="place_invalid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class LossSegment:
 
     def __post_init__(self) -> None:
         if self.end.at_ms < self.start.at_ms:
-            raise ValueError(f"a loss ends after it begins, not at {self.end.at_ms} after {self.start.at_ms}")
+            raise CargoError(f"a loss ends after it begins, not at {self.end.at_ms} after {self.start.at_ms}", code="span_invalid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,9 @@ def drift(segment: LossSegment, leeway: Leeway, forecast: Forecast, hours: int, 
     They fall evenly along the segment, in place and time. The same `random` gives the same clouds. Raises ValueError for other numbers.
     """
     if not (10 <= particles <= PARTICLES_MAX and 1 <= hours <= HOURS_MAX):
-        raise ValueError(f"10 to {PARTICLES_MAX:,} particles over 1 to {HOURS_MAX} hours, not {particles:,} over {hours}")
+        raise CargoError(
+            f"10 to {PARTICLES_MAX:,} particles over 1 to {HOURS_MAX} hours, not {particles:,} over {hours}", code="particles_invalid"
+        )
     share = random.random(particles)
     run_deg = wrapped_deg(segment.end.longitude_deg - segment.start.longitude_deg)
     latitude = segment.start.latitude_deg + share * (segment.end.latitude_deg - segment.start.latitude_deg)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cargo.errors import Unreadable
+from cargo.errors import CargoError, Unreadable
 
 WIND_MS_MAX, CURRENT_MS_MAX = 100.0, 10.0
 INSTANTS_MAX = 10_000
@@ -38,7 +38,7 @@ class Weather:
         for name, limit in _LIMITS.items():
             value = getattr(self, name)
             if not 0 <= value <= limit:
-                raise ValueError(f"{name} is 0 to {limit:g}, not {value!r}")
+                raise CargoError(f"{name} is 0 to {limit:g}, not {value!r}", code="weather_invalid")
 
 
 class Forecast:
@@ -49,7 +49,7 @@ class Forecast:
         self.weather = tuple(sorted(weather, key=lambda one: one.at_ms))
         times = [one.at_ms for one in self.weather]
         if not times or len(set(times)) < len(times):
-            raise ValueError("a forecast has at least one instant, and each once")
+            raise CargoError("a forecast has at least one instant, and each once", code="forecast_empty")
         self._at_ms = np.array(times, dtype=np.float64)
         wind = [_components(one.wind_speed_ms, one.wind_from_deg + 180) for one in self.weather]
         current = [_components(one.current_speed_ms, one.current_towards_deg) for one in self.weather]
@@ -92,7 +92,9 @@ def read_forecast(text: str) -> Forecast:
     if not rows:
         problems.append("it has no instants")
     if problems:
-        raise Unreadable("\n  ".join(["the forecast does not read:", *problems]), hint=f"its fields are {', '.join(FIELDS)}")
+        raise Unreadable(
+            "\n  ".join(["the forecast does not read:", *problems]), hint=f"its fields are {', '.join(FIELDS)}", code="forecast_unreadable"
+        )
     return Forecast(weather.values())
 
 
@@ -101,14 +103,18 @@ def _csv_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
     try:
         rows = [(f"line {reader.line_num}", row) for row in reader]
     except csv.Error as problem:
-        raise Unreadable(f"the forecast is no CSV: {problem} (line {reader.line_num})", hint="mend it, or give a JSON") from None
+        raise Unreadable(
+            f"the forecast is no CSV: {problem} (line {reader.line_num})", hint="mend it, or give a JSON", code="forecast_unreadable"
+        ) from None
     heading = reader.fieldnames or ()
     missing = [name for name in _NEEDED if name not in heading]
     if rows and missing:
         told = f"the forecast's first line names no {' and no '.join(missing)}, but {', '.join(heading)[:HEADING_CHARS_MAX]!r}"
-        raise Unreadable(told, hint=f"its columns are {', '.join(FIELDS)}, with commas between them")
+        raise Unreadable(told, hint=f"its columns are {', '.join(FIELDS)}, with commas between them", code="forecast_columns")
     if twice := [name for name in FIELDS if heading.count(name) > 1]:
-        raise Unreadable(f"the forecast's first line names {' and '.join(twice)} twice", hint="take one of the columns out")
+        raise Unreadable(
+            f"the forecast's first line names {' and '.join(twice)} twice", hint="take one of the columns out", code="forecast_columns"
+        )
     return rows
 
 
@@ -116,9 +122,11 @@ def _json_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
     try:
         rows = json.loads(text.lstrip("\ufeff"))
     except (ValueError, RecursionError) as problem:
-        raise Unreadable(f"the forecast is no JSON: {problem}", hint="mend it, or give a CSV") from None
+        raise Unreadable(f"the forecast is no JSON: {problem}", hint="mend it, or give a CSV", code="forecast_unreadable") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable("the forecast is a JSON, but no list of objects", hint=f"each object has {', '.join(FIELDS)}")
+        raise Unreadable(
+            "the forecast is a JSON, but no list of objects", hint=f"each object has {', '.join(FIELDS)}", code="forecast_unreadable"
+        )
     return [(f"object {number}", row) for number, row in enumerate(rows, 1)]
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from cargo.errors import Unreadable
+from cargo.errors import CargoError, Unreadable
 from cargo.vocabulary.registry_entries import AtMs, need_plain
 from cargo.vocabulary.trade_codes import is_imo, looks_like_container
 
@@ -46,13 +46,13 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not is_imo(self.ship):
-            raise ValueError(f"a ship is asked by her IMO number, not {self.ship!r}")
+            raise CargoError(f"a ship is asked by her IMO number, not {self.ship!r}", code="imo_number_invalid")
         if not looks_like_container(self.container):
-            raise ValueError(f"{self.container!r} is not written like a container number of ISO 6346")
+            raise CargoError(f"{self.container!r} is not written like a container number of ISO 6346", code="container_number_invalid")
         if self.until_at_ms <= self.since_at_ms:
-            raise ValueError("a span ends after it begins")
+            raise CargoError("a span ends after it begins", code="span_invalid")
         if self.at_most is not None and (self.spend == "nothing" or not isfinite(self.at_most)):
-            raise ValueError("who agrees to a price names it, and asks for more than the price")
+            raise CargoError("who agrees to a price names it, and asks for more than the price", code="agreement_invalid")
         need_plain(self.by)
 
     @property
@@ -130,7 +130,7 @@ def read_answer(body: Mapping[str, Any]) -> Answer:
     try:
         need_plain(msgspec.to_builtins(answer))
     except ValueError as problem:
-        raise Unreadable(f"an answer does not read: {problem}") from problem
+        raise Unreadable(f"an answer does not read: {problem}", code="answer_unreadable") from problem
     return answer
 
 
@@ -206,4 +206,4 @@ def _read(body: Mapping[str, Any], kind: type[Kind]) -> Kind:
     try:
         return msgspec.convert(body, kind)
     except ValueError as problem:
-        raise Unreadable(f"an {kind.__name__.lower()} does not read: {problem}") from problem
+        raise Unreadable(f"an {kind.__name__.lower()} does not read: {problem}", code="query_unreadable") from problem

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from cargo.errors import CargoError
 from cargo.vocabulary.port_codes import PortCodes
 from cargo.vocabulary.registry_entries import NO_NUMBER, Dangerous, LoadList, Stowed, need_plain
 from cargo.vocabulary.slots import Slot
@@ -205,4 +206,4 @@ def _text(row: dict[str, Any], name: str) -> str:
 def _check_goods(read: Any) -> None:
     for one in read if isinstance(read, tuple) else ():
         if isinstance(one, Dangerous) and not is_un_number(one.un_number):
-            raise ValueError(f"{one.un_number!r} is no UN number")
+            raise CargoError(f"{one.un_number!r} is no UN number", code="un_number_invalid")

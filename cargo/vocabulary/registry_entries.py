@@ -325,12 +325,12 @@ def parse_value(kind: str, value: Any) -> RegistryValue:
     Whatever `msgspec` would let through and a store, codec or table further on would not is refused here too: see `need_plain`.
     """
     if kind not in ENTRY_TYPES:
-        raise Unreadable(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}")
+        raise Unreadable(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}", code="registry_type_unknown")
     try:
         need_plain(value)
         return msgspec.convert(value, ENTRY_TYPES[kind])  # type: ignore[no-any-return]
     except (msgspec.ValidationError, ValueError) as problem:
-        raise Unreadable(f"this {kind} does not read: {problem}") from problem
+        raise Unreadable(f"this {kind} does not read: {problem}", code="registry_entry_unreadable") from problem
 
 
 def parse_entry(text: str | bytes) -> Entry:
@@ -338,13 +338,15 @@ def parse_entry(text: str | bytes) -> Entry:
     try:
         raw = msgspec.json.decode(text, type=_RawEntry)
         if raw.type not in ENTRY_TYPES:
-            raise Unreadable(f"the registry has no {raw.type!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}")
+            raise Unreadable(
+                f"the registry has no {raw.type!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}", code="registry_type_unknown"
+            )
         need_plain([raw.id, raw.by, msgspec.json.decode(raw.value)])
         value = msgspec.json.decode(raw.value, type=ENTRY_TYPES[raw.type])
     except RecursionError as problem:
-        raise Unreadable(f"a registry record nests deeper than {NESTING_MAX}") from problem
+        raise Unreadable(f"a registry record nests deeper than {NESTING_MAX}", code="registry_entry_unreadable") from problem
     except (msgspec.MsgspecError, ValueError) as problem:
-        raise Unreadable(f"a registry record does not read: {problem}") from problem
+        raise Unreadable(f"a registry record does not read: {problem}", code="registry_entry_unreadable") from problem
     return Entry(raw.type, raw.id, raw.version, raw.at_ms, raw.by, value)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from cargo.errors import CargoError
+
 DECK_TIER = 82
 """The usual number of the lowest tier on deck."""
 LOWEST_DECK_TIER = 70
@@ -38,13 +40,13 @@ class Slot:
 
     def __post_init__(self) -> None:
         if not (0 < self.bay <= 999 and 0 <= self.row <= 99 and 0 < self.tier <= 99):
-            raise ValueError(f"no slot: bay {self.bay}, row {self.row}, tier {self.tier}")
+            raise CargoError(f"no slot: bay {self.bay}, row {self.row}, tier {self.tier}", code="slot_invalid")
 
     @classmethod
     def parse(cls, text: str) -> Slot:
         """The slot written `BBBRRTT`. Raises ValueError for anything else."""
         if not _SLOT.fullmatch(text):
-            raise ValueError(f"a slot is written BBBRRTT, seven digits, not {text!r}")
+            raise CargoError(f"a slot is written BBBRRTT, seven digits, not {text!r}", code="slot_invalid")
         return cls(int(text[:3]), int(text[3:5]), int(text[5:]))
 
     def __str__(self) -> str:

@@ -10,6 +10,8 @@ from typing import Literal
 
 from stdnum import imo
 
+from cargo.errors import CargoError
+
 _CONTAINER = re.compile(r"[A-Z]{3}[UJZR][0-9]{7}")
 _ILU = re.compile(r"[A-Z]{3}[A-EK][0-9]{7}")
 _SHIPPERS = re.compile(r"[A-Z]{3}[UJZR][0-9]{6}")
@@ -140,9 +142,9 @@ def make_container(owner: str, serial: int) -> str:
     Raises ValueError for another owner or serial.
     """
     if not re.fullmatch(r"[A-Z]{3}[UJZR]", owner):
-        raise ValueError(f"an owner code is three capitals and U, J, Z or R, not {owner!r}")
+        raise CargoError(f"an owner code is three capitals and U, J, Z or R, not {owner!r}", code="owner_code_invalid")
     if not 0 <= serial <= 999_999:
-        raise ValueError(f"a serial is 0 to 999999, not {serial}")
+        raise CargoError(f"a serial is 0 to 999999, not {serial}", code="serial_invalid")
     stem = f"{owner}{serial:06d}"
     return stem + _check_digit(stem)
 
@@ -155,7 +157,7 @@ def is_imo(number: str) -> bool:
 def make_imo(stem: int) -> str:
     """The valid IMO number that begins with these six digits (100,000 to 999,999). Raises ValueError for another stem."""
     if not 100_000 <= stem <= 999_999:
-        raise ValueError(f"an IMO number begins with six digits, not {stem}")
+        raise CargoError(f"an IMO number begins with six digits, not {stem}", code="imo_stem_invalid")
     return f"{stem}{imo.calc_check_digit(str(stem))}"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from cargo.errors import CargoError
 from cargo.report.loss_report import Report
 from cargo.report.report_actions import Change
 from cargo.report.sighting import Sighted
@@ -44,7 +45,11 @@ class ReportDoor:
         if wish.get("do") == "approve":
             who = f"{who} ({principal_of(request).name.removeprefix('user:')})"
         given = wish if wish.get("do") == "final" else {**wish, "by": who}
-        return web.json_response((await self._done(msgspec.convert(given, type=Wish))).to_json())
+        try:
+            done = await self._done(msgspec.convert(given, type=Wish))
+        except CargoError as problem:
+            raise Misuse(str(problem), code=problem.code) from None
+        return web.json_response(done.to_json())
 
     async def _done(self, wish: Wish) -> Report:
         if isinstance(wish, Final):

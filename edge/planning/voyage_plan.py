@@ -76,14 +76,18 @@ def plan(settings: ShipSettings, voyage: Voyage, readings: Readings) -> Planned:
 def _links(settings: ShipSettings, voyage: Voyage) -> list[LinkClass]:
     """The links she will have. Raises Misuse when there is none in port."""
     if not settings.ports:
-        raise Misuse("these settings have no port for her to lie in", hint="write a [[ports]] with its node and URL")
+        raise Misuse("these settings have no port for her to lie in", hint="write a [[ports]] with its node and URL", code="ports_missing")
     return [*_LINKS] if settings.headquarters and voyage.satellite_share else ["port"]
 
 
 def _rate_bit_s(settings: ShipSettings, voyage: Voyage, link: LinkClass) -> int:
     rates = [rate for rate in (settings.node.policy(link).rate_bit_s, voyage.rates_bit_s.get(link)) if rate]
     if not rates:
-        raise Misuse(f"nobody says how quick the {link} link is", hint=f"give --{link}-rate, or write rate_bit_s in [node.links.{link}]")
+        raise Misuse(
+            f"nobody says how quick the {link} link is",
+            hint=f"give --{link}-rate, or write rate_bit_s in [node.links.{link}]",
+            code="link_rate_missing",
+        )
     return min(rates)
 
 

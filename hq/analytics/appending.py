@@ -30,7 +30,9 @@ class Door(Protocol):
 def append_piece(stream: str, producer: str, batch: int, piece: int, records: pa.RecordBatch) -> Append:
     """Piece number `piece` (from 0) of what micro-batch `batch` appends to `stream`. Raises Misuse beyond PIECES_MAX."""
     if piece >= PIECES_MAX:
-        raise Misuse(f"micro-batch {batch} makes more than {PIECES_MAX} appends to {stream}", hint="lower records_max")
+        raise Misuse(
+            f"micro-batch {batch} makes more than {PIECES_MAX} appends to {stream}", hint="lower records_max", code="appends_too_many"
+        )
     return Append(stream, records, producer, batch * PIECES_MAX + piece)
 
 
@@ -56,6 +58,7 @@ def append_all(door: Door, appends: Iterable[Append], *, records_max: int = REQU
                 raise Misuse(
                     f"{answer.stream} already has results of this micro-batch, from other tables or another checkpoint",
                     hint="put back the tables and the checkpoint that belong to this log, or begin with an empty log too",
+                    code="results_of_another",
                 )
             new += answer.count
     return new

@@ -72,7 +72,11 @@ def check_belonging(settings: AnalyticsSettings) -> None:
     written = HISTORY.committed(settings.tables_dir, HISTORY_WRITER) is not None
     if (written and not begun) or (committed and not written):
         there, gone = ("tables", "checkpoint") if written else ("checkpoint", "tables")
-        raise Misuse(f"there are {there} in use, but their {gone} are not there", hint=f"put the {gone} back, or begin anew without either")
+        raise Misuse(
+            f"there are {there} in use, but their {gone} are not there",
+            hint=f"put the {gone} back, or begin anew without either",
+            code="tables_missing",
+        )
 
 
 def make_tables(spark: SparkSession, root: str) -> None:
@@ -119,7 +123,7 @@ class AnalyticsJob:
             if self._query is None or not self._query.isActive:
                 if self._query is not None:
                     self._query.awaitTermination()  # raises why
-                raise RetryLater("Spark's query ended")
+                raise RetryLater("Spark's query ended", code="spark_ended")
             now_s = self._clock.monotonic_s()
             if now_s - self._settled_s >= self._settings.settle_interval_s:
                 self._steps.settle()
@@ -144,4 +148,4 @@ class AnalyticsJob:
         except (PySparkException, LandfallError) as problem:
             reason = str(problem)[:REASON_CHARS_MAX]
             self._progress.failed(reason)
-            raise RetryLater(reason) from problem
+            raise RetryLater(reason, code="spark_failed") from problem

@@ -75,9 +75,15 @@ def judge_tables(settings: AnalyticsSettings, asked: Asked) -> Judgement:
     """The same in a Spark of its own, which ends with it: where the analytics run beside it, they go on. Raises Misuse where there is
     nothing to judge."""
     if HISTORY.dataset(settings.tables_dir) is None:
-        raise Misuse(f"there are no tables in {settings.tables_dir}", hint="`landfall analytics` makes them; or give its settings with -c")
+        raise Misuse(
+            f"there are no tables in {settings.tables_dir}",
+            hint="`landfall analytics` makes them; or give its settings with -c",
+            code="tables_missing",
+        )
     if not settings.places:
-        raise Misuse("the settings name no places", hint="write under [places] which ship or quay each node's sensors are on")
+        raise Misuse(
+            "the settings name no places", hint="write under [places] which ship or quay each node's sensors are on", code="places_missing"
+        )
     spark = start_spark(settings.spark, settings.scratch_dir / "judge")
     try:
         return judge_histories(spark, settings.tables_dir, settings.places, asked)

@@ -56,15 +56,24 @@ class Account:
 
     def __post_init__(self) -> None:
         if not (0 < len(self.username) <= USERNAME_CHARS_MAX and self.username.isprintable() and self.username == self.username.strip()):
-            raise Misuse(f"a username is 1 to {USERNAME_CHARS_MAX} printable characters, not {self.username!r}", hint="choose another")
+            raise Misuse(
+                f"a username is 1 to {USERNAME_CHARS_MAX} printable characters, not {self.username!r}",
+                hint="choose another",
+                code="username_invalid",
+            )
         if self.ship is not None and not is_imo(self.ship):
-            raise Misuse(f"{self.ship!r} is no ship's IMO number", hint="seven digits, of which the last checks the others")
+            raise Misuse(
+                f"{self.ship!r} is no ship's IMO number",
+                hint="seven digits, of which the last checks the others",
+                code="imo_number_invalid",
+            )
         if self.role not in ROLES:
-            raise Misuse(f"there is no role {self.role!r}", hint=f"use one of {', '.join(ROLES)}")
+            raise Misuse(f"there is no role {self.role!r}", hint=f"use one of {', '.join(ROLES)}", code="role_unknown")
         if (self.role == "customer") != (self.customer is not None) or (self.role == "crew") != (self.ship is not None):
             raise Misuse(
                 f"{self.username}: a customer's account names a customer, a crew's a ship, and no other does",
                 hint="as `landfall account add` takes them: --role customer --customer ID, --role crew --ship IMO",
+                code="account_role_mismatch",
             )
 
 
@@ -97,7 +106,9 @@ class Accounts:
         except (OSError, sqlite3.DatabaseError) as problem:
             if (fault := fault_of(problem, ACCOUNTS)) and fault.code == BUSY.code:
                 raise fault from problem
-            raise Misuse(f"{path} can not hold the accounts: {problem}", hint="name a file that this process may write") from None
+            raise Misuse(
+                f"{path} can not hold the accounts: {problem}", hint="name a file that this process may write", code="accounts_unavailable"
+            ) from None
 
     def add(self, account: Account, password: str) -> None:
         """Add the account, or replace the one of the same username, whose sessions end. Raises Misuse as `hash_password`."""

@@ -103,6 +103,7 @@ class Registrar:
         raise RetryLater(
             f"of {ATTEMPTS_MAX} attempts to write the registry each was overtaken",
             hint="the same again is safe; if it stays so, `landfall log gaps registry` says what the log lacks, which comes with a sync",
+            code="registry_overtaken",
         )
 
     def _port_codes(self, wanted: Sequence[Wanted]) -> PortCodes:

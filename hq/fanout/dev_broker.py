@@ -63,7 +63,9 @@ def run_broker(settings: KafkaBrokerSettings) -> None:
             try:
                 while not under_way.stop.wait(POLL_S):
                     if process.poll() is not None:
-                        raise RetryLater(f"the broker ended with code {process.returncode}", hint="its words are above")
+                        raise RetryLater(
+                            f"the broker ended with code {process.returncode}", hint="its words are above", code="broker_ended"
+                        )
             finally:
                 under_way.stop.set()
                 looks.join()
@@ -85,10 +87,10 @@ def _check_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         places = [folder, *(place for place in (folder / "log",) if place.exists())]
     except OSError as problem:
-        raise Misuse(f"the broker's folder {folder} can not be had: {problem.strerror}", hint=hint) from None
+        raise Misuse(f"the broker's folder {folder} can not be had: {problem.strerror}", hint=hint, code="folder_unavailable") from None
     for place in places:
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-            raise Misuse(f"the broker's folder {place} can not be written by this user", hint=hint)
+            raise Misuse(f"the broker's folder {place} can not be written by this user", hint=hint, code="folder_not_writable")
 
 
 def _look(settings: KafkaBrokerSettings, under_way: Running) -> None:
@@ -124,7 +126,7 @@ def format_folder(settings: KafkaBrokerSettings) -> None:
         finally:
             process.kill()
     if process.returncode:
-        raise RetryLater(f"the broker's folder {settings.folder} can not be made ready: {told[-2000:]}")
+        raise RetryLater(f"the broker's folder {settings.folder} can not be made ready: {told[-2000:]}", code="broker_not_ready")
     fresh.rename(settings.folder / "log")
 
 
@@ -219,7 +221,7 @@ def _read(path: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> str:
     try:
         return read(path).decode()
     except OSError as problem:
-        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="mend the door's table tls") from problem
+        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="mend the door's table tls", code="file_unavailable") from problem
 
 
 def _health(settings: KafkaBrokerSettings) -> tuple[bool, dict[str, Any]]:

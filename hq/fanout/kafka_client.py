@@ -79,7 +79,7 @@ class Transactions:
                 self._commit()  # can not succeed any more, but names the cause, which `produce` does not
             raise told(problem, WHO) from problem
         except BufferError as problem:
-            raise RetryLater("more messages wait for Kafka than the producer holds") from problem
+            raise RetryLater("more messages wait for Kafka than the producer holds", code="kafka_queue_full") from problem
         asked(lambda: self._producer.poll(0), WHO)
 
 
@@ -109,12 +109,14 @@ def committed_standings(access: KafkaAccess) -> dict[str, Standing]:
         while True:
             message = reader.poll(ANSWER_S_MAX)
             if message is None:
-                raise RetryLater("Kafka does not tell how far the streams are fanned out", hint="is the broker well?")
+                raise RetryLater(
+                    "Kafka does not tell how far the streams are fanned out", hint="is the broker well?", code="kafka_unanswered"
+                )
             problem = message.error()
             if problem is None:
                 standings[(message.key() or b"").decode()] = json.loads(message.value() or b"{}")
             elif problem.code() != KafkaError._PARTITION_EOF:
-                raise RetryLater(f"Kafka: {problem.str()}")
+                raise RetryLater(f"Kafka: {problem.str()}", code="kafka_failed")
             elif (message.offset() or 0) >= end:
                 return standings_from_json(standings)
     finally:

@@ -71,7 +71,7 @@ class Fanout:
         Raises NotAllowed when another process has taken over, RetryLater when Kafka did not do it or did not say.
         """
         if self._transactions is None or self._rights is None:
-            raise Misuse("a fan-out is started before it steps")
+            raise Misuse("a fan-out is started before it steps", code="fanout_not_started")
         self._readers.follow()
         behind = [stream for stream in route(self.reader.streams()) if self._readers.of(stream).moves(self._standing(stream))]
         if not behind:

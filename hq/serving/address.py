@@ -25,14 +25,18 @@ def serving_url(text: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise Misuse("it is no address of a database", hint=_WRITE) from None
+        raise Misuse("it is no address of a database", hint=_WRITE, code="database_address_invalid") from None
     driver = DRIVERS.get(url.drivername)
     if driver is None:
-        raise Misuse(f"no serving database can be kept in {url.drivername!r}", hint=_WRITE)
+        raise Misuse(f"no serving database can be kept in {url.drivername!r}", hint=_WRITE, code="database_kind_unknown")
     if driver == "sqlite" and (not url.database or url.database == ":memory:" or url.host):
-        raise Misuse("it names no file, and several processes open the serving database", hint="write sqlite:////path/to/serving.db")
+        raise Misuse(
+            "it names no file, and several processes open the serving database",
+            hint="write sqlite:////path/to/serving.db",
+            code="database_file_missing",
+        )
     if driver != "sqlite" and not (url.database and (url.host or "host" in url.query)):
-        raise Misuse("it names no server and database there", hint="write postgresql://user@host/landfall")
+        raise Misuse("it names no server and database there", hint="write postgresql://user@host/landfall", code="database_server_missing")
     return url.set(drivername=driver)
 
 

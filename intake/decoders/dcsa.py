@@ -18,6 +18,7 @@ import orjson
 from cargo.vocabulary.reading_batches import DEVICE_CHARS_MAX
 from cargo.vocabulary.trade_codes import compact_container
 from intake.decoders.decoder_port import Decoded, reading_of
+from streams.model.errors import InvalidValue
 
 Fields = dict[str, Any]
 _FLAGS = {
@@ -44,7 +45,7 @@ def decode_dcsa(payload: bytes) -> Decoded:
     whole = orjson.loads(payload)
     events = whole.get("events", [whole]) if isinstance(whole, dict) else whole
     if not isinstance(events, list):
-        raise ValueError("neither an event nor a list of events")
+        raise InvalidValue("neither an event nor a list of events", code="event_missing")
     messages, problems = [], []
     for number, event in enumerate(events, 1):
         try:
@@ -58,17 +59,17 @@ def decode_dcsa(payload: bytes) -> Decoded:
 def _reading(event: Any) -> tuple[bytes, bytes]:
     """Raises ValueError for an event that is no reading, saying why."""
     if not isinstance(event, dict):
-        raise ValueError("it is no JSON object")
+        raise InvalidValue("it is no JSON object", code="event_missing")
     kind, equipment = _in(event, "eventClassification"), _in(event, "equipmentDetails")
     if (type_ := _first(kind, "eventType", "eventTypeCode")) not in ("IOT", "REEFER"):
-        raise ValueError(f"an event of type {type_} is no reading")
+        raise InvalidValue(f"an event of type {type_} is no reading", code="event_no_reading")
     if (classifier := _first(kind, "eventClassifier", "eventClassifierCode")) not in (None, "ACTUAL", "ACT"):
-        raise ValueError(f"{classifier} is not what was measured")
+        raise InvalidValue(f"{classifier} is not what was measured", code="event_not_measured")
     if event.get("isRetracted"):
-        raise ValueError("it is retracted, and a log takes nothing back")
+        raise InvalidValue("it is retracted, and a log takes nothing back", code="event_retracted")
     container = compact_container(str(equipment.get("equipmentReference") or ""))
     if not container:
-        raise ValueError("it names no container")
+        raise InvalidValue("it names no container", code="container_missing")
     told = _first({**_in(event, "iotDetails"), **kind}, *_EVENTS)
     fields = {
         "device": _device(event, container),
@@ -111,7 +112,7 @@ def _reefer(details: Fields) -> Fields:
     }
     unit = details.get("temperatureUnit")
     if unit not in ("CEL", "FAH") and any(value is not None for value in temperatures.values()):
-        raise ValueError(f"its temperatures are in {unit or 'no unit'}, neither CEL nor FAH")
+        raise InvalidValue(f"its temperatures are in {unit or 'no unit'}, neither CEL nor FAH", code="unit_unknown")
     if unit == "FAH":
         temperatures = {name: _celsius(value) for name, value in temperatures.items()}
     return {
@@ -127,7 +128,7 @@ def _probes(details: Fields) -> tuple[Fields, list[Fields]]:
     others = []
     for probe in details.get("temperatureProbeMeasurements") or ():
         if not isinstance(probe, dict):
-            raise ValueError("a probe's measurement is no JSON object")
+            raise InvalidValue("a probe's measurement is no JSON object", code="measurement_invalid")
         number = probe.get("USDAProbeNumber") or _PROBES.get(str(probe.get("COAProbeUDMKey")))
         if number in (1, 2, 3) and f"probe{number}_c" not in signals:
             signals[f"probe{number}_c"] = probe.get("measuredTemperatureValue")

@@ -7,6 +7,7 @@ from typing import cast
 
 from intake.decoders.dcsa import decode_dcsa
 from intake.decoders.decoder_port import Decoder, OthersFault, call_others
+from streams.model.errors import InvalidValue
 
 DECODERS: dict[str, Decoder] = {"dcsa-tnt-3": decode_dcsa}
 
@@ -17,11 +18,13 @@ def find_decoder(name: str) -> Decoder:
         return DECODERS[name]
     module, colon, function = name.partition(":")
     if not colon:
-        raise ValueError(f"there is no decoder {name!r}: write {' or '.join(DECODERS)}, or module:function for one of your own")
+        raise InvalidValue(
+            f"there is no decoder {name!r}: write {' or '.join(DECODERS)}, or module:function for one of your own", code="decoder_unknown"
+        )
     try:
         found = call_others(lambda: getattr(importlib.import_module(module), function))
     except OthersFault as problem:
-        raise ValueError(f"decoder {name!r} can not be imported: {problem}") from None
+        raise InvalidValue(f"decoder {name!r} can not be imported: {problem}", code="decoder_not_imported") from None
     if not callable(found):
-        raise ValueError(f"decoder {name!r} is no function")
+        raise InvalidValue(f"decoder {name!r} is no function", code="decoder_no_function")
     return cast(Decoder, found)

@@ -144,7 +144,9 @@ class CredentialFile:
             raise self._unreadable(problem) from problem
         except (msgspec.MsgspecError, ValueError) as problem:
             raise Corrupt(
-                f"{self.path} holds no credentials: {problem}", hint="put back a copy, or take it away and add them again"
+                f"{self.path} holds no credentials: {problem}",
+                hint="put back a copy, or take it away and add them again",
+                code="credentials_corrupt",
             ) from None
 
     def state(self) -> tuple[int, ...]:
@@ -158,7 +160,9 @@ class CredentialFile:
         return found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode
 
     def _unreadable(self, problem: OSError) -> RetryLater:
-        return RetryLater(f"{self.path} can not be read: {problem.strerror}", hint="let the user that runs this read it")
+        return RetryLater(
+            f"{self.path} can not be read: {problem.strerror}", hint="let the user that runs this read it", code="credentials_unavailable"
+        )
 
     def give_token(self, principal: str, allow: Allowed, token: str | None = None) -> str:
         """From now on `principal` may do this, by the token that is returned: 256 random bits, kept nowhere else. `token`: one that was
@@ -176,7 +180,11 @@ class CredentialFile:
         with self._changing() as entries:
             before = entries.get(principal)
             if before is None or before.withdrawn:
-                raise Misuse(f"no credential of {principal} is in {self.path}", hint="`landfall credential list` shows all")
+                raise Misuse(
+                    f"no credential of {principal} is in {self.path}",
+                    hint="`landfall credential list` shows all",
+                    code="credential_unknown",
+                )
             entries[principal] = Credential(principal, {}, version=before.version + 1, withdrawn=True)
 
     def put(self, *credentials: Credential) -> None:
@@ -185,7 +193,11 @@ class CredentialFile:
         with self._changing() as entries:
             entries.update((one.principal, one.follows(entries.get(one.principal))) for one in credentials)
             if twice := sharing_a_token(entries.values()):
-                raise Misuse(f"{' and '.join(twice)} would have one token", hint="give each its own: `landfall credential add` makes one")
+                raise Misuse(
+                    f"{' and '.join(twice)} would have one token",
+                    hint="give each its own: `landfall credential add` makes one",
+                    code="token_shared",
+                )
 
     def merge(self, credentials: Iterable[Credential]) -> list[str]:
         """Take those of another node of this ship or port that are newer than what is here; whose they are. One whose token another has
@@ -219,7 +231,9 @@ class CredentialFile:
                     write_private(self.path, msgspec.json.format(kept, indent=1) + b"\n")
         except OSError as problem:
             raise RetryLater(
-                f"{self.path} can not be written: {problem.strerror}", hint="make room, and let this user write there"
+                f"{self.path} can not be written: {problem.strerror}",
+                hint="make room, and let this user write there",
+                code="credentials_not_written",
             ) from problem
 
 
@@ -343,6 +357,10 @@ def operator_token(folder: Path) -> str:
     try:
         return read_private(path).decode()
     except FileNotFoundError:
-        raise RetryLater(f"no node runs in {folder}: there is no {OPERATOR_TOKEN}", hint="start the node") from None
+        raise RetryLater(
+            f"no node runs in {folder}: there is no {OPERATOR_TOKEN}", hint="start the node", code="node_not_running"
+        ) from None
     except OSError as problem:
-        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="run this as the user that runs the node") from problem
+        raise Misuse(
+            f"{path} can not be read: {problem.strerror}", hint="run this as the user that runs the node", code="credential_unavailable"
+        ) from problem

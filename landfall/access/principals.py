@@ -49,7 +49,11 @@ class Principal:
 def check_principal(name: str) -> str:
     """Return `name`. Raises Misuse for one that is no principal's: a kind, a colon, and 1 to 100 letters, digits, `.`, `_`, `@` and `-`."""
     if not _NAME.fullmatch(name):
-        raise Misuse(f"{name[:120]!r} names no principal", hint=f"write one of {', '.join(KINDS)}, a colon and a name: user:projector")
+        raise Misuse(
+            f"{name[:120]!r} names no principal",
+            hint=f"write one of {', '.join(KINDS)}, a colon and a name: user:projector",
+            code="principal_invalid",
+        )
     return name
 
 

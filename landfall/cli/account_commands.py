@@ -39,7 +39,9 @@ def add(
     account = Account(username, role, name or username, customer, ship)
     accounts = Accounts(file)
     if accounts.get(username) is not None and not replace:
-        raise Misuse(f"there is an account {username!r} already", hint="--replace gives it another role and password")
+        raise Misuse(
+            f"there is an account {username!r} already", hint="--replace gives it another role and password", code="account_exists"
+        )
     accounts.add(account, read_password(password_file, twice=True))
     say(f"{username} may log in, as {_whose(account)}")
 
@@ -57,14 +59,18 @@ def list_accounts(file: File) -> None:
 def remove(username: Username, file: File) -> None:
     """Remove an account and end its sessions."""
     if not _existing(file).remove(username):
-        raise Misuse(f"there is no account {username!r}", hint="`landfall account ls` shows all")
+        raise Misuse(f"there is no account {username!r}", hint="`landfall account ls` shows all", code="account_unknown")
     say(f"{username} is removed")
 
 
 def _existing(file: Path) -> Accounts:
     """The accounts of a file that is there. Raises Misuse where there is none."""
     if not file.is_file():
-        raise Misuse(f"{file}: there is no such file", hint="name `accounts` of the API's settings; `landfall account add` makes it")
+        raise Misuse(
+            f"{file}: there is no such file",
+            hint="name `accounts` of the API's settings; `landfall account add` makes it",
+            code="file_missing",
+        )
     return Accounts(file)
 
 

@@ -65,7 +65,11 @@ def ask_ship(
             say("\n".join(map(json.dumps, told))) if as_json else _show(told)
             return
         if ship is None or container is None or since is None or (price and at_most is not None):
-            raise Misuse("SHIP, CONTAINER and --since say what to ask, --price or --at-most how", hint="or --list: what was asked before")
+            raise Misuse(
+                "SHIP, CONTAINER and --since say what to ask, --price or --at-most how",
+                hint="or --list: what was asked before",
+                code="arguments_missing",
+            )
         tell([f"{container}: {problem}"] if (problem := check_container(container).problem) else [])
         span = {"since_at_ms": read_at_ms(since), "until_at_ms": read_at_ms(until) if until else _now_ms(client)}
         body = {"ship": ship, "container": container, **span, "spend": "nothing" if price else "budget"}

@@ -82,7 +82,9 @@ def import_(
     read, port = _read(file).plan, port.strip().upper()
     if not read.boxes and not empty:
         raise Misuse(
-            f"no box is in {file}: all that were aboard would count as discharged", hint="give another file, or --empty if it is so"
+            f"no box is in {file}: all that were aboard would count as discharged",
+            hint="give another file, or --empty if it is so",
+            code="plan_empty",
         )
     read = replace(read, boxes=tuple(_tracked(read.boxes, trackers)))
     by_call_sign = bool(read.call_sign and not (ship or read.ship))
@@ -122,7 +124,9 @@ def export(
     with headquarters(api, username, password_file) as client:
         listed = _standing(client, ship, call)
     if listed["load_list"] is None:
-        raise Misuse(f"headquarters has no load list of ship {ship}", hint="write one with `landfall bayplan import`")
+        raise Misuse(
+            f"headquarters has no load list of ship {ship}", hint="write one with `landfall bayplan import`", code="load_list_unknown"
+        )
     value = msgspec.convert(listed["load_list"], LoadList)
     plan = BayPlan(value.ship, listed["name"] or "", "", value.port, "", value.departs_at_ms, value.aboard)
     with whole_file(file) as place:
@@ -142,7 +146,11 @@ def next_call(calls: Sequence[dict[str, Any]], port: str, departs_at_ms: int) ->
         return int(last["call"])
     if departs_at_ms <= last["departs_at_ms"]:
         known = f"call {last['call']} at {last['port']} sails {utc(last['departs_at_ms'])}"
-        raise Misuse(f"the plan sails {utc(departs_at_ms)} from {port}, and {known}, later", hint="say which call it is with --call")
+        raise Misuse(
+            f"the plan sails {utc(departs_at_ms)} from {port}, and {known}, later",
+            hint="say which call it is with --call",
+            code="call_ambiguous",
+        )
     return int(last["call"]) + 1
 
 
@@ -182,12 +190,12 @@ def _read(file: Path) -> Read:
     try:
         content = file.read_bytes()
     except OSError as problem:
-        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="give the right path") from None
+        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="give the right path", code="file_unavailable") from None
     read = read_bayplan(content)
     if read.problems:
         lines = "\n".join(f"  {line}" for line in _first(read.problems))
         count = f"{len(read.problems)} problem{'s' if len(read.problems) > 1 else ''}"
-        raise Misuse(f"{count} in {file}:\n{lines}\n", hint="give a whole plan")
+        raise Misuse(f"{count} in {file}:\n{lines}\n", hint="give a whole plan", code="plan_unreadable")
     for line in _first(read.notes):
         say(f"note: {line}", err=True)
     return read
@@ -227,7 +235,9 @@ def _completed(plan: BayPlan, ship: str, port: str, departs: str) -> BayPlan:
     if not departs and plan.departs_at_ms is None:
         problems.append("when she sails is not known: give it with --departs, like 2026-05-01T18:00+09:00")
     if problems:
-        raise Misuse("\n  ".join(["the plan can not be made a load list:", *problems]), hint="say what the file does not")
+        raise Misuse(
+            "\n  ".join(["the plan can not be made a load list:", *problems]), hint="say what the file does not", code="plan_incomplete"
+        )
     departs_at_ms = read_at_ms(departs) if departs else plan.departs_at_ms
     return replace(plan, ship=ship or plan.ship, port=port or plan.port, departs_at_ms=departs_at_ms)
 
@@ -247,9 +257,17 @@ def _numbers(file: Path) -> set[str]:
     try:
         lines = {line.strip() for line in file.read_text(ENCODING).splitlines() if line.strip()}
     except (OSError, UnicodeDecodeError):
-        raise Misuse(f"--trackers {file}: no such word, and no text file", hint="give all, none, reefers, or a file of numbers") from None
+        raise Misuse(
+            f"--trackers {file}: no such word, and no text file",
+            hint="give all, none, reefers, or a file of numbers",
+            code="trackers_invalid",
+        ) from None
     if wrong := sorted(line for line in lines if not is_container(line)):
-        raise Misuse(f"{file}: no container number: {', '.join(wrong[:20])}", hint="one valid number of ISO 6346 a line")
+        raise Misuse(
+            f"{file}: no container number: {', '.join(wrong[:20])}",
+            hint="one valid number of ISO 6346 a line",
+            code="container_number_invalid",
+        )
     return lines
 
 

@@ -48,9 +48,11 @@ def node(
     try:
         signer = Made((folder / f"{AUTHORITY}.pem").read_bytes(), read_private(folder / f"{AUTHORITY}.key"))
     except OSError as problem:
-        raise Misuse(f"{problem.filename} can not be read: {problem.strerror}", hint="`landfall certs authority` makes one") from problem
+        raise Misuse(
+            f"{problem.filename} can not be read: {problem.strerror}", hint="`landfall certs authority` makes one", code="file_unavailable"
+        ) from problem
     if AUTHORITY in names:
-        raise Misuse(f"a node called {AUTHORITY!r} would take the authority's place", hint="give it another name")
+        raise Misuse(f"a node called {AUTHORITY!r} would take the authority's place", hint="give it another name", code="node_name_invalid")
     _write(folder, {name: make_node(signer, name, host or (), datetime.now(UTC), days) for name in names})
 
 
@@ -60,7 +62,7 @@ def show(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificat
     try:
         said = describe(file.read_bytes())
     except OSError as problem:
-        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name a certificate's file") from problem
+        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name a certificate's file", code="file_unavailable") from problem
     now = datetime.now(UTC)
     state = "expired" if said.until <= now else "not yet valid" if said.since > now else f"{(said.until - now).days} days left"
     console = Console(highlight=False, soft_wrap=True)
@@ -75,7 +77,7 @@ def _write(folder: Path, made: Mapping[str, Made]) -> None:
     wanted = {name: (folder / f"{name}.key", folder / f"{name}.pem") for name in made}
     for path in (path for paths in wanted.values() for path in paths):
         if path.exists():
-            raise Misuse(f"{path} is there already", hint="move it away first: what it opens is lost with it")
+            raise Misuse(f"{path} is there already", hint="move it away first: what it opens is lost with it", code="file_exists")
     console = Console(highlight=False, soft_wrap=True)
     for name, (key, certificate) in wanted.items():
         _write_file(key, made[name].key, 0o600)

@@ -55,14 +55,20 @@ def add(
     check_principal(who)
     if crew:
         if allowed:
-            raise Misuse("the crew may do what the console does", hint="leave out --produce and the others, or --crew")
+            raise Misuse(
+                "the crew may do what the console does", hint="leave out --produce and the others, or --crew", code="crew_only_console"
+            )
         file.give_password(who, CREW, composed(crew), hash_password(read_password(password_file, twice=True)))
         say(f"{who} may log in at the console, as {crew}")
         return
     if who.startswith(GATEWAY):
         allowed = _gateways(allowed)
     if not allowed:
-        raise Misuse(f"{who} would be allowed nothing", hint="name streams: --consume containers, or --crew 'Anna Lind, master'")
+        raise Misuse(
+            f"{who} would be allowed nothing",
+            hint="name streams: --consume containers, or --crew 'Anna Lind, master'",
+            code="credential_empty",
+        )
     token = file.give_token(who, allowed)
     Console(stderr=True, highlight=False).print(f"{who} may {_allowed(allowed)}. Its token, which is shown this once:", markup=False)
     say(token)
@@ -72,14 +78,16 @@ def _gateways(allowed: Allowed) -> dict[Verb, tuple[str, ...]]:
     """What a gateway may do, by MQTT topic filters: what it is given to produce, else what sensors of this node say."""
     if allowed.keys() - {"produce"}:
         raise Misuse(
-            "a gateway publishes over MQTT and does nothing else", hint="give it --produce FILTER, or nothing for the usual topics"
+            "a gateway publishes over MQTT and does nothing else",
+            hint="give it --produce FILTER, or nothing for the usual topics",
+            code="gateway_only_publishes",
         )
     filters = allowed.get("produce", SUBSCRIPTIONS)
     for one in filters:
         try:
             topic_pattern(one)
         except ValueError as problem:
-            raise Misuse(str(problem), hint="write it as landfall/containers/+/reading") from None
+            raise Misuse(str(problem), hint="write it as landfall/containers/+/reading", code="filter_invalid") from None
     return {"produce": filters}
 
 

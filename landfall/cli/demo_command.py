@@ -123,7 +123,9 @@ class Demo:
             with urllib.request.urlopen(urllib.request.Request(self.fleet.control_url, body, headers), timeout=CONTROL_TIMEOUT_S) as answer:
                 state = json.load(answer)["state"]
         except OSError as problem:
-            raise RetryLater(f"the story could not be started: {problem}\n{self.supervisor.tail(SIM)}", hint=SEE_LOG) from None
+            raise RetryLater(
+                f"the story could not be started: {problem}\n{self.supervisor.tail(SIM)}", hint=SEE_LOG, code="story_not_started"
+            ) from None
         going = "the story is paused, as it was left" if state == "paused" else "the story goes on"
         self._console.print(f"[green]✓[/green] every process is healthy: {going}")
 
@@ -148,7 +150,11 @@ def run_demo(fleet: Fleet, *, fresh: bool) -> None:
     Raises Misuse, before anything is deleted or started, for all that would stop it later; RetryLater when a process does not come up.
     """
     if found := list(hindrances(fleet, fresh=fresh)):
-        raise Misuse("before the demo can start:\n" + "\n".join(f"- {one}" for one in found) + "\n", hint="nothing was started")
+        raise Misuse(
+            "before the demo can start:\n" + "\n".join(f"- {one}" for one in found) + "\n",
+            hint="nothing was started",
+            code="demo_not_ready",
+        )
     console = Console()
     began = time.monotonic()
     prepare(fleet.folder, fresh=fresh)
@@ -246,7 +252,7 @@ def prepare(folder: Path, *, fresh: bool) -> None:
     That it is a demo's stands in it at every instant: whatever ends the deleting, the next start can go on with it.
     """
     if is_foreign(folder):
-        raise Misuse(f"{folder} holds something that is no demo's", hint="name another folder with --folder")
+        raise Misuse(f"{folder} holds something that is no demo's", hint="name another folder with --folder", code="folder_of_another")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / OURS).write_text(_OURS_TEXT)
     for entry in folder.iterdir() if fresh else ():

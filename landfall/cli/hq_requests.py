@@ -40,9 +40,15 @@ def answer_of(client: httpx.Client, method: str, path: str, **content: Any) -> d
         body: dict[str, Any] = answer.json()
     except (httpx.TransportError, ValueError) as problem:
         raise RetryLater(
-            f"headquarters' API at {client.base_url} does not answer: {problem}", hint="start it, or give its address"
+            f"headquarters' API at {client.base_url} does not answer: {problem}",
+            hint="start it, or give its address",
+            code="api_unreachable",
         ) from None
     if answer.is_success:
         return body
     problems = [line for one in body.get("problems", []) for line in str(one.get("problem", one)).splitlines()]
-    raise Misuse("\n  ".join([str(body.get("error", answer.reason_phrase)), *problems]), hint=str(body.get("hint", "")))
+    raise Misuse(
+        "\n  ".join([str(body.get("error", answer.reason_phrase)), *problems]),
+        hint=str(body.get("hint", "")),
+        code=str(body.get("code", "")),
+    )

@@ -41,10 +41,16 @@ def trust_among(keys: Sequence[str], nodes: Collection[str]) -> Trust:
         named = {node for node, _ in _read(key)}
         here = ", ".join(sorted(nodes)) or "nobody"
         if None in named and len(nodes) > 1:
-            raise Misuse(f"the key {_short(key)} does not say whose it is", hint=f"write it NODE=ed25519:…: asked for are keys of {here}")
+            raise Misuse(
+                f"the key {_short(key)} does not say whose it is",
+                hint=f"write it NODE=ed25519:…: asked for are keys of {here}",
+                code="key_without_node",
+            )
         if None not in named and not named.intersection(nodes):
             raise Misuse(
-                f"the key {_short(key)} is of no node that counts here", hint=f"asked for are keys of {here}; mend the node's name"
+                f"the key {_short(key)} is of no node that counts here",
+                hint=f"asked for are keys of {here}; mend the node's name",
+                code="key_of_another",
             )
     return given_trust(keys, nodes)
 
@@ -59,9 +65,11 @@ def _read(key: str) -> list[tuple[str | None, bytes]]:
                 found.append((node.strip() if named else None, key_from_text(text)))
             except Misuse as problem:
                 where = "" if line is key else f", of the file {key},"
-                raise Misuse(f"{_short(told)}{where} is no public key, nor a file with some", hint=problem.hint) from None
+                raise Misuse(
+                    f"{_short(told)}{where} is no public key, nor a file with some", hint=problem.hint, code="public_key_invalid"
+                ) from None
     if not found:
-        raise Misuse(f"no public key is in {_short(key)}", hint="give one as `landfall proof key` shows it")
+        raise Misuse(f"no public key is in {_short(key)}", hint="give one as `landfall proof key` shows it", code="public_key_missing")
     return found
 
 
@@ -73,7 +81,11 @@ def _lines(key: str) -> list[str]:
         with path.open("rb") as file:
             return file.read(FILE_BYTES_MAX).decode(ENCODING).splitlines()
     except UnicodeDecodeError:
-        raise Misuse(f"{key} is no text: no file of public keys", hint="name the file that `landfall proof key` was written to") from None
+        raise Misuse(
+            f"{key} is no text: no file of public keys",
+            hint="name the file that `landfall proof key` was written to",
+            code="key_file_no_text",
+        ) from None
     except (OSError, ValueError):
         return [key]  # too long, or otherwise no name of a file: perhaps a key
 

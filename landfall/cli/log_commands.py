@@ -120,9 +120,17 @@ def tail(
     continues. Records of a newer version are named and skipped; without --follow it then exits with 1.
     """
     if follow and (output is not None or format_ in (Format.CSV, Format.PARQUET)):
-        raise Misuse("what is followed is written as text or JSON, to standard output", hint="`landfall log export` writes files")
+        raise Misuse(
+            "what is followed is written as text or JSON, to standard output",
+            hint="`landfall log export` writes files",
+            code="format_not_followed",
+        )
     if past_holes and not follow:
-        raise Misuse("without --follow tail shows the last that is held, behind holes too", hint="leave --past-holes out")
+        raise Misuse(
+            "without --follow tail shows the last that is held, behind holes too",
+            hint="leave --past-holes out",
+            code="option_without_follow",
+        )
     with opened(folder) as log:
         name = awaited_stream(log, stream) if follow else known_stream(log, stream)
         following = Following(log, name, WallClock(), past_holes=past_holes)
@@ -190,7 +198,9 @@ def export(
         held = Held.now(log, known_stream(log, stream), past_holes=past_holes)
         chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
         if chosen is None:
-            raise Misuse(f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format")
+            raise Misuse(
+                f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format", code="format_unknown"
+            )
         known = None if topics is None else [known_topic(log, topic) for topic in topics]
         rows = write(lambda: (_within(table, *span) for table in held.rows(known)), RECORDS, chosen, output)
         say(f"{output}: {many(rows, 'record')}")
@@ -201,7 +211,7 @@ def span_ms(since: str | None, until: str | None) -> tuple[int | None, int | Non
     """Two times as people write them, as UTC ms. Raises Misuse for what is none, and for a span that ends before it begins."""
     begin, end = (None if text is None else read_at_ms(text) for text in (since, until))
     if begin is not None and end is not None and end <= begin:
-        raise Misuse("a span of time ends after it begins", hint="give --since before --until")
+        raise Misuse("a span of time ends after it begins", hint="give --since before --until", code="span_invalid")
     return begin, end
 
 

@@ -84,7 +84,7 @@ def restore(
     tell([*damaged, _looked_at(source, len(damaged), tally)])
     if damaged and not damaged_too:
         hint = "take another backup; or give --damaged-too, and what does not verify is wanted again from peers"
-        raise Misuse(f"{source} is damaged", hint=hint)
+        raise Misuse(f"{source} is damaged", hint=hint, code="backup_damaged")
     aside = put_back(source, home)
     row = {"log": str(home / "log"), "replaced": None if aside is None else str(aside)}
     write(lambda: RESTORED.tables([row]), RESTORED.in_words(_restored), format_, output)
@@ -126,7 +126,7 @@ def _log_in(folder: Path, *, kafka_too: bool = False) -> Path:
             _refuse_kafka(place)
         if in_kafka(place) or (place / SEGMENTS).exists():
             return place
-    raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder")
+    raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder", code="log_missing")
 
 
 def _refuse_kafka(log: Path) -> None:
@@ -135,4 +135,5 @@ def _refuse_kafka(log: Path) -> None:
         raise Misuse(
             f"the log of {log} is in a Kafka, whose brokers keep the copies of it that its setting replication asks for",
             hint="for a copy elsewhere let another node sync with this one: from there it comes back, too; see docs/guide/kafka.md",
+            code="log_in_kafka",
         )

@@ -40,7 +40,7 @@ def opened(folder: Path, *, whole: bool = False, judged: bool = False) -> Iterat
     """
     log = next((place for place in (folder, folder / "log") if in_kafka(place) or (place / SEGMENTS).exists()), None)
     if log is None:
-        raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder, as in its settings")
+        raise Misuse(f"there is no log in {folder}", hint="give a node's folder with --folder, as in its settings", code="log_missing")
     damaged = 0
 
     def passed_over(what: str) -> None:
@@ -75,13 +75,15 @@ def _reader(log: Path, passed_over: PassedOver | None) -> Iterator[AnyReader]:
         with closing(open_reader(log, BlockCodec(), passed_over)) as found:
             yield found
     except FileNotFoundError:
-        raise Misuse(f"the log in {log} has no index yet", hint="start its node: it makes one from what its brokers have") from None
+        raise Misuse(
+            f"the log in {log} has no index yet", hint="start its node: it makes one from what its brokers have", code="index_missing"
+        ) from None
 
 
 def known_stream(log: AnyReader, stream: str) -> str:
     """`stream` itself. Raises Misuse when the log knows none of that name."""
     if _named(stream) not in log.streams():
-        raise Misuse(f"nothing of a stream {stream!r} is in this log", hint=_NAMES)
+        raise Misuse(f"nothing of a stream {stream!r} is in this log", hint=_NAMES, code="stream_unknown")
     return stream
 
 
@@ -102,7 +104,7 @@ def _named(stream: str) -> str:
     try:
         return check_stream(stream)
     except ValueError as problem:
-        raise Misuse(str(problem), hint=_NAMES) from None
+        raise Misuse(str(problem), hint=_NAMES, code="stream_invalid") from None
 
 
 def floors_why(folder: Path, log: LogReader, stream: str) -> Mapping[Origin, str]:

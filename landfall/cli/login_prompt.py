@@ -28,13 +28,15 @@ def read_password(file: Path | None, *, twice: bool = False) -> str:
         try:
             password = file.read_text(ENCODING).partition("\n")[0]
         except (OSError, UnicodeDecodeError) as problem:
-            raise Misuse(f"{file} can not be read: {problem}", hint="name a file with the password in its first line") from problem
+            raise Misuse(
+                f"{file} can not be read: {problem}", hint="name a file with the password in its first line", code="file_unavailable"
+            ) from problem
     elif sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=twice)
     else:
         password = sys.stdin.readline().removeprefix("\ufeff")
     if not (password := password.rstrip("\r\n")):
-        raise Misuse("there is no password", hint="type it, or give it by --password-file or on standard input")
+        raise Misuse("there is no password", hint="type it, or give it by --password-file or on standard input", code="password_missing")
     return password
 
 

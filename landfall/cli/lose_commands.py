@@ -90,13 +90,13 @@ def _origin(text: str) -> str:
     try:
         return str(identifiers.Origin.parse(text))
     except ValueError:
-        raise Misuse(f"{text!r} is no origin", hint="`landfall log gaps` shows them: ship-a@19b2…") from None
+        raise Misuse(f"{text!r} is no origin", hint="`landfall log gaps` shows them: ship-a@19b2…", code="origin_invalid") from None
 
 
 def _range(offsets: str) -> dict[str, int]:
     found = re.fullmatch(r"(\d{1,18})-(\d{1,18})", offsets, re.ASCII)
     if found is None or int(found[1]) >= int(found[2]):
-        raise Misuse(f"{offsets!r} is no range of offsets", hint="write FIRST-END, END not included: 120-140")
+        raise Misuse(f"{offsets!r} is no range of offsets", hint="write FIRST-END, END not included: 120-140", code="offsets_invalid")
     return {"first": int(found[1]), "end": int(found[2])}
 
 

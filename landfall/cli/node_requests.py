@@ -36,14 +36,20 @@ class Asked:
             answer = httpx.request(method, self.url + path, headers=headers, json=body, timeout=self.timeout_s, trust_env=False)
             told = answer.json()
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as problem:
-            raise Misuse(f"{self.url!r} is no address: {problem}", hint="write it like http://127.0.0.1:8790") from problem
+            raise Misuse(
+                f"{self.url!r} is no address: {problem}", hint="write it like http://127.0.0.1:8790", code="address_invalid"
+            ) from problem
         except httpx.HTTPError as problem:
-            raise RetryLater(f"{self.name} can not be reached at {self.url}: {problem}", hint=self.start_it) from problem
+            raise RetryLater(
+                f"{self.name} can not be reached at {self.url}: {problem}", hint=self.start_it, code="node_unreachable"
+            ) from problem
         except ValueError:
             told = None
         view: dict[str, Any] = told if isinstance(told, dict) else {}
         if answer.is_error and (refusal := view.get("error") or view.get("problem")):  # a clock's word for it, and a node's
-            raise Misuse(str(refusal), hint=str(view.get("hint") or self.refused))
+            raise Misuse(str(refusal), hint=str(view.get("hint") or self.refused), code=str(view.get("code") or ""))
         if not answer.is_success or not view.keys() >= set(keys):
-            raise Misuse(f"what answers at {self.url} is not {self.name} (HTTP {answer.status_code})", hint=self.start_it)
+            raise Misuse(
+                f"what answers at {self.url} is not {self.name} (HTTP {answer.status_code})", hint=self.start_it, code="not_a_node"
+            )
         return view

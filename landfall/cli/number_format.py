@@ -53,7 +53,7 @@ def read_at_ms(text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise Misuse(f"{text!r} is no time", hint="write it like 2026-05-01T04:00:00") from None
+        raise Misuse(f"{text!r} is no time", hint="write it like 2026-05-01T04:00:00", code="time_invalid") from None
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

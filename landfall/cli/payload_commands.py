@@ -46,7 +46,7 @@ def check(
     try:
         lines = [line for line in without_mark(file.read_bytes()).splitlines() if line.strip()]
     except OSError as problem:
-        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="give the right path") from None
+        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="give the right path", code="file_unavailable") from None
     bad, believed = 0, believed_times(WallClock())
     for number, line in enumerate(lines, 1):
         problems, warnings = findings(line, decoder, believed)
@@ -72,7 +72,7 @@ def findings(payload: bytes, decoder: str, believed: range) -> tuple[list[str], 
         try:
             made = decoded(find_decoder(decoder), payload)
         except ValueError as problem:
-            raise Misuse(str(problem), hint="see docs/guide/payloads.md") from None
+            raise Misuse(str(problem), hint="see docs/guide/payloads.md", code="decoder_invalid") from None
         payloads = [one for _, one in made.messages]
         problems = [made.problem] if made.problem else []
     readings = read_payloads(payloads)

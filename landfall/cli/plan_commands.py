@@ -86,7 +86,7 @@ def plan_voyage(
     settings = _ship(config)
     sails_at_ms = _next_midnight_ms() if sails is None else read_at_ms(sails)
     if sails_at_ms > SAILS_AT_MS_MAX:
-        raise Misuse(f"{sails} is too far ahead for a plan", hint="write a day before the year 9000")
+        raise Misuse(f"{sails} is too far ahead for a plan", hint="write a day before the year 9000", code="time_invalid")
     rates: dict[LinkClass, int] = {}
     if satellite_rate:
         rates["satellite"] = satellite_rate

@@ -98,7 +98,7 @@ def verify_log(
 ) -> None:
     """Verify every record of this copy against its origin's signatures. Exits with 1 when any differs, and names it."""
     if until is not None and not strict:
-        raise Misuse("--until says of which records a proof is demanded", hint="give --strict too")
+        raise Misuse("--until says of which records a proof is demanded", hint="give --strict too", code="option_without_strict")
     until_at_ms = None if until is None else read_at_ms(until)
     with opened(folder, whole=True) as log:
         chosen = [known_stream(log, one) for one in stream] if stream else [one for one in log.streams() if is_signed(one)]
@@ -146,6 +146,7 @@ def write_proof(
             raise Misuse(
                 f"nothing of {topic!r} is held here in that time",
                 hint="to show that there was nothing, name whose log with --origin; see `landfall log ls`",
+                code="nothing_held",
             )
         proof = make(copy, claim, sections, registry_trust(log))
         data = proof.to_bytes()
@@ -217,7 +218,7 @@ def tell_completeness(
             readings, thinned = reported(_readings(rows))
             found = completeness(readings, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min), thinned)
         except ValueError as problem:
-            raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min") from problem
+            raise Misuse(str(problem), hint="give --since before --until, and a likely --interval-min", code="span_invalid") from problem
         row = completeness_row(topic, found)
         write(lambda: COMPLETENESS.tables([row]), COMPLETENESS.in_words(completeness_words), format_, output)
         end_of_unread(unread_of_topic(log, streams, read_at_ms(since), read_at_ms(until)))
@@ -231,7 +232,7 @@ def check_proof(file: Annotated[Path, typer.Argument(metavar="FILE", help="A fil
     try:
         data = file.read_bytes()
     except OSError as problem:
-        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name the proof file") from problem
+        raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name the proof file", code="file_unavailable") from problem
     finding = check(data, given_trust(key or [], _nodes_in(data)))
     with writing(None):
         for line in finding_words(finding):
@@ -264,12 +265,18 @@ def _origin(text: str) -> Origin:
     try:
         return Origin.parse(text)
     except ValueError:
-        raise Misuse(f"{text!r} is no origin", hint="it is like ship-a@19d3f2b1c00, as `landfall log ls` shows it") from None
+        raise Misuse(
+            f"{text!r} is no origin", hint="it is like ship-a@19d3f2b1c00, as `landfall log ls` shows it", code="origin_invalid"
+        ) from None
 
 
 def _interval_ms(interval_min: float | None) -> int | None:
     if interval_min is not None and not 0 < interval_min <= INTERVAL_MIN_MAX:
-        raise Misuse(f"{interval_min} minutes are no interval", hint=f"--interval-min is above 0 and at most {INTERVAL_MIN_MAX:,}")
+        raise Misuse(
+            f"{interval_min} minutes are no interval",
+            hint=f"--interval-min is above 0 and at most {INTERVAL_MIN_MAX:,}",
+            code="interval_invalid",
+        )
     return None if interval_min is None else round(interval_min * 60_000)
 
 

@@ -104,7 +104,11 @@ def show_notices(
     """Print the notice to each owner, with its own containers only, by the bookings that this node has."""
     policy: ToldFrom | None = next((name for name in TOLD_FROM if name == told_from), None)
     if told_from is not None and policy is None:
-        raise Misuse(f"owners are told from {' or '.join(TOLD_FROM)}, not {told_from!r}", hint="`landfall report notices --help`")
+        raise Misuse(
+            f"owners are told from {' or '.join(TOLD_FROM)}, not {told_from!r}",
+            hint="`landfall report notices --help`",
+            code="notice_state_unknown",
+        )
     with opened(folder, judged=True) as log:
         registry = _registry(log)
         made = notices(_read(log).reports(), registry, policy or registry.owners_told_from)
@@ -237,9 +241,9 @@ def _lines(given: list[str]) -> dict[str, str]:
     for word in given:
         name, equals, text = word.partition("=")
         if not equals:
-            raise Misuse(f"{word!r} fills in nothing", hint='write it like afloat=3 or "cargo_spill=none seen"')
+            raise Misuse(f"{word!r} fills in nothing", hint='write it like afloat=3 or "cargo_spill=none seen"', code="field_invalid")
         if name in lines:
-            raise Misuse(f"{name} is filled in twice", hint="give each line once")
+            raise Misuse(f"{name} is filled in twice", hint="give each line once", code="field_repeated")
         lines[name] = text
     return lines
 
@@ -285,14 +289,18 @@ def _as_file(report: Report, ending: str) -> bytes:
         return report_pdf(report)
     if ending == ".txt":
         return report_text(report).encode()
-    raise Misuse(f"a report is written as text, JSON or PDF, not as {ending or 'a file without ending'!r}", hint="write -o report.pdf")
+    raise Misuse(
+        f"a report is written as text, JSON or PDF, not as {ending or 'a file without ending'!r}",
+        hint="write -o report.pdf",
+        code="format_unknown",
+    )
 
 
 def _one(folder: Path, which: str) -> Report:
     try:
         return _book(folder).find(which)
     except ValueError as problem:
-        raise Misuse(str(problem), hint=HINT) from None
+        raise Misuse(str(problem), hint=HINT, code="report_unknown") from None
 
 
 def _book(folder: Path) -> ReportBook:

@@ -55,7 +55,7 @@ def write_search_area(
     try:
         drawn = search_area(Search(segment, weather, hours, particles, seed))
     except ValueError as problem:
-        raise Misuse(str(problem), hint="change --hours or --particles") from None
+        raise Misuse(str(problem), hint="change --hours or --particles", code="drift_invalid") from None
     with whole_file(file) as place:
         place.write_text(json.dumps(drawn), encoding="utf-8")
     for told in (feature["properties"] for feature in drawn["features"]):
@@ -68,28 +68,32 @@ def write_search_area(
 
 def _segment(lost: list[str]) -> LossSegment:
     if len(lost) > 2:
-        raise Misuse(f"--lost is given {len(lost)} times", hint="once for a place, twice for the segment's two ends")
+        raise Misuse(
+            f"--lost is given {len(lost)} times", hint="once for a place, twice for the segment's two ends", code="places_too_many"
+        )
     fixes = []
     for text in lost:
         when, _, where = text.partition(",")
         latitude, longitude = _pair(where, "--lost", "2026-05-01T04:00Z,-33.9,151.3")
         at_ms = read_at_ms(when)
         if not FIRST_MS <= at_ms < LAST_MS:
-            raise Misuse(f"--lost {text}: nobody searches for what fell then", hint="look at the year: 2000 to 2099")
+            raise Misuse(f"--lost {text}: nobody searches for what fell then", hint="look at the year: 2000 to 2099", code="time_invalid")
         try:
             fixes.append(Fix(at_ms, latitude, longitude))
         except ValueError as problem:
-            raise Misuse(f"--lost {text}: {problem}", hint="latitude -90 to 90, longitude -180 to 180") from None
+            raise Misuse(f"--lost {text}: {problem}", hint="latitude -90 to 90, longitude -180 to 180", code="place_invalid") from None
     try:
         segment = LossSegment(fixes[0], fixes[-1])
     except ValueError:
-        raise Misuse("the segment's second end is before its first", hint="give the earlier --lost first") from None
+        raise Misuse("the segment's second end is before its first", hint="give the earlier --lost first", code="span_invalid") from None
     first, last = segment.start, segment.end
     run_nm = distance_nm(first.latitude_deg, first.longitude_deg, last.latitude_deg, last.longitude_deg)
     hours = (last.at_ms - first.at_ms) / HOUR_MS
     if run_nm > SPEED_KN_MAX * hours + NEAR_NM:
         told = f"no ship runs the {run_nm:,.0f} nm between the two --lost in {hours:.1f} h"
-        raise Misuse(told, hint="write each as TIME,LATITUDE,LONGITUDE, south and west with a minus, and look at both")
+        raise Misuse(
+            told, hint="write each as TIME,LATITUDE,LONGITUDE, south and west with a minus, and look at both", code="segment_invalid"
+        )
     return segment
 
 
@@ -101,29 +105,33 @@ def weather_given(wind: str, current: str, forecast: Path | None, at_ms: int) ->
 
 def _by_hand(wind: str, current: str, at_ms: int) -> Forecast:
     if not wind:
-        raise Misuse("nothing is known of the wind", hint="give --wind SPEED,FROM, or a --forecast")
+        raise Misuse("nothing is known of the wind", hint="give --wind SPEED,FROM, or a --forecast", code="wind_missing")
     blown = _pair(wind, "--wind", "12.5,270")
     drawn: tuple[Any, ...] = _pair(current, "--current", "0.4,90") if current else (0.0, 0.0)
     try:
         return Forecast([Weather(at_ms, *blown, *drawn)])
     except ValueError as problem:
-        raise Misuse(str(problem), hint="wind and current in m/s, directions 0 to 360 degrees") from None
+        raise Misuse(str(problem), hint="wind and current in m/s, directions 0 to 360 degrees", code="weather_invalid") from None
 
 
 def _from_file(file: Path, wind: str, current: str) -> Forecast:
     if wind or current:
-        raise Misuse("--wind and --current are for a drift without a forecast", hint="leave them out, or the forecast")
+        raise Misuse("--wind and --current are for a drift without a forecast", hint="leave them out, or the forecast", code="wind_twice")
     try:
         with file.open(encoding=ENCODING) as opened:
             text = opened.read(FORECAST_CHARS_MAX + 1)
         if len(text) > FORECAST_CHARS_MAX:
             told = f"{file} has more than {FORECAST_CHARS_MAX:,} characters"
-            raise Misuse(told, hint="give the forecast of one place, for the days of the drift: docs/guide/search-area.md")
+            raise Misuse(
+                told, hint="give the forecast of one place, for the days of the drift: docs/guide/search-area.md", code="forecast_too_long"
+            )
         return read_forecast(text)
     except (OSError, UnicodeDecodeError) as problem:
-        raise Misuse(f"{file} can not be read: {problem}", hint="give a text file: docs/guide/search-area.md") from None
+        raise Misuse(
+            f"{file} can not be read: {problem}", hint="give a text file: docs/guide/search-area.md", code="file_unavailable"
+        ) from None
     except Unreadable as problem:
-        raise Misuse(f"{file}: {problem}", hint="mend what is listed: docs/guide/search-area.md") from None
+        raise Misuse(f"{file}: {problem}", hint="mend what is listed: docs/guide/search-area.md", code="forecast_unreadable") from None
 
 
 def _unknown(forecast: Forecast, from_at_ms: int, until_at_ms: int) -> list[tuple[int, int]]:
@@ -131,7 +139,7 @@ def _unknown(forecast: Forecast, from_at_ms: int, until_at_ms: int) -> list[tupl
     first, last = forecast.weather[0].at_ms, forecast.weather[-1].at_ms
     if last < from_at_ms or until_at_ms < first:
         told = f"the forecast is of {utc(first)} to {utc(last)}, the drift of {utc(from_at_ms)} to {utc(until_at_ms)}"
-        raise Misuse(told, hint="give the forecast of that time, or --wind and --current")
+        raise Misuse(told, hint="give the forecast of that time, or --wind and --current", code="forecast_time_wrong")
     return forecast.unknown(from_at_ms, until_at_ms, APART_MS_MAX)
 
 
@@ -139,5 +147,5 @@ def _pair(text: str, option: str, example: str) -> tuple[float, float]:
     try:
         one, two = (float(part) for part in text.split(","))
     except ValueError:
-        raise Misuse(f"{option}: {text!r} are no two numbers", hint=f"write it like {option} {example}") from None
+        raise Misuse(f"{option}: {text!r} are no two numbers", hint=f"write it like {option} {example}", code="numbers_invalid") from None
     return one, two

@@ -51,7 +51,7 @@ def create(name: Name, settings: Settings, api: Api, username: Username, passwor
     with headquarters(api, username, password_file) as client:
         version, before = _own(client, name)
         if before:
-            raise Misuse(f"{name} has settings of its own already", hint="change them with `landfall stream set`")
+            raise Misuse(f"{name} has settings of its own already", hint="change them with `landfall stream set`", code="definition_exists")
         _write(client, name, given, based_on=version)
 
 
@@ -65,7 +65,7 @@ def set_(name: Name, settings: Settings, api: Api, username: Username, password_
     with headquarters(api, username, password_file) as client:
         version, before = _own(client, name)
         if not before:
-            raise Misuse(f"{name} has no settings of its own", hint="give it some with `landfall stream create`")
+            raise Misuse(f"{name} has no settings of its own", hint="give it some with `landfall stream create`", code="definition_unknown")
         if "retention" in given:
             given["retention"] = {**before.get("retention", {}), **given["retention"]}
         _write(client, name, {**before, **given}, based_on=version)
@@ -85,7 +85,7 @@ def unset(name: Name, api: Api, username: Username, password_file: PasswordFile 
         wanted = settings or list(flat)
         if strange := [one for one in wanted if one not in flat] or ([] if flat else ["settings"]):
             has = f"it has {', '.join(flat)}" if flat else "it goes by patterns and defaults already"
-            raise Misuse(f"{name} has no {' and no '.join(strange)} of its own", hint=has)
+            raise Misuse(f"{name} has no {' and no '.join(strange)} of its own", hint=has, code="setting_not_own")
         left = {field: value for field, value in before.items() if field != "retention" and field not in wanted}
         if retention := {field: value for field, value in before.get("retention", {}).items() if field not in wanted}:
             left["retention"] = retention
@@ -169,7 +169,11 @@ def _print(told: Table | str) -> None:
 def _check(name: str) -> None:
     """Raises Misuse for what can be neither a stream nor a pattern of streams."""
     if not is_name_or_pattern(name):
-        raise Misuse(f"{name!r} is no stream", hint="write one like containers or customers/duckworks, or a pattern like customers/*")
+        raise Misuse(
+            f"{name!r} is no stream",
+            hint="write one like containers or customers/duckworks, or a pattern like customers/*",
+            code="stream_invalid",
+        )
 
 
 def _held(folder: Path) -> dict[str, tuple[int, int, int, int]]:
@@ -179,11 +183,17 @@ def _held(folder: Path) -> dict[str, tuple[int, int, int, int]]:
 
 def _definitions(folder: Path | None, api: str | None, username: str, password_file: Path | None) -> Definitions:
     if (folder is None) == (api is None):
-        raise Misuse("either a node's folder or headquarters' API tells how streams are managed", hint="give --folder or --api")
+        raise Misuse(
+            "either a node's folder or headquarters' API tells how streams are managed",
+            hint="give --folder or --api",
+            code="source_ambiguous",
+        )
     definitions = Definitions()
     if api is not None:
         if not username:
-            raise Misuse("headquarters' API answers those who log in", hint="give --username; the password is asked for")
+            raise Misuse(
+                "headquarters' API answers those who log in", hint="give --username; the password is asked for", code="username_missing"
+            )
         with headquarters(api, username, password_file) as client:
             for name, one in _standing(client).items():
                 definitions.take(name, one["version"], read_fields(name, one["value"]))
@@ -222,7 +232,7 @@ def _given(settings: list[str]) -> dict[str, Any]:
     for word in settings:
         field, equals, text = word.partition("=")
         if not equals:
-            raise Misuse(f"{word!r} is no setting", hint="write it like age_days=30 or replicate=hq,port/JPTYO")
+            raise Misuse(f"{word!r} is no setting", hint="write it like age_days=30 or replicate=hq,port/JPTYO", code="setting_unknown")
         if field in ("age_days", "bytes"):
             given.setdefault("retention", {})[field] = _number(field, text)
         elif field == "patience_s":
@@ -240,7 +250,11 @@ def _number(field: str, text: str) -> float | int | None:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise Misuse(f"{field} is a number or `{NONE}`, not {text!r}", hint=f"write {field}={NONE} where there is to be no limit")
+        raise Misuse(
+            f"{field} is a number or `{NONE}`, not {text!r}",
+            hint=f"write {field}={NONE} where there is to be no limit",
+            code="number_invalid",
+        )
     return number
 
 

@@ -88,7 +88,11 @@ def export(
         receiver = opening_key_from_text(seal) if seal else None
         plan = list(wanted(log, terms, settled))
         if not plan:
-            raise Misuse(f"'{to}' may have nothing of this log that it lacks", hint="`landfall stream show` tells who may have a stream")
+            raise Misuse(
+                f"'{to}' may have nothing of this log that it lacks",
+                hint="`landfall stream show` tells who may have a stream",
+                code="nothing_for_receiver",
+            )
 
         def load(stream: str, origin: Origin, first: int, end: int) -> Loaded | None:
             return read_past(log, BlockCodec(), Load(0, stream, origin, first, end))
@@ -104,7 +108,9 @@ def export(
             part.replace(file)
         except OSError as problem:
             part.unlink(missing_ok=True)
-            raise RetryLater(f"{file} can not be written: {problem.strerror}", hint="make room, or take another stick") from problem
+            raise RetryLater(
+                f"{file} can not be written: {problem.strerror}", hint="make room, or take another stick", code="file_not_written"
+            ) from problem
         _tell_written(file, written, key_text(signing.public))
 
 
@@ -130,7 +136,9 @@ def import_(
             with file.open("rb") as source:
                 taken = taking.take(read_frames(source, opening))
         except OSError as problem:
-            raise Misuse(f"{file} can not be read: {problem.strerror}", hint="name the file on the stick") from problem
+            raise Misuse(
+                f"{file} can not be read: {problem.strerror}", hint="name the file on the stick", code="file_unavailable"
+            ) from problem
         _tell_taken(file, taken)
         if taken.problems or taken.missing:
             raise typer.Exit(NOT_WHOLE)
@@ -167,7 +175,7 @@ def node_settings(config: Path) -> NodeSettings:
     settings: Any = settings_of(role if role in ("ship", "customer") else "port", config)
     found: NodeSettings = settings.node
     if found.port == 0:
-        raise Misuse("the node's door has another port each time it starts", hint="set node.port")
+        raise Misuse("the node's door has another port each time it starts", hint="set node.port", code="port_not_fixed")
     return found
 
 
@@ -175,7 +183,9 @@ def _terms(settings: NodeSettings, log: LogReader, other: str) -> Terms:
     """What may travel between this node and `other`, by hand. Raises Misuse when it is not known."""
     peer = next((one.peer() for one in settings.known if one.node == other), None)
     if peer is None:
-        raise Misuse(f"'{other}' is not known at '{settings.node}'", hint="add it to node.known, which says what it is")
+        raise Misuse(
+            f"'{other}' is not known at '{settings.node}'", hint="add it to node.known, which says what it is", code="node_unknown"
+        )
     definitions = Definitions()
     for stream in taught_by(settings.me()):
         if stream in log.streams():
@@ -207,7 +217,9 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as problem:
-        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="name the receiver's Position file") from problem
+        raise Misuse(
+            f"{path} can not be read: {problem.strerror}", hint="name the receiver's Position file", code="file_unavailable"
+        ) from problem
 
 
 def _tell_written(file: Path, written: Written, signer: str) -> None:

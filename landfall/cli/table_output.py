@@ -61,7 +61,7 @@ def writing(path: Path | None) -> Iterator[None]:
     Misuse that names it, and so does a standard output that is closed.
     """
     if path is None and sys.stdout is None:
-        raise Misuse("standard output is closed", hint="leave it open, or name a file with --output")
+        raise Misuse("standard output is closed", hint="leave it open, or name a file with --output", code="output_closed")
     try:
         yield
         if path is None:
@@ -73,7 +73,11 @@ def writing(path: Path | None) -> Iterator[None]:
         if path is None:  # what is still buffered would be tried once more when Python ends, and its own words come last
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         why = os.strerror(problem.errno) if problem.errno else str(problem)
-        raise Misuse(f"{what} can not be written: {why}", hint="name a file in a folder that is there, on a disk with room") from problem
+        raise Misuse(
+            f"{what} can not be written: {why}",
+            hint="name a file in a folder that is there, on a disk with room",
+            code="output_not_written",
+        ) from problem
 
 
 def write(tables: Tables, telling: Telling, format_: Format, output: Path | None) -> int:
@@ -102,11 +106,15 @@ def check_output(format_: Format, output: Path | None) -> None:
     """Raises Misuse where `write` has nowhere to write to: asked before something is done whose outcome is to be told."""
     with writing(output):
         if format_ is Format.PARQUET and (output is None or output.is_fifo()):
-            raise Misuse("Parquet goes into a file", hint="name one with --output")
+            raise Misuse("Parquet goes into a file", hint="name one with --output", code="output_missing")
         if output is None or output.is_fifo():
             return
         if log := log_around(output):
-            raise Misuse(f"{output} is in the folder of the log {log}", hint="name a file elsewhere: what lies there is the log's own")
+            raise Misuse(
+                f"{output} is in the folder of the log {log}",
+                hint="name a file elsewhere: what lies there is the log's own",
+                code="output_in_log",
+            )
         if output.exists():
             output.open("ab").close()
         if (place := _unfinished(output)) != output:

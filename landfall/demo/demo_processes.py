@@ -73,13 +73,21 @@ class Supervisor:
         began = time.monotonic()
         while time.monotonic() - began < HEALTHY_WITHIN_S:
             if self.stopping.is_set():
-                raise RetryLater(f"stopped while {program.name} was starting")
+                raise RetryLater(f"stopped while {program.name} was starting", code="asked_to_end")
             if (code := self.running[program.name].poll()) is not None:
-                raise RetryLater(f"{program.name} ended with code {code} before it was healthy:\n{self.tail(program.name)}", hint=SEE_LOG)
+                raise RetryLater(
+                    f"{program.name} ended with code {code} before it was healthy:\n{self.tail(program.name)}",
+                    hint=SEE_LOG,
+                    code="process_ended",
+                )
             if healthy(program.health_url):
                 return time.monotonic() - began
             time.sleep(0.1)
-        raise RetryLater(f"{program.name} was not healthy within {HEALTHY_WITHIN_S:.0f} s:\n{self.tail(program.name)}", hint=SEE_LOG)
+        raise RetryLater(
+            f"{program.name} was not healthy within {HEALTHY_WITHIN_S:.0f} s:\n{self.tail(program.name)}",
+            hint=SEE_LOG,
+            code="process_unhealthy",
+        )
 
     def mend(self) -> None:
         """Start again what has died. Raises RetryLater when one program died more than RESTARTS_MAX times, never FORGOTTEN_S apart."""
@@ -92,7 +100,7 @@ class Supervisor:
             known = self.restarts.get(name, 0) if now_s - self._died_at_s.get(name, now_s) <= FORGOTTEN_S else 0
             self.restarts[name], self._died_at_s[name] = known + 1, now_s
             if self.restarts[name] > RESTARTS_MAX:
-                raise RetryLater(f"{name} died {self.restarts[name]} times:\n{self.tail(name)}", hint=SEE_LOG)
+                raise RetryLater(f"{name} died {self.restarts[name]} times:\n{self.tail(name)}", hint=SEE_LOG, code="process_died")
             self.tell(f"{name} ended ({_ending(code)})", "started again; it goes on where it was")
             self.start(self.programs[name])
 

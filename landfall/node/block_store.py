@@ -107,7 +107,13 @@ class Store:
         if old.origin == self._log.origin:
             why = f"{old.peer or 'a peer'} holds {old.stream} up to offset {old.end - 1} of {old.origin}, this log less"
             origin = await asyncio.to_thread(self._log.open_generation, why)
-            self._report("this log is an older copy of itself", f"a new generation is opened: {origin}", why=why, peer=old.peer)
+            self._report(
+                "this log is an older copy of itself",
+                f"a new generation is opened: {origin}",
+                code="log_older_copy",
+                why=why,
+                peer=old.peer,
+            )
 
     async def run(self) -> None:
         """Commit what comes in, as long as the node runs: all that waits, up to ADMIT_BYTES_MAX, in one commit."""
@@ -252,7 +258,7 @@ class Store:
         for block, why in foreign:
             if (key := (block.stream, block.origin)) not in self._foreign_told:
                 self._foreign_told.add(key)
-                self._report(FOREIGN, PASSED_OVER, stream=block.stream, origin=str(block.origin), problem=why)
+                self._report(FOREIGN, PASSED_OVER, code="record_not_own", stream=block.stream, origin=str(block.origin), problem=why)
         return new
 
     def _unread(self, blocks: Sequence[Block]) -> _Unread:

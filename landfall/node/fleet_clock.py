@@ -34,7 +34,11 @@ def first_word(url: str, within_s: float = FIRST_WORD_S) -> FleetTime:
     deadline_s = time.monotonic() + within_s
     while (told_ := ask(url)) is None:
         if time.monotonic() > deadline_s:
-            raise RetryLater(f"the fleet clock at {url} does not tell the time", hint="start it first, or set the clock to 'wall'")
+            raise RetryLater(
+                f"the fleet clock at {url} does not tell the time",
+                hint="start it first, or set the clock to 'wall'",
+                code="fleet_clock_silent",
+            )
         time.sleep(FIRST_WORD_EVERY_S)
     return told_
 

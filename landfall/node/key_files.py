@@ -42,4 +42,4 @@ def load_or_make(path: Path, read: Callable[[bytes], AnyKey], make: Callable[[],
 
 def _unkept(path: Path, what: str, problem: OSError) -> RetryLater:
     hint = "let the user that runs this read and write it, on a disk with room"
-    return RetryLater(f"the key in {path} can not be {what}: {problem.strerror}", hint=hint)
+    return RetryLater(f"the key in {path} can not be {what}: {problem.strerror}", hint=hint, code="key_unavailable")

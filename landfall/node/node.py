@@ -378,7 +378,7 @@ class Node:
             problem = task.exception() or RuntimeError(f"background work '{name}' of node '{self.settings.node}' has ended by itself")
             unforeseen = None if isinstance(problem, LandfallError) else problem
             told.error("background work '%s' failed: the node stops: %s", name, problem, exc_info=unforeseen)
-            self.report(f"background work '{name}' failed", "the node stops", problem=str(problem))
+            self.report(f"background work '{name}' failed", "the node stops", code="background_work_failed", problem=str(problem))
             self._failure = self._failure or problem
             self._stopping.set()
 

@@ -92,7 +92,12 @@ class Originating:
             for stream in self.kept_here():
                 if self._may(stream):
                     self._kept.discard(stream)
-                    self._report(f"this node may write into {stream} again", "what was kept here alone goes out", stream=stream)
+                    self._report(
+                        f"this node may write into {stream} again",
+                        "what was kept here alone goes out",
+                        code="stream_open_again",
+                        stream=stream,
+                    )
             self._metrics.gauge("streams_kept_here", len(self._kept))
             await self._note(noting)
 
@@ -116,7 +121,7 @@ class Originating:
             self._metrics.gauge("streams_kept_here", len(self._kept))
             reason = f"this node may not write into {stream}: it is written by {self._writers(stream)}"
             outcome = "what it writes all the same is kept here, and goes out once headquarters lets it write again"
-            self._report(reason, outcome, stream=stream)
+            self._report(reason, outcome, code="stream_kept_here", stream=stream)
             self.redefined()
 
     def _alone(self, stream: str) -> bool:

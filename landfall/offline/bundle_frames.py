@@ -117,7 +117,7 @@ def _opened(head: bytes, body: bytes, opening: OpeningKey | None, ciphers: dict[
         raise _Torn("its bytes are not those that were written")
     if sealed:
         if opening is None:
-            raise Corrupt("it is sealed, and this node has no key to open anything")
+            raise Corrupt("it is sealed, and this node has no key to open anything", code="key_missing")
         if id_ + public not in ciphers:
             ciphers.clear()
             ciphers[id_ + public] = opening.cipher(public, id_)
@@ -125,7 +125,7 @@ def _opened(head: bytes, body: bytes, opening: OpeningKey | None, ciphers: dict[
     key, signature = body[:PUBLIC_BYTES], body[PUBLIC_BYTES : PUBLIC_BYTES + SIGNATURE_BYTES]
     message = body[PUBLIC_BYTES + SIGNATURE_BYTES :]
     if not signed_by(key, _TITLE + about + message, signature):
-        raise NotAllowed("its signature is not of the key that it names")
+        raise NotAllowed("its signature is not of the key that it names", code="signature_invalid")
     return Signed(decode(message), key)
 
 

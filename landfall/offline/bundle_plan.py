@@ -58,9 +58,9 @@ def read_position_file(data: bytes, receiver: str) -> Settled:
             for origin, ranges in origins.items()
         }
     except (msgspec.MsgspecError, ValueError) as problem:
-        raise Misuse(f"this is no Position file: {problem}", hint=hint) from problem
+        raise Misuse(f"this is no Position file: {problem}", hint=hint, code="position_unreadable") from problem
     if told.node != receiver:
-        raise Misuse(f"this Position file is of '{told.node}', not of '{receiver}'", hint=hint)
+        raise Misuse(f"this Position file is of '{told.node}', not of '{receiver}'", hint=hint, code="position_of_another")
     return settled
 
 

@@ -35,9 +35,11 @@ class OpeningKey:
         try:
             key = serialization.load_pem_private_key(pem, None)
         except (ValueError, TypeError) as problem:
-            raise Misuse(f"this is no private key: {problem}", hint="put back the node's own key file") from problem
+            raise Misuse(
+                f"this is no private key: {problem}", hint="put back the node's own key file", code="private_key_invalid"
+            ) from problem
         if not isinstance(key, X25519PrivateKey):
-            raise Misuse("this key is of another kind than X25519", hint="put back the node's own key file")
+            raise Misuse("this key is of another kind than X25519", hint="put back the node's own key file", code="private_key_invalid")
         return cls(key)
 
     def to_pem(self) -> bytes:
@@ -65,7 +67,7 @@ class Cipher:
         try:
             return self._aead.decrypt(_nonce(number), sealed, head)
         except InvalidTag as problem:
-            raise Corrupt("it does not open with this node's key") from problem
+            raise Corrupt("it does not open with this node's key", code="sealed_for_another") from problem
 
 
 def sealing_for(receiver: bytes, salt: bytes) -> tuple[bytes, Cipher]:
@@ -87,7 +89,11 @@ def opening_key_from_text(text: str) -> bytes:
     except ValueError:
         public = b""
     if len(public) != PUBLIC_BYTES:
-        raise Misuse(f"{text!r} is no key to seal for", hint="it is like x25519: and 43 characters, as `landfall sync key` shows it there")
+        raise Misuse(
+            f"{text!r} is no key to seal for",
+            hint="it is like x25519: and 43 characters, as `landfall sync key` shows it there",
+            code="public_key_invalid",
+        )
     return public
 
 
@@ -95,7 +101,7 @@ def _shared(key: X25519PrivateKey, other: bytes) -> bytes:
     try:
         return key.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError as problem:
-        raise Corrupt(f"a sealed file's own key is none: {problem}") from problem
+        raise Corrupt(f"a sealed file's own key is none: {problem}", code="sealed_corrupt") from problem
 
 
 def _nonce(number: int) -> bytes:

@@ -56,7 +56,7 @@ def load(kind: type[Settings], path: Path | None, environment: Mapping[str, str]
     if settings is None or reading.problems:
         many = f"{len(reading.problems)} problem{'s' if len(reading.problems) > 1 else ''} in the settings"
         lines = "\n".join(f"  {problem}" for problem in reading.problems)
-        raise Misuse(f"{many}:\n{lines}\n", hint="docs/reference/settings.md lists every setting")
+        raise Misuse(f"{many}:\n{lines}\n", hint="docs/reference/settings.md lists every setting", code="settings_invalid")
     return settings
 
 

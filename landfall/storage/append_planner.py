@@ -186,22 +186,24 @@ def _check(append: Append) -> None:
         check_stream(append.stream)
         check_given(append.records)
     except ValueError as problem:
-        raise Misuse(f"{append.stream}: {problem}") from problem
+        raise Misuse(f"{append.stream}: {problem}", code="records_invalid") from problem
     if append.producer is not None and append.sequence is not None:
         _check_producer(append.producer, append.sequence)
     if len(signal_names(append.records)) > SIGNALS_MAX:
-        raise Misuse(f"{append.stream}: a record has at most {SIGNALS_MAX} signals, not {len(signal_names(append.records))}")
+        raise Misuse(
+            f"{append.stream}: a record has at most {SIGNALS_MAX} signals, not {len(signal_names(append.records))}", code="signals_too_many"
+        )
 
 
 def _check_producer(producer: str, sequence: int) -> None:
     try:
         length = len(producer.encode())
     except UnicodeEncodeError as problem:
-        raise Misuse(f"producer {producer!r} is no text: {problem.reason}") from problem
+        raise Misuse(f"producer {producer!r} is no text: {problem.reason}", code="producer_invalid") from problem
     if not 0 < length <= PRODUCER_BYTES_MAX:
-        raise Misuse(f"a producer's name has 1 to {PRODUCER_BYTES_MAX} bytes, not {length}")
+        raise Misuse(f"a producer's name has 1 to {PRODUCER_BYTES_MAX} bytes, not {length}", code="producer_invalid")
     if not -(2**63) <= sequence < 2**63:
-        raise Misuse(f"sequence {sequence} of producer {producer!r} is no 64-bit number")
+        raise Misuse(f"sequence {sequence} of producer {producer!r} is no 64-bit number", code="sequence_invalid")
 
 
 def _together(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

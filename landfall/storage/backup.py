@@ -47,9 +47,11 @@ def backup(log: Path, target: Path) -> Copied:
     changes too fast or the disk refuses it, IndexDamaged; then there is no `target`.
     """
     if target.exists() and not target.resolve().is_relative_to(log.resolve()):
-        raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one")
+        raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one", code="folder_exists")
     if target.resolve().is_relative_to(log.resolve()) or log_around(target):
-        raise Misuse(f"{target} is in a log's own folder", hint="name a folder on another disk: this one is lost with the log")
+        raise Misuse(
+            f"{target} is in a log's own folder", hint="name a folder on another disk: this one is lost with the log", code="folder_in_log"
+        )
     made = None
     try:
         if (why := index_problem(log)) is not None:
@@ -58,7 +60,7 @@ def backup(log: Path, target: Path) -> Copied:
         made = _copied(log, target)
     except (OSError, sqlite3.OperationalError, Unreadable) as problem:
         hint = "make room or name another disk; `landfall log check` says whether the log itself is whole"
-        raise RetryLater(f"the log in {log} can not be copied to {target}: {problem}", hint=hint) from problem
+        raise RetryLater(f"the log in {log} can not be copied to {target}: {problem}", hint=hint, code="log_not_copied") from problem
     except sqlite3.Error as problem:
         raise IndexDamaged(f"the index of the log in {log} does not read: {problem}", hint=REBUILT) from problem
     finally:
@@ -83,7 +85,7 @@ def _copied(log: Path, target: Path) -> Copied:
             _copy_disowned(log, target)
             _sync(target)
             return Copied(book.openings[-1].node, commit, len(files) + 1, size)
-    raise RetryLater(f"the log in {log} changed under each of {ATTEMPTS_MAX} attempts to copy it", hint="try again")
+    raise RetryLater(f"the log in {log} changed under each of {ATTEMPTS_MAX} attempts to copy it", hint="try again", code="log_changing")
 
 
 def restore(source: Path, home: Path) -> Path | None:
@@ -126,13 +128,13 @@ def _told_by(source: Path, home: Path) -> Iterator[None]:
         hint = "make room, or look at the disk's health, and run `landfall log restore` again: no node starts on a half of it"
         if isinstance(problem, OSError) and problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             hint = "let the user that runs this write there, or run it as the user that the node runs as"
-        raise RetryLater(f"{source} can not be put back into {home}: {problem}", hint=hint) from problem
+        raise RetryLater(f"{source} can not be put back into {home}: {problem}", hint=hint, code="log_not_restored") from problem
 
 
 def check_backup(source: Path) -> None:
     """Raises Misuse when the folder `source` can not be a backup."""
     if not (source / INDEX_NAME).exists():
-        raise Misuse(f"{source} is no backup of a log", hint="name a folder that `landfall log backup` made")
+        raise Misuse(f"{source} is no backup of a log", hint="name a folder that `landfall log backup` made", code="not_a_backup")
 
 
 def _check_home(source: Path, place: LogPlace) -> None:
@@ -140,12 +142,16 @@ def _check_home(source: Path, place: LogPlace) -> None:
     home = place.home
     if log := log_around(home):
         where = f"is in the folder of the log {log}" if log != home.resolve() else "is a log's folder"
-        raise Misuse(f"{home} {where}", hint=f"name the node's folder, in which its log lies: {log.parent}")
+        raise Misuse(f"{home} {where}", hint=f"name the node's folder, in which its log lies: {log.parent}", code="not_a_node_folder")
     node = _node_of(source)
     left = place.unfinished()
     for known in (marked_node(home / "marker"), _node_of(place.log), None if left is None else _node_of(left)):
         if None not in (known, node) and known != node:
-            raise Misuse(f"the backup {source} is {node}'s, and {home} is {known}'s", hint=f"name the folder of {node}, or a new one")
+            raise Misuse(
+                f"the backup {source} is {node}'s, and {home} is {known}'s",
+                hint=f"name the folder of {node}, or a new one",
+                code="log_of_another",
+            )
 
 
 def log_around(place: Path) -> Path | None:

@@ -57,7 +57,9 @@ class LogWriter:
         header = msgspec.structs.replace(header, commit=self.book.commit + 1, blocks=stored)
         frame, blocks_at = frame_bytes(header, encoded, self._segments.secret)
         if len(frame) > FRAME_BYTES_MAX:
-            raise Misuse(f"one commit of {len(frame)} bytes is more than {FRAME_BYTES_MAX}", hint="append less at a time")
+            raise Misuse(
+                f"one commit of {len(frame)} bytes is more than {FRAME_BYTES_MAX}", hint="append less at a time", code="commit_too_large"
+            )
         opening = self._checkpoint() if self._segments.end == 0 else b""
         length = len(opening) + len(frame)
         at = self._segments.write(opening + frame)

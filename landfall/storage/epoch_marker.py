@@ -30,7 +30,7 @@ class _Seen(msgspec.Struct, frozen=True):
 def check_node(node: str, found: str | None, where: object) -> None:
     """A log is one node's. Raises Misuse when the one in `where`, which is `found`'s (None: nobody's yet), is not `node`'s."""
     if found not in (None, node):
-        raise Misuse(f"the log in {where} is {found}'s, not {node}'s", hint="give each node a log of its own")
+        raise Misuse(f"the log in {where} is {found}'s, not {node}'s", hint="give each node a log of its own", code="log_of_another")
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,5 +65,6 @@ def read_head(data: bytes | memoryview) -> tuple[Secret | None, list[tuple[int, 
         raise Misuse(
             f"the log's files are of version {data[:4].decode('ascii', 'replace')}, and this Landfall reads and writes {MAGIC.decode()}",
             hint="start the Landfall that wrote them, or give the node a new folder: what peers hold comes back from them",
+            code="log_version",
         )
     return found, damaged

@@ -54,6 +54,8 @@ _FROM = "first >= coalesce((SELECT max(first) FROM pieces WHERE line = ? AND fir
 class IndexDamaged(LandfallError):
     """The index is missing, of another version, or its rows do not verify: it is built again from the segments."""
 
+    code = "index_damaged"
+
 
 def is_refusal(problem: Exception) -> bool:
     """Whether the disk is full, busy, read-only or failing, rather than the index damaged."""

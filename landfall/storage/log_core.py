@@ -142,13 +142,13 @@ class KeptLog(IndexedReader):
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
         """Record that these will never come: held records are dropped of this node's own, and kept of another's. Durable, idempotent."""
         if not 0 <= first <= end:
-            raise Misuse(f"{first}..{end} is no range of offsets")
+            raise Misuse(f"{first}..{end} is no range of offsets", code="offsets_invalid")
         self.declare_all_gone(stream, origin, RangeSet([(first, end)]), reason)
 
     def declare_all_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> None:
         """As `declare_gone`, of all `ranges` in one commit."""
         if reason not in GONE_REASONS:
-            raise Misuse(f"records are gone because they are {', '.join(GONE_REASONS)}, not {reason!r}")
+            raise Misuse(f"records are gone because they are {', '.join(GONE_REASONS)}, not {reason!r}", code="gone_reason_unknown")
         with self._write_lock:
             news = self._with_index(lambda: self._declare_gone(stream, origin, ranges, reason))
         self._tell({stream} if news else ())
@@ -165,10 +165,14 @@ class KeptLog(IndexedReader):
         Raises Misuse for records of this node's own and for what is no range, RetryLater when the disk is full or Kafka does not answer.
         """
         if not 0 <= first <= end:
-            raise Misuse(f"{first}..{end} is no range of offsets")
+            raise Misuse(f"{first}..{end} is no range of offsets", code="offsets_invalid")
         self._check_own(stream, origin, end)
         if origin.node == self._node:
-            raise Misuse(f"{stream}:{origin} is this node's own", hint="what others hold of it may be another's, under the same name")
+            raise Misuse(
+                f"{stream}:{origin} is this node's own",
+                hint="what others hold of it may be another's, under the same name",
+                code="origin_own",
+            )
         with self._write_lock:
             for block in self.blocks(stream, origin, first, end):
                 self._disowned.add(block)
@@ -363,11 +367,11 @@ class KeptLog(IndexedReader):
         try:
             check_stream(stream)
         except ValueError as problem:
-            raise Misuse(str(problem)) from problem
+            raise Misuse(str(problem), code="stream_invalid") from problem
         if end < 0 or end > INT64_MAX:
-            raise Misuse(f"{end} is no offset")
+            raise Misuse(f"{end} is no offset", code="offsets_invalid")
         if origin == self.origin and end > self._keeper.book.line((stream, origin)).end:
-            raise Misuse(f"{stream}:{origin} has no offset {end - 1} yet")
+            raise Misuse(f"{stream}:{origin} has no offset {end - 1} yet", code="offsets_not_given")
 
     def _tell(self, streams: Iterable[str]) -> None:
         if names := frozenset(streams):

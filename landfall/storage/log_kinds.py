@@ -58,7 +58,11 @@ def open_log(
         named = settings.model_copy(update={"prefix": settings.prefix or f"log-{node}"})
         return KafkaLog(Place(named, node, folder, marker), codec, clock, KafkaLogOptions(options.on_damage, options.stopping))
     if in_kafka(folder):
-        raise Misuse(f"{folder} is the index of a log in Kafka", hint="set the node's log to kind kafka again, or give it another folder")
+        raise Misuse(
+            f"{folder} is the index of a log in Kafka",
+            hint="set the node's log to kind kafka again, or give it another folder",
+            code="log_in_kafka",
+        )
     return FileLog(folder, marker, node, codec, clock, FileLogOptions(on_damage=options.on_damage, group=settings.group))
 
 

@@ -42,7 +42,9 @@ def lock_folder(folder: Path, *kinds: str, group: str = "") -> int:
     except OSError as problem:
         os.close(descriptor)
         raise Misuse(
-            f"another process writes the log in {folder}", hint="a log has one writer: stop the other, or use its append door"
+            f"another process writes the log in {folder}",
+            hint="a log has one writer: stop the other, or use its append door",
+            code="log_locked",
         ) from problem
     return descriptor
 

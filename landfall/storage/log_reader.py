@@ -180,7 +180,7 @@ class IndexedReader(IndexView, ABC):
         if missing := left.common(self._line(key).ledger.held):
             problem = IndexDamaged(f"{key[0]}:{key[1]} holds {missing}, but no block has them", hint=REBUILT)
             self._mend_index(builds, problem)
-            raise RetryLater("the log's index was damaged, and is built anew", hint="read it again") from problem
+            raise RetryLater("the log's index was damaged, and is built anew", hint="read it again", code="index_rebuilt") from problem
 
     def _read_line(self, key: LineKey, first: int, end: int, topics: Collection[str] | None) -> Iterator[Batch]:
         """Rows up to the first hole: damage found on the way ends the reading there."""

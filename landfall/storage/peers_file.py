@@ -52,4 +52,6 @@ def _read_peers(file: Path) -> dict[str, Peer]:
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, Peer])
     except msgspec.MsgspecError as problem:
-        raise Corrupt(f"{file} can not be understood: {problem}", hint="start its node again, which writes it anew") from None
+        raise Corrupt(
+            f"{file} can not be understood: {problem}", hint="start its node again, which writes it anew", code="peers_corrupt"
+        ) from None

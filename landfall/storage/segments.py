@@ -237,7 +237,7 @@ class SegmentWriter:
         except OSError as problem:
             if self._whole:
                 hint = "whether it was kept shows when the disk takes writes again: it is cut off then; or when the log is opened anew"
-                raise Unclear(f"the disk did not take it, nor let it be cut off: {problem}", hint=hint) from problem
+                raise Unclear(f"the disk did not take it, nor let it be cut off: {problem}", hint=hint, code="disk_unclear") from problem
             raise disk_refused(problem) from problem
         self._torn = self._whole = False
 
@@ -251,14 +251,14 @@ class SegmentWriter:
 
 def disk_refused(problem: Exception) -> RetryLater:
     """What the log raises when the disk is full or failing, or whoever runs this may not write there."""
-    what = "free some space, or look at the disk's health"
+    what, code = "free some space, or look at the disk's health", "disk_refused"
     if isinstance(problem, PermissionError) and isinstance(problem.filename, str) and _is_of_another(Path(problem.filename)):
         return not_writable(Path(problem.filename))
     if isinstance(problem, PermissionError):
-        what = "let the user that runs this write there"
+        what, code = "let the user that runs this write there", "folder_not_writable"
     elif isinstance(problem, FileNotFoundError | NotADirectoryError | FileExistsError):
-        what = "see that this folder is there, or can be made"
-    return RetryLater(f"the disk did not take it: {problem}", hint=f"{what}; nothing was changed")
+        what, code = "see that this folder is there, or can be made", "folder_missing"
+    return RetryLater(f"the disk did not take it: {problem}", hint=f"{what}; nothing was changed", code=code)
 
 
 def not_writable(file: Path) -> RetryLater:

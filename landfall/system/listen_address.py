@@ -68,8 +68,8 @@ def listening(what: str, host: str, port: int) -> Iterator[None]:
     try:
         yield
     except (OSError, UnicodeError) as problem:
-        why, hint = _told(problem)
-        raise Misuse(f"{what} can not listen on {address(host, port)}: {why}", hint=hint) from problem
+        why, hint, code = _told(problem)
+        raise Misuse(f"{what} can not listen on {address(host, port)}: {why}", hint=hint, code=code) from problem
 
 
 @contextmanager
@@ -82,14 +82,14 @@ def bound(what: str, host: str, port: int) -> Iterator[socket.socket]:
         yield taken
 
 
-def _told(problem: OSError | UnicodeError) -> tuple[str, str]:
+def _told(problem: OSError | UnicodeError) -> tuple[str, str, str]:
     if isinstance(problem, socket.gaierror | UnicodeError):
-        return "no machine is known by that name", _HOST
+        return "no machine is known by that name", _HOST, "host_unknown"
     match problem.errno:
         case errno.EADDRINUSE:
-            return "something listens there already", "stop it, or write another port"
+            return "something listens there already", "stop it, or write another port", "address_taken"
         case errno.EACCES:
-            return "this user may not", "write a port from 1024 on"
+            return "this user may not", "write a port from 1024 on", "port_not_allowed"
         case errno.EADDRNOTAVAIL | None:  # asyncio, from Python 3.13 on, has no number for it
-            return "that is no address of this machine", _HOST
-    return str(problem.strerror), _HOST
+            return "that is no address of this machine", _HOST, "address_not_here"
+    return str(problem.strerror), _HOST, "address_refused"

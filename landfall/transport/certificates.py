@@ -80,12 +80,17 @@ def make_node(authority: Made, node: str, hosts: Sequence[str], now: datetime, d
     not read or has expired.
     """
     if not NODE_PATTERN.fullmatch(node):
-        raise Misuse(f"no node can be called {node!r}", hint="small letters, digits and dashes, at most 63, as in the node's settings")
+        raise Misuse(
+            f"no node can be called {node!r}",
+            hint="small letters, digits and dashes, at most 63, as in the node's settings",
+            code="node_name_invalid",
+        )
     issuer, issuer_key = _loaded(authority)
     if issuer.not_valid_after_utc <= now:
         raise Misuse(
             f"the authority '{_common_name(issuer.subject)}' has expired: it counted until {issuer.not_valid_after_utc:%Y-%m-%d %H:%M}Z",
             hint="nobody believes what it signs: make another with `landfall certs authority`, and give every node that",
+            code="authority_expired",
         )
     key = ec.generate_private_key(ec.SECP256R1())
     names: list[x509.GeneralName] = [x509.DNSName(node_host(node)), *(_host(host) for host in hosts)]
@@ -108,7 +113,9 @@ def describe(certificate: bytes) -> Described:
     try:
         read = x509.load_pem_x509_certificate(certificate)
     except ValueError as problem:
-        raise Misuse(f"this is no certificate: {problem}", hint="name the file that `landfall certs` wrote as .pem") from problem
+        raise Misuse(
+            f"this is no certificate: {problem}", hint="name the file that `landfall certs` wrote as .pem", code="certificate_unreadable"
+        ) from problem
     try:
         named = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         hosts = (*named.get_values_for_type(x509.DNSName), *map(str, named.get_values_for_type(x509.IPAddress)))
@@ -177,9 +184,9 @@ def _loaded(authority: Made) -> tuple[x509.Certificate, ec.EllipticCurvePrivateK
         certificate = x509.load_pem_x509_certificate(authority.certificate)
         key = serialization.load_pem_private_key(authority.key, None)
     except (ValueError, TypeError) as problem:
-        raise Misuse(f"this is no authority: {problem}", hint=hint) from problem
+        raise Misuse(f"this is no authority: {problem}", hint=hint, code="authority_unreadable") from problem
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-        raise Misuse("the authority's certificate and key do not belong together", hint=hint)
+        raise Misuse("the authority's certificate and key do not belong together", hint=hint, code="authority_mismatched")
     return certificate, key
 
 
@@ -194,7 +201,7 @@ def _host(host: str) -> x509.GeneralName:
     except ValueError:
         pass
     if not _HOST.fullmatch(host):
-        raise Misuse(f"{host!r} is no host", hint="give a host's name in ASCII, or its address, without a port")
+        raise Misuse(f"{host!r} is no host", hint="give a host's name in ASCII, or its address, without a port", code="host_invalid")
     return x509.DNSName(host)
 
 

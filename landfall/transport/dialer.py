@@ -62,13 +62,14 @@ class Dialler:
                     server_hostname=shown,
                 )
         except aiohttp.WSServerHandshakeError as problem:
-            if problem.status in _REFUSED and (reason := await self._why(http, url, headers, shown)):
-                raise NotAllowed(f"{url} refuses the link: {reason}", hint="mend the token or the node's name") from None
+            if problem.status in _REFUSED and (refusal := await self._refusal(http, url, headers, shown)):
+                sentence, code = refusal
+                raise NotAllowed(f"{url} refuses the link: {sentence}", hint="mend the token or the node's name", code=code) from None
             raise no_node(url, problem.status) from None
         except (TimeoutError, aiohttp.ClientError, OSError) as problem:
             if shown and (reason := self._wrong(problem, peer) or self._doubt(problem)):
-                raise NotAllowed(f"{url} is not linked to: {reason}", hint=MEND) from None
-            raise RetryLater(f"{url} can not be reached: {str(problem) or type(problem).__name__}") from None
+                raise NotAllowed(f"{url} is not linked to: {reason}", hint=MEND, code="certificate_refused") from None
+            raise RetryLater(f"{url} can not be reached: {str(problem) or type(problem).__name__}", code="node_unreachable") from None
         answer, line = opened._response, opened._response.connection
         transport = None if line is None else line.transport
         gone = None if line is None or line.protocol is None else line.protocol.closed
@@ -109,13 +110,14 @@ class Dialler:
             return None
         return doubt(self._tls, datetime.now(UTC))
 
-    async def _why(self, http: aiohttp.ClientSession, url: str, headers: dict[str, str], shown: str | None) -> str | None:
-        """The sentence behind a node's refusal: the upgrade's own answer loses its body, a plain request for the same shows it. None when
-        it is no node's."""
+    async def _refusal(self, http: aiohttp.ClientSession, url: str, headers: dict[str, str], shown: str | None) -> tuple[str, str] | None:
+        """Return the sentence and the code of a node's refusal, None when it is no node's. The upgrade's own answer loses its body; a plain
+        request for the same shows it."""
         try:
             secured, timeout = self._secured(), aiohttp.ClientTimeout(total=5)
             async with http.get(f"{url}/sync", headers=headers, timeout=timeout, ssl=secured, server_hostname=shown) as answer:
-                return str(json.loads(await answer.text())["problem"])
+                told = json.loads(await answer.text())
+                return str(told["problem"]), str(told["code"])
         except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
             return None
 

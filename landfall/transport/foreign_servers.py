@@ -10,4 +10,5 @@ def no_node(url: str, status: int) -> RetryLater:
     return RetryLater(
         f"what answers at {url} does not answer as a node (HTTP {status})",
         hint="look what stands at that address: another server, a proxy, a network's sign-in page; the log of the node if it is one",
+        code="not_a_node",
     )

@@ -109,6 +109,7 @@ class _Ledger(msgspec.Struct):
 
 class _Refusal(msgspec.Struct):
     problem: str | None = None
+    code: str = ""
     waits_for: list[str] | None = None
 
 
@@ -151,7 +152,7 @@ class AppendDoor:
         try:
             body = msgspec.msgpack.encode(WireAppends([wire_append(append) for append in appends]))
         except OverflowError as problem:
-            raise Misuse(f"a sequence is no 64-bit number: {[append.sequence for append in appends]}") from problem
+            raise Misuse(f"a sequence is no 64-bit number: {[append.sequence for append in appends]}", code="sequence_invalid") from problem
         answers = self._door.ask("/append", list[_Appended], body)
         return [Appended(a.stream, Origin.parse(a.origin), a.first, a.count, a.repeated) for a in answers]
 
@@ -228,7 +229,11 @@ class ReadDoor:
             if rows[-1]["order_at_ms"] != since:
                 since = rows[-1]["order_at_ms"]
             elif (rows_max := 2 * rows_max) > ROWS_MAX:
-                raise Misuse(f"more than {ROWS_MAX} records of {topic} are of one instant, {since}", hint="read each stream by itself")
+                raise Misuse(
+                    f"more than {ROWS_MAX} records of {topic} are of one instant, {since}",
+                    hint="read each stream by itself",
+                    code="instant_crowded",
+                )
 
 
 _Place = tuple[str, str, int]
@@ -284,7 +289,9 @@ class _Asking:
                 raise self._refusal(problem) from None
         except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
             raise RetryLater(
-                f"the node at {self.url} can not be reached: {problem}", hint="the same call again is safe with producer and sequence"
+                f"the node at {self.url} can not be reached: {problem}",
+                hint="the same call again is safe with producer and sequence",
+                code="node_unreachable",
             ) from None
 
     def _refusal(self, problem: urllib.error.HTTPError) -> LandfallError:
@@ -294,5 +301,5 @@ class _Asking:
         except (msgspec.MsgspecError, UnicodeDecodeError, http.client.HTTPException, OSError):
             told = _Refusal()
         if told.waits_for:
-            return RetryLater(f"the node at {self.url} waits for {', '.join(told.waits_for)}")
-        return kinds.get(problem.code, RetryLater)(told.problem) if told.problem else no_node(self.url, problem.code)
+            return RetryLater(f"the node at {self.url} waits for {', '.join(told.waits_for)}", code="node_waits")
+        return kinds.get(problem.code, RetryLater)(told.problem, code=told.code) if told.problem else no_node(self.url, problem.code)

@@ -121,6 +121,7 @@ def showing(door: str, certificate: Path | None, key: Path | None) -> Shown | No
             raise Misuse(
                 f"{door}'s tls_certificate {certificate} and tls_key {key} do not load: {problem.strerror or problem}",
                 hint="name a certificate and its own key, both PEM, that this user may read",
+                code="certificate_not_loaded",
             ) from problem
         return context
 
@@ -151,6 +152,7 @@ def _filled(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
         raise Misuse(
             f"certificate {files.certificate} and key {files.key} do not load: {problem.strerror or problem}",
             hint="name a certificate and its own key, both PEM, that this user may read: `landfall certs node` makes both",
+            code="certificate_not_loaded",
         ) from problem
     _trust(context, files.authority)
     return context
@@ -171,5 +173,7 @@ def _trust(context: ssl.SSLContext, authority: Path) -> None:
         context.load_verify_locations(authority)
     except OSError as problem:
         raise Misuse(
-            f"the authority in {authority} does not load: {problem.strerror or problem}", hint="`landfall certs authority` makes one"
+            f"the authority in {authority} does not load: {problem.strerror or problem}",
+            hint="`landfall certs authority` makes one",
+            code="authority_not_loaded",
         ) from problem

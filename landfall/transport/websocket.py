@@ -105,7 +105,10 @@ class Wire:
         async for message in self._socket:
             if message.type is not WSMsgType.BINARY:
                 if message.type is WSMsgType.TEXT or isinstance(message.data, WebSocketError):
-                    raise Corrupt(f"this is no message of a session: {'a text' if message.type is WSMsgType.TEXT else message.data}")
+                    raise Corrupt(
+                        f"this is no message of a session: {'a text' if message.type is WSMsgType.TEXT else message.data}",
+                        code="message_unreadable",
+                    )
                 return
             self.received_bytes += framed_bytes(len(message.data), masked=not self._dialled)
             yield message.data

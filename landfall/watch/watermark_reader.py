@@ -22,6 +22,7 @@ from streams.model.records import OFFSET, RECEIVED_AT, Batch
 PATIENCE_S = 60.0
 """So long (wall time) a watch waits at most at a hole in its own readings: who waits for ever no longer watches."""
 DROPPED = "it was dropped here before it was read"
+NOT_IN_TIME = "it did not come in time"
 """Why offsets below the floor are passed over."""
 Positions = Mapping[str, Position]
 
@@ -88,7 +89,7 @@ class OwnReadings:
                     at = ledger.floor
                 hole = _next_hole(ledger, at)
                 if hole and hole[0] == at and self._waited(stream, origin, at):
-                    passed.append(PassedOver(stream, origin, *hole, "it did not come in time"))
+                    passed.append(PassedOver(stream, origin, *hole, NOT_IN_TIME))
                     at = hole[1]
                 elif hole:
                     holes.append((stream, origin, hole[1]))
@@ -127,7 +128,11 @@ class OwnReadings:
                 until = min(stop, first + room)
                 found = list(self._log.run(stream, origin, first, until))
                 if sum(batch.records.num_rows for batch in found) < until - first:
-                    raise RetryLater(f"damage was found in {stream}:{origin} {first}..{until - 1}", hint="it is wanted again: read again")
+                    raise RetryLater(
+                        f"damage was found in {stream}:{origin} {first}..{until - 1}",
+                        hint="it is wanted again: read again",
+                        code="records_damaged",
+                    )
                 batches += found
                 room -= until - first
                 position = position.advanced(origin, until)

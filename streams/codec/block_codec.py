@@ -111,7 +111,7 @@ class BlockCodec:
         """What `OpenBlock.topic_rows` found, in its order, in as few batches as it fits. Raises Misuse for what another codec found."""
         ours = [rows for rows in found if isinstance(rows, PickedRows)]
         if len(ours) < len(found):
-            raise Misuse("rows that another codec found are put together by that one")
+            raise Misuse("rows that another codec found are put together by that one", code="codec_mixed")
         return records_of(ours)
 
     def topics(self, block: Block) -> pa.StringArray:
@@ -128,7 +128,9 @@ class BlockCodec:
         if (first, end) == (block.first, block.end):
             return block
         if not block.first <= first < end <= block.end:
-            raise Misuse(f"offsets {first}..{end - 1} are not within a block of {block.first}..{block.end - 1}")
+            raise Misuse(
+                f"offsets {first}..{end - 1} are not within a block of {block.first}..{block.end - 1}", code="offsets_outside_block"
+            )
         return self.encode(block.stream, block.origin, self.some_rows(block, first, end))
 
 
@@ -152,22 +154,22 @@ def _check(columns: Columns) -> int:
     """The first offset, when the rows can be a block."""
     rows, width = columns.num_rows, len(columns.schema)
     if not rows > 0 or width > COLUMNS_MAX:
-        raise Misuse(f"a block has at least one row and at most {COLUMNS_MAX} columns, not {rows} and {width}")
+        raise Misuse(f"a block has at least one row and at most {COLUMNS_MAX} columns, not {rows} and {width}", code="block_shape_invalid")
     cells = cells_of(columns)
     if rows > BLOCK_RECORDS_MAX or cells > CELLS_MAX:
         raise BlockTooLarge(f"{rows} rows of {width} columns, {cells} values, are too much for one block")
     for field in columns.schema:
         if field.type not in TYPES:
-            raise Misuse(f"column {field.name!r} is {field.type}: a block holds bool, int64, float64 and string")
+            raise Misuse(f"column {field.name!r} is {field.type}: a block holds bool, int64, float64 and string", code="column_type")
         if field.name not in RESERVED:
             try:
                 check_signal(field.name)
             except ValueError as problem:
-                raise Misuse(str(problem)) from problem
+                raise Misuse(str(problem), code="column_invalid") from problem
         if field.name in STAMPED.names and columns.known(field.name) is not None:
-            raise Misuse(f"column {field.name!r} has rows without a value")
+            raise Misuse(f"column {field.name!r} has rows without a value", code="column_incomplete")
     offsets = columns.column(OFFSET).to_numpy(zero_copy_only=False)
     first = int(offsets[0])
     if not np.array_equal(offsets, np.arange(first, first + rows)):
-        raise Misuse("the offsets of a block follow one another without a gap")
+        raise Misuse("the offsets of a block follow one another without a gap", code="offsets_not_consecutive")
     return first

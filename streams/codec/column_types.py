@@ -45,7 +45,7 @@ def narrowed(values: Ints) -> Ints:
 def type_number(kind: pa.DataType) -> int:
     """The number a type is written as. Raises Misuse for any other than TYPES."""
     if kind not in TYPES:
-        raise Misuse(f"a block holds bool, int64, float64 and string columns, not {kind}")
+        raise Misuse(f"a block holds bool, int64, float64 and string columns, not {kind}", code="column_type")
     return TYPES.index(kind)
 
 

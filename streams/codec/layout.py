@@ -39,7 +39,7 @@ class Named:
             try:
                 check_signal(name)
             except ValueError as problem:
-                raise Corrupt(f"a column of a block can not be: {problem}") from problem
+                raise Corrupt(f"a column of a block can not be: {problem}", code="column_invalid") from problem
         return cls(name, kind, bool(number // HAS_NULLS % 2), decimals)
 
     @property

@@ -180,7 +180,9 @@ class Reader:
         length = self.varint()
         at = self._at
         if end - at != length or end > self._end:
-            raise Corrupt(f"{length} bytes of a block's payload are said to be all of a page that ends {end - at} bytes on")
+            raise Corrupt(
+                f"{length} bytes of a block's payload are said to be all of a page that ends {end - at} bytes on", code="page_invalid"
+            )
         self._at = end
         return self._data[at:end]
 

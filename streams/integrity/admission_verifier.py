@@ -112,7 +112,7 @@ class Believing:
             return None
         why = f"no key of {node} is known here, and {bringer} is neither it nor headquarters"
         what = f"{block.stream}:{block.origin} {block.first} to {block.end - 1} is acted upon, and not believed: {why}"
-        return Refused(NotProven(f"{what}; give its key, pin it, or let it come itself once", forged=False))
+        return Refused(NotProven(f"{what}; give its key, pin it, or let it come itself once", forged=False, code="key_unknown"))
 
     def _rows(self, block: Block) -> list[Entry]:
         codec: Codec = self._copy.codec
@@ -122,7 +122,9 @@ class Believing:
         """Of an encoding that is not known here only those of records that are acted upon are not taken."""
         codec, stream = self._copy.codec, block.stream.removesuffix(HEADS)
         if not codec.knows(block.codec):
-            unread = NotProven(f"{block.stream}:{block.origin} is of encoding {block.codec}, which is not known here", forged=False)
+            unread = NotProven(
+                f"{block.stream}:{block.origin} is of encoding {block.codec}, which is not known here", forged=False, code="codec_unknown"
+            )
             return Refused(unread) if signed_at_once(stream) else None
         believed, why = RangeSet(), list[NotProven]()
         for offset, one in statements_in(codec.decode(block), stream, block.origin):
@@ -131,7 +133,11 @@ class Believing:
                 believed.add(offset, offset + 1)
             else:
                 forged = isinstance(one, Corrupt) or not one.signed()
-                why.append(NotProven(f"offset {offset} of {block.stream}:{block.origin} is not believed: {problem}", forged))
+                why.append(
+                    NotProven(
+                        f"offset {offset} of {block.stream}:{block.origin} is not believed: {problem}", forged, "statement_not_believed"
+                    )
+                )
         return Refused(why[0], [codec.cut(block, first, end) for first, end in believed]) if why else None
 
     def judge(self, doubted: Sequence[Doubted]) -> list[Belief]:

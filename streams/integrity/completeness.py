@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from streams.model.errors import InvalidValue
 from streams.model.ranges import RangeSet
 
 READINGS_TO_LEARN_FROM = 3
@@ -109,7 +110,7 @@ def completeness(
     interval that asks for more than REPORTS_MAX reports.
     """
     if until_at_ms <= since_at_ms:
-        raise ValueError("a span of time ends after it begins")
+        raise InvalidValue("a span of time ends after it begins", code="span_invalid")
     latest_first = sorted((one for one in readings if since_at_ms <= one.at_ms < until_at_ms), key=_order, reverse=True)
     inside = sorted({(one.device, one.at_ms): one for one in latest_first}.values(), key=_order)
     interval_ms = learned_interval_ms(inside, thinned) if interval_ms is None else interval_ms
@@ -119,7 +120,9 @@ def completeness(
         return Completeness(since_at_ms, until_at_ms, None, None, len(inside), None, None, None, longest)
     if interval_ms <= 0 or (until_at_ms - since_at_ms) // interval_ms > REPORTS_MAX:
         days = (until_at_ms - since_at_ms) / 86_400_000
-        raise ValueError(f"an interval of {interval_ms / 60_000:g} min is none that anything reports at over {days:,.0f} days")
+        raise InvalidValue(
+            f"an interval of {interval_ms / 60_000:g} min is none that anything reports at over {days:,.0f} days", code="interval_invalid"
+        )
     expected = max(1, (until_at_ms - since_at_ms) // interval_ms)
     lacking = _lacking([one.at_ms for one in inside], since_at_ms, until_at_ms, interval_ms)
     gone = sum(gone_spans.between(at_ms, at_ms + 1) for at_ms in lacking)

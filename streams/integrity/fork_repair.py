@@ -22,7 +22,11 @@ def append_again(log: Log, copy: Copy, stream: str, origin: Origin, first: int) 
     Raises Misuse for an origin that is not an older one of this node, RetryLater when the disk is full.
     """
     if origin.node != log.node or origin == log.origin:
-        raise Misuse(f"{origin} is not an older generation of {log.node}", hint="only who wrote a record can append it again")
+        raise Misuse(
+            f"{origin} is not an older generation of {log.node}",
+            hint="only who wrote a record can append it again",
+            code="origin_not_older",
+        )
     own_end, again, at = log.own_end(stream, origin), 0, first
     while at < own_end:
         end = min(own_end, (at // RUN + 1) * RUN)

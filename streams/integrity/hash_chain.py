@@ -72,7 +72,10 @@ class Chain:
         """The stamped rows that come next. Raises Misuse when they do not begin at `end`."""
         offsets = records.column(OFFSET)
         if records.num_rows and (offsets[0].as_py() != self.end or offsets[-1].as_py() != self.end + records.num_rows - 1):
-            raise Misuse(f"{self.stream}:{self.origin} goes on at {self.end}, not at {offsets[0].as_py()}..{offsets[-1].as_py()}")
+            raise Misuse(
+                f"{self.stream}:{self.origin} goes on at {self.end}, not at {offsets[0].as_py()}..{offsets[-1].as_py()}",
+                code="offsets_not_consecutive",
+            )
         if records.num_rows:
             self.newest_at_ms = max(self.newest_at_ms, int(records.column(ORDER_AT).to_numpy().max()))
         at = 0

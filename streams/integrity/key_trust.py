@@ -94,7 +94,9 @@ def _read(node: str, body: str | None) -> _NodeRecord:
         return msgspec.json.decode(body or "", type=_NodeRecord)
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise Misuse(
-            f"the registry's record node/{node} does not read: {problem}", hint='its value is {"keys": ["ed25519:…"]}'
+            f"the registry's record node/{node} does not read: {problem}",
+            hint='its value is {"keys": ["ed25519:…"]}',
+            code="keys_unreadable",
         ) from problem
 
 

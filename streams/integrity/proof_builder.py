@@ -51,7 +51,7 @@ class Claim:
 
     def __post_init__(self) -> None:
         if self.until_at_ms <= self.since_at_ms:
-            raise Misuse("a span of time ends after it begins", hint="give --since before --until")
+            raise Misuse("a span of time ends after it begins", hint="give --since before --until", code="span_invalid")
 
 
 def make(copy: Copy, claim: Claim, of: Sequence[tuple[str, Origin]], trust: Trust) -> ProofFile:
@@ -72,7 +72,9 @@ def make(copy: Copy, claim: Claim, of: Sequence[tuple[str, Origin]], trust: Trus
     try:
         held = completeness(readings, claim.since_at_ms, claim.until_at_ms, claim.interval_ms, thinned)
     except ValueError as problem:
-        raise Misuse(str(problem), hint="say with --interval-min how often it should report, or ask for a shorter span") from problem
+        raise Misuse(
+            str(problem), hint="say with --interval-min how often it should report, or ask for a shorter span", code="interval_invalid"
+        ) from problem
     span = (claim.since_at_ms, claim.until_at_ms)
     return ProofFile(FORMAT, claim.topic, *span, claim.interval_ms, sections, held.to_json(), [name for name, _ in unsigned]).sealed()
 
@@ -119,6 +121,7 @@ class _Maker:
             raise Corrupt(
                 f"run {number} of {self._stream}:{self._origin} is not what its origin signed",
                 hint=f"`landfall log verify --stream {self._stream}` says where; another copy may have it right",
+                code="records_altered",
             )
         index, there = tree.place(self._claim.topic)
         if not there:
@@ -135,6 +138,7 @@ class _Maker:
             raise Misuse(
                 f"what was signed of run {number} of {self._stream}:{self._origin} is not in this copy",
                 hint=f"{self._stream}.heads is trimmed too far here: make the proof at a copy that goes further back",
+                code="statements_trimmed",
             )
         return root
 

@@ -147,12 +147,16 @@ class ProofFile(_Form, frozen=True):
             proof = msgspec.json.decode(data, type=cls)
             again = proof.to_bytes()
         except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
-            raise Corrupt(f"this is no proof file: {problem}") from problem
+            raise Corrupt(f"this is no proof file: {problem}", code="proof_unreadable") from problem
         if again != data:
             at = next((at for at, (one, other) in enumerate(zip(again, data, strict=False)) if one != other), min(len(again), len(data)))
-            raise Corrupt(f"this is not how a proof file is written, from byte {at} on")
+            raise Corrupt(f"this is not how a proof file is written, from byte {at} on", code="proof_unreadable")
         if proof.landfall_proof != FORMAT:
-            raise Corrupt(f"proof files of format {proof.landfall_proof} are not known here", hint="use the landfall that made it")
+            raise Corrupt(
+                f"proof files of format {proof.landfall_proof} are not known here",
+                hint="use the landfall that made it",
+                code="proof_version",
+            )
         return proof
 
     def _digest(self) -> bytes:

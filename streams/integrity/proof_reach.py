@@ -17,6 +17,8 @@ from streams.model.records import LATE_MS_MAX, RECEIVED_AT
 class Unsigned(Misuse):
     """This copy has no statement of an origin that is to be believed."""
 
+    code = "unsigned"
+
 
 @dataclass(frozen=True, slots=True)
 class Reach:

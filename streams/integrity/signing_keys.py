@@ -37,10 +37,12 @@ class SigningKey:
             key = serialization.load_pem_private_key(pem, None)
         except (ValueError, TypeError) as problem:
             raise Misuse(
-                f"this is no private key: {problem}", hint="put back the node's own key file from where its secrets are kept"
+                f"this is no private key: {problem}",
+                hint="put back the node's own key file from where its secrets are kept",
+                code="private_key_invalid",
             ) from problem
         if not isinstance(key, Ed25519PrivateKey):
-            raise Misuse("this key is of another kind than Ed25519", hint="put back the node's own key file")
+            raise Misuse("this key is of another kind than Ed25519", hint="put back the node's own key file", code="private_key_invalid")
         return cls(key)
 
     def to_pem(self) -> bytes:
@@ -73,5 +75,9 @@ def key_from_text(text: str) -> bytes:
     except ValueError:
         public = b""
     if len(public) != PUBLIC_BYTES:
-        raise Misuse(f"{text!r} is no public key", hint="it is like ed25519: and 43 characters, as `landfall proof key` shows it")
+        raise Misuse(
+            f"{text!r} is no public key",
+            hint="it is like ed25519: and 43 characters, as `landfall proof key` shows it",
+            code="public_key_invalid",
+        )
     return public

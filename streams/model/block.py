@@ -200,9 +200,13 @@ def digest(data: bytes | memoryview) -> bytes:
 class UnknownCodec(Misuse):
     """The block's payload is of a codec that this version does not read: it is kept, served and relayed as it is."""
 
+    code = "codec_unknown"
+
 
 class BlockTooLarge(Misuse):
     """The rows do not fit one block, but fewer of them may: try each half."""
+
+    code = "block_too_large"
 
 
 class TopicRows(Protocol):

@@ -63,3 +63,14 @@ class Trimmed(LandfallError):
     """A reader's Position lies below the floor of this copy: older records are elsewhere, or nowhere."""
 
     code = "trimmed"
+
+
+class InvalidValue(ValueError):
+    """A value that its type does not allow. A ValueError, so that settings and structs report it with the field that has it.
+
+    `code` names the case, as that of a LandfallError does.
+    """
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code

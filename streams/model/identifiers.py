@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from streams.model.errors import InvalidValue
+
 NODE_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 STREAM_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(?:[./][A-Za-z0-9][A-Za-z0-9-]{0,62}){0,3}")
 GENERATION_PATTERN = re.compile(r"[0-9a-f]{1,16}")
@@ -32,9 +34,11 @@ class Origin:
 
     def __post_init__(self) -> None:
         if not NODE_PATTERN.fullmatch(self.node):
-            raise ValueError(f"a node's name is small letters, digits and dashes, at most 63, not {self.node[:100]!r}")
+            raise InvalidValue(
+                f"a node's name is small letters, digits and dashes, at most 63, not {self.node[:100]!r}", code="node_name_invalid"
+            )
         if not 0 < self.generation < 1 << 63:
-            raise ValueError(f"a generation is a positive 63-bit number, not {self.generation}")
+            raise InvalidValue(f"a generation is a positive 63-bit number, not {self.generation}", code="origin_invalid")
 
     def __str__(self) -> str:
         return f"{self.node}@{self.generation:x}"
@@ -44,7 +48,9 @@ class Origin:
         """The origin written as `node@generation` (hexadecimal). Raises ValueError for anything else."""
         node, _, generation = text.partition("@")
         if not GENERATION_PATTERN.fullmatch(generation):
-            raise ValueError(f"an origin is written like 'tokyo@18c2f', a node and its generation, not {text[:100]!r}")
+            raise InvalidValue(
+                f"an origin is written like 'tokyo@18c2f', a node and its generation, not {text[:100]!r}", code="origin_invalid"
+            )
         return cls(node, int(generation, 16))
 
 
@@ -71,7 +77,7 @@ class Position(Mapping[Origin, int]):
     def __init__(self, offsets: Mapping[Origin, int] | None = None) -> None:
         for origin, offset in (offsets or {}).items():
             if not 0 <= offset <= OFFSETS_MAX:
-                raise ValueError(f"a position's offset is 0 to 2^63 - 1, not {str(offset)[:30]} for {origin}")
+                raise InvalidValue(f"a position's offset is 0 to 2^63 - 1, not {str(offset)[:30]} for {origin}", code="position_invalid")
         self._next = {origin: offset for origin, offset in sorted((offsets or {}).items()) if offset}
 
     def __getitem__(self, origin: Origin) -> int:
@@ -147,12 +153,14 @@ def folded(text: str) -> str:
 def check_stream(name: str) -> str:
     """`name` itself, when it is a stream's name: `containers`, `customers/duckworks`, `aboard/9321483`. Raises ValueError otherwise."""
     if not STREAM_PATTERN.fullmatch(name):
-        raise ValueError(f"a stream's name is like 'containers' or 'customers/duckworks', not {name[:100]!r}")
+        raise InvalidValue(f"a stream's name is like 'containers' or 'customers/duckworks', not {name[:100]!r}", code="stream_invalid")
     return name
 
 
 def check_topic(topic: str) -> str:
     """`topic` itself, when it is 1 to 200 printable characters. Raises ValueError otherwise."""
     if not 0 < len(topic) <= TOPIC_CHARS_MAX or not topic.isprintable():
-        raise ValueError(f"a topic is 1 to {TOPIC_CHARS_MAX} printable characters, not {topic[: TOPIC_CHARS_MAX + 1]!r}")
+        raise InvalidValue(
+            f"a topic is 1 to {TOPIC_CHARS_MAX} printable characters, not {topic[: TOPIC_CHARS_MAX + 1]!r}", code="topic_invalid"
+        )
     return topic

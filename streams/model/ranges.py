@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
+from streams.model.errors import InvalidValue
 from streams.model.identifiers import OFFSETS_MAX
 
 Range = tuple[int, int]
@@ -165,11 +166,11 @@ def told_ranges(ranges: Iterable[Range]) -> RangeSet:
     told = RangeSet()
     for first, end in ranges:
         if end > OFFSETS_MAX:
-            raise ValueError(f"offsets go up to 2^63 - 1, not to {str(end)[:30]}")
+            raise InvalidValue(f"offsets go up to 2^63 - 1, not to {str(end)[:30]}", code="offsets_invalid")
         told.add(first, end)
     return told
 
 
 def _check(first: int, end: int) -> None:
     if not 0 <= first <= end:
-        raise ValueError(f"a range runs from 0 or more upwards, not {first}..{end}")
+        raise InvalidValue(f"a range runs from 0 or more upwards, not {first}..{end}", code="offsets_invalid")

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from streams.model.clock import EARLY_MS_MAX
+from streams.model.errors import InvalidValue
 from streams.model.identifiers import Coordinates, Origin, check_topic
 
 Value = bool | int | float | str
@@ -123,9 +124,11 @@ def to_batch(records: Sequence[Record]) -> pa.RecordBatch:
 def check_signal(name: str) -> str:
     """`name` itself, when a signal may be called so: 1 to 100 printable characters, none of the log's own names. Raises ValueError."""
     if name in RESERVED or name in PLACES:
-        raise ValueError(f"a signal can not be called {name!r}: the log uses this name")
+        raise InvalidValue(f"a signal can not be called {name!r}: the log uses this name", code="signal_name_invalid")
     if not 0 < len(name) <= SIGNAL_CHARS_MAX or not name.isprintable():
-        raise ValueError(f"a signal's name is 1 to {SIGNAL_CHARS_MAX} printable characters, not {name[:SIGNAL_CHARS_MAX]!r}")
+        raise InvalidValue(
+            f"a signal's name is 1 to {SIGNAL_CHARS_MAX} printable characters, not {name[:SIGNAL_CHARS_MAX]!r}", code="signal_name_invalid"
+        )
     return name
 
 
@@ -136,14 +139,16 @@ def check_given(records: pa.RecordBatch) -> pa.RecordBatch:
     """
     for wanted in GIVEN:
         if wanted.name not in records.schema.names or records.schema.field(wanted.name).type != wanted.type:
-            raise ValueError(f"records to append need a column {wanted.name!r} of type {wanted.type}")
+            raise InvalidValue(f"records to append need a column {wanted.name!r} of type {wanted.type}", code="column_missing")
     for column in records.schema:
         if column.name in STAMPED.names:
-            raise ValueError(f"the log itself stamps {column.name!r}: records to append must not bring it")
+            raise InvalidValue(f"the log itself stamps {column.name!r}: records to append must not bring it", code="column_stamped")
         if column.name not in RESERVED and check_signal(column.name) and column.type not in SIGNAL_TYPES:
-            raise ValueError(f"signal {column.name!r} is {column.type}: a signal is bool, int64, float64 or string")
+            raise InvalidValue(
+                f"signal {column.name!r} is {column.type}: a signal is bool, int64, float64 or string", code="signal_type_invalid"
+            )
     if records.column(TOPIC).null_count:
-        raise ValueError("every record has a topic")
+        raise InvalidValue("every record has a topic", code="topic_missing")
     return records
 
 
@@ -240,18 +245,21 @@ def _signal_column(name: str, values: list[Value | None]) -> pa.Array:
         kinds = {float}
         values = [None if value is None else _exact_float(name, value) for value in values]
     if len(kinds) > 1:
-        raise ValueError(f"signal {name!r} mixes {sorted(kind.__name__ for kind in kinds)}: give it one type")
+        raise InvalidValue(f"signal {name!r} mixes {sorted(kind.__name__ for kind in kinds)}: give it one type", code="signal_types_mixed")
     types: dict[type, pa.DataType] = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     kind = kinds.pop()
     if kind not in types:
-        raise ValueError(f"signal {name!r} is {kind.__name__}: a signal is true/false, a number or a text; put the rest into the body")
+        raise InvalidValue(
+            f"signal {name!r} is {kind.__name__}: a signal is true/false, a number or a text; put the rest into the body",
+            code="signal_type_invalid",
+        )
     return pa.array(values, types[kind])
 
 
 def _exact_float(name: str, value: Value) -> float:
     number = float(value)
     if number != value:
-        raise ValueError(f"signal {name!r}: the whole number {value} does not fit a 64-bit float")
+        raise InvalidValue(f"signal {name!r}: the whole number {value} does not fit a 64-bit float", code="signal_value_invalid")
     return number
 
 

@@ -68,6 +68,8 @@ class DeclareGone:
 
 
 BROKE_RULES = "a peer broke the rules of the sync session"
+BYTES_PAST_ALLOWANCE = "a peer brings more bytes of records than it may"
+PIECES_PAST_LIMIT = "a peer brings an origin's records in too many separate pieces"
 OTHER_VERSION = "a peer speaks no version of the protocol that is spoken here"
 PLAYED_BACK = "an old session is played back in a peer's name"
 ANOTHER_LINKS = (
@@ -143,13 +145,13 @@ def too_many_begun(peer: str, stream: str, origin: Origin) -> Report:
 def too_many_bytes(peer: str, stream: str, origin: Origin, per_day: int) -> Report:
     """A peer has used up what it may bring, and what it has saved up."""
     details = {"peer": peer, "stream": stream, "origin": str(origin), "bytes_per_day": per_day}
-    return Report("a peer brings more bytes of records than it may", "further ones are taken as its allowance grows", details)
+    return Report(BYTES_PAST_ALLOWANCE, "further ones are taken as its allowance grows", details)
 
 
 def too_scattered(peer: str, stream: str, origin: Origin) -> Report:
     """A peer brings so many separate pieces of one origin's records that each commit of it would cost all of them."""
     details = {"peer": peer, "stream": stream, "origin": str(origin)}
-    return Report("a peer brings an origin's records in too many separate pieces", "taken where they lie beside others", details)
+    return Report(PIECES_PAST_LIMIT, "taken where they lie beside others", details)
 
 
 Effect = Load | Admit | DeclareGone | Report | OldCopy | Opened | CredentialsCame | Closed

@@ -81,7 +81,7 @@ class Receiver:
     def begin(self, begin: Begin, key: Key, now_s: float) -> None:
         """A block begins: it is taken, unless it is here already or another peer is bringing it."""
         if not self.terms.incoming(key) and not self.terms.disputed(key):
-            raise NotAllowed(self.terms.why_not(key))
+            raise NotAllowed(self.terms.why_not(key), code="link_terms_broken")
         bytes_fit = begin.start <= begin.size_bytes <= FRAME_BYTES_MAX
         if begin.transfer <= self._newest or not bytes_fit or not 0 < begin.end - begin.first <= BLOCK_RECORDS_MAX:
             raise Corrupt(f"transfer {begin.transfer} of {begin.size_bytes} bytes can not begin like this")

@@ -109,11 +109,11 @@ class Session:
         self._liveness.heard(self._now_s())
         try:
             if not self.greeted and (unspoken := m.unspoken(data, self._terms.me.node, self.peer.node)):
-                return self.violated(unspoken, OTHER_VERSION)
+                return self._accuse(unspoken, OTHER_VERSION, "protocol_version_unknown")
             self._heard(m.decode(data))
             self._announcer.check()
         except (Corrupt, NotAllowed) as problem:
-            self.violated(str(problem))
+            self.violated(problem)
 
     def loaded(self, number: int, loaded: Loaded | Unread | None) -> None:
         """The answer to a Load: the block's bytes; what can not be read for now; or None when nothing of the range could be read."""
@@ -126,7 +126,7 @@ class Session:
         try:
             self._receiver.admitted(number, problem)
         except Corrupt as violation:
-            self.violated(str(violation))
+            self.violated(violation)
 
     def declared(self) -> None:
         """The answer to a DeclareGone: it is durable, or given up."""
@@ -145,7 +145,7 @@ class Session:
         try:
             self._announcer.check()
         except Corrupt as problem:
-            return self.violated(str(problem))
+            return self.violated(problem)
         if self._liveness.dead(now_s):
             self._close(f"{self.peer.node} has been silent for too long")
         elif not self._meeting.compared and self._liveness.opening_late(now_s):
@@ -259,13 +259,14 @@ class Session:
     def _heard_hello(self, hello: m.Hello) -> None:
         known = self.peer
         if hello.answers != self._terms.nonces.mine:
-            return self.violated(reports.ANOTHER_LINKS.format(known.node), PLAYED_BACK)
+            return self._accuse(reports.ANOTHER_LINKS.format(known.node), PLAYED_BACK, "session_played_back")
         same = (hello.node, hello.role) == (known.node, known.role) and known.identity in ("", hello.identity)
         if self.greeted or not same:
             raise NotAllowed(
                 f"the peer says it is {hello.role} '{hello.node}' ({hello.identity or 'no identity'}), "
                 f"but it is known as {known.role} '{known.node}' ({known.identity or 'no identity'})",
                 hint="make the node's own settings and those of its peers agree",
+                code="peer_identity_wrong",
             )
         self.greeted, self.instance, self._shown_keys = True, hello.instance, tuple(hello.keys)
         self._exchange.clock_check.heard(known.node, hello.at_ms)
@@ -313,7 +314,7 @@ class Session:
 
     def _refuse_foreign(self, stream: str) -> None:
         if self._terms.foreign(stream):
-            raise NotAllowed(self._terms.why_not((stream, self._exchange.origin)))
+            raise NotAllowed(self._terms.why_not((stream, self._exchange.origin)), code="link_terms_broken")
 
     def _heard_summary(self, key: Key, summary: m.OriginSummary) -> None:
         gone = list(gone_by(summary))
@@ -358,7 +359,7 @@ class Session:
             return True
         if self._terms.disputed(key) or self._terms.unheard(key) or self._terms.taken_away(key):
             return False
-        raise NotAllowed(self._terms.why_not(key))
+        raise NotAllowed(self._terms.why_not(key), code="link_terms_broken")
 
     def _peer_has(self, key: Key, ranges: RangeSet) -> None:
         self._sender.settle(key, ranges)
@@ -386,9 +387,12 @@ class Session:
         if self._sender.damaged >= DAMAGED_MAX:
             raise Corrupt(f"{DAMAGED_MAX} blocks arrived damaged")
 
-    def violated(self, problem: str, reason: str = BROKE_RULES) -> None:
-        """The peer has broken the rules, or another speaks in its name: it is named, and the session ends."""
-        self._effects.append(Report(reason, "session ended", {"peer": self.peer.node, "problem": problem}))
+    def violated(self, problem: LandfallError) -> None:
+        """The peer has broken the rules: it is named, and the session ends."""
+        self._accuse(str(problem), BROKE_RULES, problem.code)
+
+    def _accuse(self, problem: str, reason: str, code: str) -> None:
+        self._effects.append(Report(reason, "session ended", {"code": code, "peer": self.peer.node, "problem": problem}))
         self.close(problem)
 
     def _close(self, sentence: str) -> None:

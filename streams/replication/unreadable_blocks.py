@@ -95,7 +95,10 @@ class Withheld:
         if not same and sum(map(len, self._spans.values())) >= SPANS_MAX:
             return Unread(first, end, FIRST_S)
         if not self._spans:
-            self._report("a block can not be read", "left alone and tried again; what is behind it goes on", **_where(key, first, end, why))
+            where = _where(key, first, end, why)
+            self._report(
+                "a block can not be read", "left alone and tried again; what is behind it goes on", code="block_unreadable", **where
+            )
         known = min(same, key=lambda span: span.since_s, default=_Span(first, end, now_s, 0.0, now_s, why))
         tried = known.due_s <= now_s
         pause_s = min(max(FIRST_S, 2 * known.pause_s), MOST_S) if tried else known.pause_s
@@ -104,7 +107,9 @@ class Withheld:
         self._spans[key] = [*(one for one in spans if one not in same), span]
         if not span.lasting and now_s - span.since_s >= LASTING_S and self._gave_s > span.since_s:
             span.lasting = True
-            self._report("a block can not be read, and that lasts", "wanted from peers", **_where(key, low, high, why))
+            self._report(
+                "a block can not be read, and that lasts", "wanted from peers", code="block_unreadable_lasts", **_where(key, low, high, why)
+            )
             self.changed([key[0]])
         return Unread(first, end, span.due_s - now_s)
 
@@ -112,7 +117,12 @@ class Withheld:
         """The disk gave the block at `first .. end - 1`."""
         self._gave_s = self._now_s()
         if self._drop(key, first, end):
-            self._report("a block that could not be read is read again", "it goes on from here", **_where(key, first, end))
+            self._report(
+                "a block that could not be read is read again",
+                "it goes on from here",
+                code="block_readable_again",
+                **_where(key, first, end),
+            )
 
     def replaced(self, key: Key, first: int, end: int) -> None:
         """A peer has brought these, and the log has them from there now, elsewhere on the disk."""

@@ -37,7 +37,7 @@ from streams.gap_skipping_reader import Standing
 from streams.log import Append, Appended, Log
 from streams.model.block import Block
 from streams.model.clock import Clock
-from streams.model.errors import LandfallError, NotAllowed, RetryLater, Trimmed
+from streams.model.errors import InvalidValue, LandfallError, NotAllowed, RetryLater, Trimmed
 from streams.model.identifiers import Origin, check_stream, check_topic
 from streams.model.ledger import position_of
 from streams.model.ranges import RangeSet
@@ -164,6 +164,8 @@ class Door:
         except Trimmed as problem:
             return problem_response(410, str(problem), problem.code)
         except LandfallError as problem:
+            return problem_response(400, str(problem), problem.code)
+        except InvalidValue as problem:
             return problem_response(400, str(problem), problem.code)
         except (ValueError, msgspec.MsgspecError, pa.ArrowException) as problem:
             return problem_response(400, str(problem), "request_invalid")

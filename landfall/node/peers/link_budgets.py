@@ -152,4 +152,6 @@ def _read(path: Path) -> dict[str, dict[str, int]]:
     except FileNotFoundError:
         return {}
     except (ValueError, AttributeError, TypeError) as problem:
-        raise Misuse(f"{path} does not read: {problem}", hint="delete it; today's budgets begin anew then") from problem
+        raise Misuse(
+            f"{path} does not read: {problem}", hint="delete it; today's budgets begin anew then", code="budgets_unreadable"
+        ) from problem

@@ -80,7 +80,7 @@ class OtherDisks:
                 if self.alone and clock.monotonic_s() - since_s < self._alone_after_s:
                     self.alone = False
                     told.warning("another node has all that was on this disk alone: two disks again")
-                    self._node.report("another node is there again", "what is taken in is on two disks again")
+                    self._node.report("another node is there again", "what is taken in is on two disks again", code="replica_back")
                 held, since_s = self._held(), clock.monotonic_s()
 
     def lacked_records(self) -> int:
@@ -153,6 +153,7 @@ class OtherDisks:
         self._node.report(
             "damage took from this disk what no other is known to have",
             "not acknowledged: sensors are let go, to bring it again",
+            code="records_lost",
             records=_count(nowhere),
             offsets=", ".join(told_of[:TOLD_RANGES_MAX]),
         )
@@ -161,7 +162,7 @@ class OtherDisks:
         self.alone = True
         told.error("no other node of this ship or port takes what is taken in here: %s until one does", self._outcome)
         why, waited_s = "no other node takes what is taken in here", self._alone_after_s
-        self._node.report(why, self._outcome, waited_s=waited_s, records=self.lacked_records())
+        self._node.report(why, self._outcome, code="replica_missing", waited_s=waited_s, records=self.lacked_records())
 
 
 def _given(one: Appended) -> RangeSet:

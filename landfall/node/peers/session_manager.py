@@ -112,7 +112,9 @@ class Links:
         """Dial exactly these from now on: sessions with others that were dialled end, back-off is forgotten."""
         wanted = {address.node: address for address in peers}
         if strangers := sorted(set(wanted) - set(self._known)):
-            raise NotAllowed(f"peers to dial must be known in the settings: {strangers}", hint="add them to `known`")
+            raise NotAllowed(
+                f"peers to dial must be known in the settings: {strangers}", hint="add them to `known`", code="peer_not_listed"
+            )
         for name, kept in list(self._kept.items()):
             if wanted.get(name) != kept.address:
                 del self._kept[name]
@@ -392,5 +394,5 @@ class Links:
 
     def _tell_left(self, name: str, live: Live, running: asyncio.Task[str]) -> None:
         if running.done() and not running.cancelled() and (problem := running.exception()):
-            self._report("a session failed on this side", "session ended", peer=name, problem=repr(problem))
+            self._report("a session failed on this side", "session ended", code="session_failed", peer=name, problem=repr(problem))
         told.info("left %s: %s", name, live.summary())

@@ -147,7 +147,7 @@ class Drive:
                     return
                 await self._goes_on.wait()
         except Corrupt as problem:
-            self.session.violated(str(problem))
+            self.session.violated(problem)
 
     async def _send(self) -> None:
         sent = 0
@@ -257,5 +257,6 @@ class Drive:
         self._seen_through.discard(task)
         if not task.cancelled() and task.exception():
             self.session.cut(f"a failure on this side: {task.exception()}")
-            self._ears.report("a session failed on this side", "session ended", peer=self.session.peer.node, problem=repr(task.exception()))
+            problem, peer = repr(task.exception()), self.session.peer.node
+            self._ears.report("a session failed on this side", "session ended", code="session_failed", peer=peer, problem=problem)
             self._turned()

@@ -123,14 +123,24 @@ def accept_key(folder: Path, node: str, key: bytes) -> None:
     """At the node of this folder `node` is known by `key` too from now on. Raises Misuse for no node's name, and where there is no such
     folder; RetryLater when the file can not be written."""
     if not NODE_PATTERN.fullmatch(node):
-        raise Misuse(f"{node[:100]!r} names no node", hint="write the name as in `node` of its settings: small letters, digits and dashes")
+        raise Misuse(
+            f"{node[:100]!r} names no node",
+            hint="write the name as in `node` of its settings: small letters, digits and dashes",
+            code="node_name_invalid",
+        )
     if not folder.is_dir():
-        raise Misuse(f"there is no node in {folder}: no such folder", hint="give the folder of the node that is to believe the key")
+        raise Misuse(
+            f"there is no node in {folder}: no such folder",
+            hint="give the folder of the node that is to believe the key",
+            code="folder_missing",
+        )
     path = folder / ACCEPTED_NAME
     try:
         _write(path, _joined(_read(path), {node: frozenset((key,))}))
     except OSError as problem:
-        raise RetryLater(f"{path} can not be written: {problem.strerror}", hint="make room, and let this user write there") from problem
+        raise RetryLater(
+            f"{path} can not be written: {problem.strerror}", hint="make room, and let this user write there", code="file_not_written"
+        ) from problem
 
 
 def _joined(one: Keys, other: Keys) -> dict[str, frozenset[bytes]]:

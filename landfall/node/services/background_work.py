@@ -28,6 +28,6 @@ async def keep_going(name: str, work: Background, metrics: Metrics, report: Call
         except RetryLater as problem:
             metrics.count("background_retries")
             if loop.time() - failed_at_s > WELL_S + AGAIN_S:
-                report(f"background work '{name}' failed", "begun anew", problem=str(problem))
+                report(f"background work '{name}' failed", "begun anew", code="background_work_failed", problem=str(problem))
             failed_at_s = loop.time()
         await asyncio.sleep(AGAIN_S)

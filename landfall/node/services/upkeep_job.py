@@ -34,7 +34,7 @@ async def keep_up(upkeep: Upkeep, metrics: Metrics, report: Callable[..., None],
         except RetryLater as problem:
             metrics.count("upkeep_refused")
             if not refused:
-                report("the log's upkeep was refused by the disk", "tried again", problem=str(problem))
+                report("the log's upkeep was refused by the disk", "tried again", code="upkeep_refused", problem=str(problem))
             more, refused = False, True
         took_s = loop.time() - started_s
         if more:

@@ -87,7 +87,7 @@ async def keep_verifying(rounds: Rounds, unread: Failed, metrics: Metrics, repor
         except LandfallError as problem:
             metrics.count("verifying_interrupted")
             if not refused:
-                report("the log could not be read to verify it", "tried again", problem=str(problem))
+                report("the log could not be read to verify it", "tried again", code="log_not_verified", problem=str(problem))
             rest_s, refused = AGAIN_S, True
             continue
         metrics.count("verified_bytes", read.bytes_)

@@ -146,7 +146,9 @@ class KafkaKeeper:
         number = self.book.commit + 1
         if number > COMMIT_MAX:
             raise Misuse(
-                f"commit {number} can not be told from what others write", hint="give the log another prefix: peers bring its records"
+                f"commit {number} can not be told from what others write",
+                hint="give the log another prefix: peers bring its records",
+                code="commits_exhausted",
             )
         header = msgspec.structs.replace(header, commit=number)
         streams = {new.block.stream for new in blocks}
@@ -160,10 +162,10 @@ class KafkaKeeper:
         except (Fenced, Unclear) as problem:
             self._clear_up(problem)
             if self.book.commit < number:
-                raise RetryLater("Kafka did not take it", hint=NOTHING_CHANGED) from None
+                raise RetryLater("Kafka did not take it", hint=NOTHING_CHANGED, code="kafka_refused") from None
         except RetryLater as problem:
             self._settled = True
-            raise RetryLater(str(problem.args[0]), hint=self._topics.why_short(streams)) from problem
+            raise RetryLater(str(problem.args[0]), hint=self._topics.why_short(streams), code="kafka_refused") from problem
         else:
             self._take(header, blocks, sent, offsets)
         with suppress(OSError):  # what the marker said before is true too
@@ -230,8 +232,8 @@ class KafkaKeeper:
             self._reconnect()
         except (RetryLater, IndexDamaged) as problem:
             if self._settled:
-                raise RetryLater(str(problem.args[0]), hint=NOTHING_CHANGED) from cause
-            raise Unclear(str(cause.args[0]), hint="whether it was kept shows when Kafka answers again") from problem
+                raise RetryLater(str(problem.args[0]), hint=NOTHING_CHANGED, code="kafka_refused") from cause
+            raise Unclear(str(cause.args[0]), hint="whether it was kept shows when Kafka answers again", code="kafka_unclear") from problem
 
     def _reconnect(self) -> None:
         """A new producer: what the one before it left open is settled, and in the book. Raises RetryLater, Fenced, Corrupt.
@@ -265,9 +267,13 @@ class KafkaKeeper:
         waits = False
         while not self._lease.held(FOLLOW_EVERY_S):
             if standby_s is not None and time.monotonic() > asked_s + standby_s:
-                raise RetryLater(f"another process writes the log {self._place.settings.prefix}", hint="stop it, or wait for it to end")
+                raise RetryLater(
+                    f"another process writes the log {self._place.settings.prefix}",
+                    hint="stop it, or wait for it to end",
+                    code="log_locked",
+                )
             if self._stopping.is_set():
-                raise RetryLater("asked to end while another process writes the log")
+                raise RetryLater("asked to end while another process writes the log", code="asked_to_end")
             if not waits:
                 told.info(
                     "stands by: another process writes the log %s, or one that was killed still counts as doing so",

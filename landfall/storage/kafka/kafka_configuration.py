@@ -47,6 +47,8 @@ LOOK_S = 2.0
 class Fenced(NotAllowed):
     """Another process of the same name has taken over: this one can write nothing any more."""
 
+    code = "fenced"
+
 
 def client_settings(access: KafkaAccess) -> dict[str, Any]:
     """What every client of this Kafka is configured with."""
@@ -80,7 +82,11 @@ def check_lets_in(access: KafkaAccess, within_s: float) -> None:
     except KafkaException as problem:
         if access.tls_ca is None:
             raise
-        raise Misuse(f"tls_ca: there are no certificates in {access.tls_ca}", hint="name a PEM file, such as authority.pem") from problem
+        raise Misuse(
+            f"tls_ca: there are no certificates in {access.tls_ca}",
+            hint="name a PEM file, such as authority.pem",
+            code="certificates_missing",
+        ) from problem
     why = ended = _ENDED if access.tls_ca is None else "they end the connection, or say nothing"
     deadline_s = time.monotonic() + within_s
     while True:  # a reason is heard once: the client keeps to itself what it has said before
@@ -93,7 +99,9 @@ def check_lets_in(access: KafkaAccess, within_s: float) -> None:
             reasons = [error.str() for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
             why = (ended if _ENDED_AT_ONCE in reasons[-1] else reasons[-1]) if reasons else why
             if time.monotonic() > deadline_s:
-                raise RetryLater(f"no broker of {access.brokers} answers: {why}", hint="start them, or mend the way to them") from problem
+                raise RetryLater(
+                    f"no broker of {access.brokers} answers: {why}", hint="start them, or mend the way to them", code="kafka_unreachable"
+                ) from problem
             heard.clear()
         else:
             return
@@ -113,8 +121,8 @@ def unanswered(access: KafkaAccess, what: str) -> RetryLater:
     try:
         check_lets_in(access, LOOK_S)
     except LandfallError as problem:
-        return RetryLater(f"{what}: {problem.args[0]}", hint=problem.hint)
-    return RetryLater(what, hint="its brokers answer: are they well, or overloaded?")
+        return RetryLater(f"{what}: {problem.args[0]}", hint=problem.hint, code=problem.code)
+    return RetryLater(what, hint="its brokers answer: are they well, or overloaded?", code="kafka_unreachable")
 
 
 def apart(call: Callable[[], Answer]) -> Answer:
@@ -154,12 +162,16 @@ def told(problem: KafkaException, who: str) -> NotAllowed | RetryLater:
     """The problem in the project's own words; `who` had it, such as "fan-out of this name"."""
     error = problem.args[0]
     if not isinstance(error, KafkaError):
-        return RetryLater(f"Kafka: {error}", hint="it is tried again")
+        return RetryLater(f"Kafka: {error}", hint="it is tried again", code="kafka_failed")
     if error.code() in _FENCED:
         return Fenced(f"another {who} has taken over", hint="one writes at a time: stop this one, or give each a name of its own")
     if error.code() in _FORBIDDEN:
-        return NotAllowed(f"Kafka does not allow it: {error.str()}", hint="docs/guide/kafka.md tells which rights the login needs")
-    return RetryLater(f"Kafka: {error.str()}", hint="it is tried again")
+        return NotAllowed(
+            f"Kafka does not allow it: {error.str()}",
+            hint="docs/guide/kafka.md tells which rights the login needs",
+            code="kafka_not_allowed",
+        )
+    return RetryLater(f"Kafka: {error.str()}", hint="it is tried again", code="kafka_failed")
 
 
 def _refusal(access: KafkaAccess, error: KafkaError) -> NotAllowed:
@@ -168,10 +180,12 @@ def _refusal(access: KafkaAccess, error: KafkaError) -> NotAllowed:
         return NotAllowed(
             f"Kafka does not let {access.username} in: {error.str()}",
             hint=f"mend username and password, or mechanism: the login has to be one for {access.mechanism}, as kafka-configs makes it",
+            code="kafka_login_wrong",
         )
     return NotAllowed(
         f"Kafka's certificate is not believed: {error.str()}",
         hint=f"tls_ca ({access.tls_ca}) has to be the authority that signed it, and brokers has to name them as their certificates do",
+        code="kafka_certificate_refused",
     )
 
 

@@ -40,7 +40,11 @@ class KafkaLog(KeptLog, KafkaLogReader):
         self._encoding = self._sized = SizedCodec(codec, settings.record_bytes_max)
         self._gathering = Gathering(super().append, settings.gather_ms)
         if (folder / SEGMENTS).exists():
-            raise Misuse(f"{folder} holds a log in files", hint="give the log in Kafka a folder of its own; a peer brings the records over")
+            raise Misuse(
+                f"{folder} holds a log in files",
+                hint="give the log in Kafka a folder of its own; a peer brings the records over",
+                code="log_in_files",
+            )
         with ExitStack() as undo:
             self._lock_descriptor = lock_folder(folder, group=settings.group)
             undo.callback(os.close, self._lock_descriptor)
@@ -97,6 +101,7 @@ class KafkaLog(KeptLog, KafkaLogReader):
             raise Misuse(
                 f"{block.stream}:{block.origin} {block.first}..{block.end - 1} takes {len(block.payload)} bytes and can not be cut here",
                 hint="raise record_bytes_max in the node's settings, and max.message.bytes of its Kafka topics",
+                code="block_too_large",
             )
         else:
             middle = block.first + block.count // 2

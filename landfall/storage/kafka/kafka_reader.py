@@ -68,7 +68,9 @@ def found_settings(folder: Path) -> KafkaLogSettings:
     try:
         return TypeAdapter(KafkaLogSettings).validate_json(read_private(folder / WHERE))
     except ValueError as problem:
-        raise Misuse(f"{folder / WHERE} does not read: {problem}", hint="start the node again: it writes it anew") from problem
+        raise Misuse(
+            f"{folder / WHERE} does not read: {problem}", hint="start the node again: it writes it anew", code="position_unreadable"
+        ) from problem
 
 
 def leave_settings(folder: Path, settings: KafkaLogSettings) -> None:

@@ -77,6 +77,7 @@ class KafkaTopics:
                     raise RetryLater(
                         f"Kafka has fewer brokers than the {self._settings.replication} copies wanted of {name}",
                         hint="start more brokers, or lower replication in the node's settings",
+                        code="kafka_brokers_few",
                     ) from problem
                 if code != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise told(problem, WHO) from problem

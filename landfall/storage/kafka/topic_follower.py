@@ -120,7 +120,7 @@ class Follower:
                     if offset >= ends[topic]:
                         left.pop(topic, None)
                 elif not problem.retriable():
-                    raise RetryLater(f"Kafka: {topic}: {problem.str()}")
+                    raise RetryLater(f"Kafka: {topic}: {problem.str()}", code="kafka_failed")
 
     def _change(self, book: Book, message: Message) -> Change:
         """What a record changes: one that does not verify no more than where the next begins, and it is told."""

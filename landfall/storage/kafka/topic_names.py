@@ -33,7 +33,11 @@ class Names:
         """`containers` → `<prefix>.containers`, `customers/ducks` → `<prefix>.customers__ducks`. Raises Misuse when it is too long."""
         name = f"{self.prefix}.{check_stream(stream).replace('/', _SLASH)}"
         if len(name) > KAFKA_NAME_CHARS_MAX:
-            raise Misuse(f"the Kafka topic of stream {stream!r} would be {len(name)} characters long", hint="choose a shorter name")
+            raise Misuse(
+                f"the Kafka topic of stream {stream!r} would be {len(name)} characters long",
+                hint="choose a shorter name",
+                code="stream_name_long",
+            )
         return name
 
     def stream(self, topic: str) -> str | None:

@@ -121,7 +121,7 @@ class Transactions:
 
     def _connected(self) -> Producer:
         if self._producer is None:
-            raise RetryLater("there is no connection to Kafka", hint=NOTHING_CHANGED)
+            raise RetryLater("there is no connection to Kafka", hint=NOTHING_CHANGED, code="kafka_unreachable")
         return self._producer
 
     def _abandon(self, problem: KafkaException) -> NoReturn:
@@ -138,7 +138,7 @@ class Transactions:
         finally:
             self._producer = None
         cause = told(problem, WHO)
-        raise cause if isinstance(cause, Fenced) else RetryLater(f"{cause}", hint=NOTHING_CHANGED) from problem
+        raise cause if isinstance(cause, Fenced) else RetryLater(f"{cause}", hint=NOTHING_CHANGED, code="kafka_refused") from problem
 
     def _await_answers(self) -> None:
         """Until the broker has answered for every record, at most CLEANED_UP_S.

@@ -1,0 +1,54 @@
+"""Goal: what refuses a person or a program has a code of its own, and the page of a node's HTTP interface lists those it answers with."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = ("streams", "landfall", "cargo", "intake", "edge", "shore", "hq", "sim", "dashboards")
+WITH_CODE = {"NotAllowed", "Misuse", "RetryLater", "InvalidValue", "CargoError", "problem_response"}
+"""What is made with a code each time. Damage has that of its kind: `corrupt`, `unreadable`."""
+
+
+@cache
+def calls() -> list[tuple[str, ast.Call]]:
+    return list(_calls())
+
+
+def _calls() -> Iterator[tuple[str, ast.Call]]:
+    for file in (file for top in PRODUCT for file in sorted((ROOT / top).rglob("*.py"))):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in WITH_CODE:
+                yield f"{file.relative_to(ROOT)}:{node.lineno}", node
+
+
+def code_of(call: ast.Call) -> ast.expr | None:
+    if isinstance(call.func, ast.Name) and call.func.id == "problem_response":
+        return call.args[2]
+    return next((word.value for word in call.keywords if word.arg == "code"), None)
+
+
+def test_every_refusal_has_a_code() -> None:
+    assert [place for place, call in calls() if code_of(call) is None] == []
+
+
+def test_a_code_is_words_of_small_letters() -> None:
+    codes = [(place, str(code.value)) for place, call in calls() if isinstance(code := code_of(call), ast.Constant)]
+    assert [one for one in codes if not re.fullmatch(r"[a-z]+(_[a-z]+)*", one[1])] == []
+
+
+def test_the_page_of_a_node_lists_each_code_of_its_interface() -> None:
+    page = (ROOT / "docs/reference/node-http.md").read_text()
+    files = (
+        "landfall/node/http/",
+        "landfall/node/lost_offsets.py",
+        "landfall/node/write_authorization.py",
+        "edge/console/",
+        "streams/arrow_ipc.py",
+    )
+    found = {str(code.value) for place, call in calls() if place.startswith(files) and isinstance(code := code_of(call), ast.Constant)}
+    assert {code for code in found if f"`{code}`" not in page} == set()
