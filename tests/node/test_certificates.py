@@ -33,6 +33,7 @@ from streams.model.identifiers import Position
 from streams.model.records import Record, to_batch
 from tests.support.credentials import allow_peers
 from tests.support.fleet import address, readings, settings, until
+from tests.support.refusals import codes_of, refusal
 
 HELLO = bytes.fromhex("1603010200010001fc0303")
 """How a handshake begins; some 500 bytes more belong to its first message."""
@@ -102,7 +103,7 @@ async def test_a_token_still_does_where_there_is_a_credential_and_a_certificate_
     tokyo.link([PeerAddress(node="hq", url=hq.tls_url)])
     await until(lambda: set(hq.links.status()) == {"ship-a", "tokyo"})
     dialler = Dialler("tokyo")
-    with pytest.raises(NotAllowed, match="wrong token"):
+    with refusal(NotAllowed, "peer_unknown", "token"):
         await dialler.dial(hq.url, "hq", "token-of-tokyo", "lan")
     await dialler.close()
     for node in (ship, tokyo, hq):
@@ -151,7 +152,7 @@ async def test_who_dials_with_a_wrong_certificate_is_told_and_so_is_who_was_dial
     dialler = Dialler("tokyo", shown)
     with caplog.at_level(logging.INFO, "landfall.node"), pytest.raises(NotAllowed, match=here):
         await dialler.dial(hq.tls_url, "hq", None, "lan")
-    assert f"a peer was turned away: it shows a certificate that {there}" in caplog.text
+    assert there in caplog.text
     assert not hq.links.status()
     await dialler.close()
     await hq.stop()
@@ -167,9 +168,9 @@ async def test_an_authority_that_does_not_count_is_named_and_not_the_peer_s_good
         (certs / f"{name}.pem").write_bytes(made.certificate)
         (certs / f"{name}.key").write_bytes(made.key)
     hq = await node_of(secured("hq", tmp_path, certs))
-    assert f"nobody will believe who 'hq' is: the authority in {certs / 'authority.pem'} {why}" in caplog.text
+    assert f"{certs / 'authority.pem'} {why}" in caplog.text
     dialler = Dialler("tokyo", files(certs, "tokyo"))
-    with pytest.raises(NotAllowed, match=rf"is not linked to: the authority in .*authority\.pem {why}"):
+    with refusal(NotAllowed, "certificate_refused", "authority.pem", why):
         await dialler.dial(hq.tls_url, "hq", None, "lan")
     await dialler.close()
     await hq.stop()
@@ -242,7 +243,7 @@ async def test_what_does_not_load_is_told_and_the_last_that_did_is_shown_on(
     tokyo.link([PeerAddress(node="hq", url=hq.tls_url)])
     await until(lambda: "tokyo" in hq.links.status())
     files(certs, "hq").key.unlink()
-    await until(lambda: f"do not load: {os.strerror(errno.ENOENT)}" in caplog.text)
+    await until(lambda: os.strerror(errno.ENOENT) in caplog.text)
     assert caplog.text.count("'hq' is not renewed") == 2, "each problem is told once"
     tokyo.link([])
     await until(lambda: not hq.links.status())
@@ -258,7 +259,7 @@ async def test_nobody_can_come_as_somebody_else(tmp_path: Path, certs: Path) -> 
     allow_peers(tmp_path / "hq", {"ship-a": "token-of-ship-a"})
     hq = await node_of(own)
     dialler = Dialler("ship-a", files(certs, "tokyo"))
-    with pytest.raises(NotAllowed, match="'ship-a' is not known at 'hq', or shows the certificate of 'tokyo'"):
+    with refusal(NotAllowed, "peer_unknown", "ship-a", "hq", "tokyo"):
         await dialler.dial(hq.tls_url, "hq", "token-of-ship-a", "lan")
     await dialler.close()
     await hq.stop()
@@ -268,13 +269,13 @@ async def test_who_is_dialled_must_be_who_was_meant(tmp_path: Path, certs: Path)
     """Another node's door, and one of another authority: nothing is said to either, not even a token."""
     hq = await node_of(secured("hq", tmp_path, certs))
     dialler = Dialler("tokyo", files(certs, "tokyo"))
-    with pytest.raises(NotAllowed, match=r"it shows a certificate that is not that of 'sydney' \(`landfall certs show`"):
+    with refusal(NotAllowed, "certificate_refused", "'sydney'"):
         await dialler.dial(hq.tls_url, "sydney", None, "lan")
     await dialler.close()
     run("certs", "authority", str(tmp_path / "others"))
     own = files(certs, "tokyo")
     dialler = Dialler("tokyo", TlsFiles(tmp_path / "others" / "authority.pem", own.certificate, own.key))
-    with pytest.raises(NotAllowed, match="it shows a certificate that is signed by an authority that is not known here"):
+    with refusal(NotAllowed, "certificate_refused", "authority"):
         await dialler.dial(hq.tls_url, "hq", None, "lan")
     await dialler.close()
     await hq.stop()
@@ -351,38 +352,37 @@ async def test_of_many_that_do_not_end_the_handshake_the_longest_there_make_room
 
 
 def test_settings_that_can_not_prove_who_they_are_are_refused(tmp_path: Path, certs: Path) -> None:
-    with pytest.raises(ValidationError, match="wants a token, for certificates go with https:// alone"):
+    with refusal(ValidationError, "token", "https://"):
         PeerAddress(node="hq", url="http://127.0.0.1:1")
     told = settings("tokyo", tmp_path).model_dump()
-    with pytest.raises(ValidationError, match=r"write the table \[node.tls\]"):
+    with refusal(ValidationError, "tls", "https://"):
         NodeSettings.model_validate({**told, "peers": [{"node": "hq", "url": "https://127.0.0.1:1"}]})
     (certs / "tokyo.key").chmod(0o644)
-    with pytest.raises(Misuse, match="can be read by others"):
+    with refusal(Misuse, "file_open"):
         Dialler("tokyo", files(certs, "tokyo"))
 
 
 def test_the_commands_say_what_they_wrote_and_overwrite_nothing(certs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("certs", "show", str(certs / "tokyo.pem"))
     told = capsys.readouterr().out
-    assert "node 'tokyo', signed by 'Landfall development'" in told
-    assert "for tokyo.node.landfall, localhost, 127.0.0.1" in told
-    assert "364 days left" in told
+    for value in ("'tokyo'", "'Landfall development'", "tokyo.node.landfall, localhost, 127.0.0.1", "364 days"):
+        assert value in told
     assert (certs / "authority.key").stat().st_mode & 0o777 == 0o600
     for words, why in (
-        (("certs", "authority", str(certs)), "is there already"),
-        (("certs", "node", "tokyo", "-f", str(certs)), "is there already"),
-        (("certs", "node", "Tokyo!", "-f", str(certs)), "no node can be called 'Tokyo!'"),
-        (("certs", "node", "kobe", "-f", str(certs / "none")), "can not be read"),
-        (("certs", "node", "kobe", "osaka", "tokyo", "-f", str(certs)), "is there already"),
-        (("certs", "node", "kobe", "osaka", "Tokyo!", "-f", str(certs)), "no node can be called 'Tokyo!'"),
-        (("certs", "node", "kobe", "-f", str(certs), "--host", "hq.example:8871"), "'hq.example:8871' is no host"),
-        (("certs", "node", "kobe", "-f", str(certs), "--host", "my host"), "'my host' is no host"),
-        (("certs", "show", str(certs / "tokyo.key")), "this is no certificate"),
+        (("certs", "authority", str(certs)), "file_exists"),
+        (("certs", "node", "tokyo", "-f", str(certs)), "file_exists"),
+        (("certs", "node", "Tokyo!", "-f", str(certs)), "node_name_invalid"),
+        (("certs", "node", "kobe", "-f", str(certs / "none")), "file_unavailable"),
+        (("certs", "node", "kobe", "osaka", "tokyo", "-f", str(certs)), "file_exists"),
+        (("certs", "node", "kobe", "osaka", "Tokyo!", "-f", str(certs)), "node_name_invalid"),
+        (("certs", "node", "kobe", "-f", str(certs), "--host", "hq.example:8871"), "host_invalid"),
+        (("certs", "node", "kobe", "-f", str(certs), "--host", "my host"), "host_invalid"),
+        (("certs", "show", str(certs / "tokyo.key")), "certificate_unreadable"),
     ):
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 2
-        assert why in " ".join(capsys.readouterr().err.split())
+        assert codes_of(ended.value) == [why]
     assert not list(certs.glob("kobe*")), "of several nodes all are made, or none"
 
 
@@ -397,5 +397,5 @@ def test_a_certificate_counts_no_longer_than_its_authority(certs: Path, capsys: 
     with pytest.raises(SystemExit) as ended:
         main(("certs", "node", "kobe", "-f", str(certs)))
     assert ended.value.code == 2
-    assert "the authority 'Old' has expired: it counted until" in " ".join(capsys.readouterr().err.split())
+    assert codes_of(ended.value) == ["authority_expired"]
     assert not (certs / "kobe.key").exists()

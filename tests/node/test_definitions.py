@@ -6,8 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cargo.vocabulary.registry_entries import Entry, RegistryValue, Ship, Stream, entry_body
 from cargo.vocabulary.registry_entries import Node as NodeKeys
 from landfall.node.node import Node
@@ -24,6 +22,7 @@ from streams.model.records import Record, to_batch
 from tests.streams.damagekit import flip_bit
 from tests.streams.logkit import copy_all, open_log
 from tests.support.fleet import address, readings, started, until
+from tests.support.refusals import refusal
 
 SHIP = "9321483"
 
@@ -107,7 +106,7 @@ async def test_a_ship_turns_away_from_a_port_that_is_withdrawn_until_that_is_tak
     await until(lambda: sorted(ship.links.status()) == ["hq", "tokyo"])
     await enter(hq, "node", "tokyo", 1, NodeKeys(withdrawn=True))
     await until(lambda: list(ship.links.status()) == ["hq"])
-    with pytest.raises(NotAllowed, match="headquarters has withdrawn 'tokyo'"):
+    with refusal(NotAllowed, "peer_turned_away", "tokyo"):
         ship.links.who("tokyo", None, "token-of-tokyo")
     await ship.append([readings(0, 100)])
     await enter(hq, "node", "tokyo", 2, NodeKeys(withdrawn=False))

@@ -27,7 +27,8 @@ async def test_health_shows_what_a_consumer_never_read(tmp_path: Path, monkeypat
     hq.log.trim("alerts", hq.log.origin, 12)
     await hq.append(consumer.with_position(consumer.poll_from_floor().position))
     await until(lambda: TROUBLE in hq.health()["troubles"])
-    assert hq.metrics.body(0, 0)["troubles"] == [f"alerts:{hq.log.origin} 5..11 was dropped here before it was read"]
+    [trouble] = hq.metrics.body(0, 0)["troubles"]
+    assert f"alerts:{hq.log.origin} 5..11" in trouble
     await hq.append([floor_append(NODE, "known", ACCEPTED, 0)])
     await until(lambda: not hq.health()["troubles"])
     await hq.stop()

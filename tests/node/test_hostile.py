@@ -210,9 +210,9 @@ async def test_what_is_no_message_of_a_session_is_named(tmp_path: Path) -> None:
             async with lying(hq) as liar:
                 await until(lambda: "tokyo" in hq.links.status())
                 await (liar._wire._socket.send_bytes(bytes(2 * RECEIVE_BYTES_MAX)) if long else liar._wire._socket.send_str("hello"))
-                await until(lambda count=count: sum("no message of a session" in str(body) for body in told(hq)) == count)  # type: ignore[misc]
+                await until(lambda count=count: sum("message_unreadable" in str(body) for body in told(hq)) == count)  # type: ignore[misc]
                 await until(lambda: "tokyo" not in hq.links.status())
-        assert named(hq, "tokyo", "no message of a session")
+        assert named(hq, "tokyo", "message_unreadable")
 
 
 async def test_invented_origins_that_are_said_to_be_gone_stand_nowhere(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ async def test_one_new_generation_at_most_for_who_says_it_has_more_and_brings_no
         await claim()
         await until(lambda: hq.log.origin != first)
         second = hq.log.origin
-        await until(lambda: named(hq, "tokyo", "this log is an older copy of itself"))
+        await until(lambda: named(hq, "tokyo", "log_older_copy"))
         for _ in range(3):
             await claim()
         await until(lambda: named(hq, "tokyo", "more of this node's records"))

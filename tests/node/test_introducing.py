@@ -23,6 +23,7 @@ from tests.node.test_definitions import bodies
 from tests.node.test_proving import alert
 from tests.proof.kit import STRANGER, SigningNode, all_blocks
 from tests.support.fleet import address, introduced, until
+from tests.support.refusals import refusal
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +71,7 @@ async def test_what_a_port_brings_of_a_ship_that_was_never_met_waits_for_her(tmp
     tokyo.link([address("tokyo", "hq", hq.url)])
     await until(lambda: len(named(hq)) >= 2)
     assert {(told["peer"], told["reason"]) for told in named(hq)} == {("tokyo", UNCOVERED)}
-    assert "no key of ship-a is known here, and tokyo is neither it nor headquarters" in named(hq)[0]["problem"]
+    assert "ship-a" in named(hq)[0]["problem"]
     assert not hq.log.position("alerts")
     ship.link([])
     await until(lambda: not ship.links.status())
@@ -153,7 +154,7 @@ async def test_a_file_that_a_port_wrote_is_believed_no_more_than_the_port(tmp_pa
     hq, ship = await node("hq", tmp_path), SigningNode(tmp_path / "ship")
     ship.append(alert(0).records, "alerts")
     blocks = [*all_blocks(ship.log, "alerts.heads", ship.log.origin), *all_blocks(ship.log, "alerts", ship.log.origin)]
-    with pytest.raises(NotAllowed, match="no key of ship-a is known here"):
+    with refusal(NotAllowed, "key_unknown", "ship-a"):
         await hq.admit(blocks, "tokyo")
     assert not hq.log.position("alerts")
     assert await hq.admit(blocks, "ship-a") == 1

@@ -19,6 +19,7 @@ from streams.model.records import Record, to_batch
 from tests.landfall.answering import answering
 from tests.support.fleet import address, readings, started, until
 from tests.support.proxy import Proxy
+from tests.support.refusals import refusal
 
 
 async def test_what_a_ship_has_reaches_the_port_and_an_alert_after_it(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ async def test_a_stranger_is_refused_in_a_sentence(tmp_path: Path) -> None:
     hq = await started("singapore", tmp_path)
     for node, token in (("tokyo", "wrong"), ("stranger", "token-of-stranger"), ("hq", "token-of-tokyo")):
         dialler = Dialler(node)
-        with pytest.raises(NotAllowed, match="is not known at 'singapore', or shows a wrong token"):
+        with refusal(NotAllowed, "peer_unknown", "singapore"):
             await dialler.dial(hq.url, "singapore", token, "lan")
         await dialler.close()
     await hq.stop()
@@ -83,7 +84,7 @@ async def test_what_is_no_node_is_told_as_such_and_dialled_again(tmp_path: Path,
     for status, body in NO_NODES:
         with answering(status, body) as port:
             url = f"http://127.0.0.1:{port}"
-            with pytest.raises(RetryLater, match=rf"{url} does not answer as a node \(HTTP {status}\) \(look what stands at"):
+            with refusal(RetryLater, "not_a_node", url, status):
                 await dialler.dial(url, "tokyo", "token-of-ship-a", "port")
     with answering(*NO_NODES[0]) as port:
         ship.link([address("ship-a", "tokyo", f"http://127.0.0.1:{port}", "port")])
@@ -113,7 +114,7 @@ async def test_nobody_is_sent_elsewhere_by_what_stands_at_a_nodes_address(status
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    with pytest.raises(RetryLater, match=rf"{url} does not answer as a node \(HTTP {statuses[0]}\) \(look what stands at"):
+    with refusal(RetryLater, "not_a_node", url, statuses[0]):
         await dialler.dial(url, "tokyo", "token-of-ship-a", "port")
     assert (asked, elsewhere) == (len(statuses), [])
     await dialler.close()

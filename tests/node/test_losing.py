@@ -66,21 +66,21 @@ async def test_headquarters_loses_a_dead_ships_and_the_ports_hear_of_it(
         async def lose(node: Node, *words: object) -> tuple[int, str, str]:
             return await asyncio.to_thread(told, node, monkeypatch, capsys, *words)
 
-        for words, sentence in (
-            ((origin, "7-12", "--yes"), "holds 8-12"),
-            ((origin, "8-4", "--yes"), "no range of offsets"),
-            (("ship-b@1", "4-8", "--yes"), "knows nothing of"),
-            (("nobody", "4-8", "--yes"), "is no origin"),
+        for words, refused in (
+            ((origin, "7-12", "--yes"), "held_here"),
+            ((origin, "8-4", "--yes"), "offsets_invalid"),
+            (("ship-b@1", "4-8", "--yes"), "origin_unknown"),
+            (("nobody", "4-8", "--yes"), "origin_invalid"),
         ):
             code, _, complaint = await lose(hq, *words)
             assert code == 2, words
-            assert sentence in complaint, complaint
+            assert f"[{refused}]" in complaint, complaint
         code, _, complaint = await lose(tokyo, origin, "4-8", "--yes")
-        assert (code, "'ship-a' wrote these" in complaint) == (2, True), complaint
+        assert (code, "[origin_elsewhere]" in complaint) == (2, True), complaint
         monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
         code, out, _ = await lose(hq, origin, "4-8")
         assert code == 1, "asked, and nobody said yes"
-        assert "may have them: ducks, ship-a" in out
+        assert "ducks, ship-a" in out
         assert not gone(hq, origin)
         assert not gone(tokyo, origin)
 
@@ -89,7 +89,7 @@ async def test_headquarters_loses_a_dead_ships_and_the_ports_hear_of_it(
         assert gone(hq, origin) == RangeSet([(4, 8)])
         await until(lambda: gone(tokyo, origin) == RangeSet([(4, 8)]))
         code, _, complaint = await lose(hq, origin, "4-8", "--yes")
-        assert (code, "is wanted here" in complaint) == (2, True), complaint
+        assert (code, "[nothing_wanted]" in complaint) == (2, True), complaint
         await hq.stop()
         code, out, _ = run(capsys, "log", "gaps", STREAM, "--folder", hq.settings.folder, "--format", "json")
         assert code == 0
@@ -107,9 +107,9 @@ async def test_a_ship_loses_her_own_and_headquarters_hears_of_it(tmp_path: Path,
         await until(lambda: origin in hq.log.ledger(STREAM) and hq.log.ledger(STREAM)[origin].held.count() == 8)
         assert hq.log.ledger(STREAM)[origin].wanted(RangeSet([(0, 12)])) == RangeSet([(4, 8)])
         code, _, complaint = await asyncio.to_thread(told, hq, monkeypatch, capsys, origin, "4-8", "--yes")
-        assert (code, "'ship-a' is in session" in complaint) == (2, True), complaint
+        assert (code, "[origin_in_session]" in complaint) == (2, True), complaint
         code, _, complaint = await asyncio.to_thread(told, ship, monkeypatch, capsys, origin, f"4-{10**17}", "--yes")
-        assert (code, "ends at 12" in complaint) == (2, True), complaint
+        assert (code, "[offsets_not_given]" in complaint) == (2, True), complaint
         code, _, complaint = await asyncio.to_thread(told, ship, monkeypatch, capsys, origin, "4-8", "--yes")
         assert code == 0, complaint
         await until(lambda: gone(hq, origin) == RangeSet([(4, 8)]))
@@ -125,7 +125,7 @@ async def test_what_a_peer_in_session_has_is_not_lost(tmp_path: Path, monkeypatc
         origin = with_a_hole(tmp_path, hq)
         monkeypatch.setattr(hq.links, "settled", lambda key: {"tokyo": RangeSet([(0, 6)])})
         code, _, complaint = await asyncio.to_thread(told, hq, monkeypatch, capsys, origin, "4-8", "--yes")
-        assert (code, "'tokyo' says it holds 4-6" in complaint) == (2, True), complaint
+        assert (code, "[held_by_peer]" in complaint and "'tokyo'" in complaint and "4-6" in complaint) == (2, True), complaint
         assert not gone(hq, origin)
     finally:
         await hq.stop()
@@ -148,13 +148,13 @@ async def test_what_its_living_origin_dropped_is_declared_once_nobody_holds_it(
             return await asyncio.to_thread(called_at, hq, monkeypatch, capsys, "missing", *words)
 
         code, out, _ = await missing()
-        assert (code, f"{STREAM}:{origin} 0-12" in out, "away: ducks, ship-a, singapore, sydney" in out) == (1, True, True), out
+        assert (code, f"{STREAM}:{origin} 0-12" in out, "ducks, ship-a, singapore, sydney" in out) == (1, True, True), out
         code, out, _ = await missing("--declare", "--without", "ducks")
-        assert (code, "away: ship-a, singapore, sydney" in out) == (1, True)
+        assert (code, ": ship-a, singapore, sydney" in out) == (1, True)
         code, _, complaint = await asyncio.to_thread(told, hq, monkeypatch, capsys, origin, "0-12", "--yes")
-        assert (code, "may hold 0-12" in complaint) == (2, True), complaint
+        assert (code, "[peers_away]" in complaint) == (2, True), complaint
         code, _, complaint = await asyncio.to_thread(told, hq, monkeypatch, capsys, origin, "0-14", "--yes")
-        assert (code, "holds 12-14" in complaint) == (2, True), complaint
+        assert (code, "[held_here]" in complaint) == (2, True), complaint
         away = [word for node in ("ducks", "ship-a", "singapore", "sydney") for word in ("--without", node)]
         code, out, complaint = await missing("--declare", *away)
         assert (code, "declared gone, expired" in out) == (0, True), out + complaint

@@ -31,6 +31,7 @@ from tests.node.test_definitions import bodies
 from tests.proof.kit import CODEC, SigningNode, all_blocks, forged
 from tests.streams.logkit import content, rows
 from tests.support.fleet import SINCE_AT_MS, address, readings, started, until
+from tests.support.refusals import refusal
 
 
 def test_a_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
@@ -46,10 +47,10 @@ def test_a_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> N
 
 
 def test_a_key_that_can_not_be_kept_or_read_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RetryLater, match=rf"the key in .*/nowhere/key can not be made: {os.strerror(errno.ENOENT)}"):
+    with refusal(RetryLater, "key_unavailable", "made", os.strerror(errno.ENOENT)):
         load_or_make_key(tmp_path / "nowhere" / "key")
     (tmp_path / "key").mkdir(mode=0o700)
-    with pytest.raises(RetryLater, match=rf"the key in .*/key can not be read: {os.strerror(errno.EISDIR)}"):
+    with refusal(RetryLater, "key_unavailable", "read", os.strerror(errno.EISDIR)):
         load_or_make_key(tmp_path / "key")
 
 
@@ -57,11 +58,11 @@ def test_a_key_that_others_can_read_or_that_is_none_is_refused(tmp_path: Path) -
     path = tmp_path / "key"
     load_or_make_key(path)
     path.chmod(0o640)
-    with pytest.raises(Misuse, match="chmod 600"):
+    with refusal(Misuse, "file_open"):
         load_or_make_key(path)
     path.chmod(0o600)
     path.write_bytes(b"something else")
-    with pytest.raises(Misuse, match="no private key"):
+    with refusal(Misuse, "private_key_invalid"):
         load_or_make_key(path)
 
 

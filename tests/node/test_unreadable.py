@@ -16,10 +16,10 @@ from tests.streams.logkit import content
 from tests.support.fleet import address, readings, started, until
 
 
-def told(node: Node, reason: str) -> list[Mapping[str, object]]:
-    """The bodies in `exceptions` that give this reason."""
+def told(node: Node, code: str) -> list[Mapping[str, object]]:
+    """The bodies in `exceptions` with this code."""
     rows = (row for batch in node.log.read("exceptions", Position()) for row in batch.rows())
-    return [row.record.body for row in rows if row.record.body and row.record.body["reason"] == reason]
+    return [row.record.body for row in rows if row.record.body and row.record.body.get("code") == code]
 
 
 def held(node: Node, of: Node) -> list[tuple[int, int]]:
@@ -56,11 +56,11 @@ async def test_a_passing_fault_holds_up_nothing_and_is_made_up_for_in_the_same_s
     sector.bad = False
     await until(lambda: held(hq, tokyo) == [(0, 40)])
     assert content(hq.log, ["containers"]) == content(tokyo.log, ["containers"])
-    await until(lambda: bool(told(tokyo, "a block that could not be read is read again")))
-    [first] = told(tokyo, "a block can not be read")
+    await until(lambda: bool(told(tokyo, "block_readable_again")))
+    [first] = told(tokyo, "block_unreadable")
     assert (first["first"], first["end"]) == (10, 20)
     assert os.strerror(errno.EIO) in str(first["problem"])
-    assert not told(tokyo, "a session failed on this side")
+    assert not told(tokyo, "session_failed")
     assert tokyo.metrics.body(0, 0)["counts"]["sessions_opened"] == 1
     assert tokyo.metrics.body(0, 0)["gauges"]["unreadable_records"] == 0
     await tokyo.stop()
@@ -84,8 +84,8 @@ async def test_what_can_not_be_read_for_good_comes_again_from_a_peer_and_goes_to
     asked = sector.asked
     assert content(tokyo.log, ["containers"]) == truth, "it is elsewhere on the disk now"
     assert sector.asked == asked > 0
-    await until(lambda: bool(told(tokyo, "a block can not be read, and that lasts")))
-    assert not told(tokyo, "this log is an older copy of itself")
+    await until(lambda: bool(told(tokyo, "block_unreadable_lasts")))
+    assert not told(tokyo, "log_older_copy")
     assert tokyo.metrics.body(0, 0)["gauges"]["unreadable_records"] == 0
     for node in (tokyo, hq, sydney):
         await node.stop()
@@ -101,7 +101,7 @@ async def test_what_nobody_else_has_is_let_go_by_nobody(
         await tokyo.append([readings(10 * commit, 10)])
     sector = BadSector(tokyo.log, tokyo.settings.folder / "log", ("containers", tokyo.log.origin), (10, 20), monkeypatch)
     tokyo.link([address("tokyo", "hq", hq.url)])
-    await until(lambda: bool(told(tokyo, "a block can not be read, and that lasts")))
+    await until(lambda: bool(told(tokyo, "block_unreadable_lasts")))
     assert held(tokyo, tokyo) == [(0, 30)]
     assert held(hq, tokyo) == [(0, 10), (20, 30)]
     sector.bad = False

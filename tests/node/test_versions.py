@@ -107,9 +107,8 @@ async def test_a_version_that_shares_none_is_refused_in_words_on_both_sides(
         await ship.append([readings(0, 10)])
         with caplog.at_level(logging.INFO, "landfall.node"):
             ship.link([address("ship-a", "tokyo", url, "port")])
-            await until(lambda: f"left tokyo: tokyo ended the session: {sentence}" in caplog.text)
+            await until(lambda: "left tokyo: " in caplog.text and sentence in caplog.text)
         assert f"left ship-a: {sentence}" in caplog.text
-        assert "bring both to releases that share a version" in caplog.text
         await until(lambda: bool(tokyo.log.position("exceptions")))
         assert sentence in "".join(tokyo.log.history("tokyo.node").rows.column("body").to_pylist())
         assert not tokyo.log.position("containers")
