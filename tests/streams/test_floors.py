@@ -69,7 +69,8 @@ def test_a_consumer_below_the_floor_reports_it_and_a_new_one_only_begins_there(t
     known.commit(known.poll_from_floor().position)
     clock.advance(LOOK_EVERY_S)
     trouble.look()
-    assert troubles == {TROUBLE: f"containers:{log.origin} 5..11 was dropped here before it was read"}
+    assert list(troubles) == [TROUBLE]
+    assert f"containers:{log.origin} 5..11 " in troubles[TROUBLE]
     log.append([Append("exceptions", to_batch([Record("other", body={})]))])
     clock.advance(LOOK_EVERY_S)
     trouble.look()

@@ -256,7 +256,16 @@ def test_two_writers(tmp_path: Path) -> None:
 
 def test_two_writing_processes(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    program = "import pathlib, sys; from tests.streams.logkit import open_log; open_log(pathlib.Path(sys.argv[1]))"
+    program = """
+import pathlib, sys
+from streams.model.errors import Misuse
+from tests.streams.logkit import open_log
+try:
+    open_log(pathlib.Path(sys.argv[1]))
+except Misuse as problem:
+    print(problem.code)
+    sys.exit(3)
+"""
     other = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert "another process writes the log" in other.stderr
+    assert (other.returncode, other.stdout) == (3, "log_locked\n")
     log.close()

@@ -18,6 +18,7 @@ from landfall.storage.log_check import Tally, check
 from streams.codec import BlockCodec
 from streams.model.errors import RetryLater
 from tests.streams.logkit import append_rows, numbers, open_log, rows
+from tests.support.refusals import refusal
 
 AS_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 """Root is let in everywhere, unless it gives that up."""
@@ -60,7 +61,7 @@ def _look_into(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as elsewhere:
         assert backup(folder / "log", Path(elsewhere) / "copy").files
     for place in (folder, folder / "node"):
-        with pytest.raises(RetryLater, match="let the user that runs this write there"):
+        with refusal(RetryLater, "folder_not_writable"):
             open_log(place)
 
 
