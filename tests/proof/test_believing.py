@@ -91,7 +91,7 @@ def test_what_was_signed_for_one_place_is_not_taken_in_another(port: FileLog, sh
     refused = believing.looked_at(misplaced)
     assert isinstance(refused, Refused)
     assert refused.problem.forged
-    assert "stands at 1, and was signed for 0" in str(refused.problem)
+    assert refused.problem.code == "statement_not_believed"
     assert refused.believed == []
     assert [believing.looked_at(block) for block in (first, second)] == [None, None]
 
