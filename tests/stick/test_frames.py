@@ -35,6 +35,7 @@ from streams.model.ledger import OriginLedger
 from streams.model.ranges import RangeSet
 from streams.model.records import Record, to_batch
 from streams.replication import Key, Loaded, Terms
+from tests.support.refusals import refusal
 
 SHIP, TOKYO = Peer("ship-a", "ship", "9321483"), Peer("tokyo", "port", "JPTYO")
 ROLES: dict[str, Role] = {"ship-a": "ship", "tokyo": "port", "hq": "hq"}
@@ -226,7 +227,7 @@ def test_whatever_is_changed_nothing_false_is_taken(ship: FileLog, tmp_path_fact
 def test_nobody_can_write_in_a_ship_s_name(ship: FileLog, tokyo: FileLog) -> None:
     """A stranger's own key; the ship's key named over the stranger's signature; the ship's frames numbered anew."""
     taken = take(tokyo, file_of(ship, STRANGER))
-    assert taken.problems[0] == f"signed with {key_text(STRANGER.public)}, the key of no node that is known here"
+    assert key_text(STRANGER.public) in taken.problems[0]
 
     class Forger(SigningKey):
         def sign(self, message: bytes) -> bytes:
@@ -250,7 +251,9 @@ def test_a_known_node_can_bring_only_what_it_may(ship: FileLog, tokyo: FileLog, 
     writer.write(End())
     taken = take(tokyo, sink.getvalue())
     assert taken.blocks == 1
-    assert taken.problems == ["ship 'ship-a' may not bring what 'hq' wrote", "from 'ship-a': a block starts with b'LFB2', not b'rubb'"]
+    [not_own, no_block] = taken.problems
+    assert "'hq'" in not_own
+    assert "b'rubb'" in no_block
     assert tokyo.streams() == ["alerts"]
     hq.close()
 
@@ -322,9 +325,9 @@ def test_keys_to_seal_for_are_passed_on_as_text() -> None:
     assert opening_key_from_text(opening_key_text(OPENING.public)) == OPENING.public
     assert OpeningKey.from_pem(OPENING.to_pem()).public == OPENING.public
     for text in ("", "x25519:", key_text(KEY.public), "x25519:" + "A" * 42):
-        with pytest.raises(Misuse, match="is no key to seal for"):
+        with refusal(Misuse, "public_key_invalid"):
             opening_key_from_text(text)
-    with pytest.raises(Misuse, match="another kind than X25519"):
+    with refusal(Misuse, "private_key_invalid"):
         OpeningKey.from_pem(KEY.to_pem())
 
 
@@ -337,5 +340,5 @@ def test_a_frame_of_a_later_kind_is_told_and_passed_over(ship: FileLog, tokyo: F
     FrameWriter(sink, KEY, None).write(cast(Message, Later()))
     taken = take(tokyo, sink.getvalue() + file_of(ship))
     assert len(taken.problems) == 1
-    assert "it does not read: Invalid value 99" in taken.problems[0]
+    assert "99" in taken.problems[0]
     assert taken.blocks == 12
