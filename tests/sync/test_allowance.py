@@ -12,6 +12,7 @@ from streams.model.block import digest
 from streams.model.identifiers import Origin
 from streams.replication import Admit, Report, Session, Terms, ingress_quota
 from streams.replication import sync_messages as m
+from streams.replication.effects import BYTES_PAST_ALLOWANCE
 from streams.replication.ingress_quota import BYTES_PER_DAY, DAY_S, SAVED_DAYS, Allowances
 from tests.sync.framelog import block_of
 from tests.sync.lying import Liar
@@ -59,7 +60,7 @@ def test_who_floods_is_stopped_and_named_and_goes_on_day_by_day() -> None:
     liar = Flooder(2 * ROW_BYTES)
     most = liar.flood("containers")
     assert SAVED_DAYS * 2 * 0.8 <= most <= SAVED_DAYS * 2 + 1
-    assert [report.reason for report in liar.told] == ["a peer brings more bytes of records than it may"], "once a session"
+    assert [report.reason for report in liar.told] == [BYTES_PAST_ALLOWANCE], "once a session"
     details = liar.told[0].details
     assert (details["peer"], details["stream"], details["bytes_per_day"]) == ("liar", "containers", 2 * ROW_BYTES)
     assert not liar.session.closed
@@ -113,7 +114,7 @@ def test_a_node_that_was_refused_loses_nothing(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(8):
         tokyo.append("containers", rows(random.Random(4), 4, ROW_BYTES))
         world.run(2.0)
-    assert any(report.reason == "a peer brings more bytes of records than it may" for report in hq.reports)
+    assert any(report.reason == BYTES_PAST_ALLOWANCE for report in hq.reports)
     world.run_until(lambda: world.complete("hq"), deadline_s=1_200.0)
     world.check()
 

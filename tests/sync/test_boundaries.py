@@ -16,6 +16,7 @@ from streams.model.block import digest
 from streams.model.identifiers import Origin
 from streams.replication import Admit, Report, Session, Terms, announcements, delivery_provenance, receiver, sender
 from streams.replication import sync_messages as m
+from streams.replication.effects import PIECES_PAST_LIMIT
 from tests.sync.framelog import block_of
 from tests.sync.lying import EVERYTHING, Liar, begin_of
 from tests.sync.world import Station, World, rows
@@ -254,7 +255,7 @@ def test_who_brings_every_second_record_is_stopped_and_named_and_goes_on_where_o
     told = [bring(number, 2 * number) for number in range(1, 10)]
     assert list(honest.exchange.held(key)) == [(2 * number, 2 * number + 1) for number in range(1, 6)]
     assert [number for number, reason in enumerate(told, 1) if reason] == [6], "told once"
-    assert "too many separate pieces" in told[5]
+    assert told[5] == PIECES_PAST_LIMIT
     assert bring(10, 5) == ""
     assert honest.exchange.held(key).covers(4, 7)
     assert not liar.session.closed
@@ -264,7 +265,7 @@ def test_a_ship_may_not_bring_what_another_wrote() -> None:
     liar = Liar("ship", "9999993")
     liar.greet()
     liar.say(begin_of(liar, "events", "ship-a"))
-    assert "may not bring what 'ship-a' wrote" in liar.refusal()
+    assert "'ship-a'" in liar.refusal()
 
 
 def test_a_version_that_shares_ours_is_welcome() -> None:
@@ -334,4 +335,4 @@ def test_who_has_not_heard_yet_what_a_link_carries_is_not_accused() -> None:
     assert not liar.session.closed
     assert "events" not in liar.honest.log.streams()
     liar.say(m.Begin(1, 0, 0, 2, 5, bytes(16), 0, b"x"))
-    assert "does not travel over a lan link" in liar.refusal(), "but data comes after the Hello"
+    assert "a lan link" in liar.refusal(), "but data comes after the Hello"
