@@ -4,6 +4,7 @@ a customer's boundary.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from landfall.node.settings import NodeSettings
 from streams.config.definition_format import read_fields
 from streams.config.roles import Lane, Peer, Role
 from streams.config.stream_definitions import DEFAULTS, Definition, Definitions, Retention, is_home, may_have, may_originate
+from tests.support.refusals import refusal
 
 TOKYO, SINGAPORE, HQ = Peer("tokyo", "port", "JPTYO"), Peer("singapore", "port", "SGSIN"), Peer("hq", "hq")
 SHIP, DUCKS, COGS = Peer("ship-a", "ship", "9321483"), Peer("ducks", "customer", "duckworks"), Peer("cogs", "customer", "cogs")
@@ -129,7 +131,7 @@ def test_a_pattern_is_the_beginning_of_streams_names() -> None:
     names = ("quays.sydney", "quays.tokyo", "yard/cranes/7", "quays")
     assert [definitions.of(name).patience_s for name in names] == [1, 2, 3, None]
     for name in ("*.tokyo", "quays.**", ".*", "quays.*.tokyo", "quays .*", "Quays.*"):
-        with pytest.raises(ValueError, match="a definition is of a stream"):
+        with pytest.raises(ValueError, match=re.escape(repr(name))):
             read_fields(name, {"patience_s": 1})
 
 
@@ -180,6 +182,6 @@ def test_a_copy_s_own_way_is_the_most_special_and_touches_nothing_that_must_hold
 def test_settings_that_would_drop_what_holds_are_refused(tmp_path: Path) -> None:
     node = {"node": "tokyo", "role": "port", "identity": "JPTYO", "folder": tmp_path}
     for name in ("registry", "aboard/9321483"):
-        with pytest.raises(ValidationError, match="hold until there are newer ones"):
+        with refusal(ValidationError, f"keep.{name}"):
             NodeSettings.model_validate({**node, "keep": {name: {"age_days": 30}}})
     assert NodeSettings.model_validate({**node, "keep": {"*": {"age_days": 30}}}).retentions() == {"*": Retention(age_days=30)}
