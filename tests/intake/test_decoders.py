@@ -27,6 +27,7 @@ from intake.settings import EndpointSettings, PipelineSettings
 from intake.topic_routes import Routes
 from streams.model.clock import StillClock
 from tests.intake.stand import AT, BOX, TOPIC, Publisher, eventually, payload, stand
+from tests.support.refusals import refusal
 
 OTHERS = EndpointSettings(port=0, anonymous_publish=("#",))
 REEFER: dict[str, Any] = {
@@ -97,7 +98,7 @@ def test_both_spellings_of_an_event_are_read(classification: dict[str, str]) -> 
     assert told["door_open"] is True
     assert told["dcsa"]["eventType"] == "IOT"
     planned = DOOR | {"eventClassification": {**classification, "eventClassifierCode": "PLN", "eventClassifier": "PLANNED"}}
-    assert "is not what was measured" in decode_dcsa(orjson.dumps([planned])).problem
+    assert "PLANNED" in decode_dcsa(orjson.dumps([planned])).problem
 
 
 async def test_dcsa_events_become_readings_at_the_endpoint(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ async def test_dcsa_events_become_readings_at_the_endpoint(tmp_path: Path) -> No
         assert (door.device, door.signals) == (f"Tick T1 {BOX}", {"door_open": True, "latitude_deg": -33.9, "longitude_deg": 151.2})
         (told,) = [row.record.body or {} for row in here.rows("exceptions")]
         assert (told["outcome"], told["mqtt_topic"]) == ("malformed", "dcsa/bigblue/events")
-        assert told["reason"] == "event 3: an event of type EQUIPMENT is no reading"
+        assert re.match(r"event 3: .* EQUIPMENT ", told["reason"])
         counts = here.counts()
         assert (counts["intake_accepted"], counts["intake_repeated"], counts["intake_malformed"]) == (2, 1, 1)
         assert counts["intake_received"] == 4
@@ -172,8 +173,8 @@ async def test_a_decoder_of_ones_own_is_named_in_the_settings(tmp_path: Path) ->
         assert rows[1].body == {"flags": ["check_digit"]}
         told = {(row.record.body or {})["mqtt_topic"]: (row.record.body or {})["reason"] for row in here.rows("exceptions")}
         assert told.keys() == {"text/2", "text/4", "text/5", "odd/1"}
-        assert re.match(r"decoder [\w.]+:\w+ does not read it: ", told["text/4"]), told["text/4"]
-        assert told["odd/1"] == "its decoder names a topic that is none of ours: some/where"
+        assert re.match(r"decoder [\w.]+:\w+ ", told["text/4"]), told["text/4"]
+        assert told["odd/1"].endswith(": some/where")
 
 
 @pytest.mark.parametrize(
@@ -253,7 +254,7 @@ def test_no_bytes_break_it_and_none_vanish(content: bytes) -> None:
 
 def test_a_message_of_too_many_readings_is_not_taken() -> None:
     made = decoded(decode_dcsa, json.dumps([DOOR] * 1_001).encode())
-    assert (made.messages, "1,001 readings in one message" in made.problem) == ((), True)
+    assert (made.messages, "1,001" in made.problem) == ((), True)
 
 
 def test_a_decoder_that_is_not_there_is_told_when_the_settings_are_read() -> None:
@@ -317,7 +318,7 @@ def _raises(problem: BaseException) -> Decoder:
 def test_whatever_a_decoder_of_one_s_own_raises_the_message_is_malformed(problem: BaseException) -> None:
     made = decoded(_raises(problem), b"short")
     assert not made.messages
-    assert made.problem.startswith(f"decoder {__name__}:_raises.<locals>.decode does not read it: ")
+    assert made.problem.startswith(f"decoder {__name__}:_raises.<locals>.decode ")
 
 
 def test_an_operator_who_interrupts_a_decoder_ends_the_process() -> None:
@@ -325,12 +326,23 @@ def test_an_operator_who_interrupts_a_decoder_ends_the_process() -> None:
         decoded(_raises(KeyboardInterrupt()), b"{}")
 
 
-@pytest.mark.parametrize("line", ["raise SystemExit(1)", "raise NameError", "def (", "import nothing_of_this_name", "decode = 1"])
-def test_whatever_the_module_of_a_decoder_raises_it_is_refused(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("raise SystemExit(1)", "decoder_not_imported"),
+        ("raise NameError", "decoder_not_imported"),
+        ("def (", "decoder_not_imported"),
+        ("import nothing_of_this_name", "decoder_not_imported"),
+        ("decode = 1", "decoder_no_function"),
+    ],
+)
+def test_whatever_the_module_of_a_decoder_raises_it_is_refused(
+    line: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = f"decoder_{hashlib.sha256(line.encode()).hexdigest()[:8]}"
     (tmp_path / f"{module}.py").write_text(line, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match=f"decoder '{module}:decode' (can not be imported|is no function)"):
+    with refusal(ValueError, code):
         find_decoder(f"{module}:decode")
 
 

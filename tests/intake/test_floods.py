@@ -69,7 +69,7 @@ async def test_a_flood_of_wrong_secrets_keeps_nobody_out(tmp_path: Path) -> None
         for flood in floods:
             flood.cancel()
         await asyncio.gather(*floods, return_exceptions=True)
-        assert one.reports == ["somebody shows a wrong secret at the MQTT endpoint"] * 2, "one for each address"
+        assert ["wrong secret" in report for report in one.reports] == [True, True], "one for each address"
 
 
 async def test_a_gateway_that_is_withdrawn_or_gets_another_token_has_to_go(tmp_path: Path) -> None:

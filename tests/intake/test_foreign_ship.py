@@ -42,7 +42,8 @@ def test_nor_does_a_decoder_speak_for_another_ship() -> None:
         return Decoded([(OTHER, FIX), (OWN, FIX)])
 
     prepared = prepare([Publish(b"tracker/1", b"x")], Routes([("tracker/+", decode)], ("9321483",)), believed_times(StillClock(AT)))
-    assert [one.reason for one in prepared.refused] == ["no sensor of this node speaks for ship 9074729"]
+    [refused] = prepared.refused
+    assert "9074729" in refused.reason
     assert [part.records.column("topic").to_pylist() for part in prepared.parts] == [["9321483.location"]]
 
 

@@ -46,6 +46,6 @@ def test_an_identity_is_told_for_what_it_is() -> None:
     assert not is_ilu("ATBE1003092")
     assert "ILU code (EN 13044)" in check_container(ILU).problem
     assert "shipper-owned" in identity_problem(SHIPPERS)
-    assert "check digit of MSKU123456 is 5" in identity_problem("MSKU1234560")
-    assert "no number of ISO 6346" in identity_problem("12345678901")
+    assert "MSKU123456 is 5" in identity_problem("MSKU1234560")
+    assert "ISO 6346" in identity_problem("12345678901")
     assert identity_problem("MSKU1234565") == ""

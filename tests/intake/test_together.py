@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from landfall.storage.file_log import FileLog
-from landfall.watch.watermark_reader import PATIENCE_S, OwnReadings, PassedOver
+from landfall.watch.watermark_reader import DROPPED, NOT_IN_TIME, PATIENCE_S, OwnReadings, PassedOver
 from streams.codec import BlockCodec
 from streams.gap_skipping_reader import Polled
 from streams.log import Append
@@ -98,7 +98,7 @@ def test_below_the_floor_it_goes_on_from_the_floor(tmp_path: Path, rows_max: int
     own = OwnReadings(log, "ship", StillClock(), lambda stream: None)
     log.trim("containers", log.origin, 25)
     polled, passed = own.poll({stream: Position() for stream in STREAMS}, rows_max)
-    assert passed == [PassedOver("containers", log.origin, 0, 25, "it was dropped here before it was read")]
+    assert passed == [PassedOver("containers", log.origin, 0, 25, DROPPED)]
     found: list[int] = []
     while True:
         found += offsets(polled)["containers"]
@@ -140,6 +140,6 @@ def test_a_hole_is_waited_for_and_nothing_runs_ahead_meanwhile(tmp_path: Path, p
         assert (at(polled), passed) == (standing, [])
         clock.advance(wait_s)
     polled, passed = own.poll(standing, 1_000)
-    assert passed == [PassedOver("containers", log.origin, 20, 30, "it did not come in time")]
+    assert passed == [PassedOver("containers", log.origin, 20, 30, NOT_IN_TIME)]
     assert offsets(polled) == {"containers": list(range(30, 60)), "ships": [3, 4, 5]}
     log.close()
