@@ -82,7 +82,8 @@ def _rights() -> str:
 def _codes() -> str:
     head = (
         "## Error codes\n\nErrors of the database have a code that begins with `database_`. While the log can not be written or read,"
-        " 503 has `retry_later`, `unclear` or `unreadable`.\n\n"
+        " 503 has the code of what failed,"
+        " such as `disk_refused`, `kafka_refused`, `node_unreachable` or `unreadable`.\n\n"
     )
     return head + table(("code", "status", "meaning"), ((f"`{code}`", *meaning) for code, meaning in MEANINGS.items()))
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.baplie.baplie_reader import read_bayplan
+from cargo.baplie.baplie_reader import SECOND_MESSAGE, read_bayplan
 from cargo.vocabulary.registry_entries import Dangerous, LoadList, Stowed
 from cargo.vocabulary.stowage_plan import Stowage
 
@@ -115,13 +115,13 @@ def test_a_set_temperature_on_a_box_that_is_no_reefer_is_a_note() -> None:
 def test_what_follows_the_end_is_passed_over_and_a_second_file_is_not(after: bytes) -> None:
     whole = content("02_kg_unit")
     assert read_bayplan(whole + after) == read_bayplan(whole)
-    assert [one.problem for one in read_bayplan(whole + after + whole).problems] in ([], ["a second message begins here"])
-    assert [one.problem for one in read_bayplan(whole + whole).problems] == ["a second message begins here"]
+    assert [one.problem for one in read_bayplan(whole + after + whole).problems] in ([], [SECOND_MESSAGE])
+    assert [one.problem for one in read_bayplan(whole + whole).problems] == [SECOND_MESSAGE]
 
 
 def test_of_another_message_nothing_but_that_is_told() -> None:
     read = read_bayplan(content("17_double_slot").replace(b"BAPLIE", b"COARRI").replace(b"UNT", b"XXX"))
-    assert [one.problem for one in read.problems] == ["this is a message COARRI, not BAPLIE"]
+    assert ["COARRI" in one.problem for one in read.problems] == [True]
     assert (read.notes, read.plan.boxes) == ((), ())
 
 

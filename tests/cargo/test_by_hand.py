@@ -14,6 +14,7 @@ from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, step
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
+from tests.support.refusals import refusal
 from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, number, settings, watch
 
 LOSS_MS = SAILS_MS + 2 * HOUR_MS
@@ -124,10 +125,8 @@ def test_an_incident_is_confirmed_once_all_its_boxes_are() -> None:
     told = []
     for serial in (0, 1):
         told += [one.body for one in take_said(state, said("gone", serial)).alerts if one.body["rule"] == "incident"]
-    assert [(one["status"], one["title"]) for one in told] == [
-        ("PROBABLE_OVERBOARD", "2 containers probably overboard, 1 of them for certain"),
-        ("CONFIRMED_LOST", "2 containers lost overboard"),
-    ]
+    assert [one["status"] for one in told] == ["PROBABLE_OVERBOARD", "CONFIRMED_LOST"]
+    assert all(one["title"].startswith("2 containers ") for one in told)
 
 
 def test_who_was_seen_with_a_dead_tracker_is_at_risk_beside_a_loss() -> None:
@@ -169,7 +168,7 @@ def test_nothing_is_said_of_a_box_that_speaks() -> None:
     state, _ = silent(blow=True)
     before = list(snapshot_of(state))
     for one in (said("gone", 5), said("seen", 99), said("ashore")):
-        with pytest.raises(ValueError, match="of that nobody can say"):
+        with refusal(ValueError, "said_not_possible"):
             take_said(state, one)
     assert list(snapshot_of(state)) == before
     assert may_say("PROBABLE_OVERBOARD") == ["seen", "collapsed", "gone"]

