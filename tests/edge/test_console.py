@@ -283,7 +283,7 @@ def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge:
     }
     wait(lambda: any(body["state"] == "retracted" for body in bridge.alerts()), bridge.process.tail)
     back = next(body for body in bridge.alerts() if body["state"] == "retracted")
-    assert (back["by"], back["detail"]) == (MASTER, f"seen on board, its stack collapsed, says {MASTER}: lies on the hatch, says Ren\u00e9")
+    assert (back["by"], back["detail"].endswith(f"{MASTER}: lies on the hatch, says Ren\u00e9")) == (MASTER, True)
     config, mate = ("-c", bridge.process.config), login("mate", bridge.folder)
     told = run(capsys, "ship", "decide", number(1), "gone", *mate, *config)
     assert told[:2] == (0, f"{number(1)}: count taken: gone, says Mate Meyer\n"), told
@@ -293,7 +293,7 @@ def test_what_was_seen_on_board_takes_the_alert_back_and_outlives_a_kill(bridge:
     title = f"{number(1)} lost overboard, reported"
     wait(lambda: any((body["status"], body["title"]) == ("REPORTED_INITIAL", title) for body in bridge.alerts()), bridge.process.tail)
     code, _, err = run(capsys, "ship", "decide", number(20), "seen", *mate, *config)
-    assert (code, f"of {number(20)} you can say nothing" in err) == (2, True), err
+    assert (code, "[said_not_possible]" in err, number(20) in err) == (2, True, True), err
     (bridge.folder / "ship" / "watch.snapshot").unlink(missing_ok=True)
     bridge.process.kill()
     expect(page.get_by_role("alert").get_by_text(re.compile(r"The node can not be reached\. What you see is \d+ s old"))).to_be_visible()
