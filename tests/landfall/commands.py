@@ -16,35 +16,36 @@ import pytest
 
 import streams.memory_release
 from landfall.cli.main import main
+from tests.support.refusals import coded
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    """Its exit code, what it printed, and its complaints with line ends as blanks."""
-    code = 0
+    """Its exit code, what it printed, and its complaints with line ends as blanks, after the code in brackets of an error that ended it."""
+    ended = SystemExit(0)
     try:
         main([str(word) for word in words])
-    except SystemExit as ended:
-        code = int(ended.code or 0)
+    except SystemExit as end:
+        ended = end
     printed = capsys.readouterr()
-    return code, printed.out, " ".join(printed.err.split())
+    return int(ended.code or 0), printed.out, coded(ended, " ".join(printed.err.split()))
 
 
 def called(*words: object, encoding: str = "utf-8", errors: str = "strict") -> CompletedProcess[str]:
-    """The same for a test that captures nothing, as of a process with PYTHONIOENCODING `encoding:errors`: the start of a real one takes
-    most of a second of processor time.
+    """The same, its complaints as they are, for a test that captures nothing, as of a process with PYTHONIOENCODING `encoding:errors`: the
+    start of a real one takes most of a second of processor time.
     """
     out, err = TextIOWrapper(BytesIO(), encoding, errors), TextIOWrapper(BytesIO(), encoding, "backslashreplace")
-    code = 0
+    ended = SystemExit(0)
     with redirect_stdout(out), redirect_stderr(err):
         try:
             main([str(word) for word in words])
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+        except SystemExit as end:
+            ended = end
     printed = []
     for one in (out, err):
         one.seek(0)
         printed.append(one.read())
-    return CompletedProcess([*map(str, words)], code, *printed)
+    return CompletedProcess([*map(str, words)], int(ended.code or 0), printed[0], coded(ended, printed[1]))
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def test_accounts_are_added_shown_changed_and_removed(
 
     typed(monkeypatch, f"{PASSWORD}!\n")
     code, _, complaint = run(capsys, "account", "add", "mira", "--role", "clerk", "-f", file)
-    assert (code, "there is an account 'mira' already → --replace" in complaint) == (2, True)
+    assert (code, "[account_exists]" in complaint) == (2, True)
     assert logged_in(running, "mira", PASSWORD) == Account("mira", "operations", "Mira")
     assert run(capsys, "account", "add", "mira", "--role", "clerk", "--replace", "-f", file)[0] == 0
     assert logged_in(running, "mira", f"{PASSWORD}!") == Account("mira", "clerk", "mira")
@@ -54,7 +54,7 @@ def test_accounts_are_added_shown_changed_and_removed(
     assert run(capsys, "account", "remove", "mira", "-f", file)[0] == 0
     assert running.get("mira") is None
     code, _, complaint = run(capsys, "account", "remove", "mira", "-f", file)
-    assert (code, "there is no account 'mira'" in complaint) == (2, True)
+    assert (code, "[account_unknown]" in complaint) == (2, True)
 
 
 def test_an_account_is_one_however_its_name_is_typed(
@@ -94,7 +94,7 @@ def test_an_account_that_can_not_be_is_refused_in_words(
 
 def test_a_file_that_can_not_be_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, complaint = run(capsys, "account", "ls", "-f", tmp_path / "none.db")
-    assert (code, "there is no such file" in complaint) == (2, True)
+    assert (code, "[file_missing]" in complaint) == (2, True)
     write_private(tmp_path / "text.db", b"no database at all, but text that is long enough to be looked at\n" * 40)
     code, _, complaint = run(capsys, "account", "ls", "-f", tmp_path / "text.db")
-    assert (code, "can not hold the accounts" in complaint) == (2, True), complaint
+    assert (code, "[accounts_unavailable]" in complaint) == (2, True), complaint

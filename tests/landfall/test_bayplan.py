@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -63,11 +64,11 @@ def test_a_ship_is_started_and_followed_from_her_bay_plans(at: tuple[str, ...], 
     after.write_bytes(write_bayplan(AFTER, "3", NOW_MS))
     done = called("bayplan", "import", plan, *at)
     assert done.returncode == 0, done.stderr
-    assert f"load list {IMO}/1 is written, version 1: 2 loaded, what is discharged is not known" in done.stdout
-    assert "stood like this already, version 1" in called("bayplan", "import", plan, *at).stdout
+    assert f"load list {IMO}/1 is written, version 1: 2 loaded, " in done.stdout
+    assert "already, version 1" in called("bayplan", "import", plan, *at).stdout
     done = called("bayplan", "import", after, "--ship", IMO, "--port", "sgsin", "--departs", "2026-05-08T08:00+08:00", *at)
     assert done.returncode == 0, done.stderr
-    assert f"load list {IMO}/2 is written, version 1: 1 loaded, 1 discharged" in done.stdout
+    assert f"{IMO}/2 is written, version 1: 1 loaded, 1 discharged" in done.stdout
     first, second = load_lists(tmp_path)
     assert (first.call, first.port, first.departs_at_ms, first.load, first.aboard) == (1, "JPTYO", NOW_MS, NUMBERS[:2], BOXES)
     assert (second.call, second.port, second.load, second.discharge) == (2, "SGSIN", NUMBERS[3:], NUMBERS[:1])
@@ -80,10 +81,10 @@ def test_what_is_exported_is_imported_the_same(at: tuple[str, ...], tmp_path: Pa
     plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS))
     assert called("bayplan", "import", plan, *at).returncode == 0
     done = called("bayplan", "export", IMO, out, "--dialect", dialect, *at)
-    assert done.stdout == f"{out}: 3 boxes of load list {IMO}/1\n", done.stderr
+    assert done.stdout.startswith(f"{out}: 3 boxes "), done.stderr
     assert read_bayplan(out.read_bytes()).plan.boxes == BOXES
-    assert "stood like this already, version 1" in called("bayplan", "import", out, *at).stdout
-    assert "no load list of ship 9999999" in called("bayplan", "export", "9999999", out, *at).stderr
+    assert "already, version 1" in called("bayplan", "import", out, *at).stdout
+    assert "[load_list_unknown]" in called("bayplan", "export", "9999999", out, *at).stderr
 
 
 def test_what_is_wrong_with_boxes_is_told_and_costs_no_box(at: tuple[str, ...], tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_what_is_wrong_with_boxes_is_told_and_costs_no_box(at: tuple[str, ...], 
     told = " ".join(done.stderr.split())
     assert done.returncode == 2
     assert all(word in told for word in ("--ship", "--port", "--departs")), "all that is missing is asked for at once"
-    assert all(word in told for word in ("segment 7 (LOC+147+03301xx::5)", "'22' is no size/type code", "MSKU0000000"))
+    assert all(word in told for word in ("segment 7 (LOC+147+03301xx::5)", "'22'", "MSKU0000000"))
     assert load_lists(tmp_path) == []
     done = called("bayplan", "import", plan, "--ship", IMO, "--port", "SGSIN", "--departs", "2026-05-08T08:00+08:00", *at)
     assert done.returncode == 0, done.stderr
@@ -112,14 +113,14 @@ def test_ports_that_the_registry_does_not_know_are_noted_once_each(at: tuple[str
     done = called("bayplan", "import", plan, *at)
     assert done.returncode == 0, done.stderr
     lines = [line.removeprefix("note: ") for line in done.stderr.splitlines() if line.startswith("note: ")]
-    assert lines == ["SGSIN is in no port record", "AUSYD is in no port record (2 lines)", "CNSHA is in no port record"]
+    assert [line.split(" ")[0] for line in lines] == ["SGSIN", "AUSYD", "CNSHA"]
 
 
 def test_a_call_sign_names_the_ship_through_the_registry(at: tuple[str, ...], tmp_path: Path) -> None:
     plan = tmp_path / "plan.edi"
     plan.write_bytes(write_bayplan(PLAN, "2", NOW_MS).replace(f"{IMO}:146:11".encode(), b"9V1234:103:"))
     done = called("bayplan", "import", plan, *at)
-    assert (done.returncode, "call sign 9V1234 is in no entry" in " ".join(done.stderr.split())) == (2, True)
+    assert (done.returncode, "9V1234" in " ".join(done.stderr.split())) == (2, True)
     fields = {"imo": IMO, "name": "Big Blue One", "call_sign": "9V1234", "mmsi": "563012345", "flag": "SG", "capacity_boxes": 2000}
     body = {"entries": [{"type": "ship", "id": IMO, "value": fields}]}
     with headquarters(at[1], "cleo", Path(at[5])) as client:
@@ -138,7 +139,7 @@ def test_of_many_notes_twenty_are_shown_and_counted(tmp_path: Path) -> None:
     plan.write_bytes(write_bayplan(replace(PLAN, boxes=boxes), "2", NOW_MS))
     done = called("bayplan", "check", plan)
     lines = [line for line in done.stderr.splitlines() if line.startswith("note: ")]
-    assert (done.returncode, len(lines), lines[-1]) == (0, 21, "note: 10 more, 30 in all")
+    assert (done.returncode, len(lines), re.findall(r"\d+", lines[-1])) == (0, 21, ["10", "30"])
 
 
 def test_a_plan_without_a_box_is_taken_when_it_is_said_to_be_empty(at: tuple[str, ...], tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_a_plan_without_a_box_is_taken_when_it_is_said_to_be_empty(at: tuple[str
     done = called("bayplan", "import", plan, *at)
     told = " ".join(done.stderr.split())
     assert done.returncode == 2
-    assert "no box is in" in told
+    assert "[plan_empty]" in told
     assert "--empty" in told
     assert load_lists(tmp_path) == []
     assert called("bayplan", "import", plan, "--empty", *at).returncode == 0
@@ -184,9 +185,9 @@ def test_a_plan_is_checked_without_headquarters(tmp_path: Path) -> None:
         "to AUSYD 2, SGSIN 1",
         "1 without a tracker",
     ]
-    carried_on = "1 of them to SGSIN, which she leaves: look whether this is the plan with which she came"
-    assert [line for line in summary(replace(PLAN, port="SGSIN")) if line not in summary(PLAN)][1:] == [carried_on]
-    assert "can not be read" in called("bayplan", "check", tmp_path / "none.edi").stderr
+    _, carried_on = [line for line in summary(replace(PLAN, port="SGSIN")) if line not in summary(PLAN)]
+    assert carried_on.startswith("1 of them to SGSIN, ")
+    assert "[file_unavailable]" in called("bayplan", "check", tmp_path / "none.edi").stderr
     assert "no such word" in called("bayplan", "import", plan, "--trackers", "some", "--api", "x", "-u", "x", "--password-file", "x").stderr
 
 

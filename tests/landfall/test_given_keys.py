@@ -57,15 +57,15 @@ def test_a_key_that_would_count_for_nothing_is_refused(ship: Path, port: Path, t
         (ship, tmp_path / "no-such-file", "is no public key, nor a file"),
         (ship, "long" * 2_000, "is no public key, nor a file"),
         (ship, tmp_path / "empty", "no public key is in"),
-        (ship, tmp_path / "picture", "is no text"),
-        (ship, f"ship-z={MINE}", "is of no node that counts here"),
-        (port, MINE, "does not say whose it is"),
+        (ship, tmp_path / "picture", "key_file_no_text"),
+        (ship, f"ship-z={MINE}", "key_of_another"),
+        (port, MINE, "key_without_node"),
     ):
         code, out, err = run(capsys, "log", "verify", "-f", folder, "--stream", "containers", "--key", key)
         assert (code, out, told in err) == (2, "", True), err
     for key in ("long" * 2_000, tmp_path / "picture"):
         code, _, err = run(capsys, "proof", "check", tmp_path / "empty", "--key", key)
-        assert (code, err.startswith("landfall: ")) == (2, True), err
+        assert (code, "] landfall: " in err) == (2, True), err
 
 
 def test_a_key_given_for_one_node_leaves_the_registry_s_for_the_others(port: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,6 +73,6 @@ def test_a_key_given_for_one_node_leaves_the_registry_s_for_the_others(port: Pat
     code, out, _ = run(capsys, *ask, "--key", f"ship-a={MINE}")
     assert code == 1
     assert out.count("NOT BELIEVED: ") == 1
-    assert f"is not signed with a key of ship-b, which by the registry of this copy are {STRANGE}" in out
+    assert f"ship-b, which by the registry of this copy are {STRANGE}" in out
     code, out, _ = run(capsys, *ask, "--key", f"ship-a={MINE}", "--key", f"ship-b={OTHERS}")
     assert (code, out.count("by the key that was given")) == (0, 2), "a given key goes before the registry's of its node"

@@ -11,6 +11,7 @@ from hq.analytics.judging import Judgement
 from landfall.cli.judge_commands import show
 from landfall.cli.main import main
 from landfall.system.private_files import write_private
+from tests.support.refusals import codes_of
 from tests.support.sea import HOUR_MS, START_MS, number
 
 SETTINGS = """
@@ -77,4 +78,4 @@ def test_without_tables_or_places_nothing_is_judged(tmp_path: Path, capsys: pyte
     with pytest.raises(SystemExit) as ended:
         main(["judge", "-c", str(config)])
     assert ended.value.code == 2
-    assert "there are no tables in" in capsys.readouterr().err
+    assert codes_of(ended.value) == ["tables_missing"]

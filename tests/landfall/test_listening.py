@@ -26,6 +26,7 @@ from landfall.system.private_files import write_private
 from streams.model.errors import Misuse
 from tests.landfall.commands import called, process_here
 from tests.support.fleet import settings, started, until
+from tests.support.refusals import refusal
 
 NODE = 'node = "{name}"\nrole = "{role}"\nidentity = "{identity}"\nfolder = "{folder}/node"\n'
 SHIP = "[node]\n" + NODE.format(name="albatross", role="ship", identity="9321483", folder="{folder}")
@@ -70,14 +71,13 @@ def ended(folder: Path, name: str, host: str, port: int) -> tuple[int, str]:
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_port_in_use_is_told_by_every_process(name: str, taken: int, tmp_path: Path) -> None:
     code, told = ended(tmp_path, name, "127.0.0.1", taken)
-    assert f"landfall: {WHAT[name]} can not listen on 127.0.0.1:{taken}: something listens there already" in told
-    assert "→ stop it, or write another port" in told
+    assert f"[address_taken] landfall: {WHAT[name]} can not listen on 127.0.0.1:{taken}: " in told
     assert (code, "Traceback" in told) == (2, False)
 
 
 async def test_a_node_that_can_not_listen_closes_its_log_and_the_next_start_finds_no_damage(taken: int, tmp_path: Path) -> None:
     node = Node(settings("hq", tmp_path, taken))
-    with pytest.raises(Misuse, match="something listens there already"):
+    with refusal(Misuse, "address_taken"):
         await node.start()
     again = await started("hq", tmp_path)
     assert "exceptions" not in again.metrics.body(0, 0)["counts"]
@@ -87,8 +87,7 @@ async def test_a_node_that_can_not_listen_closes_its_log_and_the_next_start_find
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_host_that_is_none_is_told_by_every_process(name: str, tmp_path: Path) -> None:
     code, told = ended(tmp_path, name, "300.1.1.1", 18_999)
-    assert f"landfall: {WHAT[name]} can not listen on 300.1.1.1:18999: no machine is known by that name" in told
-    assert '→ write an address of this machine as its host, like "127.0.0.1"' in told
+    assert f"[host_unknown] landfall: {WHAT[name]} can not listen on 300.1.1.1:18999: " in told
     assert (code, "Traceback" in told) == (2, False)
 
 
@@ -110,7 +109,7 @@ def test_each_reason_has_its_words(problem: Exception, why: str) -> None:
 
 def test_an_address_of_another_machine_is_told() -> None:
     """The real thing: 192.0.2.1 is for documentation, and nobody's (RFC 5737)."""
-    with pytest.raises(Misuse, match="no address of this machine"), socket.socket() as door, listening("the door", "192.0.2.1", 0):
+    with refusal(Misuse, "address_not_here"), socket.socket() as door, listening("the door", "192.0.2.1", 0):
         door.bind(("192.0.2.1", 0))
 
 
@@ -185,7 +184,7 @@ async def test_out_of_file_descriptors_is_said_once_a_minute(caplog: pytest.LogC
             assert filtering.due()
             for record in said():
                 assert (record.levelname, record.exc_info) == ("ERROR", None)
-                assert "no connection is accepted for now: Too many open files" in record.getMessage()
+                assert "Too many open files" in record.getMessage()
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             await accepted.wait()
     finally:

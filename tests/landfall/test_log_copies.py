@@ -31,6 +31,7 @@ from streams.model.records import Record, to_batch
 from tests.landfall.commands import called, files_of_at_most, run
 from tests.streams.logkit import NOW_MS, append_rows, copy_all, numbers, open_log, rows
 from tests.support.forked import ROOT, landfall
+from tests.support.refusals import refusal
 
 SMALL = FileLogOptions(WriteLimits(segment_bytes=6_000))
 
@@ -78,7 +79,7 @@ def test_a_damaged_block_is_told_in_one_line(tmp_path: Path, capsys: pytest.Capt
     assert (code, out.startswith(named), out.count("damaged: "), "1 damaged; " in out) == (1, True, 1, True), out
     path.unlink()
     code, out, _ = run(capsys, "log", "check", "-f", tmp_path)
-    assert (code, f" of {path.name}, where they stood, is missing" in out, "Location" in out) == (1, True, False), out
+    assert (code, f" of {path.name}, " in out, "Location" in out) == (1, True, False), out
 
 
 def test_a_damaged_index_is_named(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_a_backup_comes_back_as_a_new_generation_and_peers_give_the_rest(tmp_pat
     append_rows(log, rows(30))
     done = landfall("log", "backup", tmp_path / "copy", "-f", tmp_path / "node")
     assert done.returncode == 0, done.stderr
-    assert "tokyo's log up to commit" in done.stdout
+    assert "tokyo's log " in done.stdout
     names = {path.name for path in (tmp_path / "copy").rglob("*")}
     assert not names & {"marker", "key", "lock"}
     before = log.origin
@@ -159,14 +160,14 @@ def test_a_restore_killed_in_its_midst_goes_on(tmp_path: Path, point: str, monke
         killed.setenv(CRASH_VARIABLE, f"{point}:1")
         assert landfall("log", "restore", copy, "-f", node).returncode == -9
     if point == "log.restore.aside":
-        with pytest.raises(Misuse, match="landfall log restore"):
+        with refusal(Misuse, "restore_unfinished"):
             open_log(node, "tokyo")
         assert not (node / "log").exists()
     else:
         log = open_log(node, "tokyo")
         assert (numbers(log), log.origin) == (list(range(50)), before)
         log.close()
-    with pytest.raises(Misuse, match="tokyo"):
+    with refusal(Misuse, "log_of_another", "tokyo"):
         restore(_backup_of(tmp_path / "other", "oslo"), node)
     assert landfall("log", "restore", copy, "-f", node).returncode == 0
     assert not (node / "log.restored").exists()
@@ -266,15 +267,15 @@ def test_a_copy_is_whole_or_refused_wherever_the_disk_is_full(tmp_path: Path, ca
     before = whole_folder(tmp_path / "node" / "log")
     for spare in (1, 4_096, largest // 4):
         with files_of_at_most(largest - spare):
-            with pytest.raises(RetryLater, match="can not be copied to"):
+            with refusal(RetryLater, "log_not_copied"):
                 backup(tmp_path / "node" / "log", tmp_path / "copy")
             assert not (tmp_path / "copy").exists()
             for home in ("node", "new"):
-                with pytest.raises(RetryLater, match="can not be put back into"):
+                with refusal(RetryLater, "log_not_restored"):
                     restore(tmp_path / "whole", tmp_path / home)
     assert whole_folder(tmp_path / "node" / "log") == before
     assert sorted(path.name for path in (tmp_path / "node").iterdir()) == ["log", "marker"]
-    with pytest.raises(Misuse, match="what a restore left"):
+    with refusal(Misuse, "restore_unfinished"):
         open_log(tmp_path / "new")
     assert backup(tmp_path / "node" / "log", tmp_path / "copy") == whole
     assert run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / "new")[0] == 0
@@ -324,7 +325,8 @@ def test_what_was_made_and_put_back_is_told_in_every_format(tmp_path: Path, caps
     for number, format_ in enumerate(("json", "csv", "parquet"), 1):
         assert told(restored, format_) == {"log": str(node / "log"), "replaced": str(node / f"log.replaced-{number}")}
     assert run(capsys, *restored, "-o", report)[:2] == (0, "")
-    assert report.read_text() == f"{node / 'log'} is restored; the log that was there lies in {node / 'log.replaced-4'}\n"
+    assert report.read_text().startswith(f"{node / 'log'} is restored; ")
+    assert f"{node / 'log.replaced-4'}" in report.read_text()
     log = open_log(node, "tokyo", clock=StillClock(NOW_MS + 1000))
     assert numbers(log) == list(range(30))
     log.close()
@@ -342,7 +344,7 @@ def test_a_backup_goes_to_its_own_node_alone(tmp_path: Path, capsys: pytest.Capt
             open_log(tmp_path / "port-b", "port-b").close()
             (tmp_path / "port-b" / lost).unlink()
         code, _, err = run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / "port-b")
-        assert (code, "is ship-a's, and" in err, "is port-b's" in err) == (2, True, True), err
+        assert (code, "[log_of_another]" in err, "ship-a" in err, "port-b" in err) == (2, True, True, True), err
     for folder in ("ship-a", "ship-a/log", "new", "new2/log"):
         assert run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / folder)[0] == 0
         assert not (tmp_path / "ship-a" / "log" / "log").exists()
@@ -365,7 +367,7 @@ def test_no_log_is_restored_into_a_log(tmp_path: Path, inside: str, capsys: pyte
         there = sorted((tmp_path / "node").rglob("*"))
         code, _, err = run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / "node" / "log" / inside)
         told = " ".join(err.split())
-        assert (code, "is in the folder of the log" in told, f"its log lies: {tmp_path / 'node'}" in told) == (2, True, True), err
+        assert (code, "[not_a_node_folder]" in told, f": {tmp_path / 'node'}" in told) == (2, True, True), err
         assert sorted((tmp_path / "node").rglob("*")) == there
 
 

@@ -93,14 +93,15 @@ def test_a_file_that_is_not_written_to_its_end_stays_as_it_was(tmp_path: Path, f
     if format_ != "parquet":  # which is smaller than the file by which SQLite's readers know of each other
         with files_of_at_most(len(whole) // 2):
             done = called(*words)
-        assert (done.returncode, f"{out} can not be written: {os.strerror(errno.EFBIG)}" in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, os.strerror(errno.EFBIG) in done.stderr) == (2, True), done.stderr
+        assert done.stderr.startswith("[output_not_written] ")
         assert out.read_bytes() == whole
     path = file_path(home / "log", 1)
     data = bytearray(path.read_bytes())
     data[-100] ^= 1
     path.write_bytes(data)
     done = called(*words)
-    assert (done.returncode, "does not match its bytes" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "[corrupt]" in done.stderr) == (2, True), done.stderr
     assert out.read_bytes() == whole
     out.unlink()
     assert called(*words).returncode == 2
@@ -124,15 +125,15 @@ def test_nothing_is_written_over_a_logs_own_files(tmp_path: Path, capsys: pytest
     for path in (segment, home / "log" / INDEX_NAME, tmp_path / "link", tmp_path / "beside" / "new.csv"):
         for words in (("export", "containers"), ("ls",)):
             code, _, err = run(capsys, "log", *words, "-f", home, "-o", path, "--format", "csv")
-            assert (code, "is in the folder of the log" in err.replace("\n", " ")) == (2, True), err
+            assert (code, "[output_in_log]" in err) == (2, True), err
         span = ("--since", "2026-05-01", "--until", "2026-05-02")
         code, _, err = run(capsys, "log", "proof", "MSKU1234565", "-f", home, *span, "-o", path)
-        assert (code, "is in the folder of the log" in err) == (2, True), err
+        assert (code, "[output_in_log]" in err) == (2, True), err
     code, _, err = run(capsys, "log", "backup", tmp_path / "beside" / "copy", "-f", home)
-    assert (code, "in a log's own folder" in err.replace("\n", " ")) == (2, True), err
+    assert (code, "[folder_in_log]" in err) == (2, True), err
     assert run(capsys, "log", "check", "-f", home)[0] == 0
     code, _, err = run(capsys, "log", "ls", "-f", home, "-o", tmp_path / ("x" * 300))
-    assert (code, "can not be written: File name too long" in err) == (2, True), err
+    assert (code, "[output_not_written]" in err and "File name too long" in err) == (2, True), err
 
 
 def test_parquet_into_a_pipe_is_refused(tmp_path: Path) -> None:
@@ -141,14 +142,14 @@ def test_parquet_into_a_pipe_is_refused(tmp_path: Path) -> None:
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     done = called("log", "export", "containers", "-f", home, "-o", pipe, "--format", "parquet")
     os.close(reader)
-    assert (done.returncode, "Parquet goes into a file" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "[output_missing]" in done.stderr) == (2, True), done.stderr
 
 
 def test_a_closed_standard_output_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     home = readings(tmp_path / "node", 1_000)
     monkeypatch.setattr(sys, "stdout", None)  # as Python has it when it is started with >&-
     ends = {words: run(capsys, "log", *words, "-f", home) for words in (("ls",), ("cat", "containers"), ("backup", tmp_path / "copy"))}
-    assert {(code, "standard output is closed" in err) for code, _, err in ends.values()} == {(2, True)}, ends
+    assert {(code, "[output_closed]" in err) for code, _, err in ends.values()} == {(2, True)}, ends
     assert not (tmp_path / "copy").exists(), "nothing is done whose outcome nobody is told"
 
 
@@ -156,11 +157,11 @@ def test_a_folder_that_the_system_does_not_let_one_look_into_is_told(tmp_path: P
     home, long = readings(tmp_path / "node", 1_000), tmp_path / ("x" * 300)
     for words in (("log", "ls"), ("log", "cat", "containers"), ("log", "check"), ("log", "backup", tmp_path / "copy"), ("stream", "ls")):
         code, _, err = run(capsys, *words, "-f", long)
-        assert (code, "can not be read: File name too long" in err) == (2, True), err
+        assert (code, "File name too long" in err) == (2, True), err
     backup(home / "log", tmp_path / "copy")
     (tmp_path / "file").write_text("")
     code, _, err = run(capsys, "log", "restore", tmp_path / "copy", "-f", tmp_path / "file")
-    assert (code, "can not be put back" in err) == (2, True), err
+    assert (code, "[log_not_restored]" in err) == (2, True), err
 
 
 def test_an_index_that_can_not_be_read_is_not_taken_for_the_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,4 +169,4 @@ def test_an_index_that_can_not_be_read_is_not_taken_for_the_output(tmp_path: Pat
     (home / "log" / INDEX_NAME).unlink()
     (home / "log" / INDEX_NAME).mkdir()
     code, out, err = run(capsys, "log", "check", "-f", home)
-    assert (code, f"damaged: the index: index.sqlite can not be read: {os.strerror(errno.EISDIR)}" in out) == (1, True), (out, err)
+    assert (code, "index.sqlite" in out and os.strerror(errno.EISDIR) in out) == (1, True), (out, err)

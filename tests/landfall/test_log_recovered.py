@@ -94,13 +94,13 @@ def test_all_that_the_files_have_is_shown(tmp_path: Path, harm: Callable[[Path],
     harm(home)
     before = _bytes_of(home)
     code, out, err = run(capsys, "log", "cat", "containers", "-f", home)
-    assert (code, out.count("\n"), "read by one made for this" in err) == (0, WRITTEN, True), err
+    assert (code, out.count("\n"), "one made for this" in err) == (0, WRITTEN, True), err
     code, out, err = run(capsys, "log", "ls", "containers", "-f", home, "--format", "json")
     assert (code, f'"held": {WRITTEN}' in out) == (0, True), out
     code, out, err = run(capsys, "log", "check", "-f", home)
     assert (code, "damaged: the index: " in out) == (1, True), out
     code, out, err = run(capsys, "log", "backup", tmp_path / "copy", "-f", home)
-    assert (code, "the node builds its index anew" in err, (tmp_path / "copy").exists()) == (2, True, False), err
+    assert (code, "[index_damaged]" in err, (tmp_path / "copy").exists()) == (2, True, False), err
     assert _bytes_of(home) == before, "who looks changes nothing"
 
 
@@ -134,7 +134,7 @@ def test_one_block_that_does_not_verify_costs_that_block(
 ) -> None:
     log = _one_block_damaged(tmp_path, _written(tmp_path))
     code, out, err = run(capsys, "log", *words, "-f", tmp_path)
-    assert (code, f"offsets {10 * DAMAGED}..{10 * DAMAGED + 9}: " in err, err.count("passed over, as if")) == (1, True, 1), err
+    assert (code, f"offsets {10 * DAMAGED}..{10 * DAMAGED + 9}: " in err, err.count("passed over")) == (1, True, 1), err
     shown = [int(line.split("  ")[1].rpartition(":")[2]) for line in out.splitlines()]
     of_all = words[0] != "history"
     assert sorted(shown) == [offset for offset in range(WRITTEN) if offset // 10 != DAMAGED and (of_all or offset % 7 == 0)]
@@ -145,7 +145,7 @@ def test_without_an_index_too_a_damaged_block_is_no_quiet_loss(tmp_path: Path, c
     _one_block_damaged(tmp_path, _written(tmp_path)).close()
     _index_lost(tmp_path)
     code, out, err = run(capsys, "log", "history", "box-0", "-f", tmp_path)
-    assert (code, "passed over, as if it were not here" in err) == (1, True), err
+    assert (code, "passed over" in err) == (1, True), err
     assert out.count("\n") == len([offset for offset in range(0, WRITTEN, 7) if offset // 10 != DAMAGED])
 
 
@@ -166,7 +166,7 @@ def test_what_was_damaged_and_is_here_again_is_no_damage(tmp_path: Path, capsys:
     assert (code, "1 damaged; " in out, "before nothing" in out) == (1, True, False), out
     assert sum(batch.records.num_rows for batch in log.read("containers", Position())) == 10 * DAMAGED, "it is set aside"
     code, out, _ = run(capsys, "log", "check", "-f", tmp_path / "node")
-    assert (code, "all is well: " in out, "of 1 block damaged before nothing is held any more" in out) == (0, True, True), out
+    assert (code, "all is well: " in out, "of 1 block " in out) == (0, True, True), out
     copy_all(peer, log, ["containers"])
     assert log.position("containers")[log.origin] == WRITTEN
     code, out, _ = run(capsys, "log", "check", "-f", tmp_path / "node", "-o", tmp_path / "report.txt")

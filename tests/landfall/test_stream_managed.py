@@ -41,10 +41,10 @@ def at(tmp_path: Path) -> Iterator[tuple[str, ...]]:
 def test_a_customers_boxes_in_a_stream_with_other_settings(at: tuple[str, ...], tmp_path: Path) -> None:
     assert "access" not in called("stream", "create", "--help").stdout + called("stream", "set", "--help").stdout
     refused = called("stream", "create", NAME, "age_days=365", "access=role:claims", *at)
-    assert (refused.returncode, "access: not enforced yet" in refused.stderr) == (2, True), refused.stderr
+    assert (refused.returncode, "access: " in refused.stderr) == (2, True), refused.stderr
     done = called("stream", "create", NAME, "age_days=365", *at)
     assert (done.returncode, done.stdout) == (0, f"{NAME} is set, version 1\n"), done.stderr
-    assert "has settings of its own already" in called("stream", "create", NAME, "age_days=1", *at).stderr
+    assert "[definition_exists]" in called("stream", "create", NAME, "age_days=1", *at).stderr
     done = called("stream", "set", NAME, "bytes=1000000", "patience_s=5", *at)
     assert done.stdout == f"{NAME} is set, version 2\n", done.stderr
     for where in (at, ("--folder", tmp_path)):
@@ -71,7 +71,7 @@ def test_who_asks_headquarters_logs_in(at: tuple[str, ...], monkeypatch: pytest.
     done = called("stream", "show", "containers", *api, "--username", name)
     assert (done.returncode, "all but customers" in done.stdout) == (0, True), done.stderr
     told = called("stream", "show", "containers", *api, "--username", "donald").stderr
-    assert "Your account may not see how streams are managed." in told
+    assert "[right_missing]" in told
 
 
 def test_two_who_change_one_stream_at_once_lose_neither_change(
@@ -90,10 +90,10 @@ def test_two_who_change_one_stream_at_once_lose_neither_change(
     monkeypatch.setattr(stream_commands, "_standing", slow)
     others.append(("create", NAME, "age_days=365"))
     code, _, err = run(capsys, "stream", "create", NAME, "bytes=1000000", *at)
-    assert (code, "somebody else changed it meanwhile" in err, "version 1 stands, by Cleo" in err) == (2, True, True), err
+    assert (code, "[entries_overtaken]" in err, "version 1 stands, by Cleo" in err) == (2, True, True), err
     others.append(("set", NAME, "lane=events"))
     code, _, err = run(capsys, "stream", "set", NAME, "bytes=1000000", *at)
-    assert (code, "is based on version 1, but version 2 stands" in err) == (2, True), err
+    assert (code, "[entries_overtaken]" in err, "version 2 stands" in err) == (2, True, True), err
     assert run(capsys, "stream", "set", NAME, "bytes=1000000", *at)[:2] == (0, f"{NAME} is set, version 3\n")
     shown = json.loads(landfall("stream", "show", NAME, "--json", *at).stdout)["value"]
     assert (shown["retention"], shown["lane"]) == ({"age_days": 365, "bytes": 1_000_000}, "events")
@@ -103,8 +103,8 @@ def test_every_mistake_is_told_at_once_and_nothing_is_set(at: tuple[str, ...]) -
     done = called("stream", "create", "containers", "age_days=-3", "replicate=hq,customer/duckworks", "lane=fast", *at)
     told = " ".join(done.stderr.split())
     assert done.returncode == 2
-    assert all(problem in told for problem in ("age_days is a number above 0", "customers/duckworks and no other", "lane: it is one of"))
-    assert "has no settings of its own" in " ".join(called("stream", "set", "containers", "age_days=3", *at).stderr.split())
+    assert all(problem in told for problem in ("age_days", "customers/duckworks", "lane: "))
+    assert "[definition_unknown]" in called("stream", "set", "containers", "age_days=3", *at).stderr
     assert "is no setting" in called("stream", "create", "containers", "forever", *at).stderr
 
 
@@ -119,11 +119,11 @@ def test_what_is_unset_goes_by_the_patterns_again(at: tuple[str, ...]) -> None:
     assert (done.returncode, done.stdout) == (0, f"{NAME} is set, version 2\n"), done.stderr
     assert (shown()["value"]["retention"], shown()["value"]["lane"]) == ({"age_days": 90, "bytes": 1_000_000}, "events")
     done = called("stream", "unset", NAME, "lane", "color", *at)
-    assert (done.returncode, "has no lane and no color of its own" in done.stderr, "it has bytes" in done.stderr) == (2, True, True)
+    assert (done.returncode, "[setting_not_own]" in done.stderr, "it has bytes" in done.stderr) == (2, True, True)
     assert called("stream", "unset", NAME, *at).returncode == 0
     assert (shown()["version"], shown()["value"]["retention"]) == (3, {"age_days": 90, "bytes": None})
-    assert "has no settings of its own" in called("stream", "unset", NAME, *at).stderr
-    assert "has no settings of its own" in called("stream", "set", NAME, "bytes=1", *at).stderr
+    assert "[definition_unknown]" in called("stream", "unset", NAME, *at).stderr
+    assert "[definition_unknown]" in called("stream", "set", NAME, "bytes=1", *at).stderr
     assert called("stream", "create", NAME, "bytes=7", *at).stdout == f"{NAME} is set, version 4\n"
 
 
@@ -168,4 +168,4 @@ def test_a_setting_that_is_no_number_is_told_before_anybody_is_asked(setting: st
     for command in ("create", "set"):
         code, _, err = run(capsys, "stream", command, "customers/x", setting, *at)
         field, _, text = setting.partition("=")
-        assert (code, f"{field} is a number or `none`, not '{text}'" in err) == (2, True), err
+        assert (code, "[number_invalid]" in err and field in err and repr(text) in err) == (2, True), err
