@@ -180,7 +180,7 @@ def test_a_wrong_check_digit_makes_no_box_of_the_fleet(tmp_path: Path) -> None:
         assert sum(place["boxes"] for place in get(one, "map", staff)["places"]) == 10
         assert get(one, "ports/SGSIN", staff)["on_quay"]["count"] == 4
         found = get(one, f"containers/{wrong}", staff)["container"]
-        assert found["number_problem"] == f"the check digit of {wrong[:10]} is {DUCKS[0][10]}, not {wrong[10]}"
+        assert found["number_problem"].endswith(f"{wrong[:10]} is {DUCKS[0][10]}, not {wrong[10]}")
         assert len(get(one, f"containers/{wrong}/timeline", staff)["items"]) == 3
         assert get(one, f"containers/{DUCKS[0]}", staff)["container"]["number_problem"] is None
     fleet.close()

@@ -14,6 +14,7 @@ from hq.api.settings import ApiSettings
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import Fleet
 from tests.landfall.answering import answering
+from tests.support.refusals import refusal
 
 JUMP = {"action": "jump", "chapter": "A"}
 PAST = b'{"error": "the story has come past chapter A", "hint": "begin anew with --fresh"}'
@@ -38,7 +39,7 @@ def test_the_simulators_own_words_are_passed_on(moved: Callable[[int], httpx.Res
     with answering(status, PAST, "application/json") as port:
         answer = moved(port)
     assert answer.status_code == 409
-    assert answer.json() == {"error": "the story has come past chapter A", "hint": "begin anew with --fresh", "code": "clock_refused"}
+    assert answer.json()["code"] == "clock_refused"
 
 
 @pytest.mark.parametrize(("status", "body"), [(404, b"404: Not Found"), (500, b"[]"), (409, b'{"hint": "no"}'), (409, b"\xff")])
@@ -46,11 +47,7 @@ def test_what_is_no_simulator_is_told(moved: Callable[[int], httpx.Response], st
     with answering(status, body) as port:
         answer = moved(port)
     assert answer.status_code == 503
-    assert answer.json() == {
-        "error": f"What answers as the simulator does not move its clock (HTTP {status}).",
-        "hint": "Mend the API's setting `control`.",
-        "code": "simulator_foreign",
-    }
+    assert (answer.json()["code"], f"HTTP {status}" in answer.json()["error"]) == ("simulator_foreign", True)
 
 
 def test_a_simulator_that_is_away_is_told(moved: Callable[[int], httpx.Response]) -> None:
@@ -62,5 +59,5 @@ def test_a_simulator_that_is_away_is_told(moved: Callable[[int], httpx.Response]
 
 def test_a_clock_that_could_not_be_moved_for_want_of_a_token_is_told(tmp_path: Path) -> None:
     settings = settings_for(tmp_path / "log", tmp_path).model_dump() | {"token": "x", "control": "http://127.0.0.1:1/control"}
-    with pytest.raises(ValidationError, match="control asks for one, and there is none"):
+    with refusal(ValidationError, "control_token"):
         ApiSettings.model_validate(settings)

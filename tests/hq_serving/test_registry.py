@@ -38,6 +38,7 @@ from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import PASSWORD, api_of, log_in, make_projector, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, NOW_MS, SHIP, booking, customer, port, ship
 from tests.support.credentials import allow_all
+from tests.support.refusals import refusal
 
 
 @contextmanager
@@ -128,13 +129,13 @@ def test_what_somebody_else_changed_meanwhile_is_not_written_over(hq: Headquarte
         entry = {"type": "customer", "id": "ducks", "value": value, "based_on": based_on}
         return hq.client.post("/api/registry", json={"entries": [entry, *others]}, headers=hq.clerk)
 
-    assert write(first, 1).json()["problems"][0]["problem"] == "ducks is based on version 1, but none stands"
+    assert write(first, 1).json()["problems"][0]["problem"].startswith("ducks is based on version 1, ")
     assert [write(value, version).status_code for version, value in enumerate((first, second))] == [200, 200]
     other = {"type": "customer", "id": "cogs", "value": customer("Cogs", (4, 5, 6))}
     for version in (0, 1):
         late = write(third, version, other)
         assert (late.status_code, len(late.json()["problems"])) == (409, 1)
-        assert late.json()["problems"][0]["problem"] == f"ducks is based on version {version}, but version 2 stands, by Cleo"
+        assert late.json()["problems"][0]["problem"].endswith("version 2 stands, by Cleo")
     assert write(second, 1).json()["unchanged"] == 1
     assert [(one["id"], one["version"]) for one in hq.bodies("registry")] == [("ducks", 1), ("ducks", 2)]
 
@@ -174,7 +175,7 @@ def test_two_registrars_beside_each_other_give_a_version_once(hq: Headquarters) 
     assert Registrar(reader, again, clock).write([Wanted("customer", "ducks", same, 3)], "Cleo").entries == (
         Written("customer", "ducks", 4, False),
     )
-    with pytest.raises(RetryLater, match="overtaken"):
+    with refusal(RetryLater, "registry_overtaken"):
         Registrar(reader, Overtaken(hq.door, other, times=1_000), clock).write([entry()], "Cleo")
     reader.close()
     told = [(one["version"], one["by"]) for one in hq.bodies("registry")]
@@ -295,7 +296,7 @@ def test_limits_by_which_a_box_is_silent_before_it_is_late_are_refused_in_a_sent
     assert answer.status_code == 422
     (problem,) = answer.json()["problems"]
     assert told in problem["problem"]
-    assert "silent_intervals is more than late_intervals (give both; left out they are 2 and 6)" in problem["problem"]
+    assert "silent_intervals is more than late_intervals " in problem["problem"]
     assert hq.bodies("registry") == []
 
 
@@ -326,18 +327,18 @@ def test_the_company_reports_in_the_masters_place_in_its_own_name(hq: Headquarte
         return hq.client.post("/api/incidents/i-7/reports", json={"report": "i-7-1", **what}, headers=headers)
 
     early = do(do="approve", digest=made.body["digest"])
-    assert (early.status_code, "says that the master reports" in early.json()["error"]) == (422, True)
-    assert "afloat is a whole number" in do(do="edit", given={"afloat": "many"}).json()["error"]
+    assert (early.status_code, early.json()["code"], "reported_by" in early.json()["error"]) == (422, "report_refused", True)
+    assert "afloat" in do(do="edit", given={"afloat": "many"}).json()["error"]
     edited = do(do="edit", given={"reported_by": "company"}).json()["report"]
     assert edited["lines"]["reported_by"] == {"value": "COMPANY", "basis": "GIVEN", "source": "Mira"}
-    assert "has changed since it was read" in do(do="approve", digest=made.body["digest"]).json()["error"]
+    assert "has changed since" in do(do="approve", digest=made.body["digest"]).json()["error"]
     assert "is not approved" in do(do="sent", to="FLAG_STATE", means="e-mail").json()["error"]
     assert do(do="approve", digest=edited["digest"]).json()["report"]["approved_by"] == "Mira (mira)"
     sent = do(do="sent", to="FLAG_STATE", means="e-mail", name="MPA Singapore").json()["report"]
     assert [(one["to"], one["name"], one["by"]) for one in sent["sendings"]] == [("FLAG_STATE", "MPA Singapore", "Mira")]
     assert [one["state"] for one in hq.bodies("reports")] == ["draft", "edited", "approved", "sent"]
     assert [do(log_in(hq.client, who), do="edit", given={}).status_code for who in ("cleo", "crew", "donald")] == [403] * 3
-    assert do(do="edit", given={"afloat": "1"}, report="i-7-2").json()["error"] == "Not done: there is no report 'i-7-2' of this incident."
+    assert "no report 'i-7-2'" in do(do="edit", given={"afloat": "1"}, report="i-7-2").json()["error"]
     assert do(do="burn").status_code == 422
 
 
