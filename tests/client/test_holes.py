@@ -81,7 +81,8 @@ async def test_alerts_are_not_held_up_by_one_that_is_missing(tmp_path: Path) -> 
             assert await taken(again, 2) == [10, 11]
             assert again.standing == Standing(Position({ship.origin: 40}))
         told = await asyncio.to_thread(lambda: list(landfall.connect(doors(node)).read("exceptions")))
-        assert [row["body"]["reason"] for row in told] == [f"alerts:{ship.origin} 10..14 did not come in time"]
+        [reason] = [row["body"]["reason"] for row in told]
+        assert reason.startswith(f"alerts:{ship.origin} 10..14 ")
     await node.stop()
 
 
