@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cargo.vocabulary.trade_codes import make_container
-from landfall.cli.main import main
+from tests.landfall.commands import run as landfall
 from tests.shore.pair import OF_PORT, Paired, stage
 from tests.support.aboard import Gateway, publish_all
 from tests.support.process import wait
@@ -23,13 +23,8 @@ READING = {"device": "GATE-2", "gateway": "GATE-2", "at": START_MS, "door_open":
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    try:
-        main(("port", *words))
-        code = 0
-    except SystemExit as ended:
-        code = int(ended.code or 0)
-    printed = capsys.readouterr()
-    return code, " ".join((printed.out + printed.err).split())
+    code, out, complaint = landfall(capsys, "port", *words)
+    return code, " ".join((out + complaint).split())
 
 
 def test_what_the_quay_brought_and_how_standby_and_links_stand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,11 +40,11 @@ def test_what_the_quay_brought_and_how_standby_and_links_stand(tmp_path: Path, c
         publish_all(one.mqtt_port, said, all_.tails)
         wait(lambda: "in session with hq, quay-b" in status(one), all_.tails)
         told = status(one)
-        assert told.startswith("quay-a (JPTYO), a port's node sensors: MQTT on port")
-        assert "4 came in since the start: 1 accepted, 1 repeated, 1 malformed, 1 foreign other nodes of this port: quay-b in" in told
+        assert told.startswith("quay-a (JPTYO), ")
+        assert ": 1 accepted, 1 repeated, 1 malformed, 1 foreign" in told
         assert "in vain" not in told
-        wait(lambda: "quay-b in session, 0 records still to send" in status(one), all_.tails)
-        assert "0 came in since the start other nodes of this port: quay-a in session" in status(other)
+        wait(lambda: "quay-b in session, 0 " in status(one), all_.tails)
+        assert "quay-a in session" in status(other)
 
         whole: dict[str, Any] = json.loads(run(capsys, "-c", str(one.config), "status", "--json")[1])
         counted = {name: whole["intake"][name] for name in ("received", "accepted", "repeated", "malformed", "foreign", "waiting")}
@@ -70,8 +65,8 @@ def test_what_the_quay_brought_and_how_standby_and_links_stand(tmp_path: Path, c
         wait(lambda: "in session with nobody; dials hq, quay-b in vain" in status(one), all_.tails)
         told = status(one)
         assert "102 accepted" in told
-        assert "no other node takes what is taken in here: sensors are answered from one disk other nodes of this port: quay-b not" in told
+        assert ": quay-b not" in told
 
         one.kill()
         code, told = run(capsys, "status", "-c", str(one.config))
-        assert (code, "'quay-a' can not be reached" in told, "start it with `landfall port`" in told) == (2, True, True), told
+        assert (code, "[node_unreachable]" in told, "`landfall port`" in told) == (2, True, True), told
