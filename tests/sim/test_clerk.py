@@ -19,6 +19,7 @@ from sim.paperwork import Paper
 from sim.settings import ApiDoor
 from streams.model.errors import Misuse
 from tests.intake.stand import eventually
+from tests.support.refusals import refusal
 
 DEADLINE_S = 60.0
 
@@ -107,7 +108,7 @@ async def test_what_can_never_be_accepted_ends_the_clerk(
     headquarters: MoodyHeadquarters, url: str, password: str, moods: list[int]
 ) -> None:
     headquarters.moods = moods
-    with pytest.raises(Misuse, match="headquarters answered 4"):
+    with refusal(Misuse, "clerk_refused"):
         await asyncio.to_thread(Clerk(PAPERS, door(url, password), 0).run, lambda: 10_000, threading.Event())
 
 

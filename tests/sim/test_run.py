@@ -35,6 +35,7 @@ from tests.intake.test_endpoint import self_signed
 from tests.sim.test_clerk import MoodyHeadquarters
 from tests.sim.test_publish import logged, truth
 from tests.support.ports import free_port
+from tests.support.refusals import refusal
 
 TIMES = timeline(BEGINS_AT_MS)
 CHAPTERS = {chapter.id: chapter for chapter in chapters(TIMES)}
@@ -200,7 +201,7 @@ def test_another_story_does_not_go_on_where_this_one_stopped(tmp_path: Path) -> 
     settings = SimSettings(data=tmp_path, intakes=doors, boxes=60, cadence="short")
     one = Simulation(settings)
     one._save()
-    with pytest.raises(Misuse, match=r"begin anew with --fresh"):
+    with refusal(Misuse, "story_of_another"):
         Simulation(settings.model_copy(update={"seed": 2}))
     (tmp_path / "kept.txt").write_text("mine")
     fresh = Simulation(settings.model_copy(update={"seed": 2}), fresh=True)
@@ -208,5 +209,5 @@ def test_another_story_does_not_go_on_where_this_one_stopped(tmp_path: Path) -> 
     assert not (tmp_path / "progress.json").exists()
     assert (tmp_path / "kept.txt").exists()
     (tmp_path / "progress.json").write_text("{")
-    with pytest.raises(Corrupt, match="--fresh"):
+    with refusal(Corrupt, "progress_unreadable"):
         Simulation(settings)
