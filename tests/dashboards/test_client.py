@@ -146,12 +146,12 @@ def test_the_clock_is_remembered_and_told_with_since_when_it_is_not_known() -> N
     api = ApiClient("http://api", 1.0, httpx.MockTransport(handle))
     begun = api.clock_heard
     tile = headline.unknown_clock_tile(begun, begun.wall_at_ms + 125_000)
-    assert (tile.value, "2 min 5 s" in tile.note, "not known since these pages started" in tile.note) == ("Unknown", True, True)
+    assert (tile.value, "2 min 5 s" in tile.note, "not known since" in tile.note) == ("Unknown", True, True)
     assert api.clock()["clock"]["speed"] == 60.0
     with pytest.raises(ComingBack):
         api.clock()
     assert api.clock_heard.clock == {"now_at_ms": 1_777_593_600_000, "speed": 60.0}
-    assert "last known: 1 May 2026, 00:00 UTC" in headline.unknown_clock_tile(api.clock_heard, api.clock_heard.wall_at_ms).note
+    assert "1 May 2026, 00:00 UTC" in headline.unknown_clock_tile(api.clock_heard, api.clock_heard.wall_at_ms).note
 
 
 def test_the_newest_of_several_answers_says_what_time_it_is() -> None:
