@@ -393,7 +393,7 @@ class Node:
             await asyncio.wait(tasks)  # unlike gather it can be given up
 
     def _damaged(self, damage: Damage) -> None:
-        self.report("stored bytes do not verify", damage.cure, damage=str(damage))
+        self.report("stored bytes do not verify", damage.cure, code=damage.code, damage=str(damage))
         if self._watch is not None:
             for stream, origin, first, _ in damage.offsets:
                 self._watch.lost(stream, origin, first)

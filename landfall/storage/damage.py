@@ -18,7 +18,7 @@ class Damage:
     """Bytes `at .. at + length - 1` of file `segment` (see `landfall.storage.segments.file_path`) do not verify, and are never read again.
 
     A length of 0: they are in no file any more. `offsets` are those that were lost with them, as far as is known: they are wanted
-    again. `cure`: what is done about it.
+    again. `cure`: what is done about it. `code` names the case.
     """
 
     segment: int
@@ -27,6 +27,7 @@ class Damage:
     why: str
     offsets: tuple[Lost, ...] = ()
     cure: str = WANTED_AGAIN
+    code: str = "block_corrupt"
 
     def __str__(self) -> str:
         """For people: where, what was lost, why."""

@@ -45,8 +45,10 @@ class FrameWalk:
             for found in find_frames(named, 0):
                 if isinstance(found, FoundFrame):
                     if found.wrong:
-                        self._on_damage(Damage(number, found.at, found.blocks_at - found.at, found.wrong, cure=CURE))
+                        self._on_damage(
+                            Damage(number, found.at, found.blocks_at - found.at, found.wrong, cure=CURE, code="frame_header_damaged")
+                        )
                     yield found.blocks_at - found.at
                 elif not (number < 0 and found.unfinished):  # blocks behind the last that is held
-                    self._on_damage(Damage(number, found.at, found.end - found.at, found.why, cure=CURE))
+                    self._on_damage(Damage(number, found.at, found.end - found.at, found.why, cure=CURE, code="frame_damaged"))
                     yield found.end - found.at

@@ -172,7 +172,9 @@ class Replay:
 
     def _tell_of_header(self, number: int, frame: FoundFrame) -> None:
         if frame.wrong:
-            self._damages.append(Damage(number, frame.at, frame.blocks_at - frame.at, frame.wrong, cure=HEADER_CURE))
+            self._damages.append(
+                Damage(number, frame.at, frame.blocks_at - frame.at, frame.wrong, cure=HEADER_CURE, code="frame_header_damaged")
+            )
 
     def _tail(self, number: int, found: FoundFrame | Hole, data: memoryview) -> None:
         """The bytes behind the last frame, which are cut off next. With an index, what a killed process leaves unfinished is not told."""
@@ -188,7 +190,9 @@ class Replay:
         other = "an append was not finished" if unfinished else "the power failed while it was written"
         if not self._placing.is_acknowledged(self._book.commit + 1, self._book.openings):
             why = f"{why}: damage, or {other}"
-        self._damages.append(Damage(number, found.at, found.end - found.at, why, lost, TAIL_CURE))
+        self._damages.append(
+            Damage(number, found.at, found.end - found.at, why, lost, TAIL_CURE, "tail_unfinished" if unfinished else "tail_damaged")
+        )
 
     def _frame(self, number: int, frame: FoundFrame, data: memoryview) -> None:
         commit = frame.header.commit
@@ -251,14 +255,14 @@ class Replay:
         for key, held in self._promised.items():
             for first, end in self._missing(key, held).without(told.get(key, ())):
                 why = f"{key[0]}:{key[1]} offsets {first}..{end - 1} were held, and are in no file that is left"
-                self._on_damage(Damage(0, 0, 0, why, ((*key, first, end),)))
+                self._on_damage(Damage(0, 0, 0, why, ((*key, first, end),), code="records_lost"))
 
     def _missing(self, key: LineKey, held: Iterable[tuple[int, int]]) -> RangeSet:
         """What of `held` is wanted now, but for what is disowned."""
         return RangeSet(held).without(self._book.line(key).ledger.settled()).without(self._placing.disowned.offsets(key))
 
     def _damaged(self, number: int, hole: Hole) -> None:
-        self._damages.append(Damage(number, hole.at, hole.end - hole.at, hole.why))
+        self._damages.append(Damage(number, hole.at, hole.end - hole.at, hole.why, code="frame_damaged"))
 
 
 def _said(begun: bytes) -> tuple[Lost, ...]:

@@ -53,7 +53,7 @@ class Aside:
                 number = sum(1 for kept in (self.log / ASIDE).glob(f"{path.name}.*"))
                 for file in filter(Path.exists, files):
                     file.replace(self.log / ASIDE / f"{file.name}.{number}")
-        self.tell(Damage(0, 0, length, f"{path.name}: {why}", cure="set aside; built anew from what is stored"))
+        self.tell(Damage(0, 0, length, f"{path.name}: {why}", cure="set aside; built anew from what is stored", code="index_damaged"))
 
     def write_ahead_log(self, index: Path, why: str) -> None:
         """SQLite takes this index's write-ahead log up to what does not verify: a copy is kept where there is room, and told of."""
@@ -61,7 +61,8 @@ class Aside:
         with suppress(OSError):
             if self._has_room(wal.stat().st_size):
                 shutil.copyfile(wal, self._free_name(wal))
-        self.tell(Damage(0, 0, wal.stat().st_size, f"{index.name}: {why}: cut short with the power, or damaged", cure=_TAKEN_ANEW))
+        told = f"{index.name}: {why}: cut short with the power, or damaged"
+        self.tell(Damage(0, 0, wal.stat().st_size, told, cure=_TAKEN_ANEW, code="index_log_damaged"))
 
     def _free_name(self, path: Path) -> Path:
         number = sum(1 for kept in (self.log / ASIDE).glob(f"{path.name}.*"))

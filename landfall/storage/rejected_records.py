@@ -84,7 +84,7 @@ class Disowned:
             return []
         except (Corrupt, struct.error, msgspec.MsgspecError) as problem:
             cure = "what was disowned may be held again until it is judged again"
-            self.damaged = Damage(0, 0, 0, f"{DISOWNED_NAME}: {problem}", cure=cure)
+            self.damaged = Damage(0, 0, 0, f"{DISOWNED_NAME}: {problem}", cure=cure, code="rejected_records_damaged")
             return []
 
     def _keep(self, rows: Iterable[_Row]) -> None:

@@ -47,9 +47,7 @@ def test_a_damaged_tail_that_nothing_vouches_for_is_kept_aside_and_told(tmp_path
     log = reopened(tmp_path, found)
     [damage] = found
     assert (damage.segment, damage.at, damage.length) == (1, before, len(left))
-    assert damage.why.endswith(
-        "damage, or an append was not finished" if hit is None else "damage, or the power failed while it was written"
-    )
+    assert damage.code == ("tail_unfinished" if hit is None else "tail_damaged")
     assert damage.offsets == ((("containers", origin, 20, 30), ("events", origin, 0, 3)) if hit == -30 else ())
     assert (tmp_path / "log" / "aside" / f"0000000001.segment.{before}").read_bytes() == left
     assert numbers(log) == list(range(20))
@@ -89,7 +87,7 @@ def test_a_bit_of_any_header_costs_nothing(tmp_path: Path, index_lost: bool) -> 
         pass
     [damage] = found
     assert (damage.at, damage.offsets) == (before, ())
-    assert damage.why == "the header of a frame does not verify, but for a bit that was put right"
+    assert damage.code == "frame_header_damaged"
     assert numbers(log) == list(range(30))
     assert numbers(log, "events") == list(range(3))
     assert log.origin == origin
@@ -105,7 +103,7 @@ def test_a_header_that_can_not_be_put_right_is_known_to_be_damage_by_the_marker(
     remove_index(tmp_path / "log" / INDEX_NAME)
     found: list[Damage] = []
     log = reopened(tmp_path, found)
-    assert [(damage.at, damage.why) for damage in found] == [(before, "the header of a frame does not verify")]
+    assert [(damage.at, damage.code) for damage in found] == [(before, "tail_damaged")]
     assert numbers(log) == list(range(20))
     assert log.origin != origin
     log.close()

@@ -141,7 +141,7 @@ class Follower:
         except Corrupt as problem:
             if (topic, at) not in self._told:
                 self._told.add((topic, at))
-                self._on_damage(Damage(NO_FILE, at, len(value), f"{topic}: {problem}"))
+                self._on_damage(Damage(NO_FILE, at, len(value), f"{topic}: {problem}", code="kafka_record_corrupt"))
         header = msgspec.structs.replace(header, commit=max(header.commit, book.commit))  # the topics are read one after another
         return change_of(book, header, placed, {topic: at + 1})
 
