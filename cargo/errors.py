@@ -4,7 +4,7 @@
 class CargoError(ValueError):
     """A value or a request that the rules of the trade do not allow. A ValueError, so that structs report it with the field that has it."""
 
-    def __init__(self, message: str, *, code: str) -> None:
+    def __init__(self, message: str, *, code: str = "invalid") -> None:
         super().__init__(message)
         self.code = code
 

@@ -116,7 +116,7 @@ class IndexView:
         """Called for a piece whose block does not verify. Raises Corrupt, unless who reads goes on past it."""
         what = f"{key[0]}:{key[1]} offsets {piece.first}..{piece.end - 1}: {problem}"
         if self._passed_over is None:
-            raise Corrupt(what, hint="the node itself fetches them again once it reads them", code="records_missing") from problem
+            raise Corrupt(what, hint="the node itself fetches them again once it reads them", code="records_damaged") from problem
         with self._view_lock:
             unread = self._unread.setdefault(key, RangeSet())
             is_new = bool(RangeSet([(piece.first, piece.end)]).without(unread))

@@ -71,6 +71,6 @@ class InvalidValue(ValueError):
     `code` names the case, as that of a LandfallError does.
     """
 
-    def __init__(self, message: str, *, code: str) -> None:
+    def __init__(self, message: str, *, code: str = "invalid") -> None:
         super().__init__(message)
         self.code = code

@@ -369,5 +369,6 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path, capsys: pytest.C
     with pytest.raises(SystemExit) as ended:
         main(["demo", "--fresh", "--folder", str(tmp_path), "--first-port", str(free_row(len(ALL)))])
     assert ended.value.code == 2
-    assert codes_of(ended.value) == ["folder_of_another"]
+    assert codes_of(ended.value) == ["demo_not_ready"]
+    assert "no demo's" in capsys.readouterr().err
     assert (tmp_path / "thesis.txt").read_text() == "mine"

@@ -266,11 +266,11 @@ def test_what_is_made_in_code_raises_for_all_that_does_not_fit_and_shows_no_secr
 
 
 def test_a_node_stands_in_for_others_at_a_broker() -> None:
-    with refusal(ValidationError, "stands_in_for", "'bridge'"):
+    with refusal(ValidationError, "stands_in_for.1", "'bridge'"):
         BrokerSettings(client_id="bridge", stands_in_for=("engine", "bridge"))
     with refusal(ValidationError, "client_id", "'ship/bridge'"):
         BrokerSettings(client_id="ship/bridge", stands_in_for=("engine",))
-    with refusal(ValidationError, "stands_in_for", "'en#'"):
+    with refusal(ValidationError, "stands_in_for.0", "'en#'"):
         BrokerSettings(client_id="bridge", stands_in_for=("en#",))
     BrokerSettings(client_id="ship/bridge")
 

@@ -101,7 +101,7 @@ def test_a_file_that_is_not_written_to_its_end_stays_as_it_was(tmp_path: Path, f
     data[-100] ^= 1
     path.write_bytes(data)
     done = called(*words)
-    assert (done.returncode, "[corrupt]" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "[records_damaged]" in done.stderr) == (2, True), done.stderr
     assert out.read_bytes() == whole
     out.unlink()
     assert called(*words).returncode == 2

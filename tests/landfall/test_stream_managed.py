@@ -122,7 +122,7 @@ def test_what_is_unset_goes_by_the_patterns_again(at: tuple[str, ...]) -> None:
     assert (done.returncode, "[setting_not_own]" in done.stderr, "it has bytes" in done.stderr) == (2, True, True)
     assert called("stream", "unset", NAME, *at).returncode == 0
     assert (shown()["version"], shown()["value"]["retention"]) == (3, {"age_days": 90, "bytes": None})
-    assert "[definition_unknown]" in called("stream", "unset", NAME, *at).stderr
+    assert "[setting_not_own]" in called("stream", "unset", NAME, *at).stderr
     assert "[definition_unknown]" in called("stream", "set", NAME, "bytes=1", *at).stderr
     assert called("stream", "create", NAME, "bytes=7", *at).stdout == f"{NAME} is set, version 4\n"
 

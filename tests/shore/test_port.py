@@ -95,5 +95,5 @@ async def test_a_load_list_written_at_headquarters_reaches_the_ship(stack: Async
 def test_settings_say_what_is_wrong(tmp_path: Path) -> None:
     with refusal(ValidationError, "node.role"):
         PortSettings(node=settings("ship-a", tmp_path))
-    with refusal(ValidationError, "intake"):
+    with refusal(ValidationError, "intake.endpoint"):
         PortSettings(node=settings("hq", tmp_path), intake=QUAY)
