@@ -87,10 +87,13 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 
 
 def test_the_api_lets_in_the_roles_that_the_table_names(table: Table, api: httpx.Client) -> None:
-    """Each request is sent without a login and by each role. That PROBES has all endpoints is a test of its own."""
+    """Each request is sent without a login and by each role; a request that the table does not name needs a login, of any role.
+
+    That PROBES has all endpoints is a test of its own.
+    """
     found = {f"{method} {path.replace(':path', '')}": callers(api, method, path) for method, path in PROBES}
     found |= {f"GET {path}": "nothing" for path in ("/healthz", "/docs", "/openapi.json") if api.get(path).is_success}
-    assert found == table["API"]
+    assert {request: needs for request, needs in found.items() if needs != "a login"} == table["API"]
 
 
 def callers(api: httpx.Client, method: str, path: str) -> str:
