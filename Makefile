@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
+FOR ?= run
 # The order of sets and hashes is the same in every run of the tests; PYTHONHASHSEED=random makes it another.
 export PYTHONHASHSEED ?= 0
 # What Python compiled is kept, wherever that is switched off: else each of the hundreds of processes of a test run compiles our code anew.
@@ -22,8 +23,8 @@ UNIT := $(addprefix tests/,budget cargo proof retention stick support sync test_
 help: ## these words
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-setup: ## everything that running needs (quick when it is there)
-	@$(PYTHON) -m deploy.setup run
+setup: ## everything that running needs; FOR=edge, shore, hq, pages or sim: that role alone (quick when it is there)
+	@$(PYTHON) -m deploy.setup $(FOR)
 
 setup-test:
 	@$(PYTHON) -m deploy.setup test
@@ -81,8 +82,9 @@ containers: ## the fleet of docker-compose.yml built, started, looked at from ou
 
 lock: setup-test ## look up anew which versions fit, and write every lock file
 	printf '%s\n' pip setuptools wheel | $(LOCK) - --upgrade --output-file requirements-build.lock
-	$(LOCK) pyproject.toml --upgrade --output-file requirements.lock
-	$(LOCK) pyproject.toml --upgrade --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) pyproject.toml --extra all --upgrade --output-file requirements.lock
+	$(foreach role,edge shore hq pages sim,$(LOCK) pyproject.toml --extra $(role) --constraint requirements.lock --output-file requirements-$(role).lock &&) true
+	$(LOCK) pyproject.toml --extra all --upgrade --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(BIN)/python -m deploy.setup.spark --lock
 	$(BIN)/python -m deploy.setup.kafka --lock
 

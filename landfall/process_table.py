@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
@@ -99,9 +100,10 @@ def settings_of(name: str, config: Path | None) -> SettingsTable:
 
 
 def settings_kinds() -> Iterator[type[SettingsTable]]:
-    """The settings of every process."""
+    """The settings of every process whose packages are installed here."""
     for process in PROCESSES.values():
-        yield found(process.settings)
+        with suppress(ModuleNotFoundError):
+            yield found(process.settings)
 
 
 def found(where: str) -> Any:

@@ -9,35 +9,46 @@ import sys
 import venv
 from pathlib import Path
 
-from deploy.setup.setup_folders import BUILD_LOCK, CACHE, LOG, ROOT, RUN_LOCK, STAMPS, TEST_LOCK, VENV, VENV_PYTHON, stamp, stamps
+from deploy.setup.setup_folders import BUILD_LOCK, CACHE, LOG, ROOT, RUN_LOCK, STAMPS, VENV, VENV_PYTHON, lock_of, stamp, stamps
 from deploy.setup.setup_progress import Milestones, Progress, run
 
+LANDFALL = "landfall"
+"""The step that installs this clone itself."""
 PIP = (str(VENV_PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input")
 
 
-def are_ready(for_tests: bool) -> bool:
+def are_ready(purpose: str) -> bool:
     """True when the environment holds what the locks say, by the stamps of earlier runs."""
     finished = stamps()
-    return all(finished.get(step) == digest for step, digest in _wanted(for_tests).items())
+    return all(finished.get(step) == digest for step, digest in _wanted(purpose).items())
 
 
-def make_ready(for_tests: bool) -> None:
+def make_ready(purpose: str) -> None:
     """Make or mend the environment; what earlier runs finished is not done again."""
     if stamps().get("environment") != _environment_digest():
         _make_environment()
-    for step, digest in _wanted(for_tests).items():
+    for step, digest in _wanted(purpose).items():
         if stamps().get(step) != digest:
-            _STEPS[step]()
+            if step == LANDFALL:
+                _install_landfall()
+            else:
+                _install(lock_of(purpose))
             stamp(step, digest)
+    if purpose == "test":
+        stamp(_packages_of(RUN_LOCK), _digest(BUILD_LOCK, RUN_LOCK))
 
 
-def _wanted(for_tests: bool) -> dict[str, str]:
-    lock = TEST_LOCK if for_tests else RUN_LOCK
+def _wanted(purpose: str) -> dict[str, str]:
+    lock = lock_of(purpose)
     return {
         "environment": _environment_digest(),
-        f"packages of {lock.name}": _digest(BUILD_LOCK, lock),
-        "landfall": _digest(ROOT / "pyproject.toml"),
+        _packages_of(lock): _digest(BUILD_LOCK, lock),
+        LANDFALL: _digest(ROOT / "pyproject.toml"),
     }
+
+
+def _packages_of(lock: Path) -> str:
+    return f"packages of {lock.name}"
 
 
 def _make_environment() -> None:
@@ -45,15 +56,6 @@ def _make_environment() -> None:
     venv.create(VENV, clear=True, with_pip=True)
     stamp("environment", _environment_digest())
     progress.done()
-
-
-def _install_for_running() -> None:
-    _install(RUN_LOCK)
-
-
-def _install_for_tests() -> None:
-    _install(TEST_LOCK)
-    stamp(f"packages of {RUN_LOCK.name}", _digest(BUILD_LOCK, RUN_LOCK))
 
 
 def _install(lock: Path) -> None:
@@ -73,13 +75,6 @@ def _install(lock: Path) -> None:
 
 def _install_landfall() -> None:
     run("landfall itself", (*PIP, "install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)), LOG)
-
-
-_STEPS = {
-    f"packages of {RUN_LOCK.name}": _install_for_running,
-    f"packages of {TEST_LOCK.name}": _install_for_tests,
-    "landfall": _install_landfall,
-}
 
 
 def _environment_digest() -> str:

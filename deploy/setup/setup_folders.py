@@ -16,8 +16,17 @@ STAMPS = VENV / "landfall-setup.json"
 BUILD_LOCK = ROOT / "requirements-build.lock"
 RUN_LOCK = ROOT / "requirements.lock"
 TEST_LOCK = ROOT / "requirements-dev.lock"
+ROLES = ("edge", "shore", "hq", "pages", "sim")
+"""What a machine can be for, each with a lock of its own: an extra of pyproject.toml."""
 JARS_LOCK = ROOT / "deploy" / "spark" / "jars.lock"
 KAFKA_LOCK = ROOT / "deploy" / "kafka" / "jars.lock"
+
+
+def lock_of(purpose: str) -> Path:
+    """The lock of the packages that a machine for `purpose` has: a role, `run` (all roles), `demo` or `test`."""
+    if purpose == "test":
+        return TEST_LOCK
+    return ROOT / f"requirements-{purpose}.lock" if purpose in ROLES else RUN_LOCK
 
 
 def stamps() -> dict[str, str]:

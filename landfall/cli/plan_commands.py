@@ -22,7 +22,6 @@ from landfall.cli.number_format import read_at_ms, utc
 from landfall.cli.plan_output import age, legs_json, size, waits_bytes
 from landfall.cli.table_output import tell
 from landfall.cli.terminal_encoding import say
-from landfall.demo.example_settings import write_example_ship
 from landfall.process_table import settings_of
 from sim.steady import SIGNALS, Steady, box_readings, ship_readings
 from streams.config.companion_streams import KEPT
@@ -117,6 +116,10 @@ def _ship(config: Path | None) -> Any:
     """The ship's settings; without a file those of the demo's ship."""
     if config is not None:
         return settings_of("ship", config)
+    try:
+        from landfall.demo.example_settings import write_example_ship
+    except ModuleNotFoundError as missing:
+        raise Misuse(f"the demo is not installed here: {missing.name}", hint="give the ship's settings with -c FILE") from None
     tell(["planned with the settings of the demo's ship; -c FILE plans with another's"])
     with TemporaryDirectory(prefix="landfall-plan-") as folder:
         return settings_of("ship", write_example_ship(Path(folder)))

@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,12 +133,12 @@ def test_the_ports_looked_at_are_those_the_demo_is_told_to_use(monkeypatch: pyte
     assert setup.main() == 1, "a demo's --help is the demo's to answer, once it is set up"
 
 
-@pytest.mark.parametrize("purpose", [[], ["run"], ["test"]])
+@pytest.mark.parametrize("purpose", [[], ["run"], ["test"], ["edge"]])
 def test_set_up_tells_what_it_takes(purpose: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["setup", *purpose, "--help"])
     with pytest.raises(SystemExit, match="0"):
         setup.main()
-    assert "run,demo,test" in capsys.readouterr().out
+    assert "run,demo,test,edge,shore,hq,pages,sim" in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -150,21 +150,19 @@ def steps_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         done.append("environment")
         setup_folders.stamp("environment", "here")
 
-    def taking(step: str) -> Callable[[], None]:
-        return lambda: done.append(step)
-
     monkeypatch.setattr(setup_folders, "STAMPS", tmp_path / "stamps.json")
-    monkeypatch.setattr(packages, "_STEPS", {step: taking(step) for step in packages._STEPS})
+    monkeypatch.setattr(packages, "_install", lambda lock: done.append(f"packages of {lock.name}"))
+    monkeypatch.setattr(packages, "_install_landfall", lambda: done.append("landfall"))
     monkeypatch.setattr(packages, "_make_environment", make_environment)
     monkeypatch.setattr(packages, "_environment_digest", lambda: "here")
     return done
 
 
 def test_what_is_done_is_not_done_again(steps_done: list[str]) -> None:
-    packages.make_ready(for_tests=True)
+    packages.make_ready("test")
     assert steps_done == ["environment", "packages of requirements-dev.lock", "landfall"]
-    assert packages.are_ready(for_tests=True)
-    packages.make_ready(for_tests=True)
+    assert packages.are_ready("test")
+    packages.make_ready("test")
     assert len(steps_done) == 3
 
 
@@ -172,21 +170,27 @@ def test_a_step_that_failed_is_taken_again_and_those_before_it_are_not(steps_don
     def broken() -> None:
         raise StepFailed("no network")
 
-    monkeypatch.setitem(packages._STEPS, "landfall", broken)
+    monkeypatch.setattr(packages, "_install_landfall", broken)
     with pytest.raises(StepFailed):
-        packages.make_ready(for_tests=False)
-    assert not packages.are_ready(for_tests=False)
-    monkeypatch.setitem(packages._STEPS, "landfall", lambda: steps_done.append("landfall"))
-    packages.make_ready(for_tests=False)
+        packages.make_ready("run")
+    assert not packages.are_ready("run")
+    monkeypatch.setattr(packages, "_install_landfall", lambda: steps_done.append("landfall"))
+    packages.make_ready("run")
     assert steps_done == ["environment", "packages of requirements.lock", "landfall"]
 
 
+def test_a_role_has_the_packages_of_its_lock_alone(steps_done: list[str]) -> None:
+    packages.make_ready("edge")
+    assert steps_done == ["environment", "packages of requirements-edge.lock", "landfall"]
+    assert not packages.are_ready("run")
+
+
 def test_another_lock_means_installing_again(steps_done: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    packages.make_ready(for_tests=False)
+    packages.make_ready("run")
     lock = tmp_path / "requirements.lock"
     lock.write_text("other==1.0\n")
-    monkeypatch.setattr(packages, "RUN_LOCK", lock)
-    assert not packages.are_ready(for_tests=False)
+    monkeypatch.setattr(setup_folders, "RUN_LOCK", lock)
+    assert not packages.are_ready("run")
 
 
 def test_a_compose_that_is_not_there_is_named() -> None:
