@@ -19,13 +19,17 @@ from landfall.runtime.log_lines import to_stderr
 from landfall.runtime.settings_loader import load
 from landfall.system.settings_table import SettingsTable
 from landfall.system.struct_types import build_struct_types
-from streams.model.errors import RetryLater
+from streams.model.errors import Misuse, RetryLater
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 ASKED_AGAIN_S = 0.1
 """So long after it was asked to end, where no exception gets through, a process is asked once more."""
+
+
+class NotInstalled(Misuse):
+    """A part of Landfall that is for machines of another role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +106,18 @@ def settings_of(name: str, config: Path | None) -> SettingsTable:
 def settings_kinds() -> Iterator[type[SettingsTable]]:
     """The settings of every process whose packages are installed here."""
     for process in PROCESSES.values():
-        with suppress(ModuleNotFoundError):
+        with suppress(NotInstalled):
             yield found(process.settings)
 
 
 def found(where: str) -> Any:
-    """What `module:name` names."""
+    """What `module:name` names. Raises NotInstalled where it needs a package that this machine does not have."""
     module, _, name = where.partition(":")
-    return getattr(importlib.import_module(module), name)
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as missing:
+        raise NotInstalled(
+            f"this machine has no {missing.name}, which {module} needs",
+            hint="install the role that needs it, as `make setup FOR=hq` does",
+            code="not_installed",
+        ) from missing

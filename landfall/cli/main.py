@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from landfall.cli.terminal_encoding import escape_what_is_not_encoded
 from landfall.demo import FOLDER
-from landfall.process_table import found, run_process
+from landfall.process_table import NotInstalled, found, run_process
 from streams.model.errors import LandfallError
 
 app = typer.Typer()
@@ -136,7 +137,10 @@ SINGLE = {
 
 
 def line_for(words: Sequence[str] = ()) -> typer.Typer:
-    """The command line. Whole, unless the first of `words` is known: then as much as that needs, for loading the rest takes a second."""
+    """The command line. Whole, unless the first of `words` is known: then as much as that needs, for loading the rest takes a second.
+
+    The whole has the commands that this machine's packages are enough for. Raises NotInstalled for a known first word whose are not there.
+    """
     line = typer.Typer(
         name="landfall",
         help=(
@@ -153,12 +157,15 @@ def line_for(words: Sequence[str] = ()) -> typer.Typer:
     line.registered_commands += app.registered_commands
     single = {command.callback.__name__ for command in app.registered_commands if command.callback}
     known = [word for word in words[:1] if word in (*GROUPS, *SINGLE, *single)]
+    unless_named = () if known else (NotInstalled,)
     for name, group in GROUPS.items():
         if not known or name in known:
-            line.add_typer(found(group.where), name=name, rich_help_panel=group.panel, epilog=group.epilog)
+            with suppress(*unless_named):
+                line.add_typer(found(group.where), name=name, rich_help_panel=group.panel, epilog=group.epilog)
     for name, command in SINGLE.items():
         if not known or name in known:
-            line.command(name, rich_help_panel=command.panel)(found(command.where))
+            with suppress(*unless_named):
+                line.command(name, rich_help_panel=command.panel)(found(command.where))
     return line
 
 

@@ -46,8 +46,15 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 for module in {modules!r}:
     importlib.import_module(module)
-from landfall.process_table import settings_kinds
+from landfall.cli.main import GROUPS, SINGLE, line_for
+from landfall.process_table import PROCESSES, NotInstalled, found, settings_kinds
 assert list(settings_kinds())
+line_for()
+for where in (*(group.where for group in (*GROUPS.values(), *SINGLE.values())), *(process.run for process in PROCESSES.values())):
+    try:
+        found(where)
+    except NotInstalled as problem:
+        assert "make setup" in problem.hint
 """
 
 
