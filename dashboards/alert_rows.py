@@ -120,10 +120,10 @@ def sentences(alert: Row, now_at_ms: int) -> list[str]:
 
 
 def shown(items: int, before: int, count: int) -> str:
-    """Which alerts a page of a list shows, of how many: `201 to 400 of 512 alerts`."""
+    """Which rows a page of a list shows, of how many: `201 to 400 of 512 rows`."""
     if items in (0, count):
-        return texts.counted(count, "alert")
-    return f"{texts.number(before + 1)} to {texts.number(before + items)} of {texts.counted(count, 'alert')}"
+        return texts.counted(count, "row")
+    return f"{texts.number(before + 1)} to {texts.number(before + items)} of {texts.counted(count, 'row')}"
 
 
 def counted(which: str, counts: Mapping[str, int]) -> str:

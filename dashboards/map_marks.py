@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cargo.alerts.alert_log import count_alerts
 from dashboards import container_blocks, texts, theme
 from dashboards.geometry import legs, wrapped
 
@@ -188,7 +189,7 @@ def _alarmed(spot: list[float], raised: list[Row], names: Mapping[str, str], now
     ship = names.get(gravest["ship"] or "", "")
     facts = [gravest["title"], *([ship] if ship else []), f"raised {texts.age(gravest['raised_at_ms'], now_at_ms)}"]
     tone = theme.TONES[theme.SEVERITY_TONES.get(gravest["severity"], "warning")]
-    title = texts.counted(len(raised), "open alert")
+    title = texts.counted(count_alerts(raised), "open alert")
     return {"title": title, "told": "\n".join(facts), "spot": spot, "colour": [*theme.rgb(tone)]}
 
 

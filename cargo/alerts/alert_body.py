@@ -38,9 +38,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Content of an incident: lost containers, containers without a tracker next to them, bays, and the times of the first and the last
-    loss.
-    """
+    """Content of an incident: lost containers, containers without a tracker next to them, bays, and the window of the loss."""
 
     containers: list[str] = []
     at_risk: list[str] = []

@@ -25,6 +25,7 @@ WORSE_BY = 1.5
 """A figure this many times as far from its limit as the acknowledged one opens its alert again."""
 CONTRADICTIONS = 4
 """As many impossible movements of one container, one after the other, make its position unreliable."""
+INCIDENT, LOST = "incident", "lost_container"
 SPEED, UNRELIABLE = "impossible_speed", "position_unreliable"
 _SEVERITY_RANKS: Mapping[str, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 _PERSONS = frozenset({"acknowledged", "unacknowledged"})
@@ -40,6 +41,13 @@ def severity_rank(severity: str) -> int:
 def stage_of(state: str) -> Stage:
     """The stage of an alert in this state, as `Standing.state` gives it."""
     return "closed" if state in CLOSED_STATES else "acknowledged" if state == "acknowledged" else "open"
+
+
+def count_alerts(bodies: Iterable[Mapping[str, Any]]) -> int:
+    """Return the number of alerts that people count: the alert of an incident is not counted in addition to those of its boxes."""
+    known = list(bodies)
+    of_boxes = {body["incident_id"] for body in known if body["rule"] == LOST}
+    return sum(body["rule"] != INCIDENT or body["incident_id"] not in of_boxes for body in known)
 
 
 def alert_id(raiser: str, rule: str, topic: str, first: Evidence) -> str:

@@ -6,22 +6,36 @@ them. The boxes stay lost, which their alerts' status says; what becomes known l
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from cargo.alerts.alert_log import Alert, AlertState, Figure, alert_id
 from cargo.alerts.alert_timestamps import tell, tell_anew
 from cargo.loss.container_state import Box, Loss
-from cargo.loss.loss_classifier import GONE_STATES, REPORTED_STATES, ROLL_WINDOW_MS, Decision, Evidence, State, Witness, counted
-from cargo.loss.state_changes import clock_text, found, heard_again, pieces
+from cargo.loss.loss_classifier import (
+    GONE_STATES,
+    LAST_WORDS_MS,
+    REPORTED_STATES,
+    ROLL_WINDOW_MS,
+    Decision,
+    Evidence,
+    State,
+    Witness,
+    counted,
+)
+from cargo.loss.state_changes import found, heard_again, pieces
 from cargo.loss.watch_outcome import digest, event
 from cargo.loss.watch_state import Incident, WatchState
 from cargo.vocabulary.geo import distance_nm
+from cargo.vocabulary.instants import time_text, window_text
 
 INCIDENT_WINDOW_MS = 10 * 60_000
 INCIDENT_BAYS = 4
 CORRECTED_NM = 1.0
 """An estimated position of a loss is reported again when it was wrong by more, nautical miles."""
+SPOKE_ON_MS = LAST_WORDS_MS + 30_000
+"""Maximum time between the first message of a fall and its last, ms: the clocks are up to half a minute wrong (DOMAIN.md 6)."""
 REPORTED_WORDS: dict[State, str] = {"REPORTED_INITIAL": ", reported", "REPORTED_FINAL": ", reported for good"}
 FINALLY = "finally_reported"
 """The signal of the evidence that a FINAL report was sent (`cargo.alerts.crew_decisions.Word`)."""
@@ -32,13 +46,13 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
     alert."""
     lost_at = _lost_at_ms(box, decision)
     first = min(decision.evidence, key=lambda piece: (piece.at_ms, piece.signal))
-    incident = _incident_of(state, box.number, lost_at)
+    until = lost_until_ms(lost_at, ((piece.family, piece.at_ms) for piece in decision.evidence), at_ms)
+    incident = _incident_of(state, box.number, lost_at, until)
     rolled_deg, rolled_at_ms, _ = state.memory.voyage.roll(lost_at - ROLL_WINDOW_MS, lost_at)
     incident.rolled = max(incident.rolled, (rolled_deg, rolled_at_ms))
     box.incident_id, box.lost_at_ms = incident.id, lost_at
     box.alert_id = alert_id(state.settings.place.side, "lost_container", box.number, first)
-    missed_at = box.base_ms() + state.interval_ms(box, at_ms)
-    detail = "; ".join([_window(box, decision, min(missed_at, at_ms)), *(piece.detail for piece in decision.evidence)])
+    detail = "; ".join([f"lost {window_text(lost_at, until)}", *(piece.detail for piece in decision.evidence)])
     box.loss = Loss(detail, decision.posterior, decision.evidence)
     tell(state, _box_alert(state, box, "raised", at_ms))
     more = {
@@ -47,7 +61,7 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
         "slot": state.slot_text(box.number),
         "position": position_of(state, lost_at),
         "last_heard_at_ms": box.heard_at_ms or None,
-        "first_missed_at_ms": missed_at,
+        "first_missed_at_ms": box.base_ms() + state.interval_ms(box, at_ms),
         "decided_at_ms": at_ms,
         "posterior": round(decision.posterior, 6),
         "evidence": pieces(decision.evidence),
@@ -96,7 +110,7 @@ def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None
 
 def closed_text(at_ms: int, why: str) -> str:
     """What the words of an incident end with once its FINAL report is sent: when (UTC ms), and why in words."""
-    return f"; closed at {clock_text(at_ms)} UTC: {why}"
+    return f"; closed at {time_text(at_ms)}: {why}"
 
 
 def position_of(state: WatchState, at_ms: int) -> dict[str, Any] | None:
@@ -135,19 +149,20 @@ def correct_positions(state: WatchState, run_on: dict[str, tuple[float, float] |
 
 def _lost_at_ms(box: Box, decision: Decision) -> int:
     """The time of the first blow when there was one, else when it was last heard (both on the ship's clock)."""
-    blows = _blows_ms(decision)
+    blows = [piece.at_ms for piece in decision.evidence if piece.family == "kinematic"]
     return min(min(blows), box.heard_at_ms) if blows else box.heard_at_ms or box.waiting_from_ms
 
 
-def _blows_ms(decision: Decision) -> list[int]:
-    return [piece.at_ms for piece in decision.evidence if piece.family == "kinematic"]
+def lost_until_ms(lost_at_ms: int, evidence: Iterable[tuple[str, int]], decided_at_ms: int) -> int:
+    """Return the end of the window of a box's loss, which begins at `lost_at_ms`; times UTC ms.
 
-
-def _window(box: Box, decision: Decision, missed_at_ms: int) -> str:
-    """When it went, in words: when its own sensors felt it, and when its last word came; else between when it must have gone."""
-    if blows := _blows_ms(decision):
-        return f"felt at {clock_text(min(blows))}, last heard at {clock_text(box.heard_at_ms)} UTC"
-    return f"lost between {clock_text(box.base_ms())} and {clock_text(missed_at_ms)} UTC"
+    It is `lost_at_ms` where the box measured a blow and sent no message more than SPOKE_ON_MS after it, else when the loss was decided.
+    `evidence`: family and time of each piece.
+    """
+    known = list(evidence)
+    blows = [at_ms for family, at_ms in known if family == "kinematic"]
+    last_heard = max((at_ms for family, at_ms in known if family == "presence"), default=0)
+    return lost_at_ms if blows and last_heard - min(blows) <= SPOKE_ON_MS else decided_at_ms
 
 
 def incident_id(raiser: str, number: str, lost_at_ms: int) -> str:
@@ -155,8 +170,9 @@ def incident_id(raiser: str, number: str, lost_at_ms: int) -> str:
     return f"{raiser}-{digest('incident', raiser, number, lost_at_ms)}"
 
 
-def _incident_of(state: WatchState, number: str, lost_at_ms: int) -> Incident:
-    """The incident this loss belongs to: within ten minutes of it and four bays; a new one otherwise."""
+def _incident_of(state: WatchState, number: str, lost_at_ms: int, until_at_ms: int) -> Incident:
+    """The incident this loss belongs to: within ten minutes of it and four bays; a new one otherwise. `until_at_ms`: the end of the
+    window of the loss (UTC ms)."""
     slot = state.stowage.slots.get(number)
     for incident in sorted(state.memory.incidents.values(), key=lambda known: (known.first_at_ms, known.id)):
         in_time = incident.first_at_ms - INCIDENT_WINDOW_MS <= lost_at_ms <= incident.last_at_ms + INCIDENT_WINDOW_MS
@@ -165,9 +181,10 @@ def _incident_of(state: WatchState, number: str, lost_at_ms: int) -> Incident:
             break
     else:
         id_ = incident_id(state.settings.place.side, number, lost_at_ms)
-        incident = state.memory.incidents[id_] = Incident(id_, lost_at_ms, lost_at_ms, [], {})
+        incident = state.memory.incidents[id_] = Incident(id_, lost_at_ms, lost_at_ms, until_at_ms, [], {})
     incident.first_at_ms = min(incident.first_at_ms, lost_at_ms)
     incident.last_at_ms = max(incident.last_at_ms, lost_at_ms)
+    incident.until_at_ms = max(incident.until_at_ms, until_at_ms)
     incident.lost[number] = lost_at_ms
     incident.found = [found for found in incident.found if found != number]
     if slot is not None and slot.bay not in incident.bays:
@@ -217,10 +234,8 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | 
     bays = ", ".join(f"{bay:03d}" for bay in incident.bays) or "unknown"
     mute = {box.number for box in state.memory.boxes.values() if box.by_hand}
     at_risk = state.stowage.at_risk(lost, mute)
-    first_at, last_at = clock_text(incident.first_at_ms), clock_text(incident.last_at_ms)
-    window = f"at {first_at} UTC" if first_at == last_at else f"between {first_at} and {last_at} UTC"
     beside = f"; {len(at_risk)} without tracker in the same stacks {'is' if len(at_risk) == 1 else 'are'} at risk" if at_risk else ""
-    detail = f"bay {bays}, {window}{beside}"
+    detail = f"bay {bays}, {window_text(incident.first_at_ms, incident.until_at_ms)}{beside}"
     first = Evidence("incident", incident.id, 0.0, detail, incident.first_at_ms)
     sent = [(piece.at_ms, piece.detail) for box in boxes if box.loss for piece in box.loss.evidence if piece.signal == FINALLY]
     closed = closed_text(*max(sent)) if over and sent else ""
@@ -245,7 +260,7 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | 
             "at_risk": at_risk,
             "bays": incident.bays,
             "from_at_ms": incident.first_at_ms,
-            "until_at_ms": incident.last_at_ms,
+            "until_at_ms": incident.until_at_ms,
         },
     )
     tell_anew(state, alert)

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from cargo.vocabulary.durations import duration_text
+from cargo.vocabulary.instants import time_text
 
 State = Literal[
     "ONBOARD",
@@ -265,16 +266,16 @@ def _families(case: Case, weights: Weights) -> list[Evidence]:
 
 
 def _presence(case: Case, weights: Weights) -> list[Evidence]:
-    detail = f"silent for {duration_text(case.silent_ms)}, expected every {duration_text(case.interval_ms)}"
-    weight = 0.0
+    detail = f"silent since {time_text(case.now_at_ms - case.silent_ms)}, expected every {duration_text(case.interval_ms)}"
+    weight, unanswered = 0.0, time_text(case.now_at_ms - case.unanswered_ms)
     if case.unanswered_ms and case.promised_ms:
         weight = weights.promise if _stack_down_at_ms(case) is None else 0.0
-        detail += f"; it reports every {duration_text(case.promised_ms)} after a blow: silent for {duration_text(case.unanswered_ms)}"
+        detail += f"; it reports every {duration_text(case.promised_ms)} after a blow, but has not since {unanswered}"
     elif case.unanswered_ms and case.fellows:
         struck = "1 box" if len(case.fellows) == 1 else f"{len(case.fellows)} boxes"
         detail += f"; {struck} hit at the same time {'is' if len(case.fellows) == 1 else 'are'} also silent: {', '.join(case.fellows[:12])}"
     elif case.unanswered_ms:
-        detail += f"; no answer to the roll call for {duration_text(case.unanswered_ms)}, which others answer"
+        detail += f"; no answer to the roll call since {unanswered}, which others answer"
     if case.heard_share is not None:
         detail += f"; {case.heard_share:.0%} of the gateway's other boxes due were heard"
     return [Evidence("presence", "silence", weight, detail, case.heard_at_ms)]

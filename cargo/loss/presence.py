@@ -8,12 +8,13 @@ from typing import Any
 from cargo.loss.container_state import Box
 from cargo.loss.loss_classifier import Evidence
 from cargo.loss.report_interval import grace_ms
-from cargo.loss.state_changes import clock_text, pieces
+from cargo.loss.state_changes import pieces
 from cargo.loss.voyage import Call
 from cargo.loss.watch_outcome import event
 from cargo.loss.watch_state import HOUR_MS, WatchState
 from cargo.rules.silence import end_silence
 from cargo.rules.stack_collapse import stands_again
+from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_entries import LoadList
 
 STRANGER_MS = 60_000
@@ -124,7 +125,7 @@ def heard_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def _heard_here(box: Box, at_ms: int) -> list[dict[str, Any]]:
-    heard = f"heard on the quay at {clock_text(at_ms)} UTC by {box.gateway or 'the port'}"
+    heard = f"heard on the quay at {time_text(at_ms)} by {box.gateway or 'the port'}"
     return pieces([Evidence("presence", "heard", 0.0, heard, at_ms)])
 
 

@@ -7,7 +7,6 @@ again; which they are the musters say.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -16,18 +15,14 @@ from cargo.loss.container_state import Box
 from cargo.loss.loss_classifier import Decision, Evidence
 from cargo.loss.watch_outcome import Made, digest, event
 from cargo.loss.watch_state import WatchState
+from cargo.vocabulary.instants import time_text
 
 OUT, BACK = "X_GATEWAY_OUTAGE", "X_GATEWAY_BACK"
 
 
-def clock_text(at_ms: int) -> str:
-    """The time of day to the second, UTC."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S")
-
-
 def heard_again(box: Box, at_ms: int) -> Evidence:
     """The evidence that it is there: it was heard at that time (UTC ms)."""
-    return Evidence("presence", "heard_again", 0.0, f"heard again at {clock_text(at_ms)} UTC by {box.gateway or 'the ship'}", at_ms)
+    return Evidence("presence", "heard_again", 0.0, f"heard again at {time_text(at_ms)} by {box.gateway or 'the ship'}", at_ms)
 
 
 def pieces(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:

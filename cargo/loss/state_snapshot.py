@@ -13,7 +13,7 @@ from cargo.loss.event_time import DeviceClock
 from cargo.loss.watch_state import Memory, WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import LoadList, Stowed
 
-VERSION = 10
+VERSION = 11
 PART_ENTRIES = 512
 """So many boxes, devices, or places of a load list are written down or taken up at a time: half a MiB, of 30 for a large ship."""
 

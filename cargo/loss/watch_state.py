@@ -59,12 +59,13 @@ class WatchSettings:
 
 
 class Incident(msgspec.Struct):
-    """One cluster of losses: its first and last time (UTC ms), its bays, and each container with the time it was lost. `rolled`: the
-    largest roll (degrees) shortly before one of them, and when it was."""
+    """One cluster of losses: its first and last time, the end of its window of loss (UTC ms), its bays, and each container with the time
+    it was lost. `rolled`: the largest roll (degrees) shortly before one of them, and when it was."""
 
     id: str
     first_at_ms: int
     last_at_ms: int
+    until_at_ms: int
     bays: list[int]
     lost: dict[str, int]
     found: list[str] = []

@@ -14,11 +14,13 @@ import msgspec
 
 from cargo.alerts.alert_log import Standing
 from cargo.errors import CargoError
-from cargo.loss.loss_classifier import GONE_STATES, LAST_WORDS_MS
+from cargo.loss.incidents import lost_until_ms
+from cargo.loss.loss_classifier import GONE_STATES
 from cargo.loss.watch_outcome import Made, digest
-from cargo.report.loss_form import LOSS, UNKNOWN, Filled, position_text, time_text
+from cargo.report.loss_form import LOSS, UNKNOWN, Basis, Filled, position_text
 from cargo.report.loss_report import Box, Content, Dangerous, Head, Kind, Report, drafted
 from cargo.report.search_line import NOT_COMPUTED
+from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_entries import LoadList, Ship, Stowed
 from cargo.vocabulary.registry_fold import Registry
 
@@ -28,8 +30,6 @@ COMPOSED_CHARS_MAX, PART_CHARS_MAX = 2_000, 200
 READ_WITHIN_MS = 6 * HOUR_MS
 """What the ship's own sensors said so long before a loss still tells of it; `source` says when it was."""
 ROLL_WITHIN_MS = 10 * 60_000
-SPOKE_ON_MS = LAST_WORDS_MS + 30_000
-"""The words of one fall come within the first, by clocks that are up to half a minute off (DOMAIN.md 6)."""
 OWN_LOSS = Filled(LOSS, "RECKONED", "of her own boxes, by their evidence")
 SIZES = {"2": "20'", "4": "40'", "L": "45'"}
 KINDS = {"G": "dry", "R": "reefer", "U": "open top", "P": "platform", "T": "tank", "H": "insulated", "V": "ventilated", "B": "bulk"}
@@ -161,6 +161,7 @@ def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | No
     position: Mapping[str, Any] = body.get("position") or {}
     evidence = body.get("evidence", ())
     at_ms = position.get("at_ms") or facts.span["from_at_ms"]
+    until_ms = lost_until_ms(at_ms, ((one["family"], one["at_ms"]) for one in evidence), alert.raised_at_ms) if alert else None
     bookings = facts.registry.bookings_of(number, at_ms)
     declared = () if stowed is None or stowed.dangerous is msgspec.UNSET else stowed.dangerous
     un_numbers = {one.un_number for one in declared} | {one.un_number for one in bookings if one.un_number}
@@ -178,22 +179,15 @@ def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | No
         imdg_classes=tuple(sorted({one.imdg_class for one in declared})),
         cargo=bookings[0].cargo if bookings else None,
         booking=bookings[0].reference if bookings else None,
-        lost_at_ms=position.get("at_ms") or (min((one["at_ms"] for one in evidence), default=None) if alert else None),
-        lost_until_ms=alert.raised_at_ms if alert else None,
-        blow=_went_with_its_blow(evidence),
+        lost_at_ms=at_ms if alert else None,
+        lost_until_ms=until_ms,
+        blow=until_ms == at_ms,
         latitude_deg=position.get("latitude_deg"),
         longitude_deg=position.get("longitude_deg"),
         posterior=body.get("posterior"),
         status="CONFIRMED_LOST" if _counted(body) else "PROBABLE_OVERBOARD" if body.get("status") in GONE_STATES else body.get("status"),
         evidence=tuple(one["detail"] for one in evidence),
     )
-
-
-def _went_with_its_blow(evidence: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a blow was measured, and no word came more than SPOKE_ON_MS after it: who speaks on was aboard still."""
-    blows = [piece["at_ms"] for piece in evidence if piece["family"] == "kinematic"]
-    words = [piece["at_ms"] for piece in evidence if piece["family"] == "presence"]
-    return bool(blows) and max(words, default=0) - min(blows) <= SPOKE_ON_MS
 
 
 def _counted(body: Mapping[str, Any]) -> bool:
@@ -220,15 +214,12 @@ def _when_and_where(facts: Facts, lost: Iterable[Box]) -> dict[str, Filled]:
     boxes = list(lost)
     actual = bool(boxes) and all(box.blow for box in boxes)
     why = "blows that the boxes themselves measured" if actual else "when a box was first struck, or last heard"
-    until = [box.lost_until_ms for box in boxes if box.lost_until_ms is not None]
+    basis: Basis = "MEASURED" if actual else "RECKONED"
     lines = {
-        "occurred_at": Filled(time_text(facts.span["from_at_ms"]), "MEASURED" if actual else "RECKONED", why),
-        "occurred_until": UNKNOWN,
+        "occurred_at": Filled(time_text(facts.span["from_at_ms"]), basis, why),
+        "occurred_until": Filled(time_text(facts.span["until_at_ms"]), basis, why if actual else "when they were missed"),
         "occurred_is": Filled("ACTUAL" if actual else "ESTIMATED", "RECKONED", why),
     }
-    if until:
-        late = facts.span["until_at_ms"] if actual else max(until)
-        lines["occurred_until"] = Filled(time_text(late), "MEASURED" if actual else "RECKONED", why if actual else "when they were missed")
     position = facts.incident.body.get("position")
     if position:
         source = f"the ship's track at {time_text(position['at_ms'])}"

@@ -10,12 +10,13 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
 from cargo.errors import CargoError
+from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_entries import AT_MS_MAX
 from cargo.vocabulary.trade_codes import is_country, is_imo, is_mmsi, is_un_number
 
@@ -169,13 +170,6 @@ def position_text(degrees: float, ends: str) -> str:
         return str(degrees)
     tenths = round(abs(degrees) * 600)
     return f"{tenths // 600}°{tenths % 600 / 10:04.1f}' {ends[degrees < 0]}"
-
-
-def time_text(at_ms: int) -> str:
-    """RFC 3339 to the second, UTC; a time that no registry takes (`cargo.vocabulary.registry_entries.AT_MS_MAX`) as it is."""
-    if not 0 <= at_ms <= AT_MS_MAX:
-        return f"{at_ms} ms"
-    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _codes(name: str, holds: Holds, text: str) -> str:

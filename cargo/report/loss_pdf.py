@@ -10,9 +10,9 @@ import font_source_sans_pro
 from fpdf import FPDF
 from fpdf.fonts import TTFFont
 
-from cargo.report.loss_form import time_text
 from cargo.report.loss_report import Box, Report
 from cargo.report.loss_text import LAW, box_told, heading, headline, receipt_text, rows
+from cargo.vocabulary.instants import time_text
 
 FONT, FONT_FILES = "Source Sans Pro", {"": "SourceSansPro-Regular.ttf", "B": "SourceSansPro-Bold.ttf"}
 """Latin of every country, Greek and Cyrillic; the letters that a report has are embedded in it."""

@@ -14,7 +14,8 @@ import msgspec
 
 from cargo.errors import CargoError
 from cargo.loss.watch_outcome import Made, digest
-from cargo.report.loss_form import LINES, UNKNOWN, Filled, as_json, is_locked, read_given, time_text
+from cargo.report.loss_form import LINES, UNKNOWN, Filled, as_json, is_locked, read_given
+from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_entries import need_plain
 
 Kind = Literal["INITIAL", "UPDATE", "FINAL"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from cargo.report.loss_form import BASES, DRIFTING, LINES, LOSS, UNKNOWN, time_text, told
+from cargo.report.loss_form import BASES, DRIFTING, LINES, LOSS, UNKNOWN, told
 from cargo.report.loss_report import Box, Report, Sending, receipt_of
+from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.slots import slot_text
 
 TITLES = {LOSS: "LOSS OF FREIGHT CONTAINER(S) FROM A SHIP", DRIFTING: "DRIFTING FREIGHT CONTAINER(S) OBSERVED"}

@@ -12,8 +12,9 @@ from typing import Any, Literal
 import msgspec
 
 from cargo.loss.watch_outcome import digest
-from cargo.report.loss_form import position_text, time_text
+from cargo.report.loss_form import position_text
 from cargo.report.loss_report import Box, Report
+from cargo.vocabulary.instants import window_text
 from cargo.vocabulary.registry_entries import Ship, ToldFrom
 from cargo.vocabulary.registry_fold import Registry
 
@@ -87,7 +88,8 @@ def notice_text(notice: Notice) -> str:
         if box.unconfirmed:
             lines.append("     Not confirmed: no load list or custody record has the container on this ship.")
         if box.became in _LOST and box.lost_at_ms is not None and box.lost_until_ms is not None:
-            lines.append(f"     Between {time_text(box.lost_at_ms)} and {time_text(box.lost_until_ms)} (UTC).")
+            window = window_text(box.lost_at_ms, box.lost_until_ms)
+            lines.append(f"     {window.capitalize()} (UTC).")
         if box.latitude_deg is not None and box.longitude_deg is not None:
             where = f"{position_text(box.latitude_deg, 'NS')} {position_text(box.longitude_deg, 'EW')}"
             lines.append(f"     The ship was then at {where}, reckoned.")

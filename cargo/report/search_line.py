@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from cargo.errors import CargoError
-from cargo.report.loss_form import UNKNOWN, Filled, position_text, time_text
+from cargo.report.loss_form import UNKNOWN, Filled, position_text
 from cargo.report.loss_report import Box, Content
 from cargo.search.drift import HOUR_MS, Fix, LossSegment, segment_along
 from cargo.search.forecast import WIND_MS_MAX, Forecast, Weather
 from cargo.search.search_area import SHARES, Search, search_area
 from cargo.vocabulary.geo import is_position
+from cargo.vocabulary.instants import time_text
 
 HOURS, PARTICLES = 24, 1_000
 WIND_WITHIN_MS = 6 * HOUR_MS

@@ -11,8 +11,9 @@ import msgspec
 from cargo.errors import CargoError
 from cargo.loss.watch_outcome import Made, digest
 from cargo.report.loss_draft import ship_lines
-from cargo.report.loss_form import DRIFTING, UNKNOWN, Filled, time_text
+from cargo.report.loss_form import DRIFTING, UNKNOWN, Filled
 from cargo.report.loss_report import Content, Head, Report, ReportBook, drafted, edit
+from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_fold import Registry
 
 POSITION_WITHIN_MS = 3_600_000

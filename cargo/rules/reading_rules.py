@@ -10,7 +10,7 @@ from cargo.loss.loss_classifier import Evidence
 from cargo.loss.reading_rows import Value
 from cargo.rules.episodes import Episode, Limits, RuleMemory, Text, Where, change_alert, raise_alert, unmeasured
 from cargo.rules.temperature import TEMPERATURE, judge_temperature
-from cargo.vocabulary.durations import duration_text
+from cargo.vocabulary.instants import time_text
 
 SILENT_INTERVALS = 2
 """Who speaks as often as is expected of it is not silent in between: longer than so many intervals of its own, and than
@@ -79,19 +79,19 @@ def _switch(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, switch
     if passed_ms > max(limits.unmeasured_after_ms, SILENT_INTERVALS * where.interval_ms):
         episode.unmeasured_ms += passed_ms
     lasted_ms = at_ms - episode.since_ms
-    lasted = f"{switch.words} for {duration_text(lasted_ms)}{unmeasured(episode)}"
+    began = time_text(episode.since_ms)
     if not switch.bad:
         del memory.episodes[switch.rule]
         if not episode.raised_at_ms:
             return []
-        detail = f"{lasted}, now ended"
+        detail = f"{switch.words} from {began} to {time_text(at_ms)}{unmeasured(episode)}"
         proof = Evidence(switch.rule, switch.rule, 0.0, detail, episode.since_ms)
         return [change_alert(episode, "cleared", switch.rule, where, at_ms, Text("ALARM", "", detail, proof))]
     beyond = switch.figure.beyond if switch.figure else 0.0
     is_worse = beyond > episode.peak and beyond >= WORSE_BY * episode.peak
     if lasted_ms - episode.unmeasured_ms < switch.after_ms or (episode.raised_at_ms and not is_worse):
         return []
-    detail = lasted if switch.after_ms else switch.words
+    detail = f"{switch.words} since {began}{unmeasured(episode)}" if switch.after_ms else switch.words
     proof = Evidence(switch.rule, switch.rule, 0.0, detail, episode.since_ms)
     text = Text("ALARM", f"{where.container}: {switch.words}", detail, proof, switch.figure)
     episode.peak = beyond

@@ -12,10 +12,10 @@ from cargo.alerts.alert_timestamps import tell
 from cargo.loss.container_state import Box
 from cargo.loss.loss_classifier import INTERVALS_MISSING, Evidence
 from cargo.loss.watch_state import WatchState
-from cargo.report.loss_form import time_text
 from cargo.rules.episodes import WORDS, Episode
 from cargo.rules.temperature import RULE as TEMPERATURE
 from cargo.vocabulary.durations import duration_text
+from cargo.vocabulary.instants import time_text
 
 SILENT_STATES = frozenset({"LATE", "MISSING", "DEVICE_FAULT"})
 SEVERITIES: dict[str, Severity] = {"late": "LOG", "silent": "WARNING"}

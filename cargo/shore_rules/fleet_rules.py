@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import pairwise
 
 from cargo.alerts.alert_log import Alert, AlertState, alert_id
 from cargo.loss.loss_classifier import Evidence
-from cargo.report.loss_form import time_text
 from cargo.vocabulary.geo import distance_nm
+from cargo.vocabulary.instants import time_text
 
 HOUR_MS = 3_600_000
 HEADQUARTERS = "hq"
@@ -111,8 +110,7 @@ def heard_after_loss(container: str, lost_at_ms: int, lost_from: str, heard: Rep
 
     Her own watch takes a loss back when she hears the box; what others hear she does not know. Of one loss it is one alert.
     """
-    when = datetime.fromtimestamp(heard.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    told = f"told as lost by {lost_from}, heard by {heard.heard_by} at {when}: where it is this box, say so aboard"
+    told = f"told as lost by {lost_from}, heard by {heard.heard_by} at {time_text(heard.at_ms)}: where it is this box, say so aboard"
     return _alert("heard_after_loss", container, heard.at_ms, f"{container}: lost, and heard since", _contradiction(told, lost_at_ms))
 
 

@@ -40,8 +40,8 @@ def alert_table(fleet: Answer, key: str) -> None:
     page.turn(bar, found["next"])
     file, icon = tab_session.file("/alerts.csv", **asked), ":material/download:"
     bar.download_button("Save all as CSV", file, "alerts.csv", "text/csv", key=f"{key}-file", icon=icon, on_click="ignore")
-    of = sum(counts.values()) if asked["state"] == "all" else counts[asked["state"]]
-    st.html(markup.paragraph(f"{alert_rows.shown(len(items), LISTED_MAX * page.number, of)} · {parts.as_of(found)}", muted=True))
+    shown = alert_rows.shown(len(items), LISTED_MAX * page.number, found["rows"])
+    st.html(markup.paragraph(f"{shown} · {parts.as_of(found)}", muted=True))
     if not items:
         st.html(markup.paragraph("No alert.", muted=True))
         return

@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from cargo.alerts.alert_log import count_alerts
 from dashboards import markup, page_tables, texts, theme
 from dashboards.api_client import NotThere, address
 from dashboards.views import loss_reports, parts, tab_session
@@ -49,14 +50,14 @@ def _incident(incident: Answer, names: Mapping[str, str]) -> None:
     is_open = incident["open_alerts"] > 0
     tone = "alert" if is_open else "muted"
     boxes = sorted((alert for alert in alerts if not alert["incident"]), key=lambda alert: str(alert["slot"] or "~"))
-    waiting = [alert["alert_id"] for alert in alerts if alert["stage"] == "open"]
+    waiting = [alert for alert in alerts if alert["stage"] == "open"]
     with st.container(border=True, key=f"incident-{incident['incident_id']}"):
         text, button = st.columns([6, 1.25], vertical_alignment="center")
         text.html(_incident_head(incident, names, tone, now_at_ms))
         if waiting and tab_session.logged_in().acknowledges:
-            label = f"Acknowledge {len(waiting)}"
+            label, ids = f"Acknowledge {count_alerts(waiting)}", [alert["alert_id"] for alert in waiting]
             key = f"acknowledge-{incident['incident_id']}"
-            button.button(label, key=key, type="primary", on_click=parts.act_on, args=("acknowledge", waiting), width="stretch")
+            button.button(label, key=key, type="primary", on_click=parts.act_on, args=("acknowledge", ids), width="stretch")
         known = _known_boxes(boxes)
         st.html(markup.table(page_tables.LOST, page_tables.lost_rows(boxes, known, now_at_ms), "The boxes' own alerts have not come yet."))
         if incident["at_risk"]:

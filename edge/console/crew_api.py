@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from cargo.alerts.alert_log import Standing, acknowledgement_told
+from cargo.alerts.alert_log import Standing, acknowledgement_told, count_alerts
 from cargo.alerts.crew_decisions import Word, may_say, read_said
 from cargo.loss.accounted_boxes import RECENT_MS
 from cargo.loss.muster import ACCOUNTED, Roll
@@ -129,7 +129,7 @@ class CrewDoor:
                 "bays": bays(called.lines),
             },
             "alerts": [alert_told(one, now_ms) for one in shown(alerts)],
-            "open_alerts": sum(one.stage(now_ms) == "open" for one in alerts),
+            "open_alerts": count_alerts(one.body for one in alerts if one.stage(now_ms) == "open"),
             "reports": [report_head(one) for one in reports],
             "reports_waiting": self._reports_waiting(),
             "troubles": [*self._node.metrics.troubles.values()],

@@ -24,7 +24,7 @@ LOST: Fields = {
 ALERT: Fields = {
     "alert_id": "5f0c",
     "topic": BOX,
-    "rule": "lost",
+    "rule": "lost_container",
     "severity": "CRITICAL",
     "state": "raised",
     "status": "PROBABLE_OVERBOARD",
@@ -49,5 +49,5 @@ ALERT: Fields = {
     "stage": "open",
     "reopened": False,
 }
-_ON_MAP = ("alert_id", "topic", "rule", "severity", "title", "ship", "raised_at_ms", "position")
+_ON_MAP = ("alert_id", "topic", "rule", "severity", "title", "ship", "incident_id", "raised_at_ms", "position")
 ALERT_ON_MAP = {**{name: ALERT[name] for name in _ON_MAP}, "place": {"kind": "ship", "id": IMO}}

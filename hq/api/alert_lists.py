@@ -12,7 +12,7 @@ from sqlalchemy import func, or_, select
 
 from cargo.alerts.alert_log import Stage, stage_of
 from cargo.vocabulary.trade_codes import compact_container
-from hq.api.alert_states import in_stage
+from hq.api.alert_states import counted_by_stage, in_stage
 from hq.api.answer_fields import Fields
 from hq.api.container_rows import Rows
 from hq.api.csv_files import write_tables
@@ -99,14 +99,12 @@ class AlertListing:
         """The stages that are asked for."""
         return ("open", "acknowledged", "closed") if self.state == "all" else (self.state,)
 
-    def counts(self, look: Look) -> dict[Stage, int]:
-        """How many alerts there are in each stage of what is asked for but for `state`."""
-        states = self._asked(look, stages=()).subquery()
-        counted = look.rows(select(states.c.state, func.count().label("alerts")).group_by(states.c.state))
-        found: dict[Stage, int] = {"open": 0, "acknowledged": 0, "closed": 0}
-        for row in counted:
-            found[stage_of(row["state"])] += row["alerts"]
-        return found
+    def totals(self, look: Look) -> Fields:
+        """Return `counts`, the alerts in each stage of what is asked for but for `state`, and `rows`, the length of the whole list."""
+        by_stage = {row["stage"]: row for row in look.rows(counted_by_stage(self._asked(look, stages=()).cte()))}
+        counts: dict[Stage, int] = {"open": 0, "acknowledged": 0, "closed": 0}
+        counts |= {stage: row["alerts"] for stage, row in by_stage.items()}
+        return {"counts": counts, "rows": sum(by_stage[stage]["rows"] for stage in self.stages() if stage in by_stage)}
 
     def _asked(self, look: Look, stages: tuple[Stage, ...]) -> Rows:
         own = look.sight.alerts().subquery()

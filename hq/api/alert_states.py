@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, and_, case
+from sqlalchemy import CTE, ColumnElement, FromClause, Select, and_, case, exists, func, or_, select
 
-from cargo.alerts.alert_log import CLOSED_STATES, Stage
+from cargo.alerts.alert_log import CLOSED_STATES, INCIDENT, LOST, Stage
 
 _CLOSED = sorted(CLOSED_STATES)
 
@@ -21,6 +21,19 @@ def as_they_stand(table: FromClause, now_ms: int) -> Iterable[ColumnElement[Any]
 
 def in_stage(alerts: Any, *stages: Stage) -> ColumnElement[bool]:
     """The condition that rows of `Sight.alerts` are in one of these stages."""
+    return _stage(alerts).in_(stages)
+
+
+def counted_by_stage(alerts: CTE) -> Select[Any]:
+    """Count rows of `Sight.alerts`: of each `stage` the `rows`, and the `alerts` as `cargo.alerts.alert_log.count_alerts` counts them."""
+    stage, boxes = _stage(alerts.c), alerts.alias()
+    of_incident = (boxes.c.rule == LOST, boxes.c.incident_id == alerts.c.incident_id, _stage(boxes.c) == stage)
+    counts = or_(alerts.c.rule != INCIDENT, ~exists().where(*of_incident))
+    found = select(stage.label("stage"), case((counts, 1), else_=0).label("counts")).subquery()
+    summed = select(found.c.stage, func.count().label("rows"), func.sum(found.c.counts).label("alerts"))
+    return summed.group_by(found.c.stage)
+
+
+def _stage(alerts: Any) -> ColumnElement[str]:
     closed, acknowledged = alerts.state.in_(_CLOSED), alerts.state == "acknowledged"
-    stage = case((closed, "closed"), (acknowledged, "acknowledged"), else_="open")
-    return stage.in_(stages)
+    return case((closed, "closed"), (acknowledged, "acknowledged"), else_="open")

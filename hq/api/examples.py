@@ -314,7 +314,8 @@ EXAMPLES: dict[tuple[str, str], Fields] = {
         "items": [ALERT],
         "next": None,
         "names": _NAMES,
-        "counts": {"open": 8, "acknowledged": 2, "closed": 31},
+        "counts": {"open": 7, "acknowledged": 2, "closed": 31},
+        "rows": 41,
     },
     ("get", "/api/incidents"): {**_FRAME, "items": [_INCIDENT], "next": None},
     ("get", "/api/incidents/{incident_id}/search-area"): {

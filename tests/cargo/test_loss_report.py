@@ -17,6 +17,8 @@ from cargo.report.loss_draft import final_draft, next_draft
 from cargo.report.loss_form import LINES
 from cargo.report.loss_report import Receipt, Report, ReportBook, Sending, acknowledge, approve, edit, mark_sent
 from cargo.report.loss_text import WIDTH, report_text
+from cargo.report.owner_notice import notice_text, notices
+from cargo.vocabulary.instants import time_text, window_text
 from cargo.vocabulary.registry_entries import Entry
 from cargo.vocabulary.registry_fold import Registry
 from tests.cargo.lossnews import LOST_AT_MS, STACK, more_lost, voyage
@@ -138,6 +140,24 @@ def test_a_report_drafted_after_the_next_port_describes_the_boxes_by_the_list_th
     names = ("description", "dangerous_goods", "un_numbers", "at_risk")
     assert [line(report, name) for name in names] == [line(then, name) for name in names]
     assert report.content.lost == then.content.lost
+
+
+@pytest.mark.parametrize("blows", [True, False])
+def test_incident_report_and_notice_name_one_window_of_loss(blows: bool) -> None:
+    """Goal: the incident's alert and the report have the same two times, each box's alert and its owner's notice too."""
+    facts = voyage(blows=blows)
+    _, report = first(facts)
+    since, until = (str(line(report, name)[0]) for name in ("occurred_at", "occurred_until"))
+    span, windows = facts.span, [(box.lost_at_ms or 0, box.lost_until_ms or 0) for box in report.content.lost]
+    assert (since, until) == (time_text(span["from_at_ms"]), time_text(span["until_at_ms"]))
+    assert window_text(span["from_at_ms"], span["until_at_ms"]) in facts.incident.body["detail"]
+    assert (min(one for one, _ in windows), max(one for _, one in windows)) == (span["from_at_ms"], span["until_at_ms"])
+    told = "".join(notice_text(notice) for notice in notices([report], facts.registry, "drafted"))
+    details = {one.topic: one.body["detail"] for one in facts.boxes}
+    for box, window in zip(report.content.lost, windows, strict=True):
+        assert (window[0] == window[1]) is blows
+        assert details[box.container].startswith(f"lost {window_text(*window)}; ")
+        assert window_text(*window).capitalize() in told
 
 
 def test_a_ship_that_was_told_nothing_and_measured_nothing_still_reports_what_she_missed() -> None:

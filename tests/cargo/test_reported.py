@@ -108,7 +108,7 @@ def test_the_final_clears_its_boxes_and_with_the_last_of_them_the_incident() -> 
     assert (body["state"], body["status"], body["by"]) == ("cleared", "REPORTED_FINAL", "Master Moe")
     assert body["title"].startswith("2 containers ")
     assert body["detail"].endswith(f": {REPORT}")
-    assert "12:00:00 UTC" in body["detail"]
+    assert "2026-05-01T12:00:00Z" in body["detail"]
     box = next(one.body for one in book.standing() if one.topic == number(0) and one.body["rule"] == "lost_container")
     assert (box["state"], box["by"]) == ("cleared", "Master Moe")
     assert f"Master Moe: {REPORT}; " in box["detail"]

@@ -15,6 +15,7 @@ from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import learn, step
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
+from cargo.vocabulary.instants import time_text
 from tests.cargo.faults import jittered
 from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 
@@ -64,7 +65,7 @@ def test_who_was_struck_and_does_not_answer_is_told_in_half_a_minute() -> None:
     _, made = watch(sea, sea.readings(ENDS_MS, said))
     assert after_s(made) == {STRUCK: 25.0}
     (alert,) = told(made.alerts, rule="lost_container", state="raised")
-    assert " 25 s, " in alert.body["detail"]
+    assert f" since {time_text(LOSS_MS)}, " in alert.body["detail"]
     _, again = watch(sea, sea.readings(ENDS_MS, said), batch=7)
     assert [record.body for record in again.alerts] == [record.body for record in made.alerts]
 

@@ -14,6 +14,7 @@ from cargo.loss.roll_call import HEARD_WORDS, to_call
 from cargo.loss.watch import advance, learn, step
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
+from cargo.vocabulary.instants import time_text
 from tests.cargo.faults import jittered, of_gateway, without
 from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, Sea, cut_and_restarted, number, settings, told, watch
 
@@ -60,7 +61,7 @@ def test_who_was_to_tell_on_and_does_not_is_told_within_half_a_minute() -> None:
     _, made = watch(sea, rows)
     assert lost(made) == {2: 25.0}
     (alert,) = told(made.alerts, rule="lost_container", state="raised")
-    assert re.search(r"every 5 s .* 25 s", alert.body["detail"])
+    assert re.search(rf"every 5 s .* since {time_text(BLOW_MS)}", alert.body["detail"])
     assert {piece["family"] for piece in alert.body["evidence"] if piece["weight"] > 0} == {"presence", "kinematic", "slot"}
     assert [one.body for one in watch(sea, rows, batch=7)[1].alerts] == [one.body for one in made.alerts]
 

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from cargo.alerts.alert_log import AlertBook
 from cargo.loss.reading_rows import Heard, Value
-from cargo.loss.state_changes import clock_text
 from cargo.loss.watch import arrived, falls_due_ms, learn, step
 from cargo.loss.watch_outcome import Outcome
 from cargo.loss.watch_state import WatchState
 from cargo.vocabulary.geo import distance_nm
+from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.slots import Slot
 from tests.cargo.faults import of_boxes, without
 from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, SHIP, Sea, fall, number, settings, told, watch
@@ -37,7 +37,7 @@ def probable(made: Outcome) -> dict[str, int]:
 @pytest.mark.parametrize(("fell_ms", "silence_s"), [(1_800, 30), (600, 150)])
 def test_a_loss_with_shock_and_fall_is_raised_soon(fell_ms: int, silence_s: int) -> None:
     """Goal: six boxes slide off: 30 s after a fall too deep for the deck, else after the storm's minute; nothing else aboard is. Each alert
-    says when the box felt it and when its last word came, the incident's between when they went."""
+    says when the box was lost, the incident's between when they were."""
     sea = stormy()
     blows = [heard for at in LOST for heard in fall(sea, at, LOSS_MS + at * 700, fell_ms)]
     _, made = watch(sea, sea.readings(STORM_MS + 5 * HOUR_MS, blows))
@@ -47,10 +47,10 @@ def test_a_loss_with_shock_and_fall_is_raised_soon(fell_ms: int, silence_s: int)
     assert not told(made.alerts, state="retracted")
     details = {record.topic: record.body["detail"] for record in told(made.alerts, rule="lost_container", state="raised")}
     last_ms = LOSS_MS + LOST[-1] * 700
-    assert details[number(LOST[-1])].startswith(f"felt at {clock_text(last_ms)}, last heard at {clock_text(last_ms + 2 * SECOND_MS)} UTC; ")
+    assert details[number(LOST[-1])].startswith(f"lost at {time_text(last_ms)}; ")
     told_of = [record.body["detail"] for record in told(made.alerts, rule="incident")]
-    assert told_of[0].endswith(f", at {clock_text(LOSS_MS)} UTC")
-    assert told_of[-1].endswith(f", between {clock_text(LOSS_MS)} and {clock_text(last_ms)} UTC")
+    assert told_of[0].endswith(f", at {time_text(LOSS_MS)}")
+    assert told_of[-1].endswith(f", between {time_text(LOSS_MS)} and {time_text(last_ms)}")
 
 
 def test_a_position_that_was_run_on_from_an_old_fix_is_corrected_by_the_next_one() -> None:

@@ -8,6 +8,7 @@ import mimetypes
 
 from playwright.sync_api import Route, sync_playwright
 
+from cargo.alerts.alert_log import count_alerts
 from edge.console.crew_api import STATIC
 from tests.dashboards.tab import CHROMIUM, CHROMIUM_FLAGS
 from tests.support.sea import HOUR_MS, MINUTE_MS
@@ -17,6 +18,7 @@ ASKED = """async (aheads_ms) => {
     seen.board = { now_at_ms: -Date.now() };
     return aheads_ms.map((ahead_ms) => ago(ahead_ms));
 }"""
+COUNTED = """async (alerts) => (await import("/console/console.js")).alertCount(alerts)"""
 COLOURS = """async (ages_ms) => {
     const { seen, tick } = await import("/console/console.js");
     const { bayPanel, musterPage } = await import("/console/pages.js");
@@ -49,15 +51,30 @@ def served(route: Route) -> None:
         route.fulfill(body="<link rel='stylesheet' href='/console/console.css'><main id='app'></main>", content_type="text/html")
 
 
+def test_an_incident_is_not_counted_among_its_boxes() -> None:
+    """As `count_alerts` has it, which counts for the node's answer. Alone it counts."""
+    box, incident = (dict[str, str | None]({"rule": rule, "incident_id": "i-1"}) for rule in ("lost_container", "incident"))
+    other, shock = (dict[str, str | None]({"rule": rule, "incident_id": id_}) for rule, id_ in (("incident", "i-2"), ("shock", None)))
+    lists = [[incident, *[box] * 7], [incident], [incident, other, box, shock]]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
+        page = browser.new_page()
+        page.route("**/*", served)
+        page.goto("http://ship.example/empty")
+        counts = [page.evaluate(COUNTED, one) for one in lists]
+        browser.close()
+    assert counts == [count_alerts(one) for one in lists] == [7, 1, 3]
+
+
 def test_what_lies_in_the_future_has_no_age() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
         page = browser.new_page()
         page.route("**/*", served)
         page.goto("http://ship.example/empty")
-        told = page.evaluate(ASKED, [9 * YEAR_MS + 1_000, 72 * HOUR_MS + 1_000, 10 * MINUTE_MS, -3 * HOUR_MS])
+        told = page.evaluate(ASKED, [9 * YEAR_MS + 1_000, 72 * HOUR_MS + 1_000, 10 * MINUTE_MS + 500, 0, -3 * HOUR_MS])
         browser.close()
-    assert told == ["clock wrong by 9 y", "clock wrong by 3 d", "10 min ahead of the clock", "3 h ago"]
+    assert told == ["clock wrong by 9 y", "clock wrong by 3 d", "10 min ahead of the clock", "just now", "3 h ago"]
 
 
 def test_a_muster_is_green_for_no_longer_than_an_interval() -> None:

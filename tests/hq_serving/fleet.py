@@ -111,7 +111,8 @@ class Fleet:
 
     def alert(self, node: str, topic: str, alert_id: str, state: str = "raised", at_ms: int = NOW_MS, **more: Any) -> list[Coordinates]:
         """One change of an alert."""
-        body = {"alert_id": alert_id, "rule": "lost", "severity": "CRITICAL", "state": state, "at_ms": at_ms, "title": "Probably overboard"}
+        body = {"alert_id": alert_id, "rule": "lost_container", "severity": "CRITICAL", "state": state, "at_ms": at_ms}
+        body |= {"title": "Probably overboard"}
         where = {"latitude_deg": -33.9, "longitude_deg": 151.3, "basis": "ESTIMATED", "at_ms": at_ms}
         body |= {"detail": "shock, then silence", "ship": SHIP, "status": "PROBABLE_OVERBOARD", "position": where, "evidence": [], **more}
         return self.append(node, "alerts", [Record(topic, device_at_ms=at_ms, body=body)])
@@ -261,9 +262,8 @@ def fill_foreign(fleet: Fleet) -> None:
     for number in FOREIGN[3:]:
         fleet.state("container", number, ("quay", "SGSIN"), return_c=7.0)
     lost = fleet.alert("ship-one", FOREIGN[0], "a-foreign", incident_id="i-1", slot="0740482")
-    fleet.alert(
-        "ship-one", f"{SHIP}.log", "a-ship", incident_id="i-1", incident={"containers": [DUCKS[3], FOREIGN[0]], "at_risk": [], "bays": [74]}
-    )
+    cluster = {"containers": [DUCKS[3], FOREIGN[0]], "at_risk": [], "bays": [74]}
+    fleet.alert("ship-one", f"{SHIP}.log", "a-ship", rule="incident", incident_id="i-1", incident=cluster)
     fleet.share("machines", "ship-one", lost, {lost[0].offset: {**_body(fleet, lost[0]), "landfall_kind": "alert"}})
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cargo.alerts.alert_log import count_alerts
 from cargo.vocabulary.trade_codes import make_container
 from landfall.transport.http_client import AppendDoor
 from streams.log import Append
@@ -84,7 +85,8 @@ def test_an_old_critical_alarm_comes_before_five_hundred_newer_warnings(client: 
     assert (worse["acknowledgement"]["by"], worse["acknowledgement"]["note"], worse["figure"]) == ("Mira", "a plug is out", 42.5)
     every = whole(client, state="open")
     counts = client.get("/api/fleet", headers=log_in(client, "mira")).json()["counts"]
-    assert len({one["alert_id"] for one in every}) == len(every) == first["counts"]["open"] == counts["open_alerts"]
+    assert len({one["alert_id"] for one in every}) == len(every) == first["rows"]
+    assert first["counts"]["open"] == counts["open_alerts"] == len(every) - 1, "an incident is not counted among its boxes"
     assert counts["acknowledged_alerts"] == first["counts"]["acknowledged"] == 0
     assert {f"{SHIP}-{at:03}" for at in range(WARNINGS)} <= {one["alert_id"] for one in every}
 
@@ -93,7 +95,7 @@ def test_an_old_critical_alarm_comes_before_five_hundred_newer_warnings(client: 
 def test_other_orders_are_whole_too(client: httpx.Client, sort: str) -> None:
     times = [one["raised_at_ms"] for one in whole(client, sort=sort)]
     assert times == sorted(times, reverse=sort == "newest")
-    assert len(times) == sum(page(client, count=True)["counts"].values())
+    assert len(times) == page(client, count=True)["rows"]
     cursor = page(client, sort=sort, limit=1)["next"]
     refused = client.get("/api/alerts", params={"cursor": cursor}, headers=log_in(client, "mira"))
     assert refused.status_code == 400
@@ -107,8 +109,18 @@ def test_a_boxs_alerts_are_asked_by_box(client: httpx.Client) -> None:
     listed = client.get("/api/containers", params={"q": DUCKS[0]}, headers=headers).json()["items"]
     assert [one["open_alerts"] for one in listed] == [1]
     drawn = client.get("/api/map", headers=headers).json()["alerts"]
-    assert len(drawn) == client.get("/api/fleet", headers=headers).json()["counts"]["open_alerts"]
+    assert count_alerts(drawn) == client.get("/api/fleet", headers=headers).json()["counts"]["open_alerts"] < len(drawn)
     assert {f"{SHIP}-old", f"{SHIP}-warm", "hq-00"} <= {one["alert_id"] for one in drawn}
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"), [({"rule": "incident"}, 1), ({"incident": "i-1"}, 2), ({"rule": "lost_container", "ship": SHIP}, 3)]
+)
+def test_an_incident_is_not_counted_among_its_boxes(client: httpx.Client, asked: dict[str, str], count: int) -> None:
+    """Alone it counts; the incident itself counts as its boxes do."""
+    assert page(client, count=True, **asked)["counts"] == {"open": count, "acknowledged": 0, "closed": 0}
+    (incident,) = client.get("/api/incidents", headers=log_in(client, "mira")).json()["items"]
+    assert incident["open_alerts"] == 2
 
 
 def test_a_flood_is_one_alert(client: httpx.Client) -> None:

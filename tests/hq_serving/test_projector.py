@@ -90,7 +90,7 @@ def test_an_acknowledged_alert_keeps_who_did_it(fleet: Fleet, tmp_path: Path) ->
         assert noted is not None
         assert (noted["by"], noted["at_ms"], noted["severity"]) == ("Mira", NOW_MS + 1, "CRITICAL")
         incident = connection.execute(select(m.Incident.__table__)).mappings().one()
-    assert (incident["open_alerts"], incident["ship"], incident["bays"]) == (2, SHIP, [74])
+    assert (incident["open_alerts"], incident["ship"], incident["bays"]) == (1, SHIP, [74])
     reader.close()
 
 

@@ -118,4 +118,4 @@ def judged(fleet: Fleet, url: str) -> list[bool]:
 def test_only_a_loss_can_be_unconfirmed(fleet: Fleet, tmp_path: Path) -> None:
     fleet.alert("ship-two", BESIDE, f"{OTHER_SHIP}-3", ship=OTHER_SHIP, rule="shock", status=None)
     with asking(fleet, tmp_path) as get:
-        assert {one["rule"]: one["unconfirmed"] for one in get("mira", "alerts")["items"]} == {"lost": True, "shock": False}
+        assert {one["rule"]: one["unconfirmed"] for one in get("mira", "alerts")["items"]} == {"lost_container": True, "shock": False}

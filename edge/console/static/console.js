@@ -84,7 +84,7 @@ const UNITS = [[365 * 86400, "y"], [86400, "d"], [3600, "h"], [60, "min"], [1, "
 
 /** A duration in its two largest units, as on headquarters' pages: `1 d 2 h`. */
 function span(exact) {
-  const seconds = Math.round(exact);
+  const seconds = Math.floor(exact);
   const at = UNITS.findIndex(([size]) => seconds >= size);
   if (at < 0) return "0 s";
   const [size, unit] = UNITS[at];
@@ -98,7 +98,7 @@ export function ago(atMs) {
   const seconds = (now() - atMs) / 1000;
   if (seconds <= -86400) return `clock wrong by ${span(-seconds)}`;
   if (seconds < -5) return `${span(-seconds)} ahead of the clock`;
-  return `${span(Math.max(0, seconds))} ago`;
+  return seconds < 1 ? "just now" : `${span(seconds)} ago`;
 }
 
 /** A moment and its age, which goes on while the page stands. */
@@ -266,7 +266,7 @@ function frame() {
   const board = seen.board;
   if (!board) return [h("div", { id: "old", class: "old", role: "alert", hidden: true }), h("p", { class: "page muted" }, "The node is asked …")];
   const tabs = Object.entries(PAGES).map(([page, title]) =>
-    h("button", { key: `page-${page}`, "aria-current": seen.page === page ? "page" : null, onclick: () => show({ page }) }, title, page === "alerts" && open().length ? h("span", { class: "count" }, count(open().length)) : null));
+    h("button", { key: `page-${page}`, "aria-current": seen.page === page ? "page" : null, onclick: () => show({ page }) }, title, page === "alerts" && open().length ? h("span", { class: "count" }, count(alertCount(open()))) : null));
   const page = { muster: musterPage, alerts: alertsPage, loss: lossPage, link: linkPage }[seen.page];
   return [
     h("header", { class: "top" }, h("div", {}, h("div", { class: "who" }, board.name || board.node), h("div", { class: "small muted" }, `IMO ${board.ship} · ${board.port ? `in ${board.port}` : "at sea"}`)), h("nav", { "aria-label": "Pages" }, tabs),
@@ -278,6 +278,12 @@ function frame() {
 
 /** Alerts that need a person: the node decides which. */
 export const open = () => seen.board.alerts.filter((one) => one.stage === "open");
+
+/** How many alerts people count: that of an incident is not counted in addition to those of its boxes. */
+export function alertCount(alerts) {
+  const ofBoxes = new Set(alerts.filter((one) => one.rule === "lost_container").map((one) => one.incident_id));
+  return alerts.filter((one) => one.rule !== "incident" || !ofBoxes.has(one.incident_id)).length;
+}
 
 export { bayPanel };
 if (PAGES[location.hash.slice(1)]) seen.page = location.hash.slice(1);

@@ -1,6 +1,6 @@
 // The pages: muster, alerts, losses with their reports, link and backlog. Each is a function of what the node told last.
 
-import { act, ago, ask, count, field, forget, h, moment, myName, open, save, seen, shape, show, unkept, when } from "/console/console.js";
+import { act, ago, alertCount, ask, count, field, forget, h, moment, myName, open, save, seen, shape, show, unkept, when } from "/console/console.js";
 
 const REASONS = {
   heard: "heard", below_deck_not_due: "below deck, not due", not_due: "not due yet", collapsed: "fallen, still aboard", seen: "seen on board, silent", ashore: "ashore",
@@ -122,9 +122,9 @@ export function alertsPage(board) {
   const of = (stage) => board.alerts.filter((one) => one.stage === stage);
   const stageOf = (id) => ["open", "acknowledged"].find((stage) => of(stage).some((one) => one.incident_id === id)) || "closed";
   const incidents = (stage) => board.alerts.filter((one) => one.incident && stageOf(one.incident_id) === stage).map((one) => incidentCard(one, board));
-  const folded = (stage) => of(stage).length ? h("details", { class: "panel" }, h("summary", { key: stage }, `${count(of(stage).length)} ${stage}`), h("div", { class: "stackv" }, incidents(stage), of(stage).filter(single).map(alertCard))) : null;
+  const folded = (stage) => of(stage).length ? h("details", { class: "panel" }, h("summary", { key: stage }, `${count(alertCount(of(stage)))} ${stage}`), h("div", { class: "stackv" }, incidents(stage), of(stage).filter(single).map(alertCard))) : null;
   return [
-    h("div", { class: "row" }, h("h2", { class: "grow" }, waiting.length ? `${count(waiting.length)} open` : of("acknowledged").length ? `${count(of("acknowledged").length)} acknowledged, none open` : "None open"), waiting.length > 1 ? h("button", { class: "main", key: "ack-all", onclick: () => acknowledge(waiting) }, `Acknowledge all ${count(waiting.length)}`) : null),
+    h("div", { class: "row" }, h("h2", { class: "grow" }, waiting.length ? `${count(alertCount(waiting))} open` : of("acknowledged").length ? `${count(alertCount(of("acknowledged")))} acknowledged, none open` : "None open"), waiting.length > 1 ? h("button", { class: "main", key: "ack-all", onclick: () => acknowledge(waiting) }, `Acknowledge all ${count(alertCount(waiting))}`) : null),
     waiting.length ? null : h("section", { class: "panel heard" }, shape("heard"), " No alert is open."),
     incidents("open"),
     waiting.filter(single).map(alertCard),
@@ -133,7 +133,7 @@ export function alertsPage(board) {
   ];
 }
 
-const alertsOf = (alerts) => `${count(alerts.length)} alert${alerts.length === 1 ? "" : "s"}`;
+const alertsOf = (alerts) => `${count(alertCount(alerts))} alert${alertCount(alerts) === 1 ? "" : "s"}`;
 
 const acknowledge = (alerts) => act(`Acknowledged by ${myName()}: ${alertsOf(alerts)}.`, async () => {
   for (const one of alerts) await ask("/ship/acknowledge", { alert: one.alert_id });
@@ -203,7 +203,7 @@ function incidentCard(one, board) {
   return h("section", { class: `panel alert ${isClosed ? "closed" : one.severity}` },
     h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: isClosed ? "" : "gone" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (reckoned) · raised `, when(one.raised_at_ms), isClosed ? [` · ${one.state} `, when(one.at_ms), one.by ? ` by ${one.by}` : ""] : null), worsened(one)),
       one.stage === "open" ? null : noted(one),
-      waiting.length ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge(waiting) }, `Acknowledge ${count(waiting.length)}`) : null,
+      waiting.length ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge(waiting) }, `Acknowledge ${count(alertCount(waiting))}`) : null,
       seen.page === "alerts" ? h("button", { key: `loss-${one.incident_id}`, onclick: () => show({ page: "loss" }) }, "Loss report") : null),
     one.incident.at_risk.length ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` At risk beside them, without a tracker: ${one.incident.at_risk.join(", ")}`) : null,
     h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["container", "slot", "", "noted by"].map((title) => h("th", {}, title)))), h("tbody", {}, rows)));

@@ -44,16 +44,17 @@ def alerts(
     """List the viewer's alerts in the order of `sort`; `worst` is by severity, then reopened alerts, then the first raised.
 
     `q`: how the container number begins. `box`: a container number. `ship`, `port` and `customer` also find the alerts of the
-    containers there. `count=true` adds the number of alerts in each stage, whatever `state` selects.
+    containers there. `count=true` adds the number of alerts in each stage, whatever `state` selects, and of `rows` in the whole list. An
+    incident is a row, but is not counted in addition to its containers.
     """
     key = listed.key(cursor)
     with ask.look() as look:
         rows = look.rows(listed.rows(look, key).limit(limit + 1))
         shown = rows[:limit]
         more = listed.cursor(shown[-1]) if len(rows) > limit else None
-        counts = listed.counts(look) if count else None
+        totals = listed.totals(look) if count else {"counts": None, "rows": None}
         names = look.names(*(row["ship"] for row in shown))
-        return look.framed(from_log=look.sight.reads_log, items=[alert_told(row) for row in shown], next=more, counts=counts, names=names)
+        return look.framed(from_log=look.sight.reads_log, items=[alert_told(row) for row in shown], next=more, names=names, **totals)
 
 
 @router.get("/alerts.csv")

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from cargo.alerts.alert_log import CLOSED_STATES
 from cargo.loss.event_time import BELIEVED_AHEAD_MS
 from hq.api.access import LOST_STATUSES
-from hq.api.alert_states import in_stage
+from hq.api.alert_states import counted_by_stage, in_stage
 from hq.api.answer_fields import alert_told, position_told
 from hq.api.container_rows import DELIVERED, LOST, UNREPORTED
 from hq.api.map_picture import Fields, bounds, places_drawn, points_of, port_drawn, ship_drawn
@@ -136,19 +136,19 @@ def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:
 
 
 def _alert_counts(look: Look) -> dict[str, int]:
-    alerts = look.sight.alerts().subquery()
-    counted = {stage: look.count(select(alerts.c.alert_id).where(in_stage(alerts.c, stage))) for stage in ("open", "acknowledged")}
-    return {f"{stage}_alerts": count for stage, count in counted.items()}
+    counted = {row["stage"]: row["alerts"] for row in look.rows(counted_by_stage(look.sight.alerts().cte()))}
+    return {f"{stage}_alerts": counted.get(stage, 0) for stage in ("open", "acknowledged")}
 
 
 def _open_alerts(look: Look) -> list[Fields]:
     """Open alerts, the worst first, each with where its box was last heard."""
     alerts, own = look.sight.alerts().subquery(), look.sight.containers().subquery()
     asked = select(alerts, own.c.place_kind, own.c.place_id).outerjoin(own, own.c.number == alerts.c.topic)
+    plain = ("alert_id", "topic", "rule", "severity", "title", "ship", "incident_id", "raised_at_ms", "position")
     asked = asked.where(in_stage(alerts.c, "open")).order_by(alerts.c.rank, alerts.c.raised_at_ms, alerts.c.alert_id)
     return [
         {
-            **{name: told[name] for name in ("alert_id", "topic", "rule", "severity", "title", "ship", "raised_at_ms", "position")},
+            **{name: told[name] for name in plain},
             "place": {"kind": row["place_kind"], "id": row["place_id"]} if row["place_kind"] else None,
         }
         for row in look.rows(asked.limit(MAP_ALERTS_MAX))

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 
 from cargo.alerts.alert_body import AlertBody
-from cargo.alerts.alert_log import CLOSED_STATES, AlertBook, Standing, acknowledgement_told, severity_rank
+from cargo.alerts.alert_log import CLOSED_STATES, AlertBook, Standing, acknowledgement_told, count_alerts, severity_rank
 from hq.serving import models
 from hq.serving.projections.losses import judged_losses, losses_of
 from hq.serving.projections.shape import coordinates, readable
@@ -118,7 +118,7 @@ def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
         "status": told["status"],
         "severity": min((alert["severity"] for alert in standing), key=severity_rank),
         "unconfirmed": all(alert["unconfirmed"] for alert in standing),
-        "open_alerts": sum(alert["state"] not in CLOSED_STATES for alert in alerts),
+        "open_alerts": count_alerts(alert for alert in alerts if alert["state"] not in CLOSED_STATES),
         "containers": sorted(boxes | set(belongs.get("containers", ()))),
         "at_risk": sorted(belongs.get("at_risk", ())),
         "bays": sorted(belongs.get("bays", ())),
