@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cargo.alerts.alert_authorization import LOSS_RULES
 from cargo.alerts.alert_log import SEVERITIES, severity_rank
 from cargo.rules.rulebook import RULES
+from cargo.vocabulary.durations import MINUTE_MS
 from dashboards import texts, theme
 from dashboards.data_grids import GridColumn
 from dashboards.page_tables import Names, Row
@@ -100,6 +102,15 @@ def state(alert: Row) -> str:
     if alert["reopened"]:
         return "open, worse"
     return "open, taken back" if alert["state"] == "unacknowledged" else "open"
+
+
+def raised(alert: Row, now_at_ms: int) -> str:
+    """How long ago an alert was raised, and what it is of began where that was a minute or more before: `began 4 h ago, raised 3 min ago`.
+    Of what happened several times `sentences` says since when."""
+    first_at_ms, raised_at_ms = alert["first_at_ms"], alert["raised_at_ms"]
+    is_single = alert["count"] == 1 and alert["rule"] not in LOSS_RULES and first_at_ms is not None
+    began = f"began {texts.age(first_at_ms, now_at_ms)}, " if is_single and raised_at_ms - first_at_ms >= MINUTE_MS else ""
+    return f"{began}raised {texts.age(raised_at_ms, now_at_ms)}"
 
 
 def sentences(alert: Row, now_at_ms: int) -> list[str]:

@@ -65,10 +65,9 @@ class Viewer:
         """Whether the viewer sees every ship and customer, and how the processes fare."""
         return self.role in ("operations", "clerk")
 
-    @property
-    def moves_clock(self) -> bool:
-        """Whether the viewer may pause, speed up and jump."""
-        return self.role == "operations"
+    def moves(self, clock: Answer) -> bool:
+        """Whether the viewer may pause, speed up and jump: only the clock of a story can be moved. `clock`: of an answer."""
+        return self.role == "operations" and bool(clock["movable"])
 
     @property
     def acknowledges(self) -> bool:

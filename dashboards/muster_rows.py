@@ -43,12 +43,14 @@ def others(muster: Answer) -> list[str]:
 
 
 def by_ships(muster: Answer, now_at_ms: int) -> str:
-    """By which statement of its ship boxes are counted: `by the ship, 14:02 UTC`, with the day where it is another; empty without one."""
+    """By which statement of its ship boxes are counted: `by the ship, 14:02 UTC`, with the day, and the year, where it is
+    another; empty without one."""
     at_ms = muster["stated_at_ms"]
     if at_ms is None:
         return ""
     stated, now = (datetime.fromtimestamp(one / 1000, UTC) for one in (at_ms, now_at_ms))
     day = "" if stated.date() == now.date() else f"{stated.day} {stated:%b} "
+    day += "" if stated.year == now.year else f"{stated.year} "
     return f"by the ship, {day}{stated:%H:%M} UTC" + (", the next two are overdue" if muster["overdue"] else "")
 
 

@@ -115,7 +115,8 @@ def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
     loss = lost.get(container["number"])
     if loss and not loss["unconfirmed"]:
         return texts.status(loss["status"])
-    told = texts.place(container["place"], names) if container["place"] or container["at_ms"] is not None else "Never reported"
+    reported = container["place"] or container["at_ms"] is not None or container["digest"]
+    told = texts.place(container["place"], names) if reported else "Never reported"
     if container["ended"]:
         told = f"{told}, when the booking ended"
     elif container["standing"] == "delivered":

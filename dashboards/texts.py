@@ -224,6 +224,11 @@ def pace(clock: Mapping[str, Any]) -> str:
     return f"{times:,.0f}× real time" if times >= 10 else f"{times:g}× real time"
 
 
+def clock_actions(state: str) -> frozenset[str]:
+    """What the clock of a story does in this state: of `pause`, `resume`, `speed` and `jump`."""
+    return frozenset() if state == "ended" else frozenset({"speed", "jump", "resume" if state == "paused" else "pause"})
+
+
 def size(count: float | None) -> str:
     """Bytes in decimal units: `12.3 MB`."""
     if count is None:

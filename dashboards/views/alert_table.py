@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from cargo.alerts.alert_authorization import LOSS_RULES
 from cargo.alerts.alert_log import SEVERITIES
 from cargo.rules.rulebook import RULES
-from dashboards import alert_rows, markup, page_tables, texts
+from dashboards import alert_rows, markup, page_tables
 from dashboards.views import parts, tab_session
 from dashboards.views.list_pages import paging
 
@@ -111,9 +111,8 @@ def _detail(alert: Answer, names: Mapping[str, str], now_at_ms: int, key: str) -
     with st.container(border=True, key=f"{key}-detail-{alert['alert_id']}"):
         about = "" if "." in alert["topic"] else alert["topic"]
         place = names.get(alert["ship"] or "", "")
-        raised = f"raised {texts.age(alert['raised_at_ms'], now_at_ms)}"
         figure = alert_rows.figure(alert)
-        facts = (about, place, raised, figure, alert["detail"] or "", *alert_rows.sentences(alert, now_at_ms))
+        facts = (about, place, alert_rows.raised(alert, now_at_ms), figure, alert["detail"] or "", *alert_rows.sentences(alert, now_at_ms))
         told = "<br>".join(markup.escape(fact) for fact in facts if fact)
         head = f"<b>{markup.escape(alert['title'])}</b> {page_tables.state_pill(alert)}"
         st.html(f'{head}<p class="lf-note">{told}</p>{page_tables.unconfirmed_note(alert, names)}')

@@ -83,7 +83,7 @@ def _side(fleet: Answer, incidents: Sequence[Answer]) -> None:
     now = max(tab_session.latest_now_ms(fleet, story), *(chapter["at_ms"] for chapter in items), 0)
     for chapter in items[-1:]:
         _chapter(chapter, fleet, incidents, now)
-    if tab_session.logged_in().moves_clock:
+    if tab_session.logged_in().moves(story["clock"]):
         _controls(fleet, {chapter["chapter"] for chapter in items})
     for chapter in reversed(items[:-1]):
         with st.expander(f"{chapter['chapter']} · {chapter['title']}"):
@@ -121,26 +121,37 @@ def _port(locode: str) -> Answer | None:
 
 def _controls(told: Answer, behind: Collection[str]) -> None:
     """What moves the fleet's clock, as far as it can be moved now: not past the end of its story."""
-    state = told["clock"]["state"]
+    works = texts.clock_actions(told["clock"]["state"])
     with st.container(border=True, key="clock-controls"):
         st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock: {texts.pace(told["clock"])}</div>')
         with st.container(horizontal=True, gap="small"):
-            for label, icon, works in (("Pause", "pause", state not in ("paused", "ended")), ("Resume", "play_arrow", state == "paused")):
-                action = {"action": label.lower()}
-                st.button(label, icon=f":material/{icon}:", disabled=not works, on_click=tab_session.do, args=("/clock",), kwargs=action)
+            for action, icon in (("pause", "pause"), ("resume", "play_arrow")):
+                st.button(
+                    action.capitalize(),
+                    icon=f":material/{icon}:",
+                    disabled=action not in works,
+                    on_click=tab_session.do,
+                    args=("/clock",),
+                    kwargs={"action": action},
+                )
         with st.container(horizontal=True, gap="small"):
             for chapter in ("A", "B", "C"):
                 st.button(
                     f"To {chapter}",
                     key=f"jump-{chapter}",
                     help="It has begun" if chapter in behind else f"Run flat out to just before chapter {chapter}",
-                    disabled=chapter in behind or state == "ended",
+                    disabled=chapter in behind or "jump" not in works,
                     on_click=tab_session.do,
                     args=("/clock",),
                     kwargs={"action": "jump", "chapter": chapter},
                 )
         chosen = st.segmented_control(
-            "Speed", SPEEDS, format_func=lambda times: f"{times:,}×", key="clock-speed", label_visibility="collapsed"
+            "Speed",
+            SPEEDS,
+            format_func=lambda times: f"{times:,}×",
+            key="clock-speed",
+            label_visibility="collapsed",
+            disabled="speed" not in works,
         )
         if chosen and chosen != st.session_state.get("clock-speed-sent"):
             st.session_state["clock-speed-sent"] = chosen

@@ -9,7 +9,7 @@ from cargo.search.search_area import NOTE
 from hq.api.alert_examples import ALERT, ALERT_ON_MAP, AT, BOX, IMO, LOST
 
 Fields = dict[str, Any]
-_FRAME: Fields = {"clock": {"now_at_ms": AT, "speed": 3600.0, "state": "running"}, "as_of_at_ms": AT - 3_000}
+_FRAME: Fields = {"clock": {"now_at_ms": AT, "speed": 3600.0, "state": "running", "movable": True}, "as_of_at_ms": AT - 3_000}
 _PLACE = {"kind": "ship", "id": IMO}
 _NAMES = {IMO: "Big Blue One", "SGSIN": "Singapore", "customer/toys": "Toys of London"}
 _NAMED = {"count": 1, "containers": [BOX]}

@@ -86,7 +86,7 @@ class Look:
 
     def framed(self, *, from_log: bool = False, **body: Any) -> dict[str, Any]:
         """An answer's body with the clock, and the fleet time it is true for: of the log, or of Spark's results."""
-        return {**framed_clock(self.services.clock), "as_of_at_ms": self.fresh.log_at_ms if from_log else self.fresh.spark_at_ms, **body}
+        return {**framed_clock(self.services), "as_of_at_ms": self.fresh.log_at_ms if from_log else self.fresh.spark_at_ms, **body}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,11 @@ class Ask:
             yield Look(connection, Sight(self.viewer, self.services.clock.now_ms()), self.services, fresh)
 
 
-def framed_clock(clock: FleetClock) -> dict[str, Any]:
-    """`{"clock": {"now_at_ms", "speed", "state"}}`: part of every answer."""
+def framed_clock(services: Services) -> dict[str, Any]:
+    """`{"clock": {"now_at_ms", "speed", "state", "movable"}}`: part of every answer. `movable`: it is a story's."""
+    clock, movable = services.clock, services.settings.control is not None
     runs = clock.fleet_time
-    return {"clock": {"now_at_ms": clock.now_ms(), "speed": runs.speed, "state": runs.state}}
+    return {"clock": {"now_at_ms": clock.now_ms(), "speed": runs.speed, "state": runs.state, "movable": movable}}
 
 
 def services_of(request: Request) -> Services:

@@ -124,7 +124,7 @@ def fleet(**more: Any) -> Row:
     losses = {"lost": 7, "lost_closed": 0, "lost_unconfirmed": 0}
     counts = {"boxes": 2000, **losses, "open_alerts": 9, "acknowledged_alerts": 0, "misread": 0, "on_ship": 1500, "on_quay": 493}
     counts |= {"delivered": 0, "unreported": 0}
-    clock = {"now_at_ms": NOW_MS, "speed": 4000.0, "state": "running"}
+    clock = {"now_at_ms": NOW_MS, "speed": 4000.0, "state": "running", "movable": True}
     known: Row = {"clock": clock, "as_of_at_ms": NOW_MS - 5_000, "ships": [ship()], "ports": [port()], "counts": counts}
     known["muster"] = muster()
     return {**known, **more}

@@ -13,6 +13,7 @@ from dashboards.settings import DashboardSettings
 from dashboards.views.tab_session import latest_now_ms
 from hq.browser_address import BROWSER
 
+STORY = {"movable": True}
 MIRA = Viewer("token-of-mira", "operations", "Mira")
 
 
@@ -97,8 +98,9 @@ def test_logging_in() -> None:
     assert viewer == Viewer("t", "customer", "Ducks", "duckworks")
     assert client(httpx.Response(200, json=told)).log_in("ducks", "secret", "203.0.113.7").browser == "203.0.113.7"
     assert viewer.is_customer
-    assert (viewer.sees_fleet, viewer.moves_clock, viewer.acknowledges) == (False, False, False)
-    assert (MIRA.sees_fleet, MIRA.moves_clock, MIRA.acknowledges) == (True, True, True)
+    assert (viewer.sees_fleet, viewer.moves(STORY), viewer.acknowledges) == (False, False, False)
+    assert (MIRA.sees_fleet, MIRA.moves(STORY), MIRA.acknowledges) == (True, True, True)
+    assert not MIRA.moves({"movable": False}), "nobody moves the world's own clock"
 
 
 def test_nothing_is_asked_or_reported_outside() -> None:

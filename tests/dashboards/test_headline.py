@@ -51,6 +51,8 @@ def test_who_is_past_its_own_interval_is_no_longer_accounted_for() -> None:
     late = muster(5, NOW_MS - 13 * HOUR_MS, overdue=True, under_1d=5)
     assert mustered(late).tone == "warning"
     assert "17 May 17:44 UTC" in mustered(late).note
+    last_year = muster(5, NOW_MS - 365 * 24 * HOUR_MS, overdue=True, over_7d=5)
+    assert "18 May 2025 06:44 UTC" in mustered(last_year).note
     assert mustered(muster(5, no_tracker=0)).tone == "good"
 
 

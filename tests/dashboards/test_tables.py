@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards import alert_rows, markup, page_tables, texts
-from tests.dashboards.rows import HOUR_MS, NOW_MS, age, alert, container, fleet, lost, signals
+from tests.dashboards.rows import HOUR_MS, NOW_MS, age, alert, container, digest, fleet, lost, signals
 
 NAMES = page_tables.names_of(fleet())
 
@@ -39,6 +39,8 @@ def test_overboard_is_said_before_anything() -> None:
     nowhere: dict[str, Any] = {"place": None, "place_basis": None, "standing": "unreported"}
     assert page_tables.where(container(**nowhere), {}, NAMES) == "Place unknown", "it was heard, so it has reported"
     assert page_tables.where(container(**nowhere, at_ms=None, age_ms=None), {}, NAMES) == "Never reported"
+    digested = container(**nowhere, at_ms=None, age_ms=None, digest=digest())
+    assert page_tables.where(digested, {}, NAMES) == "Place unknown", "its ship heard it"
     quay = {"kind": "quay", "id": "SGSIN"}
     assert page_tables.where(container(place=quay, standing="delivered"), {}, NAMES) == "Delivered"
     assert page_tables.where(container(place=quay, place_basis="papers"), {}, NAMES).endswith(", by the papers")
@@ -67,6 +69,14 @@ def test_an_alerts_state() -> None:
     assert alert_rows.figure(worse) == "42.5 °C, limit -15"
     (row,) = alert_rows.alert_rows([alert(stage="closed", state="cleared", by="Jo", note="tracker taken off")], {}, NOW_MS)
     assert (row["state"], row["topic"], row["what"]) == ("closed by Jo", "BBLU1000088", "Probably overboard")
+
+
+def test_an_alert_says_since_when() -> None:
+    """Its text has times; the page adds the ages. Losses have a window, and what came several times says so elsewhere."""
+    off = alert(rule="power_off", first_at_ms=NOW_MS - 2_300_000 - 4 * HOUR_MS)
+    assert alert_rows.raised(off, NOW_MS) == "began 4 h 38 min ago, raised 38 min 20 s ago"
+    others = ({"rule": "lost_container"}, {"count": 2}, {"first_at_ms": None}, {"first_at_ms": NOW_MS - 2_300_000})
+    assert {alert_rows.raised({**off, **more}, NOW_MS) for more in others} == {"raised 38 min 20 s ago"}
 
 
 def test_evidence_in_plain_words() -> None:

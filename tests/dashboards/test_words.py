@@ -92,6 +92,9 @@ def test_codes_become_words() -> None:
     assert texts.custody("ship/9999010", names) == "Aboard Big Blue"
     states = ("paused", "waiting", "ended")
     assert [texts.pace({"speed": 0, "state": state}) for state in states] == ["Paused", "Waiting", "Ended"]
+    works = {state: sorted(texts.clock_actions(state)) for state in ("running", "waiting", "paused", "ended")}
+    moving = ["jump", "pause", "speed"]
+    assert works == {"running": moving, "waiting": moving, "paused": ["jump", "resume", "speed"], "ended": []}
     assert texts.pace({"speed": 4000.0, "state": "running"}) == "4,000× real time"
     assert [texts.severity(code) for code in ("LOG", "WARNING", "CRITICAL")] == ["info", "warning", "critical"]
 

@@ -325,7 +325,7 @@ def test_the_final_report_closes_the_incident_and_the_muster_goes_on_saying_who_
     title = "2 containers probably overboard, 1 of them for certain, reported for good"
     expect(page.get_by_role("heading", name=title)).to_be_visible()
     closed = page.locator("section.alert.closed", has=page.get_by_role("heading", name=title))
-    expect(closed).to_contain_text(re.compile(rf"closed at \d\d:\d\d:\d\d UTC: its loss was reported for good, says {MASTER}"))
+    expect(closed).to_contain_text(re.compile(rf"closed at [\d-]+T[\d:]+Z: its loss was reported for good, says {MASTER}"))
     expect(closed).to_contain_text(re.compile(rf"cleared \d\d:\d\d:\d\d UTC · .* by {MASTER}"))
     expect(closed.get_by_role("cell", name=re.compile("^reported as lost, for good"))).to_have_count(2)
     expect(closed.get_by_role("cell", name="taken back")).to_have_count(1)

@@ -137,7 +137,7 @@ def test_a_session_that_is_not_used_ends(tmp_path: Path) -> None:
 def test_the_map_for_operations(client: httpx.Client, staff: Headers) -> None:
     """Ships with tails, boxes by place and colour, lost boxes where they fell and no longer aboard, and when all this was true."""
     drawn = get(client, "map", staff)
-    assert drawn["clock"] == {"now_at_ms": NOW_MS, "speed": 0.0, "state": "running"}
+    assert drawn["clock"] == {"now_at_ms": NOW_MS, "speed": 0.0, "state": "running", "movable": False}
     ship = next(one for one in drawn["ships"] if one["imo"] == SHIP)
     assert ship["position"] == {"latitude_deg": -30.5, "longitude_deg": 155.0, "at_ms": NOW_MS, "age_ms": 0}
     assert [point[1] for point in ship["track"]] == [-30.0, -30.1, -30.2, -30.3, -30.4, -30.5]

@@ -166,10 +166,13 @@ function worsened(one) {
 
 const repeated = (one) => one.count > 1 ? [` · ${count(one.count)} times, last `, when(one.last_at_ms)] : "";
 
+// Of what began a minute or more before its alert was raised.
+const began = (one) => one.count === 1 && one.raised_at_ms - one.first_at_ms >= 60000 ? [" · began ", when(one.first_at_ms)] : "";
+
 function alertCard(one) {
   const closed = one.stage === "closed" ? ` · ${one.state}${one.by ? ` by ${one.by}${one.note ? `: ${one.note}` : ""}` : ""}` : "";
   return h("section", { class: `panel alert ${one.stage === "open" ? one.severity : "closed"}` },
-    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${severity(one)} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · slot ${one.slot}` : "", " · raised ", when(one.raised_at_ms), repeated(one), closed)), noted(one)),
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${severity(one)} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · slot ${one.slot}` : "", began(one), " · raised ", when(one.raised_at_ms), repeated(one), closed)), noted(one)),
     worsened(one), one.detail ? h("p", {}, one.detail) : null, evidence(one));
 }
 

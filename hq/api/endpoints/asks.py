@@ -59,7 +59,7 @@ def ask_ship(ask: Asking, new: NewAsk) -> dict[str, Any]:
     except ValueError as problem:
         raise ApiError(422, "question_invalid", f"Nothing was asked: {problem}.", "Mend it and ask again.") from None
     ask.audit("ask", ask_id=asked.ask_id, ship=new.ship)
-    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "ask_id": asked.ask_id}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, "ask_id": asked.ask_id}
 
 
 @router.get("/asks")
@@ -69,7 +69,7 @@ def asks(ask: Asking, cursor: str | None = None, limit: Limit = LIMIT_DEFAULT) -
     key = read_cursor(cursor, [int, str])
     told = [one for one in ask.services.asks.asks() if key is None or (one["asked_at_ms"], one["ask_id"]) < tuple(key)]
     more = write_cursor((told[limit - 1]["asked_at_ms"], told[limit - 1]["ask_id"])) if len(told) > limit else None
-    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "items": told[:limit], "next": more}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, "items": told[:limit], "next": more}
 
 
 @router.get("/asks/{ask_id}")
@@ -79,4 +79,4 @@ def one(ask: Asking, ask_id: str) -> dict[str, Any]:
     told = ask.services.asks.one(ask_id)
     if told is None:
         raise not_found("question_unknown", "question to a ship")
-    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "ask": told}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, "ask": told}

@@ -160,7 +160,7 @@ def check(ask: Asking, number: str) -> dict[str, Any]:
     """
     found = check_container(number[:40])
     told = {"number": found.number, "valid": found.valid, "problem": found.problem, "candidates": list(found.candidates)}
-    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, **told}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, **told}
 
 
 def _own(look: Look, number: str) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
         ask.audit("registry", entries=names[:AUDITED_MAX], written=len(changed))
     versions = {one.id: one.version for one in (*receipt.others, *receipt.entries) if one.type == "booking"}
     return {
-        **framed_clock(ask.services.clock),
+        **framed_clock(ask.services),
         "as_of_at_ms": None,
         "written": count,
         "unchanged": len(receipt.entries) - count,
@@ -112,7 +112,7 @@ def streams(ask: Asking) -> dict[str, Any]:
     ask.need(Right.SEE_STREAMS)
     definitions = ask.services.registrar.streams()
     return {
-        **framed_clock(ask.services.clock),
+        **framed_clock(ask.services),
         "as_of_at_ms": None,
         "items": [
             {"name": name, "version": version, "value": definitions.value(name), "whole": definitions.of(name).to_json()}
@@ -137,7 +137,7 @@ def load_lists(ask: Asking, ship: str, call: Annotated[int | None, Query(ge=0, l
         raise not_found("load_list_unknown", "load list")
     known = registrar.ship(ship)
     return {
-        **framed_clock(ask.services.clock),
+        **framed_clock(ask.services),
         "as_of_at_ms": None,
         "ship": ship,
         "name": known.name if known else None,

@@ -39,7 +39,7 @@ def reports(ask: Asking, incident_id: str) -> dict[str, Any]:
         if not found and not look.rows(select(known.c.incident_id).where(known.c.incident_id == incident_id)):
             raise not_found("incident_unknown", "incident")
     items = [{**one.to_json(), "text": report_text(one)} for one in found]
-    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "incident_id": incident_id, "items": items}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, "incident_id": incident_id, "items": items}
 
 
 class Doing(BaseModel):
@@ -85,7 +85,7 @@ def report(ask: Asking, incident_id: str, doing: Doing) -> dict[str, Any]:
         raise ApiError(422, "report_refused", f"Not done: {problem}.", "`GET` the incident's reports shows how they stand now.") from None
     ask.audit("report", incident_id=incident_id, do=doing.do)
     told = {**done.to_json(), "text": report_text(done)}
-    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "incident_id": incident_id, "report": told}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, "incident_id": incident_id, "report": told}
 
 
 @router.get("/sightings")
@@ -93,7 +93,7 @@ def sightings(ask: Asking) -> dict[str, Any]:
     """List the reports of containers seen adrift, by sighting and number, as the log has them now. Staff only."""
     ask.need(Right.SEE_REPORTS)
     items = [{**one.to_json(), "text": report_text(one)} for one in ask.services.reports.reports() if is_sighting(one)]
-    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "items": items}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, "items": items}
 
 
 @router.get("/reports/{report_id}/file")
@@ -111,7 +111,7 @@ def notices(ask: Asking) -> dict[str, Any]:
     """List notices to owners about containers in loss reports. A customer sees its own, from when `policy/owners` allows; staff see
     all.
     """
-    return {**framed_clock(ask.services.clock), "as_of_at_ms": None, "items": [one.to_json() for one in _notices(ask)]}
+    return {**framed_clock(ask.services), "as_of_at_ms": None, "items": [one.to_json() for one in _notices(ask)]}
 
 
 @router.get("/notices/{notice_id}/file")

@@ -69,13 +69,13 @@ def log_out(ask: Asking, request: Request) -> dict[str, Any]:
     """End the session of this token."""
     ask.services.accounts.close_session(token_of(request))
     ask.audit("logout")
-    return framed_clock(ask.services.clock)
+    return framed_clock(ask.services)
 
 
 @router.get("/clock")
 def clock(services: Serving) -> dict[str, Any]:
     """Return the fleet's time and its speed (0: paused). Needs no login."""
-    return framed_clock(services.clock)
+    return framed_clock(services)
 
 
 @router.post("/clock")
@@ -91,7 +91,7 @@ def move_clock(ask: Asking, move: ClockMove) -> dict[str, Any]:
         raise ApiError(409, "clock_not_movable", "This fleet's clock is the world's own: it can not be moved.", hint)
     moved = _passed_on(str(url), token.get_secret_value() if token else "", move)
     ask.audit("clock", do=move.model_dump(exclude_none=True))
-    return {**moved, **framed_clock(ask.services.clock)}
+    return {**moved, **framed_clock(ask.services)}
 
 
 def _passed_on(url: str, token: str, move: ClockMove) -> dict[str, Any]:
