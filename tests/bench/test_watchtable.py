@@ -12,6 +12,7 @@ from cargo.loss.loss_classifier import WEIGHTS, Weights
 from sim.trial import Trial
 from tests.support.watched_voyages import CLOSE_EVERY_MS, LOOK_ALIKES, Seen, alike, lossy, quiet, watched
 
+pytestmark = pytest.mark.long
 FAULTS_OF_DEVICES = [name for name in LOOK_ALIKES if "crushed" not in name and "shadow" not in name]
 
 

@@ -19,7 +19,7 @@ FIRST, CHOSEN = make_container("AAAU", 1), 3
 """A box whose number sorts before all others; the row that is chosen, from 0."""
 SELDOM_S = 60.0
 
-pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tab.py
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # several waits, each of which may be long on a busy machine: tab.py
 
 
 @pytest.fixture(scope="module")

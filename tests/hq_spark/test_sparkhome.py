@@ -21,9 +21,9 @@ OF_PYSPARK = Path(pyspark.__file__).parent
 MAKE = """
 import sys
 from pathlib import Path
-from hq import java, sparkhome
+from hq import java, spark_folder
 java.SPARK_CACHE = Path(sys.argv[1])
-print(sparkhome.spark_home())
+print(spark_folder.spark_home())
 """
 
 

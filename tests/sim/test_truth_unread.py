@@ -33,7 +33,7 @@ def test_nothing_in_the_fleet_knows_the_truth_or_where_it_lies(tmp_path: Path) -
     Truth(tmp_path / "truth", Sensors(build_world(1, 60, BEGINS_AT_MS), CADENCES["demo"])).begin()
     secret = {"sim.truth", "truth", *(file.name for file in (tmp_path / "truth").iterdir())}
     assert len(secret) > 3
-    assert {"sim.truth", "truth"} <= set(named(ROOT / "sim" / "run.py")), "it would be seen where it is known"
+    assert {"sim.truth", "truth"} <= set(named(ROOT / "sim" / "sim_process.py")), "it would be seen where it is known"
     knowing = {file: secret & set(named(file)) for folder in FLEET for file in (ROOT / folder).rglob("*.py")}
     assert len(knowing) > 100
     assert not {str(file.relative_to(ROOT)): known for file, known in knowing.items() if known}

@@ -204,7 +204,7 @@ def _small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def live_and_die(ship: Ship, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("writing", "merging", "upkeep"):
+    for module in ("commit_path", "merged_files", "log_upkeep"):
         monkeypatch.setattr(f"landfall.storage.{module}.commit_point", lambda name: ship.disk.event(name))
     for _ in range(LIVES):
         ship.live()
