@@ -119,7 +119,8 @@ def _ship(config: Path | None) -> Any:
     try:
         from landfall.demo.example_settings import write_example_ship
     except ModuleNotFoundError as missing:
-        raise Misuse(f"the demo is not installed here: {missing.name}", hint="give the ship's settings with -c FILE") from None
+        problem = f"the demo is not installed here: {missing.name}"
+        raise Misuse(problem, hint="give the ship's settings with -c FILE", code="demo_not_installed") from None
     tell(["planned with the settings of the demo's ship; -c FILE plans with another's"])
     with TemporaryDirectory(prefix="landfall-plan-") as folder:
         return settings_of("ship", write_example_ship(Path(folder)))
