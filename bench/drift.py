@@ -15,7 +15,7 @@ import numpy as np
 
 from bench.machine import machine
 from bench.results import Measured, write
-from cargo.search.drift import CLASSES, HOUR_MS, STEP_MS, Fix, LossSegment, drift
+from cargo.search.drift import CLASSES, HOUR_MS, STEP_MS, LossSegment, TrackPoint, drift
 from cargo.search.forecast import Forecast, Weather
 from cargo.search.search_area import Search, search_area
 
@@ -43,7 +43,7 @@ def main() -> None:
     """Measure and print one JSON object."""
     particles, hours = (int(sys.argv[at]) if len(sys.argv) > at else default for at, default in ((1, 2_000), (2, 48)))
     weather = [Weather(hour * HOUR_MS, 10 + hour % 7, hour * 5 % 360, 0.4, 90) for hour in range(0, hours, 3)]
-    segment = LossSegment(Fix(0, -33.9, 151.3), Fix(HOUR_MS, -34.1, 151.2))
+    segment = LossSegment(TrackPoint(0, -33.9, 151.3), TrackPoint(HOUR_MS, -34.1, 151.2))
     search = Search(segment, Forecast(weather), hours, particles)
     whole_s = spent_s(lambda: json.dumps(search_area(search)))
     drift_s = spent_s(lambda: [drift(segment, one, search.forecast, hours, particles, np.random.default_rng(1)) for one in CLASSES])

@@ -38,7 +38,7 @@ class Heard:
     offsets: list[int] = field(default_factory=list)
     at_s: list[float] = field(default_factory=list)
 
-    def listen(self, follower: landfall.Follower) -> None:
+    def listen(self, follower: landfall.StreamFollower) -> None:
         """Until it is closed."""
         for row in follower:
             self.at_s.append(time.monotonic())
@@ -95,7 +95,7 @@ class Kills:
             listening.join(DEADLINE_S)
         assert self.heard.offsets == list(range(2 * TOGETHER * len(self.last_s))), "a record is missing, came twice, or out of order"
 
-    def _turn(self, follower: landfall.Follower) -> None:
+    def _turn(self, follower: landfall.StreamFollower) -> None:
         first = 2 * TOGETHER * len(self.last_s)
         self.hq.writer.append([readings(first, TOGETHER)])
         self.heard.wait(first + 1)

@@ -16,7 +16,7 @@ import httpx
 
 from landfall.cli.demo_command import run_demo
 from landfall.demo.demo_secrets import CONTROL, SECRETS, Secrets
-from landfall.demo.fleet_settings import Doors, Fleet, Story
+from landfall.demo.fleet_settings import Doors, Fleet, PlayedStory
 from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
 from tests.support.ports import free_ports
@@ -29,7 +29,7 @@ CLOCK_TICKS_S: int = os.sysconf("SC_CLK_TCK")
 class Underway:
     """A fresh demo in `folder` as a process with children of its own; `began_s` is when it was launched. `stop` it at the end."""
 
-    def __init__(self, folder: Path, story: Story) -> None:
+    def __init__(self, folder: Path, story: PlayedStory) -> None:
         self.fleet = Fleet(folder, story, free_doors())
         doors = self.fleet.doors
         words = [dict(doors.node), dict(doors.mqtt), doors.api, doors.analytics, doors.projector, doors.clock, doors.pages]
@@ -120,4 +120,4 @@ def free_doors() -> Doors:
 
 if __name__ == "__main__":
     _, _folder, _boxes, _speed, _doors = sys.argv
-    run_demo(Fleet(Path(_folder), Story(boxes=int(_boxes), speed=float(_speed)), Doors(*json.loads(_doors))), fresh=True)
+    run_demo(Fleet(Path(_folder), PlayedStory(boxes=int(_boxes), speed=float(_speed)), Doors(*json.loads(_doors))), fresh=True)

@@ -33,7 +33,7 @@ from bench.nats import nats_client, nats_server
 from bench.proc import cpu_s, memory_mib
 from bench.readings import START_AT_MS
 from bench.results import Measured, write
-from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_outcome import WatchPlace
 from cargo.loss.watch_state import WatchSettings
 from intake.intake_service import Intake
 from intake.mqtt.packets import packet
@@ -143,7 +143,7 @@ async def serve(way: str, folder: Path, port: int) -> None:
     async with asyncio.TaskGroup() as running:
         running.create_task(intake.run(committer, log, "ship-a"))
         if way == "watched":
-            settings = WatchSettings(Place("ship-a", ship=SHIP))
+            settings = WatchSettings(WatchPlace("ship-a", ship=SHIP))
             watching = Watching(settings, folder, clock, metrics, print)
             watching.gives_way = intake.is_at_work
             running.create_task(watching.run(log, committer))

@@ -22,13 +22,13 @@ from pyspark.sql import SparkSession
 from bench.readings import fleet_readings
 from bench.results import Measured, write
 from hq.analytics.job import LOOK_S, STREAMS, AnalyticsJob, make_tables
-from hq.analytics.progress import Progress
+from hq.analytics.progress import AnalyticsProgress
 from hq.analytics.settings import AnalyticsSettings
 from hq.source import FORMAT
 from hq.spark_session import SparkSettings, start_spark
 from landfall.runtime.process_clock import following
 from landfall.runtime.service import Running, keep_working
-from landfall.runtime.telemetry_client import Teller
+from landfall.runtime.telemetry_client import TelemetryClient
 from landfall.transport.http_client import AppendDoor
 from streams.log import Append
 from streams.model.metrics import Metrics
@@ -88,12 +88,12 @@ def drained(spark: SparkSession, settings: AnalyticsSettings, folder: Path, kind
 
 
 @contextmanager
-def running(spark: SparkSession, settings: AnalyticsSettings) -> Iterator[Progress]:
+def running(spark: SparkSession, settings: AnalyticsSettings) -> Iterator[AnalyticsProgress]:
     """The job under way, in a thread of its own."""
-    progress = Progress()
+    progress = AnalyticsProgress()
     make_tables(spark, settings.tables_dir)
     with following("wall") as clock, closing(AnalyticsJob(settings, spark, clock, progress)) as job:
-        under_way = Running(clock, progress.metrics, Teller(None, progress.metrics, clock, settings.metrics_every_s))
+        under_way = Running(clock, progress.metrics, TelemetryClient(None, progress.metrics, clock, settings.metrics_every_s))
         thread = threading.Thread(target=keep_working, args=(job, under_way, LOOK_S))
         thread.start()
         try:
@@ -103,7 +103,7 @@ def running(spark: SparkSession, settings: AnalyticsSettings) -> Iterator[Progre
             thread.join()
 
 
-def counted(progress: Progress) -> int:
+def counted(progress: AnalyticsProgress) -> int:
     """How many records the job has done."""
     counts: dict[str, Any] = progress.metrics.body(0, 0)["counts"]
     return int(counts.get("records", 0))

@@ -19,7 +19,7 @@ from bench.peers import Broker, until
 from bench.readings import fleet_readings
 from bench.results import Measured, write
 from landfall.storage.index import INDEX_NAME
-from landfall.storage.kafka.commit_transaction import FOLLOW_EVERY_S, KafkaLogOptions, Place
+from landfall.storage.kafka.commit_transaction import FOLLOW_EVERY_S, KafkaLogOptions, KafkaLogPlace
 from landfall.storage.kafka.kafka_log import KafkaLog
 from landfall.storage.kafka.settings import KafkaLogSettings
 from streams.codec import BlockCodec
@@ -30,15 +30,15 @@ LIVE_ROWS = 100
 ANSWER_S_MAX = 120.0
 
 
-def place(broker: Broker, folder: Path, prefix: str) -> Place:
+def place(broker: Broker, folder: Path, prefix: str) -> KafkaLogPlace:
     """One process's part in the log `prefix`: its folder is its own."""
     access = broker.access
     told = {"brokers": access.brokers, "username": access.username, "password": access.password, "prefix": prefix}
     settings = KafkaLogSettings.model_validate({"kind": "kafka", "replication": 1, "min_insync": 1, **told})
-    return Place(settings, "hq", folder / "log", folder / "marker")
+    return KafkaLogPlace(settings, "hq", folder / "log", folder / "marker")
 
 
-def append(where: Place, said: Connection, *, for_ever: bool) -> None:
+def append(where: KafkaLogPlace, said: Connection, *, for_ever: bool) -> None:
     """Opens the log, when its turn comes, appends, and says when that was acknowledged."""
     log = KafkaLog(where, BlockCodec(), WallClock(), KafkaLogOptions())
     readings = Append("containers", fleet_readings(LIVE_ROWS, 1))

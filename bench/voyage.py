@@ -23,7 +23,7 @@ from bench.fleet import Underway, until
 from bench.machine import machine
 from bench.results import Measured, write
 from bench.watching import NODES, Watcher, spread
-from landfall.demo.fleet_settings import HQ, QUAYS, SHIP_NODES, Story
+from landfall.demo.fleet_settings import HQ, QUAYS, SHIP_NODES, PlayedStory
 from landfall.storage.file_log import FileLogReader
 from streams.model.identifiers import Position
 
@@ -217,7 +217,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the fleet ends too
     figures = {"bench": "voyage", **machine(), "boxes": asked.boxes}
     with tempfile.TemporaryDirectory(prefix="bench-voyage-") as name:
-        underway = Underway(Path(name) / "fleet", Story(boxes=asked.boxes))
+        underway = Underway(Path(name) / "fleet", PlayedStory(boxes=asked.boxes))
         try:
             begun_s = story_begun(underway)
             figures["launch_to_story_s"] = round(begun_s, 1)

@@ -27,7 +27,7 @@ from bench.results import Measured, write
 from cargo.loss.reading_rows import Heard, rows
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import learn, step
-from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_outcome import WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import Entry, LoadList, Stowed, entry_body
 from landfall.storage.file_log import FileLog, FileLogReader
@@ -44,7 +44,7 @@ from tests.support.process import wait
 
 BATCH = 2_000
 TIERS, ROWS, GATEWAYS = 8, 20, 24
-SETTINGS = WatchSettings(Place(NODE, ship=SHIP))
+SETTINGS = WatchSettings(WatchPlace(NODE, ship=SHIP))
 JUDGED_WITHIN_S, RESTS_S = 900.0, 90.0
 """The log's upkeep rests while the watch judges: its last and largest merge comes up to a minute later, beside all that she then knows."""
 
@@ -77,7 +77,7 @@ def load_list(numbers: list[str]) -> Entry:
     return Entry("load_list", listed.id, 1, START_AT_MS, "clerk", listed)
 
 
-def rebuilt(log: LogReader, listed: Entry) -> tuple[WatchState, Outcome, int]:
+def rebuilt(log: LogReader, listed: Entry) -> tuple[WatchState, WatchOutcome, int]:
     """A watch that has read all of the log, what it told, and of how many readings. Her own readings go before those of her boxes."""
     state = WatchState(SETTINGS)
     made, count = learn(state, [listed]), 0

@@ -9,7 +9,7 @@ import orjson
 
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_outcome import WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import Entry, LoadList, Stowed
 from cargo.vocabulary.signals import SIGNALS
@@ -29,13 +29,13 @@ def recorded(path: Path) -> list[Heard]:
     return rows
 
 
-def at_sea(rows: list[Heard], roll_deg: float) -> Outcome:
+def at_sea(rows: list[Heard], roll_deg: float) -> WatchOutcome:
     """They all stand in one outboard stack of a ship that is at sea and rolls so the whole time. Positions are left out: they are of the
     voyages these boxes really made."""
     numbers = sorted({row.topic for row in rows})
     stack = tuple(Stowed(number, f"00201{82 + 2 * at}", "45G1", "JPTYO", "SGSIN") for at, number in enumerate(numbers))
     listed = LoadList(SHIP, HOME.locode, 1, stack, (), (), rows[0].order_at_ms - 2 * HOUR_MS)
-    state = WatchState(WatchSettings(Place(f"ship-{SHIP}", ship=SHIP)))
+    state = WatchState(WatchSettings(WatchPlace(f"ship-{SHIP}", ship=SHIP)))
     learn(state, [Entry("load_list", listed.id, 1, listed.departs_at_ms, "clerk", listed)])
     said = []
     for row in rows:
@@ -51,12 +51,12 @@ def at_sea(rows: list[Heard], roll_deg: float) -> Outcome:
     return made
 
 
-def on_quay(rows: list[Heard]) -> Outcome:
+def on_quay(rows: list[Heard]) -> WatchOutcome:
     """As they are, on a quay."""
-    return step(WatchState(WatchSettings(Place("port-jptyo", port="JPTYO"))), rows)
+    return step(WatchState(WatchSettings(WatchPlace("port-jptyo", port="JPTYO"))), rows)
 
 
-def probable(made: Outcome) -> int:
+def probable(made: WatchOutcome) -> int:
     """How many losses were raised."""
     return sum(alert.body["rule"] == "lost_container" and alert.body["state"] == "raised" for alert in made.alerts)
 

@@ -9,7 +9,7 @@ class CargoError(ValueError):
         self.code = code
 
 
-class Unreadable(CargoError):
+class BadEntry(CargoError):
     """A registry value or a snapshot that is not what it should be; `hint` says in one sentence what would be."""
 
     def __init__(self, message: str, *, hint: str = "", code: str = "unreadable") -> None:

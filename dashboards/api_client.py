@@ -44,7 +44,7 @@ class ComingBack(Trouble):
 
 
 @dataclass(frozen=True, slots=True)
-class Viewer:
+class PageViewer:
     """Who has logged in, at a browser of the address `browser`. `token` is the only thing that gives rights; role and customer only choose
     which pages are shown."""
 
@@ -115,14 +115,14 @@ class ApiClient:
         )
         self.clock_heard = ClockHeard(None, wall_ms())
 
-    def log_in(self, username: str, password: str, browser: str | None = None) -> Viewer:
+    def log_in(self, username: str, password: str, browser: str | None = None) -> PageViewer:
         """The viewer with this username and password, at a browser of this address. Raises LoggedOut when they are wrong, else as
         `get`."""
         headers = browser_headers(self._token, browser)
         answer = self._asked("POST", "/token", data={"username": username, "password": password}, headers=headers)
-        return Viewer(answer["access_token"], answer["role"], answer["name"], answer.get("customer"), answer.get("ship"), browser)
+        return PageViewer(answer["access_token"], answer["role"], answer["name"], answer.get("customer"), answer.get("ship"), browser)
 
-    def log_out(self, viewer: Viewer) -> None:
+    def log_out(self, viewer: PageViewer) -> None:
         """End the viewer's session at the API. Raises as `get`."""
         self.post(viewer, "/logout")
 
@@ -130,23 +130,23 @@ class ApiClient:
         """The fleet's clock, `{"clock": {"now_at_ms", "speed"}}`, which needs no login. Raises ComingBack or Trouble."""
         return self._asked("GET", "/clock")
 
-    def get(self, viewer: Viewer, path: str, **parameters: Any) -> Answer:
+    def get(self, viewer: PageViewer, path: str, **parameters: Any) -> Answer:
         """The answer to one question. Raises LoggedOut, NotThere, ComingBack, or Trouble for any other refusal."""
         wanted = {name: value for name, value in parameters.items() if value is not None}
         return self._asked("GET", path, headers=self._headers(viewer), params=wanted)
 
-    def post(self, viewer: Viewer, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+    def post(self, viewer: PageViewer, path: str, body: Mapping[str, Any] | None = None) -> Answer:
         """The answer to something the viewer does. Raises as `get`."""
         return self._asked("POST", path, headers=self._headers(viewer), json=dict(body or {}))
 
-    def file(self, viewer: Viewer, path: str, **parameters: str) -> bytes:
+    def file(self, viewer: PageViewer, path: str, **parameters: str) -> bytes:
         """A file for the viewer to keep; the API notes who took it. Raises as `get`."""
         answer = self._answer("GET", path, headers=self._headers(viewer), params=parameters)
         if not answer.is_success:
             _understood(answer)
         return answer.content
 
-    def all_items(self, viewer: Viewer, path: str, rows_max: int = ROWS_MAX, **parameters: Any) -> Answer:
+    def all_items(self, viewer: PageViewer, path: str, rows_max: int = ROWS_MAX, **parameters: Any) -> Answer:
         """The first page's answer with the `items` and `names` of all pages, at most `rows_max` items; `complete`: whether that was all."""
         answer = self.get(viewer, path, limit=min(PAGE_ROWS, rows_max), **parameters)
         items, names, cursor = list(answer["items"]), dict(answer.get("names", {})), answer.get("next")
@@ -159,7 +159,7 @@ class ApiClient:
         """Closes the connections."""
         self._http.close()
 
-    def _headers(self, viewer: Viewer) -> dict[str, str]:
+    def _headers(self, viewer: PageViewer) -> dict[str, str]:
         return {"Authorization": f"Bearer {viewer.token}", **browser_headers(self._token, viewer.browser)}
 
     def _asked(self, method: str, path: str, **how: Any) -> Answer:

@@ -15,7 +15,7 @@ ABOVE_PX, BELOW_PX = -22, 18
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MapBlock:
     """One block: whose, its colour, and where it stands from its place's mark on the screen (pixels, right and down)."""
 
     customer: str
@@ -29,7 +29,7 @@ def boxes_per_block(places: Sequence[Mapping[str, Any]]) -> int:
     return next((each for each in BOXES_PER_BLOCK if fullest <= each * BLOCKS_MAX), BOXES_PER_BLOCK[-1])
 
 
-def stack(place: Mapping[str, Any], per_block: int) -> list[Block]:
+def stack(place: Mapping[str, Any], per_block: int) -> list[MapBlock]:
     """The blocks of one place, column by column, customer by customer; each customer has at least one. A ship's stand above its mark, a
     quay's below."""
     blocks = [group for group in place["groups"] for _ in range(math.ceil(group["boxes"] / per_block))]
@@ -41,7 +41,7 @@ def stack(place: Mapping[str, Any], per_block: int) -> list[Block]:
         right = (column - (columns - 1) / 2) * BLOCK_WIDTH_PX
         down = ABOVE_PX - row * BLOCK_HEIGHT_PX if above else BELOW_PX + row * BLOCK_HEIGHT_PX
         red, green, blue = group["colour"]
-        drawn.append(Block(group["customer"] or "", (red, green, blue), (right, float(down))))
+        drawn.append(MapBlock(group["customer"] or "", (red, green, blue), (right, float(down))))
     return drawn
 
 

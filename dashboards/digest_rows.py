@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboards import texts
-from dashboards.markup import Column
+from dashboards.markup import MarkupColumn
 
 Digest = Mapping[str, Any]
 COLUMNS = (
-    Column("what", "6-hour summary"),
-    Column("least", "Min", right=True),
-    Column("mean", "Mean", right=True),
-    Column("most", "Max", right=True),
+    MarkupColumn("what", "6-hour summary"),
+    MarkupColumn("least", "Min", right=True),
+    MarkupColumn("mean", "Mean", right=True),
+    MarkupColumn("most", "Max", right=True),
 )
 AIRS = {"setpoint": "Setpoint", "supply": "Supply air", "return": "Return air", "ambient": "Ambient"}
 

@@ -74,7 +74,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MarkupColumn:
     """One column of a table: the key of its cells in the rows, its heading, whether it holds numbers, and whether cells are markup."""
 
     key: str
@@ -136,7 +136,7 @@ def swatch(colour: object, text: str) -> str:
     return f'<span class="lf-dot" style="background:{theme.css(colour)}"></span>{escape(text)}'
 
 
-def table(columns: Sequence[Column], rows: Iterable[Mapping[str, str]], empty: str) -> str:
+def table(columns: Sequence[MarkupColumn], rows: Iterable[Mapping[str, str]], empty: str) -> str:
     """A table of texts, or the sentence `empty` when it has no rows."""
     lines = ["".join(_cell(column, row) for column in columns) for row in rows]
     if not lines:
@@ -145,7 +145,7 @@ def table(columns: Sequence[Column], rows: Iterable[Mapping[str, str]], empty: s
     return f'<table class="lf-table"><thead><tr>{heads}</tr></thead><tbody>{"".join(f"<tr>{line}</tr>" for line in lines)}</tbody></table>'
 
 
-def _cell(column: Column, row: Mapping[str, str]) -> str:
+def _cell(column: MarkupColumn, row: Mapping[str, str]) -> str:
     value = row.get(column.key, "")
     text = value if column.markup else escape(value)
     if column.mono:
@@ -153,7 +153,7 @@ def _cell(column: Column, row: Mapping[str, str]) -> str:
     return f"<td{_right(column)}>{text}</td>"
 
 
-def _right(column: Column) -> str:
+def _right(column: MarkupColumn) -> str:
     return ' class="lf-right"' if column.right else ""
 
 

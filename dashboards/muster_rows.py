@@ -8,7 +8,7 @@ from typing import Any
 
 from cargo.loss.accounted_boxes import UNHEARD
 from dashboards import texts
-from dashboards.markup import Column, pill
+from dashboards.markup import MarkupColumn, pill
 
 Answer = Mapping[str, Any]
 ACCOUNTS: dict[str, str] = {
@@ -29,10 +29,10 @@ ACCOUNTS: dict[str, str] = {
 }
 """What `account` of a container means."""
 PLACES = (
-    Column("place", "Where"),
-    Column("boxes", "Accounted for", right=True),
-    Column("others", "Not accounted for"),
-    Column("by", "By what", markup=True),
+    MarkupColumn("place", "Where"),
+    MarkupColumn("boxes", "Accounted for", right=True),
+    MarkupColumn("others", "Not accounted for"),
+    MarkupColumn("by", "By what", markup=True),
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dashboards import markup, texts, theme
-from dashboards.markup import Column
+from dashboards.markup import MarkupColumn
 
 Row = Mapping[str, Any]
 Names = Mapping[str, str]
@@ -15,75 +15,75 @@ STALE_WALL_MS = 60_000
 """A process that has said nothing for so long by the wall's clock is looked at first."""
 
 LOST = (
-    Column("number", "Container", mono=True),
-    Column("slot", "Slot"),
-    Column("cargo", "Cargo"),
-    Column("heard", "Last heard", right=True),
-    Column("position", "Position and its basis"),
-    Column("chance", "Lost", right=True),
-    Column("state", "State", markup=True),
+    MarkupColumn("number", "Container", mono=True),
+    MarkupColumn("slot", "Slot"),
+    MarkupColumn("cargo", "Cargo"),
+    MarkupColumn("heard", "Last heard", right=True),
+    MarkupColumn("position", "Position and its basis"),
+    MarkupColumn("chance", "Lost", right=True),
+    MarkupColumn("state", "State", markup=True),
 )
 SENDINGS = (
-    Column("sent", "Sent", right=True),
-    Column("to", "To whom"),
-    Column("means", "By what means"),
-    Column("by", "Recorded by"),
-    Column("receipt", "Receipt"),
+    MarkupColumn("sent", "Sent", right=True),
+    MarkupColumn("to", "To whom"),
+    MarkupColumn("means", "By what means"),
+    MarkupColumn("by", "Recorded by"),
+    MarkupColumn("receipt", "Receipt"),
 )
 NOTICED = (
-    Column("container", "Container", mono=True),
-    Column("became", "What became of it"),
-    Column("booking", "Booking", mono=True),
-    Column("cargo", "Cargo"),
-    Column("between", "Between, UTC", right=True),
-    Column("position", "Where the ship was"),
+    MarkupColumn("container", "Container", mono=True),
+    MarkupColumn("became", "What became of it"),
+    MarkupColumn("booking", "Booking", mono=True),
+    MarkupColumn("cargo", "Cargo"),
+    MarkupColumn("between", "Between, UTC", right=True),
+    MarkupColumn("position", "Where the ship was"),
 )
 PERSON = "person"
 """The family of what people said: it is not weighed."""
 EVIDENCE = (
-    Column("family", "Evidence"),
-    Column("detail", "What was seen"),
-    Column("at", "When, UTC", right=True),
-    Column("weight", "Weight", right=True),
+    MarkupColumn("family", "Evidence"),
+    MarkupColumn("detail", "What was seen"),
+    MarkupColumn("at", "When, UTC", right=True),
+    MarkupColumn("weight", "Weight", right=True),
 )
 DUE_IN = (
-    Column("ship", "Ship"),
-    Column("from", "From"),
-    Column("sailed", "Sailed", right=True),
-    Column("boxes", "Boxes for here", right=True),
+    MarkupColumn("ship", "Ship"),
+    MarkupColumn("from", "From"),
+    MarkupColumn("sailed", "Sailed", right=True),
+    MarkupColumn("boxes", "Boxes for here", right=True),
 )
 IN_PORT = (
-    Column("ship", "Ship"),
-    Column("from", "From"),
-    Column("arrived", "Arrived", right=True),
-    Column("boxes", "Still to come off", right=True),
+    MarkupColumn("ship", "Ship"),
+    MarkupColumn("from", "From"),
+    MarkupColumn("arrived", "Arrived", right=True),
+    MarkupColumn("boxes", "Still to come off", right=True),
 )
 UNKNOWN = {"container": "valid number", "slot": "slot", "size_type": "type", "pol": "port of loading", "pod": "port of discharge"}
 LINKS = (
-    Column("node", "Node"),
-    Column("peer", "Peer"),
-    Column("class", "Over"),
-    Column("rtt", "Round trip", right=True),
-    Column("backlog", "Waiting to go", right=True),
-    Column("sent", "Sent", right=True),
-    Column("received", "Received", right=True),
-    Column("age", "As of", right=True),
+    MarkupColumn("node", "Node"),
+    MarkupColumn("peer", "Peer"),
+    MarkupColumn("class", "Over"),
+    MarkupColumn("rtt", "Round trip", right=True),
+    MarkupColumn("backlog", "Waiting to go", right=True),
+    MarkupColumn("sent", "Sent", right=True),
+    MarkupColumn("received", "Received", right=True),
+    MarkupColumn("age", "As of", right=True),
 )
 WAITING = (
-    Column("node", "Ship"),
-    Column("stream", "Stream"),
-    Column("records", "Wait for a link", right=True),
-    Column("since", "Oldest", right=True),
-    Column("age", "As of", right=True),
+    MarkupColumn("node", "Ship"),
+    MarkupColumn("stream", "Stream"),
+    MarkupColumn("records", "Wait for a link", right=True),
+    MarkupColumn("since", "Oldest", right=True),
+    MarkupColumn("age", "As of", right=True),
 )
 PROCESSES = (
-    Column("node", "Node"),
-    Column("process", "Process"),
-    Column("word", "Updated (real time)", markup=True),
-    Column("fleet", "In fleet time", right=True),
-    Column("counts", "What it has done since it started"),
+    MarkupColumn("node", "Node"),
+    MarkupColumn("process", "Process"),
+    MarkupColumn("word", "Updated (real time)", markup=True),
+    MarkupColumn("fleet", "In fleet time", right=True),
+    MarkupColumn("counts", "What it has done since it started"),
 )
-STREAMS = (Column("stream", "Stream"), Column("records", "Records", right=True), Column("newest", "Newest", right=True))
+STREAMS = (MarkupColumn("stream", "Stream"), MarkupColumn("records", "Records", right=True), MarkupColumn("newest", "Newest", right=True))
 
 
 def names_of(fleet: Row, *answers: Row) -> dict[str, str]:

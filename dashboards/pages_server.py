@@ -23,7 +23,7 @@ from dashboards.settings import DashboardSettings
 from dashboards.theme import THEME
 from hq.asgi_headers import ProtectedAnswers
 from landfall.runtime.service import running
-from landfall.runtime.telemetry_client import Teller
+from landfall.runtime.telemetry_client import TelemetryClient
 from landfall.system.http_headers import DATA_HEADERS, POLICY
 from landfall.system.listen_address import address, bound
 from landfall.transport.tls import showing
@@ -96,7 +96,7 @@ def _healthz(_: Request) -> JSONResponse:
     return JSONResponse({"process": PROCESS, "ready": True, "at_ms": time.time_ns() // 1_000_000})
 
 
-def _broke(teller: Teller, problem: Exception) -> None:
+def _broke(teller: TelemetryClient, problem: Exception) -> None:
     """A page could not be drawn: the viewer gets a plain sentence from Streamlit, `exceptions` the end of the traceback."""
     where = "".join(traceback.format_exception(problem))
     teller.report(f"a page broke: {type(problem).__name__}: {problem}", where[-4_000:], "the viewer was told so")

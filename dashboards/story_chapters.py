@@ -14,7 +14,7 @@ INCIDENT_ZOOM, PORT_ZOOM = 6.2, 4.6
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CameraView:
     """Somewhere the map can go: what the button says, and where the camera stands then."""
 
     title: str
@@ -28,17 +28,17 @@ def port_of(chapter: Answer, ports: Iterable[Answer]) -> Answer | None:
     return next((port for port in ports if port["name"] in chapter["title"]), None)
 
 
-def looks(chapter: Answer, told: Answer, incidents: Sequence[Answer]) -> list[Look]:
+def looks(chapter: Answer, told: Answer, incidents: Sequence[Answer]) -> list[CameraView]:
     """Where to look for this chapter: the incident it tells of, its port, and the ships its text names. `told`: an answer of `/api/map`."""
     found = []
     if incident := incident_of(chapter, incidents):
         where = incident["position"]
-        found.append(Look("Where they fell", where["longitude_deg"], where["latitude_deg"], INCIDENT_ZOOM))
+        found.append(CameraView("Where they fell", where["longitude_deg"], where["latitude_deg"], INCIDENT_ZOOM))
     if port := port_of(chapter, told["ports"]):
-        found.append(Look(port["name"], port["longitude_deg"], port["latitude_deg"], PORT_ZOOM))
+        found.append(CameraView(port["name"], port["longitude_deg"], port["latitude_deg"], PORT_ZOOM))
     for ship in told["ships"]:
         if ship["position"] and ship["name"] and ship["name"] in chapter["text"]:
-            found.append(Look(ship["name"], ship["position"]["longitude_deg"], ship["position"]["latitude_deg"], PORT_ZOOM))
+            found.append(CameraView(ship["name"], ship["position"]["longitude_deg"], ship["position"]["latitude_deg"], PORT_ZOOM))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_outcome import WatchPlace
 from cargo.loss.watch_state import WatchSettings
 from cargo.rules.storm_mode import StormRules
 from cargo.vocabulary.registry_entries import Entry, Port
@@ -24,7 +24,7 @@ from landfall.node.settings import (
     uncertified,
     unproven,
 )
-from landfall.system.settings_table import DoorUrl, Problem, SettingsTable, barred, between, repeated, unfit
+from landfall.system.settings_table import DoorUrl, SettingsProblem, SettingsTable, barred, between, repeated, unfit
 from landfall.system.settings_table import Place as At
 from streams.config.roles import LinkClass
 
@@ -48,7 +48,7 @@ class ShoreNode(SettingsTable):
     token: PeersToken | None = None
 
     @between
-    def _is_proven(self) -> Iterator[Problem]:
+    def _is_proven(self) -> Iterator[SettingsProblem]:
         yield from unproven(self.url, self.token)
 
     def address(self, link: LinkClass) -> PeerAddress:
@@ -66,7 +66,7 @@ class Headquarters(ShoreNode):
     lan_url: DoorUrl | None = None
 
     @between
-    def _is_proven_there(self) -> Iterator[Problem]:
+    def _is_proven_there(self) -> Iterator[SettingsProblem]:
         if self.lan_url is not None:
             yield from unproven(self.lan_url, self.token)
 
@@ -120,9 +120,11 @@ class StormAsking(SettingsTable):
     interval_s: Annotated[int, Field(ge=1, le=3_600)] = 60
 
     @between
-    def _ends_below_where_it_begins(self) -> Iterator[Problem]:
+    def _ends_below_where_it_begins(self) -> Iterator[SettingsProblem]:
         if self.calm_deg > self.roll_deg:
-            yield Problem(("calm_deg",), f"it is more than roll_deg, {self.roll_deg:g}", "write at most as much: else it would end at once")
+            yield SettingsProblem(
+                ("calm_deg",), f"it is more than roll_deg, {self.roll_deg:g}", "write at most as much: else it would end at once"
+            )
 
     def rules(self) -> StormRules:
         """The same for the rule itself."""
@@ -150,25 +152,25 @@ class ShipSettings(SettingsTable):
     takeover_s: Annotated[float, Field(gt=0, le=86_400)] = TAKEOVER_S
 
     @between
-    def _is_a_ship(self) -> Iterator[Problem]:
+    def _is_a_ship(self) -> Iterator[SettingsProblem]:
         if self.node.role != "ship":
-            yield Problem(("node", "role"), f"a ship's node is no {self.node.role}", "write role 'ship'")
+            yield SettingsProblem(("node", "role"), f"a ship's node is no {self.node.role}", "write role 'ship'")
 
     @between
-    def _says_which_ship_she_is(self) -> Iterator[Problem]:
+    def _says_which_ship_she_is(self) -> Iterator[SettingsProblem]:
         identity = self.node.identity
         if not is_imo(identity) and (identity or self.node.role not in ROLES_WITH_IDENTITY):
-            yield Problem(("node", "identity"), f"a ship's is her IMO number, not {identity!r}", "write its seven digits")
+            yield SettingsProblem(("node", "identity"), f"a ship's is her IMO number, not {identity!r}", "write its seven digits")
 
     @between
-    def _knows_whom_she_dials(self) -> Iterator[Problem]:
+    def _knows_whom_she_dials(self) -> Iterator[SettingsProblem]:
         names = {peer.node for peer in self.node.known}
         for where, shore in self._shores():
             if shore.is_sound("node") and shore.node not in names:
                 yield stranger((*where, "node"), shore.node)
 
     @between
-    def _has_a_certificate_to_dial_with(self) -> Iterator[Problem]:
+    def _has_a_certificate_to_dial_with(self) -> Iterator[SettingsProblem]:
         secured = [one.node for _, one in self._shores() if one.is_sound("node", "url") and one.url.startswith("https:")]
         hq = self.headquarters if self.is_sound("headquarters") else None
         if hq and hq.is_sound("node", "url", "lan_url") and (hq.lan_url or "").startswith("https:") and hq.node not in secured:
@@ -177,17 +179,17 @@ class ShipSettings(SettingsTable):
             yield uncertified(("node", "tls"), secured)
 
     @between
-    def _tells_ports_apart(self) -> Iterator[Problem]:
+    def _tells_ports_apart(self) -> Iterator[SettingsProblem]:
         for number, node in repeated(self.ports, "node"):
-            yield Problem(("ports", number, "node"), f"{node!r} is a port's node already", "leave one table of each node")
+            yield SettingsProblem(("ports", number, "node"), f"{node!r} is a port's node already", "leave one table of each node")
 
     @between
-    def _has_two_disks_if_it_says_so(self) -> Iterator[Problem]:
+    def _has_two_disks_if_it_says_so(self) -> Iterator[SettingsProblem]:
         if self.intake.is_sound("ack"):
             yield from disks_missing(self.node, self.intake.ack)
 
     @between
-    def _has_each_door_to_itself(self) -> Iterator[Problem]:
+    def _has_each_door_to_itself(self) -> Iterator[SettingsProblem]:
         yield from barred((*self.node.doors(), *self.intake.doors()))
 
     def _shores(self) -> Iterator[tuple[At, ShoreNode]]:
@@ -201,7 +203,7 @@ class ShipSettings(SettingsTable):
         """The watch of this ship."""
         patience = self.watch
         return WatchSettings(
-            place=Place(self.node.node, ship=self.node.identity),
+            place=WatchPlace(self.node.node, ship=self.node.identity),
             lateness_ms=patience.lateness_ms,
             historical_ms=patience.historical_ms,
             reefer_interval_ms=patience.reefer_interval_ms,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cargo.alerts.alert_authorization import JUDGES
-from edge.console.console_status import Aboard, Console
+from edge.console.console_status import Console, ConsoleStatus
 from edge.console.crew_alerts import AlertDesk
 from edge.console.crew_api import Crew, CrewDoor
 from edge.console.report_api import ReportDoor
@@ -13,7 +13,7 @@ from edge.services.digest_service import Digesting
 from edge.services.excursion_keeper import AroundAlerts
 from edge.services.loss_report_service import DECISIONS, LossReports
 from edge.services.muster_statements import MusterStatements
-from edge.services.query_responder import Answering
+from edge.services.query_responder import QueryResponder
 from edge.services.storm_requests import StormMode
 from edge.settings import ShipSettings
 from intake.intake_service import Intake
@@ -53,12 +53,12 @@ async def run_ship(settings: ShipSettings) -> None:
     node.retaining.excursions = AroundAlerts(lambda: node.log)
     links = LinkChoice(node, settings.ports, settings.headquarters, settings.port_patience_s, settings.takeover_s)
     telling = TellingWaiting(node, settings.waiting_every_s)
-    answering = Answering(node, telling)
+    answering = QueryResponder(node, telling)
     reports = LossReports(node, watching)
     storm = StormMode(node, intake, watching, settings.storm.rules())
     digesting = Digesting(node, links, telling, settings.digest_every_h)
     musters = Musters(watching.call_roll, node.clock)
-    Console(node, intake, musters, links, Aboard(telling, digesting, storm))
+    Console(node, intake, musters, links, ConsoleStatus(telling, digesting, storm))
     ReportDoor(node, reports)
     CrewDoor(node, Crew(watching, musters, AlertDesk(node), reports, links, telling))
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from landfall.node.settings import NodeName
-from landfall.runtime.telemetry_client import Teller
+from landfall.runtime.telemetry_client import TelemetryClient
 from streams.log import LogReader
 
 _Place = Annotated[str, Field(pattern=r"^(ship/\d{7}|quay/[A-Z]{2}[A-Z2-9]{3})$", examples=["ship/9321483", "quay/JPTYO"])]
@@ -20,7 +20,7 @@ SENSED = ("containers", "ships")
 """Streams that hold what sensors say."""
 
 
-def report_unplaced(log_reader: LogReader, places: Mapping[str, str], teller: Teller) -> list[str]:
+def report_unplaced(log_reader: LogReader, places: Mapping[str, str], teller: TelemetryClient) -> list[str]:
     """Report the nodes that wrote what sensors say and have no place in the settings: no page shows where their boxes are. Returns them."""
     writers = {origin.node for stream in SENSED if stream in log_reader.streams() for origin in log_reader.ledger(stream)}
     unplaced = sorted(writers - set(places))

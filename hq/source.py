@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from hq.spark_rows import WIDE_DDL, widen
 from landfall.runtime.hole_patience import PatientReaders
 from landfall.runtime.log_wait import judged_reader
-from streams.gap_skipping_reader import Standing, between, cut, standings_from_json, standings_to_json
+from streams.gap_skipping_reader import ReaderStanding, between, cut, standings_from_json, standings_to_json
 from streams.log import LogReader
 from streams.model.clock import WallClock
 from streams.model.errors import Misuse, RetryLater
@@ -39,7 +39,7 @@ StreamPositions = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class OffsetRun:
     """Offsets `first .. end - 1` of one (stream, origin); `held` of them are there to be read."""
 
     stream: str
@@ -52,7 +52,7 @@ class Run:
 class Runs(InputPartition):
     """The work of one task: runs, read one after another. Small runs share a task, since a task costs more than a thousand records."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[OffsetRun]) -> None:
         self.runs = tuple(runs)
 
 
@@ -136,11 +136,11 @@ class LogStreamReader(DataSourceStreamReader):
                     code="records_missing",
                 )
 
-    def _standings(self, offset: StreamPositions) -> dict[str, Standing]:
+    def _standings(self, offset: StreamPositions) -> dict[str, ReaderStanding]:
         known = standings_from_json(offset)
-        return {stream: known.get(stream, Standing()) for stream in self.streams}
+        return {stream: known.get(stream, ReaderStanding()) for stream in self.streams}
 
-    def _hold_back(self, before: Mapping[str, Standing], latest: dict[str, Standing], rows_max: int) -> None:
+    def _hold_back(self, before: Mapping[str, ReaderStanding], latest: dict[str, ReaderStanding], rows_max: int) -> None:
         waiting = {
             (stream, origin): offsets.count()
             for stream in self.streams[:-1]
@@ -150,7 +150,7 @@ class LogStreamReader(DataSourceStreamReader):
         for (stream, origin), share in zip(waiting, shares, strict=True):
             latest[stream] = cut(before[stream], latest[stream], origin, share)
 
-    def _held(self, stream: str, before: Standing, after: Standing) -> Iterator[tuple[str, Origin, RangeSet]]:
+    def _held(self, stream: str, before: ReaderStanding, after: ReaderStanding) -> Iterator[tuple[str, Origin, RangeSet]]:
         """Per origin the offsets that lead from `before` to `after` and that the log holds, apart where something is skipped between them:
         that may have come by now, and is part of a later micro-batch."""
         ledger = _log(self.folder).ledger(stream)
@@ -185,16 +185,16 @@ def fair_shares(backlogs: Sequence[int], total_max: int) -> list[int]:
     return shares
 
 
-def _tasks(held: Iterable[tuple[str, Origin, RangeSet]], share: int) -> Iterator[list[Run]]:
+def _tasks(held: Iterable[tuple[str, Origin, RangeSet]], share: int) -> Iterator[list[OffsetRun]]:
     """The held offsets cut and packed into tasks of `share` offsets each, the last one of what is left."""
-    task: list[Run] = []
+    task: list[OffsetRun] = []
     room = share
     for stream, origin, offsets in held:
         first = offsets.first()
         while first < offsets.end():
             end = min(offsets.end(), first + room)
             if count := offsets.within(first, end).count():
-                task.append(Run(stream, origin, first, end, count))
+                task.append(OffsetRun(stream, origin, first, end, count))
             room -= end - first
             first = end
             if room == 0:

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from intake.message_types import Publish, Sender
-from intake.mqtt.client_connection import Connection
-from intake.mqtt.client_logins import Gateway, Logins
+from intake.message_types import MessageSender, Publish
+from intake.mqtt.client_connection import ClientConnection
+from intake.mqtt.client_logins import GatewayLogin, GatewayLogins
 from intake.mqtt.client_sessions import Key, Sessions
 from intake.mqtt.connect_packet import Connect
-from intake.mqtt.endpoint_api import Joined
+from intake.mqtt.endpoint_api import SessionStart
 from intake.mqtt.listener import Doorway, places
 from intake.mqtt.packets import Reason
 from intake.mqtt.pending_wills import LastWill, Testator, Wills
@@ -58,24 +58,24 @@ class Endpoint:
         nowhere."""
         self.settings, self._report = settings, report
         wrong = WrongSecrets(clock, metrics, report, door="the MQTT endpoint")
-        self.logins = Logins(settings.anonymous_publish, credentials, wrong)
+        self.logins = GatewayLogins(settings.anonymous_publish, credentials, wrong)
         self._credentials = credentials
         self._unwatch: Callable[[], None] = lambda: None
         self._pipeline, self._clock, self._metrics = pipeline, clock, metrics
-        self._connections: set[Connection] = set()
-        self._strangers: dict[Connection, None] = {}
+        self._connections: set[ClientConnection] = set()
+        self._strangers: dict[ClientConnection, None] = {}
         """Those that have not logged in, the longest first."""
         self._addresses: Counter[str] = Counter()
         self._usernames: Counter[str | None] = Counter()
-        self._username_of: dict[Connection, str | None] = {}
+        self._username_of: dict[ClientConnection, str | None] = {}
         """Of those logged in, until their socket is closed."""
-        self._clients: dict[Key, Connection] = {}
-        self._client_of: dict[Connection, Key] = {}
-        self._of_account: dict[str, set[Connection]] = {}
+        self._clients: dict[Key, ClientConnection] = {}
+        self._client_of: dict[ClientConnection, Key] = {}
+        self._of_account: dict[str, set[ClientConnection]] = {}
         """Those logged in."""
         self._sessions = Sessions(sessions_file, WallClock().now_ms, clock.doubted)
         self._sessions_refused = False
-        self._will_of: dict[Connection, LastWill] = {}
+        self._will_of: dict[ClientConnection, LastWill] = {}
         self._wills = Wills()
         self._testators: set[Testator] = set()
         """Whose will is on its way to the log."""
@@ -102,7 +102,7 @@ class Endpoint:
         self._places = places(self.settings.connections_max)
         host, port = self.settings.host, self.settings.port
         tls, within_s = None if shown is None else shown.context, self.settings.connect_within_ms / 1_000
-        doorway = Doorway(self, lambda address: Connection(self, address), tls, within_s)
+        doorway = Doorway(self, lambda address: ClientConnection(self, address), tls, within_s)
         with listening("the MQTT endpoint", host, port):
             await doorway.open(host, port)
         self._doorway = doorway
@@ -158,7 +158,7 @@ class Endpoint:
         """Monotone seconds."""
         return self._clock.monotonic_s()
 
-    def opened(self, connection: Connection) -> bool:
+    def opened(self, connection: ClientConnection) -> bool:
         """A socket is open; False when there are too many, or too many from where it comes. Where there is no room left, the one that has
         waited longest without a login makes some."""
         crowded = self._addresses[connection.address] >= self.settings.connections_per_address_max
@@ -183,7 +183,7 @@ class Endpoint:
                 self._doorway.give_up(oldest)
         return oldest is not None
 
-    def has_room(self, gateway: Gateway, connect: Connect) -> bool:
+    def has_room(self, gateway: GatewayLogin, connect: Connect) -> bool:
         """Whether this login may have one more connection. One that takes an older one's place may, once that older one is gone."""
         if gateway.username is None:
             return True
@@ -194,11 +194,11 @@ class Endpoint:
         """Whether nothing can be stored, for so long that who comes should turn to another node."""
         return self._pipeline.stuck_s() * 1_000 > self.settings.turns_away_after_ms
 
-    def renounced(self, connection: Connection) -> None:
+    def renounced(self, connection: ClientConnection) -> None:
         """The will of this connection, if it has one, is not to be published."""
         self._will_of.pop(connection, None)
 
-    def joined(self, connection: Connection, connect: Connect) -> Joined:
+    def joined(self, connection: ClientConnection, connect: Connect) -> SessionStart:
         """A client was let in: an older connection of the same login and identifier ends (MQTT 3.1.4), its session goes on if wanted."""
         key = (connection.gateway.username if connection.gateway else None, connect.client_id)
         older = self._clients.pop(key, None)
@@ -220,17 +220,17 @@ class Endpoint:
         self._of_account.setdefault(connection.account, set()).add(connection)
         if self._pipeline.holds(connection.account):
             connection.pause(_CROWD)
-        return Joined(present, subscription)
+        return SessionStart(present, subscription)
 
-    def subscribed(self, connection: Connection, subscription: Subscription | None) -> None:
+    def subscribed(self, connection: ClientConnection, subscription: Subscription | None) -> None:
         """What this client has subscribed to is kept with its session."""
         self._sessions.subscribed(self._client_of[connection], connection.session_expiry_s, subscription)
 
-    def published(self, sender: Sender, messages: list[Publish]) -> None:
+    def published(self, sender: MessageSender, messages: list[Publish]) -> None:
         """Messages for the pipeline."""
         self._pipeline.offer(sender, messages)
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: ClientConnection) -> None:
         """The socket is closed. The will of a client whose session is kept waits as long as it says, and not at all for who took over."""
         if connection in self._connections:
             self._connections.remove(connection)
@@ -282,7 +282,7 @@ class Endpoint:
                     await self._ended.wait()
         return true()
 
-    def ending(self, connection: Connection, detail: str) -> None:
+    def ending(self, connection: ClientConnection, detail: str) -> None:
         """The door ends this connection, and why: said in the log and counted."""
         self._metrics.count("mqtt_connections_ended")
         username, client_id = self._client_of.get(connection, (None, None))

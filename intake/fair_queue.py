@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from intake.message_types import Publish, Sender
+from intake.message_types import MessageSender, Publish
 from intake.payload_compression import unpack_all
 from intake.settings import PipelineSettings
 
@@ -24,7 +24,7 @@ BATCH_SHARE = 16
 for a commit that took little longer than their own. Else it may fill it: a commit costs about the same for few messages as for many."""
 NOT_ALONE_S = 60.0
 """So long it is remembered that others came."""
-Parcel = tuple[Sender, list[Publish], float]
+Parcel = tuple[MessageSender, list[Publish], float]
 """Who hears of them, the messages, and when they were offered (monotone s)."""
 
 
@@ -41,7 +41,7 @@ class _Queue:
 class _Account:
     """What waits of one account, and of each of its senders, who is next coming first."""
 
-    queues: OrderedDict[Sender, _Queue] = field(default_factory=OrderedDict)
+    queues: OrderedDict[MessageSender, _Queue] = field(default_factory=OrderedDict)
     messages: int = 0
     bytes: int = 0
 
@@ -75,7 +75,7 @@ class _Batch:
         self.parcels.append(parcel)
 
 
-class Waiting:
+class FairQueue:
     """For the event loop alone. Of the bounds of `settings` those who wait may hold half, each account and each sender in equal parts: who
     has more is held."""
 
@@ -87,14 +87,14 @@ class Waiting:
         self._share = max(1, settings.batch_readings_max // BATCH_SHARE)
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
         self._senders = 0
-        self._held: set[Sender] = set()
+        self._held: set[MessageSender] = set()
         self._offered_s = 0.0
         self._light: list[tuple[str, float]] = []
         """The two accounts that brought little last, with nothing of theirs waiting, and when."""
         self.messages = self.bytes = 0
         """Of all that wait."""
 
-    def put(self, sender: Sender, messages: list[Publish], offered_s: float) -> None:
+    def put(self, sender: MessageSender, messages: list[Publish], offered_s: float) -> None:
         """Behind what this sender has waiting already; it is held from now on when that is more than its share. Packed payloads wait
         unpacked, so that their bytes count."""
         unpack_all(messages)
@@ -164,7 +164,7 @@ class Waiting:
     def _is_heavy(self, account: _Account) -> bool:
         return account.messages > self._share or account.bytes > BATCH_BYTES // BATCH_SHARE
 
-    def _next_turn(self, name: str, account: _Account, sender: Sender, queue: _Queue) -> None:
+    def _next_turn(self, name: str, account: _Account, sender: MessageSender, queue: _Queue) -> None:
         if queue.parcels:
             account.queues.move_to_end(sender)
         else:

@@ -27,7 +27,7 @@ SWITCH_S = 0.001
 takes its turn a dozen times a commit. Python's own 5 ms made a hundred publishers' longest waits half as long again."""
 
 
-class OtherDisks(Elsewhere, Protocol):
+class ReplicaWait(Elsewhere, Protocol):
     """Disks of other nodes of the same ship or port."""
 
     def watch_over(self, streams: Sequence[str], newest: int) -> None:
@@ -43,7 +43,7 @@ class Intake:
     """What a ship's or a quay's node runs beside its sync: `node.add_background("intake", …)`."""
 
     def __init__(
-        self, settings: IntakeSettings, clock: Clock, metrics: Metrics, others: OtherDisks | None = None, companions: Sequence[str] = ()
+        self, settings: IntakeSettings, clock: Clock, metrics: Metrics, others: ReplicaWait | None = None, companions: Sequence[str] = ()
     ) -> None:
         """`others`: of these disks one has a reading before its sensor hears of it. `companions`: the other nodes of this ship or port.
 

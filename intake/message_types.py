@@ -68,7 +68,7 @@ class Publish(msgspec.Struct, gc=False):
         return self.again or self.retained
 
 
-class Sender(Protocol):
+class MessageSender(Protocol):
     """Whoever handed messages to the pipeline and must hear what became of them. Hashed by who it is."""
 
     @property

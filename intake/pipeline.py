@@ -13,9 +13,9 @@ from cargo.loss.reading_rows import CLOCK_BACK
 from cargo.vocabulary.reading_identity import CLOCK_STOPPED
 from intake.decoders.decoder_names import find_decoder
 from intake.deduplicator import RepeatWindow, TakenInElsewhere
-from intake.fair_queue import Parcel, Waiting, bytes_of
-from intake.message_types import STORED, Outcome, Publish, Sender
-from intake.pipeline_batches import CONTAINERS, EXCEPTIONS, Part, Prepared, believed_times, exception_record, mark_strangers, prepare
+from intake.fair_queue import FairQueue, Parcel, bytes_of
+from intake.message_types import STORED, MessageSender, Outcome, Publish
+from intake.pipeline_batches import CONTAINERS, EXCEPTIONS, Prepared, StreamRows, believed_times, exception_record, mark_strangers, prepare
 from intake.reject_limits import Refusals
 from intake.settings import PipelineSettings
 from intake.stuck_clocks import LastSaid
@@ -107,7 +107,7 @@ class Pipeline:
         self._said = {stream: LastSaid(settings.repeats_readings_max) for stream in STREAMS}
         self._by_others, self._windows = self._known(self._said)
         self._losses = self._losses_known = 0
-        self._waiting = Waiting(settings, self._account_held)
+        self._waiting = FairQueue(settings, self._account_held)
         self._refusals = Refusals(self._process, settings.exceptions_bytes_per_h)
         self._elsewhere = elsewhere
         self._unsettled: asyncio.Queue[_Unsettled] = asyncio.Queue()
@@ -148,7 +148,7 @@ class Pipeline:
         for held_changed in self._of_accounts:
             held_changed(account, held)
 
-    def offer(self, sender: Sender, messages: list[Publish]) -> None:
+    def offer(self, sender: MessageSender, messages: list[Publish]) -> None:
         """Queue `messages`, whatever the state of the queue: a sender that goes on while it is `full` grows it. Event loop only."""
         self._metrics.count("intake_received", len(messages))
         self._waiting.put(sender, messages, self._clock.monotonic_s())
@@ -214,7 +214,7 @@ class Pipeline:
             for full_changed in self._listeners:
                 full_changed(full)
 
-    def _fresh(self, part: Part, outcomes: list[Outcome], messages: Sequence[Publish]) -> Part | None:
+    def _fresh(self, part: StreamRows, outcomes: list[Outcome], messages: Sequence[Publish]) -> StreamRows | None:
         """`part` less its repeats; None when nothing is left. A message is a repeat when all that it brought is. What a device says again
         whose clock stands still is none, and flagged; so is what a device says whose clock fell back."""
         said, now_s, now_ms = self._said[part.stream], self._clock.monotonic_s(), self._clock.now_ms()
@@ -238,7 +238,7 @@ class Pipeline:
         return part if part.messages else None
 
     def _not_repeated(
-        self, part: Part, known: Sequence[bool], messages: Sequence[Publish], true_from_ms: int
+        self, part: StreamRows, known: Sequence[bool], messages: Sequence[Publish], true_from_ms: int
     ) -> tuple[list[int], set[int]]:
         """The rows of `part` that are no repeats, and which of them devices say again whose clock stands still."""
         said, now_s = self._said[part.stream], self._clock.monotonic_s()
@@ -257,7 +257,7 @@ class Pipeline:
             kept.append(row)
         return kept, stopped
 
-    async def _commit(self, parcels: list[Parcel], prepared: Prepared, parts: list[Part]) -> None:
+    async def _commit(self, parcels: list[Parcel], prepared: Prepared, parts: list[StreamRows]) -> None:
         appends = [Append(part.stream, part.records) for part in parts]
         if exceptions := [*self._exceptions(parcels, prepared), *self._refusals.news(self._clock.monotonic_s(), self._clock.now_ms())]:
             appends.append(Append(EXCEPTIONS, to_batch(exceptions)))
@@ -394,7 +394,7 @@ class Pipeline:
         self._metrics.gauge("intake_waiting", self._waiting.messages + self._in_work_messages + self._unsettled_messages)
 
 
-def _is_told_apart(part: Part, row: int, messages: Sequence[Publish]) -> bool:
+def _is_told_apart(part: StreamRows, row: int, messages: Sequence[Publish]) -> bool:
     """Whether a reading no window knows, of a clock that stands still, needs a flag so that no history takes it for a repeat: not what MQTT
     calls one sent again, which it is, nor what says no time, which none takes for one."""
     return part.times_ms[row] is not None and not messages[part.messages[row]].is_said_again()

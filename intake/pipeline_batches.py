@@ -14,11 +14,11 @@ import msgspec
 import pyarrow as pa
 
 from cargo.loss.reading_rows import RETAINED, WILL
-from cargo.vocabulary.reading_batches import Readings, read_payloads
+from cargo.vocabulary.reading_batches import ReadingColumns, read_payloads
 from cargo.vocabulary.reading_identity import identities
 from intake.decoders.decoder_port import Decoder, decoded
 from intake.message_types import KEPT_BYTES_MAX, STORED, Outcome, Publish
-from intake.topic_routes import Route, Routes
+from intake.topic_routes import Routes, TopicRoute
 from landfall.system.secret_masks import mask_secrets
 from streams.model.clock import Clock
 from streams.model.records import BODY, GIVEN, LATE_MS_MAX, TOPIC, Record, body_text
@@ -26,13 +26,13 @@ from streams.model.records import BODY, GIVEN, LATE_MS_MAX, TOPIC, Record, body_
 EXCEPTIONS = "exceptions"
 CONTAINERS = "containers"
 MQTT_TOPIC_CHARS_MAX = 400
-Arrived = tuple[int, Route, bytes]
+Arrived = tuple[int, TopicRoute, bytes]
 """What is to be read: the number of the message that brought it, where its readings go, its payload in our form."""
 _OF_CLOCKS = {"future": Outcome.FUTURE, "stale": Outcome.STALE}
 
 
 @dataclass(slots=True)
-class Part:
+class StreamRows:
     """Rows for one stream: row i came from message `messages[i]` and has identity `identities[i]`; device `whose[i]` (a number) said it at
     `times_ms[i]` (UTC ms; None: it says none)."""
 
@@ -43,14 +43,14 @@ class Part:
     whose: list[int]
     times_ms: list[int | None]
 
-    def taken(self, rows: Sequence[int], flagged: Collection[int], flag: str) -> Part:
+    def taken(self, rows: Sequence[int], flagged: Collection[int], flag: str) -> StreamRows:
         """These rows, in order; those `flagged` say so in their body."""
         records = self.records.take(pa.array(rows, pa.int64()))
         if flagged:
             bodies = records.column(BODY).to_pylist()
             told = [_with_flag(text, flag) if row in flagged else text for row, text in zip(rows, bodies, strict=True)]
             records = records.set_column(records.schema.get_field_index(BODY), BODY, pa.array(told, pa.string()))
-        return Part(
+        return StreamRows(
             self.stream,
             records,
             [self.messages[row] for row in rows],
@@ -61,7 +61,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedMessage:
     """Message `number` is not taken as a reading, or not all of it, and why."""
 
     number: int
@@ -74,8 +74,8 @@ class Prepared:
     """What `prepare` made of messages: the outcome of each as far as it can be told before the log is asked, and what is to be appended."""
 
     outcomes: list[Outcome]
-    parts: list[Part] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
+    parts: list[StreamRows] = field(default_factory=list)
+    refused: list[RefusedMessage] = field(default_factory=list)
 
 
 def prepare(messages: Sequence[Publish], routes: Routes, believed: range) -> Prepared:
@@ -134,7 +134,7 @@ def mark_strangers(prepared: Prepared, strangers: Callable[[set[str]], set[str]]
                 _are_unknown(compress(part.messages, (topic in unknown for topic in topics)), prepared.outcomes)
 
 
-def exception_record(process: str, message: Publish, refused: Refused, now_ms: int) -> Record:
+def exception_record(process: str, message: Publish, refused: RefusedMessage, now_ms: int) -> Record:
     """The record in `exceptions` of a message that was not taken as a reading: the first KEPT_BYTES_MAX of its payload, but for the values
     of secrets in it, and the length and SHA-256 of all of it."""
     whole = not message.payload_sha256
@@ -154,12 +154,12 @@ def exception_record(process: str, message: Publish, refused: Refused, now_ms: i
 
 def _refuse(prepared: Prepared, number: int, outcome: Outcome, reason: str) -> None:
     prepared.outcomes[number] = outcome
-    prepared.refused.append(Refused(number, outcome, reason))
+    prepared.refused.append(RefusedMessage(number, outcome, reason))
 
 
 def _part(
-    stream: str, arrived: list[Arrived], messages: Sequence[Publish], readings: Readings, outcomes: list[Outcome], believed: range
-) -> Part:
+    stream: str, arrived: list[Arrived], messages: Sequence[Publish], readings: ReadingColumns, outcomes: list[Outcome], believed: range
+) -> StreamRows:
     numbers = [number for number, _, _ in arrived]
     topics = [route.topic for _, route, _ in arrived]
     valid = [route.number_valid for _, route, _ in arrived]
@@ -183,7 +183,7 @@ def _part(
     schema = pa.schema([*GIVEN, *(pa.field(name, column.type) for name, column in readings.signals.items())])
     records = pa.RecordBatch.from_arrays(columns, schema=schema)
     found = identities(topics, readings.devices, readings.device_at_ms, readings.signals, core_texts)
-    return Part(stream, records, numbers, found, whose_of(topics, readings.devices), readings.device_at_ms)
+    return StreamRows(stream, records, numbers, found, whose_of(topics, readings.devices), readings.device_at_ms)
 
 
 def _flagged(flags: dict[int, list[str]], cores: dict[int, dict[str, Any]]) -> dict[int, str]:
@@ -211,7 +211,7 @@ def _with_flag(body: str | None, flag: str) -> str:
 
 
 def _flags(
-    valid: Sequence[bool], readings: Readings, numbers: Sequence[int], outcomes: list[Outcome], believed: range
+    valid: Sequence[bool], readings: ReadingColumns, numbers: Sequence[int], outcomes: list[Outcome], believed: range
 ) -> dict[int, list[str]]:
     """By row, what is to be known about it besides what it says; marks future and stale ones in `outcomes`, but where a message was refused
     for something else that it brought."""

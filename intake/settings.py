@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from intake.decoders.decoder_names import find_decoder
 from intake.topic_routes import SUBSCRIPTIONS, topic_pattern
-from landfall.system.settings_table import Door, GivenPath, Host, Problem, SettingsTable, WithCertificate, between
+from landfall.system.settings_table import GivenPath, Host, ListenAddress, SettingsProblem, SettingsTable, WithCertificate, between
 
 TAKEN_BYTES_MAX = 4 << 20
 """No limit of what is taken whole goes beyond: what of a reading is kept as it came fits a block of 8 MiB, however little it compresses."""
@@ -112,16 +112,16 @@ class BrokerSettings(SettingsTable):
     reconnect_ms_max: int = Field(default=10_000, ge=1)
 
     @between
-    def _stands_in_for_others(self) -> Iterator[Problem]:
+    def _stands_in_for_others(self) -> Iterator[SettingsProblem]:
         if self.client_id in self.stands_in_for:
             where = ("stands_in_for", self.stands_in_for.index(self.client_id))
-            yield Problem(where, f"{self.client_id!r} is this node's own client_id", "name those of the others")
+            yield SettingsProblem(where, f"{self.client_id!r} is this node's own client_id", "name those of the others")
         mend = "leave out '/', '+' and '#'"
         if self.stands_in_for and not _LEVEL.fullmatch(self.client_id):
-            yield Problem(("client_id",), f"{self.client_id!r} is to be one level of a topic there", mend)
+            yield SettingsProblem(("client_id",), f"{self.client_id!r} is to be one level of a topic there", mend)
         for at, one in enumerate(self.stands_in_for):
             if not _LEVEL.fullmatch(one):
-                yield Problem(("stands_in_for", at), f"{one!r} is to be one level of a topic there", mend)
+                yield SettingsProblem(("stands_in_for", at), f"{one!r} is to be one level of a topic there", mend)
 
 
 class IntakeSettings(SettingsTable):
@@ -140,7 +140,7 @@ class IntakeSettings(SettingsTable):
     when_alone: Literal["wait", "degrade"] = "wait"
     alone_after_s: float = Field(default=10.0, gt=0, le=3_600, allow_inf_nan=False)
 
-    def doors(self) -> Iterator[Door]:
+    def doors(self) -> Iterator[ListenAddress]:
         """Where it listens, as far as that is right; settings are named as a process's file has them, where this is `intake`."""
         if self.is_sound("endpoint") and self.endpoint and self.endpoint.is_sound("host", "port"):
-            yield Door(("intake", "endpoint", "port"), self.endpoint.host, self.endpoint.port)
+            yield ListenAddress(("intake", "endpoint", "port"), self.endpoint.host, self.endpoint.port)

@@ -21,7 +21,7 @@ SUBSCRIPTIONS = ("landfall/containers/+/reading", *(f"landfall/ships/+/{kind}" f
 """What to subscribe to at a broker."""
 
 
-class Route(msgspec.Struct, frozen=True, gc=False):
+class TopicRoute(msgspec.Struct, frozen=True, gc=False):
     """Where readings of one MQTT topic go; `number_valid` is False when the container's or ship's check digit is wrong. With `decode`, what
     its messages become says where they go. `refusal`: why no sensor of this node may speak there."""
 
@@ -39,10 +39,10 @@ class Routes:
         """`decoders`: MQTT topic filters, each with what reads the messages on its topics; topics of ours need none. `ships`: those, by IMO
         number, whose sensors may speak here (None: any)."""
         self._ships = ships
-        self._decoders = [(topic_pattern(one), Route("", "", True, decode)) for one, decode in decoders]
-        self._known: dict[bytes, Route | None] = {}
+        self._decoders = [(topic_pattern(one), TopicRoute("", "", True, decode)) for one, decode in decoders]
+        self._known: dict[bytes, TopicRoute | None] = {}
 
-    def route(self, mqtt_topic: bytes) -> Route | None:
+    def route(self, mqtt_topic: bytes) -> TopicRoute | None:
         """Where readings on `mqtt_topic` go; None when it is none of ours. A wrong check digit is marked, never refused."""
         try:
             return self._known[mqtt_topic]
@@ -55,17 +55,17 @@ class Routes:
                 self._known[mqtt_topic] = found
             return found
 
-    def _own(self, mqtt_topic: bytes) -> Route | None:
+    def _own(self, mqtt_topic: bytes) -> TopicRoute | None:
         match = _TOPIC.fullmatch(mqtt_topic.decode("utf-8", "replace"))
         if match is None:
             return None
         if container := match["container"]:
             number = stored_number(container)
             known = is_container(number) or is_ilu(number)
-            return Route("containers", number, known) if number.replace("-", "").isalnum() else None
+            return TopicRoute("containers", number, known) if number.replace("-", "").isalnum() else None
         ship = match["ship"]
         refusal = "" if self._ships is None or ship in self._ships else f"no sensor of this node speaks for ship {ship}"
-        return Route("ships", f"{ship}.{match['kind']}", is_imo(ship), refusal=refusal)
+        return TopicRoute("ships", f"{ship}.{match['kind']}", is_imo(ship), refusal=refusal)
 
 
 def topic_pattern(mqtt_filter: str) -> re.Pattern[bytes]:

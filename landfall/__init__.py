@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from landfall.client import Client, Follower, NodeDoor, connect
-    from streams.gap_skipping_reader import Standing
+    from landfall.client import Client, NodeDoor, StreamFollower, connect
+    from streams.gap_skipping_reader import ReaderStanding
 
-__all__ = ["Client", "Follower", "NodeDoor", "Standing", "connect"]
+__all__ = ["Client", "NodeDoor", "ReaderStanding", "StreamFollower", "connect"]
 
 
 def __getattr__(name: str) -> Any:

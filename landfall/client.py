@@ -21,7 +21,7 @@ from landfall.system.struct_types import build_struct_types
 from landfall.transport.http_client import AppendDoor, Followed, ReadDoor
 from landfall.transport.tls import trusting
 from streams.consumers import CONSUMERS, Consumed, client_topic, skipped_told, standing_append
-from streams.gap_skipping_reader import Standing, newly_skipped
+from streams.gap_skipping_reader import ReaderStanding, newly_skipped
 from streams.log import Append
 from streams.model.errors import Corrupt, LandfallError, Misuse, RetryLater, Trimmed
 from streams.model.identifiers import Origin, Position, check_stream
@@ -109,19 +109,19 @@ class Client:
     def _rows(self, stream: str, reached: Mapping[str, int]) -> list[dict[str, Any]]:
         return self._nodes.asked(lambda doors: list(doors.read.read(stream, Position.from_json(reached), ROWS_MAX)))
 
-    def start(self, stream: str) -> Standing:
+    def start(self, stream: str) -> ReaderStanding:
         """Where `stream` begins at that of the nodes that answer which has dropped least of it: everything below is kept by none of them.
 
         Called by who was told Trimmed and would go on: `follow(stream, standing=fleet.start(stream).merged(standing))`. What was dropped
         between is then never given. Raises RetryLater when no node answers in time, NotAllowed for a wrong token.
         """
-        return Standing(self._nodes.start(stream) or Position())
+        return ReaderStanding(self._nodes.start(stream) or Position())
 
     def history(self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> list[dict[str, Any]]:
         """Every record of one container or ship with since <= order time < until (UTC ms), merged over all streams. Raises as `read`."""
         return self._nodes.asked(lambda doors: list(doors.read.history(topic, since_at_ms, until_at_ms)))
 
-    def follow(self, stream: str, consumer: str | None = None, standing: Standing | None = None) -> Follower:
+    def follow(self, stream: str, consumer: str | None = None, standing: ReaderStanding | None = None) -> StreamFollower:
         """All of `stream` that is there and all that comes: from `standing`, or from where `consumer` last committed, or from its `start`.
 
         Where a consumer stands is looked up at every node that answers, and what any of them knows to be dealt with is. Raises RetryLater
@@ -129,12 +129,12 @@ class Client:
         """
         check_stream(stream)
         if consumer is None:
-            return Follower(self._nodes, stream, None, standing or Standing())
+            return StreamFollower(self._nodes, stream, None, standing or ReaderStanding())
         if standing is not None:
             raise Misuse(
                 "a named consumer stands where it last committed", hint="give either a consumer or a standing", code="standing_ambiguous"
             )
-        topic, found = client_topic(consumer), Standing()
+        topic, found = client_topic(consumer), ReaderStanding()
         for row in self._nodes.asked_all(lambda doors: list(doors.read.latest(CONSUMERS, topic))):
             try:
                 told = Consumed.read(row["body"])
@@ -151,25 +151,25 @@ class Client:
                     code="consumer_of_another",
                 )
             found = found.merged(told.standing())
-        return Follower(self._nodes, stream, topic, found)
+        return StreamFollower(self._nodes, stream, topic, found)
 
 
-class Follower:
+class StreamFollower:
     """Iterate over it: it waits for records until `close`, which any thread may call. Leave it with `with`, or close it.
 
     At a hole it waits as long as the stream's patience; what comes of it later is given late, once.
     """
 
-    def __init__(self, nodes: _Nodes, stream: str, consumer: str | None, standing: Standing) -> None:
+    def __init__(self, nodes: _Nodes, stream: str, consumer: str | None, standing: ReaderStanding) -> None:
         self._nodes, self._stream, self._consumer = nodes, stream, consumer
         self._fetched = self._committed = standing
-        self._anew = standing == Standing()
+        self._anew = standing == ReaderStanding()
         self._given = _Place(standing)
         self._rows: deque[dict[str, Any]] = deque()
         self._closed = threading.Event()
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ReaderStanding:
         """Behind the last record given, but for what was skipped: keep it beside what became of that record, and nothing is done twice."""
         return self._given.standing()
 
@@ -199,7 +199,7 @@ class Follower:
             begins = self._nodes.start(self._stream) if self._anew else None
             if begins is None or begins == self._fetched.position:
                 raise
-            followed = Followed([], Standing(begins))
+            followed = Followed([], ReaderStanding(begins))
         self._rows.extend(followed.rows)
         self._given.next(followed.standing, bool(followed.rows))
         self._fetched = followed.standing
@@ -251,17 +251,19 @@ class _Doors:
 class _Place:
     """A Standing that follows rows, whatever copies they come from."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: ReaderStanding) -> None:
         self.next(standing, more=False)
 
-    def _take(self, standing: Standing) -> None:
+    def _take(self, standing: ReaderStanding) -> None:
         self._next = standing.position.to_json()
         self._skipped = {str(origin): ranges.copy() for origin, ranges in standing.skipped.items()}
 
-    def standing(self) -> Standing:
-        return Standing.from_json({"position": self._next, "skipped": {origin: list(ranges) for origin, ranges in self._skipped.items()}})
+    def standing(self) -> ReaderStanding:
+        return ReaderStanding.from_json(
+            {"position": self._next, "skipped": {origin: list(ranges) for origin, ranges in self._skipped.items()}}
+        )
 
-    def next(self, then: Standing, more: bool) -> None:
+    def next(self, then: ReaderStanding, more: bool) -> None:
         """Rows that lead to `then` are passed from now on, if there are any `more`."""
         self._then = then
         self._skipped_then = then.skipped

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from cargo.vocabulary.registry_entries import Entry, Node, Stream
+from cargo.vocabulary.registry_entries import Entry, NodeKeys, Stream
 from streams.config.definition_format import read_fields
 from streams.config.roles import Peer
 from streams.config.selectors import matches
@@ -46,7 +46,7 @@ class CustomersDesk:
                     return
                 if taken:
                     self._set_at_ms[entry.id] = entry.at_ms
-            case Node() if entry.id in self._writers and (entry.id not in self._keys or entry.version > self._keys[entry.id].version):
+            case NodeKeys() if entry.id in self._writers and (entry.id not in self._keys or entry.version > self._keys[entry.id].version):
                 self._keys[entry.id] = entry
 
     def told(self) -> Mapping[str, tuple[Entry, ...]]:

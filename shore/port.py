@@ -14,7 +14,7 @@ from landfall.node.settings import NodeSettings
 from landfall.watch.watch_service import Watching
 from shore.customer_terms import CustomersDesk
 from shore.port_status import Status
-from shore.query_result_ingester import Taking
+from shore.query_result_ingester import QueryResultIngester
 from shore.settings import PortSettings
 from shore.ship_feed import ShipsDesk
 from shore.ship_forwarder import Forwarding
@@ -57,7 +57,7 @@ class PortNode:
             self._forwarding = Forwarding(self.node.report, self._patience, _customers_desk(settings.node), ships)
             self.node.add_background("forwarding", self._forward)
         Status(self.node, self.intake)
-        self.node.add_background("answers", Taking(self.node, self._patience).run)
+        self.node.add_background("answers", QueryResultIngester(self.node, self._patience).run)
 
     async def start(self) -> None:
         """Open the log, the door, the links and the quay. Raises Misuse or RetryLater when it can not."""

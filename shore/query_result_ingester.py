@@ -34,7 +34,7 @@ ROWS_MAX = 64
 PROBLEM_CHARS_MAX = 2_000
 
 
-class Taking:
+class QueryResultIngester:
     """`run` it as background work of a port's or headquarters' node."""
 
     def __init__(self, node: Node, patience: Callable[[str], Patience | None]) -> None:

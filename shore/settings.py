@@ -7,12 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_outcome import WatchPlace
 from cargo.loss.watch_state import WatchSettings
 from cargo.vocabulary.trade_codes import is_locode
 from intake.settings import IntakeSettings
 from landfall.node.settings import KeepSettings, NodeSettings, disks_missing
-from landfall.system.settings_table import Problem, SettingsTable, barred, between
+from landfall.system.settings_table import SettingsProblem, SettingsTable, barred, between
 
 
 class QuayPatience(SettingsTable):
@@ -35,34 +35,34 @@ class PortSettings(SettingsTable):
     watch: QuayPatience = QuayPatience()
 
     @between
-    def _is_ashore(self) -> Iterator[Problem]:
+    def _is_ashore(self) -> Iterator[SettingsProblem]:
         if self.node.role not in ("port", "hq"):
-            yield Problem(("node", "role"), f"a node ashore is no {self.node.role}", "write role 'port' or 'hq'")
+            yield SettingsProblem(("node", "role"), f"a node ashore is no {self.node.role}", "write role 'port' or 'hq'")
 
     @between
-    def _says_which_port_it_is(self) -> Iterator[Problem]:
+    def _says_which_port_it_is(self) -> Iterator[SettingsProblem]:
         if self.node.role == "port" and not is_locode(self.node.identity):
-            yield Problem(("node", "identity"), f"a port's is its UN/LOCODE, not {self.node.identity!r}", 'write it, like "JPTYO"')
+            yield SettingsProblem(("node", "identity"), f"a port's is its UN/LOCODE, not {self.node.identity!r}", 'write it, like "JPTYO"')
 
     @between
-    def _has_a_quay_or_is_headquarters(self) -> Iterator[Problem]:
+    def _has_a_quay_or_is_headquarters(self) -> Iterator[SettingsProblem]:
         if self.node.role == "hq":
             for name in ("endpoint", "broker"):
                 if self.intake.is_sound(name) and getattr(self.intake, name):
-                    yield Problem(("intake", name), "headquarters has no quay", "take it out: sensors report to a port's node")
+                    yield SettingsProblem(("intake", name), "headquarters has no quay", "take it out: sensors report to a port's node")
 
     @between
-    def _has_two_disks_if_it_says_so(self) -> Iterator[Problem]:
+    def _has_two_disks_if_it_says_so(self) -> Iterator[SettingsProblem]:
         if self.intake.is_sound("ack"):
             yield from disks_missing(self.node, self.intake.ack)
 
     @between
-    def _has_each_door_to_itself(self) -> Iterator[Problem]:
+    def _has_each_door_to_itself(self) -> Iterator[SettingsProblem]:
         yield from barred((*self.node.doors(), *self.intake.doors()))
 
     def watch_settings(self) -> WatchSettings:
         """The same for cargo's watch. For a port alone."""
-        place = Place(self.node.node, port=self.node.identity)
+        place = WatchPlace(self.node.node, port=self.node.identity)
         patience = self.watch
         return WatchSettings(place, patience.lateness_ms, patience.historical_ms, quay_interval_ms=patience.quay_interval_ms)
 
@@ -77,17 +77,17 @@ class CustomerSettings(SettingsTable):
     keep: KeepSettings = KeepSettings()
 
     @between
-    def _is_a_customers(self) -> Iterator[Problem]:
+    def _is_a_customers(self) -> Iterator[SettingsProblem]:
         if self.node.role != "customer":
-            yield Problem(("node", "role"), f"a customer's node is no {self.node.role}", "write role 'customer'")
+            yield SettingsProblem(("node", "role"), f"a customer's node is no {self.node.role}", "write role 'customer'")
 
     @between
-    def _knows_the_shore_alone(self) -> Iterator[Problem]:
+    def _knows_the_shore_alone(self) -> Iterator[SettingsProblem]:
         for number, peer in enumerate(self.node.known):
             if peer.is_sound("role") and peer.role not in ("hq", "port"):
                 what = f"a customer's node has nothing to do with a {peer.role}"
-                yield Problem(("node", "known", number, "role"), what, "leave headquarters, and ports that have its stream")
+                yield SettingsProblem(("node", "known", number, "role"), what, "leave headquarters, and ports that have its stream")
 
     @between
-    def _has_each_door_to_itself(self) -> Iterator[Problem]:
+    def _has_each_door_to_itself(self) -> Iterator[SettingsProblem]:
         yield from barred(self.node.doors())

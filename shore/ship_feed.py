@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import msgspec
 
-from cargo.vocabulary.registry_entries import Booking, Entry, LoadList, Node, Port, Ship, SizeType, Stream
+from cargo.vocabulary.registry_entries import Booking, Entry, LoadList, NodeKeys, Port, Ship, SizeType, Stream
 from streams.config.definition_format import read_fields
 from streams.config.roles import Peer
 from streams.config.stream_definitions import Definitions, may_have, may_originate
@@ -49,8 +49,8 @@ class ShipsDesk:
                 self._streams[entry.id] = entry
                 for imo in sorted(self._latest):
                     yield from self._tell_stream(imo, entry)
-            case Node(withdrawn=withdrawn) if entry.id in self._nodes and (withdrawn is True or entry.id in self._withdrawn):
-                told = replace(entry, value=Node(withdrawn=withdrawn is True))
+            case NodeKeys(withdrawn=withdrawn) if entry.id in self._nodes and (withdrawn is True or entry.id in self._withdrawn):
+                told = replace(entry, value=NodeKeys(withdrawn=withdrawn is True))
                 self._withdrawn[entry.id] = told
                 for imo in sorted(self._latest):
                     yield from self._tell_node(imo, told)

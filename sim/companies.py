@@ -21,7 +21,7 @@ _COLOURS: tuple[Colour, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Customer:
+class Company:
     """A customer of the carrier; `colour` is red, green, blue, 0 to 255."""
 
     id: str
@@ -40,11 +40,11 @@ class Goods:
     imdg_class: str | None = None
 
 
-DUCKWORKS = Customer("duckworks", "Sumida Duck Works", (255, 205, 40), "shipper")
+DUCKWORKS = Company("duckworks", "Sumida Duck Works", (255, 205, 40), "shipper")
 """The Tokyo maker of toy ducks."""
-KANTO = Customer("kanto-optics", "Kanto Optics", (64, 145, 255), "shipper")
-MERLION = Customer("merlion", "Merlion Bioscience", (236, 72, 153), "shipper")
-SOUTHERN = Customer("southern-cross", "Southern Cross Provisions", (34, 197, 94), "shipper")
+KANTO = Company("kanto-optics", "Kanto Optics", (64, 145, 255), "shipper")
+MERLION = Company("merlion", "Merlion Bioscience", (236, 72, 153), "shipper")
+SOUTHERN = Company("southern-cross", "Southern Cross Provisions", (34, 197, 94), "shipper")
 
 DUCKS = (Goods("toy ducks"),)
 DRY_GOODS = (
@@ -105,7 +105,7 @@ class Invention:
         self._faker.seed_instance(seed)
         self._taken, self._colours = taken, deque(_COLOURS)
 
-    def customer(self, role: Role, ending: str = "") -> Customer:
+    def customer(self, role: Role, ending: str = "") -> Company:
         """Somebody's firm; with `ending` a family's, so named."""
         while True:
             name = f"{self._faker.last_name()}{ending}" if ending else self._faker.company()
@@ -113,7 +113,7 @@ class Invention:
                 self._taken.add(identity)
                 colour = self._colours[0]
                 self._colours.rotate(-1)
-                return Customer(identity, name, colour, role)
+                return Company(identity, name, colour, role)
 
     def carrier(self) -> str:
         """A shipping company's family name, four plain letters at least."""
@@ -135,14 +135,14 @@ class Invention:
 class Companies:
     """Every company of one seed, by the part it plays; the lists hold no company twice."""
 
-    tokyo: tuple[Customer, ...]
-    singapore: tuple[Customer, ...]
-    sydney: tuple[Customer, ...]
-    duck_shops: tuple[Customer, ...]
-    consignees: tuple[Customer, ...]
+    tokyo: tuple[Company, ...]
+    singapore: tuple[Company, ...]
+    sydney: tuple[Company, ...]
+    duck_shops: tuple[Company, ...]
+    consignees: tuple[Company, ...]
 
     @property
-    def all(self) -> tuple[Customer, ...]:
+    def all(self) -> tuple[Company, ...]:
         """All of them, the duck maker first."""
         return DUCKWORKS, *self.tokyo, *self.singapore, *self.sydney, *self.duck_shops, *self.consignees
 

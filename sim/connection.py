@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 
 from intake.message_types import Publish
-from intake.mqtt.packets import Control, Kind, PacketReader, Violation, packet, pubacks
+from intake.mqtt.packets import ControlPacket, PacketReader, PacketType, Violation, packet, pubacks
 from landfall.system.listen_address import address
 from sim.settings import IntakeDoor
 from streams.model.clock import Clock
@@ -34,7 +34,7 @@ REFUSALS = {
 }
 """Return codes of a CONNACK (MQTT 3.1.1, 3.2.2.3)."""
 PUBLISH_QOS_1, PUBLISH_AGAIN = b"\x32", b"\x3a"
-PUBACK = packet(Kind.PUBACK << 4, b"\0\0")
+PUBACK = packet(PacketType.PUBACK << 4, b"\0\0")
 log = logging.getLogger("sim.publish")
 
 
@@ -42,7 +42,7 @@ class Broken(Exception):
     """The connection is of no use any more; the text says why."""
 
 
-class Connection:
+class PublisherConnection:
     """Belongs to one thread. It retries with a growing pause, and starts over at once when it was up before.
 
     At least once: what was under way when it broke is sent again, in its order and flagged so, on the next one.
@@ -95,7 +95,7 @@ class Connection:
                 self._break("it is silent")
         elif self._up and now_s - min(self._wrote_s, self._heard_s) > KEEP_ALIVE_S / 2:
             self._wrote_s = now_s
-            self._out.append(packet(Kind.PINGREQ << 4, b""))
+            self._out.append(packet(PacketType.PINGREQ << 4, b""))
 
     def read(self) -> None:
         """Take what has come: acknowledgements, requests, a farewell."""
@@ -136,7 +136,7 @@ class Connection:
     def leave(self) -> None:
         """Say farewell: `write` sends it."""
         if self._up:
-            self._out.append(packet(Kind.DISCONNECT << 4, b""))
+            self._out.append(packet(PacketType.DISCONNECT << 4, b""))
 
     def close(self) -> None:
         """Let go of the connection. What is not acknowledged stays so."""
@@ -172,15 +172,15 @@ class Connection:
         self._out, self._left = [_connect_packet(door, self._client_id)], b""
         self._heard_s = self._wrote_s = self._wall.monotonic_s()
 
-    def _take(self, came: Publish | Control) -> None:
+    def _take(self, came: Publish | ControlPacket) -> None:
         if isinstance(came, Publish):
             if came.packet_id:
                 self._out.append(pubacks([came.packet_id]))
             if self.hears is not None:
                 self.hears(came)
-        elif came.kind == Kind.PUBACK:
+        elif came.kind == PacketType.PUBACK:
             self._tick_off([came.body[:2]])
-        elif came.kind == Kind.CONNACK:
+        elif came.kind == PacketType.CONNACK:
             self._welcome(came.body[-1] if len(came.body) == 2 else -1)
 
     def _tick_off(self, packet_ids: list[bytes]) -> None:
@@ -198,7 +198,7 @@ class Connection:
         self._up, self._told, self._retry_s = True, False, RETRY_S_MIN
         if self.listens_to is not None:
             topic = self.listens_to.encode()
-            self._out.append(packet(Kind.SUBSCRIBE << 4 | 2, b"\0\1" + len(topic).to_bytes(2, "big") + topic + b"\1"))
+            self._out.append(packet(PacketType.SUBSCRIBE << 4 | 2, b"\0\1" + len(topic).to_bytes(2, "big") + topic + b"\1"))
         for _, message in self._under_way.values():
             self._out += PUBLISH_AGAIN, message
         again = f", sending {len(self._under_way)} messages again" if self._under_way else ""
@@ -234,4 +234,4 @@ def _connect_packet(door: IntakeDoor, client_id: str) -> bytes:
         flags |= 0xC0
         texts += [door.username, door.password.get_secret_value()]
     said = b"".join(len(text.encode()).to_bytes(2, "big") + text.encode() for text in texts)
-    return packet(Kind.CONNECT << 4, b"\0\4MQTT\4" + bytes((flags,)) + KEEP_ALIVE_S.to_bytes(2, "big") + said)
+    return packet(PacketType.CONNECT << 4, b"\0\4MQTT\4" + bytes((flags,)) + KEEP_ALIVE_S.to_bytes(2, "big") + said)

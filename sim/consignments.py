@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.arrays import Floats, Ints
-from sim.companies import CHILLED_GOODS, DRY_GOODS, DUCKS, DUCKWORKS, MEDICINES, CargoWords, Companies, Customer, Goods
+from sim.companies import CHILLED_GOODS, DRY_GOODS, DUCKS, DUCKWORKS, MEDICINES, CargoWords, Companies, Company, Goods
 from sim.stateless_random import Chance
 
 REEFER_SHARE = 0.2
@@ -15,7 +15,7 @@ BOOKING_BOXES_MAX = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class Passage:
     """One passage of a consignment: on which voyage (index), loaded at which call and taken off at which (numbers from 1)."""
 
     voyage: int
@@ -28,11 +28,11 @@ class Consignment:
     """Boxes that go the same way. `share`: of the whole fleet; `boxes_min`: so many at least, however small the fleet."""
 
     name: str
-    shippers: tuple[Customer, ...]
-    consignees: tuple[Customer, ...]
+    shippers: tuple[Company, ...]
+    consignees: tuple[Company, ...]
     source: str
     target: str
-    legs: tuple[Leg, ...]
+    legs: tuple[Passage, ...]
     share: float
     boxes_min: int = 2
     dry: tuple[Goods, ...] = DRY_GOODS
@@ -43,21 +43,21 @@ class Consignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Booking:
+class Shipment:
     """One booking: boxes of one consignment (`consignment`: its index) with the same goods, which its papers name `cargo`."""
 
     reference: str
     consignment: int
-    shipper: Customer
-    consignee: Customer
+    shipper: Company
+    consignee: Company
     goods: Goods
     cargo: str
     source: str
     target: str
 
 
-TOKYO_SINGAPORE, TOKYO_SYDNEY, SINGAPORE_SYDNEY = Leg(0, 1, 2), Leg(0, 1, 3), Leg(0, 2, 3)
-SYDNEY_SINGAPORE, SYDNEY_LONDON, SINGAPORE_LONDON = Leg(1, 1, 2), Leg(1, 1, 3), Leg(1, 2, 3)
+TOKYO_SINGAPORE, TOKYO_SYDNEY, SINGAPORE_SYDNEY = Passage(0, 1, 2), Passage(0, 1, 3), Passage(0, 2, 3)
+SYDNEY_SINGAPORE, SYDNEY_LONDON, SINGAPORE_LONDON = Passage(1, 1, 2), Passage(1, 1, 3), Passage(1, 2, 3)
 
 
 def consignments(of: Companies) -> tuple[Consignment, ...]:
@@ -99,10 +99,10 @@ def _apportioned(weights: Floats, total: int) -> Ints:
     return whole
 
 
-def bookings(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> tuple[list[Booking], Ints]:
+def bookings(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> tuple[list[Shipment], Ints]:
     """All bookings, and for each box, in the order of the consignments, the index of its booking."""
     number, reefers = counts(groups, boxes)
-    made: list[Booking] = []
+    made: list[Shipment] = []
     of_box: list[int] = []
     words = CargoWords(chance.seed)
     for index, group in enumerate(groups):
@@ -116,14 +116,14 @@ def bookings(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> tup
     return made, np.array(of_box)
 
 
-def _booking(number: int, index: int, group: Consignment, goods: tuple[Goods, ...], chance: Chance, words: CargoWords) -> Booking:
+def _booking(number: int, index: int, group: Consignment, goods: tuple[Goods, ...], chance: Chance, words: CargoWords) -> Shipment:
     key = np.array([number])
 
     def pick(channel: str, count: int) -> int:
         return int(chance.uniform(channel, key)[0] * count)
 
     chosen = goods[pick("goods", len(goods))]
-    return Booking(
+    return Shipment(
         reference=f"{group.carrier}{7_310_000 + number * 37}",
         consignment=index,
         shipper=group.shippers[pick("shipper", len(group.shippers))],

@@ -11,7 +11,7 @@ from cargo.loss.loss_classifier import SHOCK_G
 from cargo.rules.storm_mode import AFTER_BLOW_INTERVAL_MS, AFTER_BLOW_MS, PROMISES_MS
 from sim.arrays import DAY_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.spells import Spells
-from sim.stages import State
+from sim.stages import StageState
 from sim.stateless_random import Chance
 from sim.world import World
 
@@ -114,8 +114,8 @@ def _lifts(world: World, gathered: _Gathered) -> None:
     """A lift begins with a jerk where the box stood and ends with a bump where it is set down."""
     chance, stages = world.chance, world.stages
     for column in range(1, stages.state.shape[1]):
-        lifted = np.flatnonzero((stages.state[:, column] == State.SHIP) | (stages.state[:, column - 1] == State.SHIP))
-        lifted = lifted[np.isin(stages.state[lifted, column], (State.SHIP, State.QUAY))]
+        lifted = np.flatnonzero((stages.state[:, column] == StageState.SHIP) | (stages.state[:, column - 1] == StageState.SHIP))
+        lifted = lifted[np.isin(stages.state[lifted, column], (StageState.SHIP, StageState.QUAY))]
         at_ms = stages.starts_at_ms[lifted, column]
         gathered.add(lifted, at_ms - 2 * MINUTE_MS, motion=1.0, tilt_deg=np.round(3.0 * chance.normal("swing", lifted, column), 1))
         hard = chance.uniform("hard", lifted, column) < HANDLED_HARD_SHARE
@@ -132,7 +132,7 @@ def _knocks(world: World, gathered: _Gathered) -> None:
         comes = world.chance.uniform("knock", boxes, knock) < SEA_SHOCKS_PER_DAY * days / 3
         at_ms = (times.begins_at_ms + world.chance.between("knock at", 0, days * DAY_MS, boxes, knock)).astype(np.int64)
         column = world.stages.column_at(boxes, at_ms)
-        aboard = world.stages.state[boxes, column] == State.SHIP
+        aboard = world.stages.state[boxes, column] == StageState.SHIP
         shock_g = np.round(2.0 + 1.4 * world.chance.uniform("knock g", boxes, knock) ** 2, 1)
         gathered.add(boxes, np.where(comes & aboard, at_ms, NEVER_MS), shock_g=shock_g)
 
@@ -142,7 +142,7 @@ def _ashore(world: World, gathered: _Gathered) -> None:
     chance, stages, often = world.chance, world.stages, world.knocks_per_day_ashore
     for column in range(stages.state.shape[1] - 1) if often else ():
         since, until = stages.starts_at_ms[:, column], stages.starts_at_ms[:, column + 1]
-        for state, kind in ((State.QUAY, "yard"), (State.ROAD, "road")):
+        for state, kind in ((StageState.QUAY, "yard"), (StageState.ROAD, "road")):
             boxes = np.flatnonzero((stages.state[:, column] == state) & (until < NEVER_MS))
             stays_ms = (until - since)[boxes]
             for knock in range(YARD_KNOCKS_MAX if kind == "yard" else 1):

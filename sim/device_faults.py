@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.arrays import HOUR_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.sim_ports import QUAY_GATEWAYS, SHIP_GATEWAYS
-from sim.stages import State
+from sim.stages import StageState
 from sim.world import World
 
 CLOCK_ERROR_MS = 30 * SECOND_MS
@@ -58,5 +58,5 @@ def gateway_of(world: World, boxes: Ints, state: Ints, place: Ints, slot: Ints) 
     """The gateway (an index into the world's) that hears each box in its stage: by its bay on a ship, by the box's own number on a quay."""
     group = (slot // 10_000 + 2) // 4
     zone = np.clip(group * SHIP_GATEWAYS // (world.hull.groups + 1), 0, SHIP_GATEWAYS - 1)
-    yard = np.where(state == State.SHOP, QUAY_GATEWAYS - 1, boxes % (QUAY_GATEWAYS - 1))
-    return world.places.first_gateway[np.maximum(place, 0)] + np.where(state == State.SHIP, zone, yard)
+    yard = np.where(state == StageState.SHOP, QUAY_GATEWAYS - 1, boxes % (QUAY_GATEWAYS - 1))
+    return world.places.first_gateway[np.maximum(place, 0)] + np.where(state == StageState.SHIP, zone, yard)

@@ -24,7 +24,7 @@ _TOKEN = web.AppKey("token", SecretStr)
 _WRONG = web.AppKey("wrong", WrongSecrets)
 
 
-class Control(BaseModel):
+class ClockControl(BaseModel):
     """What `POST /control` takes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,7 +55,7 @@ async def _control(request: web.Request) -> web.Response:
     if (refusal := await _refusal(request)) is not None:
         return refusal
     try:
-        control = Control.model_validate_json(without_mark(await request.read()))
+        control = ClockControl.model_validate_json(without_mark(await request.read()))
         if control.action == "start":
             clock.start()
         elif control.action == "pause":

@@ -12,18 +12,32 @@ import numpy as np
 
 from cargo.vocabulary.trade_codes import make_imo
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, Floats, Ints
-from sim.companies import Customer, Invention
-from sim.consignments import Consignment, Leg
+from sim.companies import Company, Invention
+from sim.consignments import Consignment, Passage
 from sim.fall_time import above_deck_m, fall_ms
 from sim.identity import container_numbers
-from sim.sea_routes import Route, sea_route
-from sim.sim_ports import PORTS, SHIP_GATEWAYS, Places, Port
-from sim.stages import Stages, State
+from sim.sea_routes import SeaRoute, sea_route
+from sim.sim_ports import PORTS, SHIP_GATEWAYS, HearingPlaces, SimulatedPort
+from sim.stages import Stages, StageState
 from sim.stateless_random import Chance
 from sim.storms import ROLL_DEG, Storm, Weather, storm
 from sim.stowage import FIRST_DECK_TIER, Hull
-from sim.voyages import Call, Ship, Timeline, Voyage, arrival, first_call, later_call, voyage_of
-from sim.world import Boxes, Cargo, Felt, Loss, Outage, Toppled, World, booked, devices_of, itineraries, lose, stow, to_the_water_ms
+from sim.voyages import PortCall, SimulatedShip, SimulatedVoyage, Timeline, arrival, first_call, later_call, voyage_of
+from sim.world import (
+    Boxes,
+    Cargo,
+    Felt,
+    Outage,
+    SimulatedLoss,
+    Toppled,
+    World,
+    booked,
+    devices_of,
+    itineraries,
+    lose,
+    stow,
+    to_the_water_ms,
+)
 
 DAYS = 21
 CARRIERS_MAX = 3
@@ -52,19 +66,19 @@ OUTAGE_MIN = (5, 120)
 DIES_SHARE, REPLACED_AFTER_H = 0.2, (3, 8)
 """In so many of the hard storms a gateway dies in the worst hour, and is replaced so long after."""
 
-HARBOURS: dict[str, Port] = {
+HARBOURS: dict[str, SimulatedPort] = {
     port.locode: port
     for port in (
         *(PORTS[locode] for locode in ("JPTYO", "SGSIN", "AUSYD")),
-        Port("USLAX", "Los Angeles", 33.7405, -118.2608, 15.0, has_quay=True),
-        Port("CNSHA", "Shanghai", 30.6200, 122.0700, 15.0, has_quay=True),
-        Port("KRPUS", "Busan", 35.0750, 128.8100, 15.0, has_quay=True),
-        Port("NZAKL", "Auckland", -36.8400, 174.7850, 15.0, has_quay=True),
-        Port("LKCMB", "Colombo", 6.9500, 79.8400, 15.0, has_quay=True),
-        Port("ZADUR", "Durban", -29.8750, 31.0300, 15.0, has_quay=True),
-        Port("NLRTM", "Rotterdam", 51.9550, 4.0500, 15.0, has_quay=True),
-        Port("USNYC", "New York", 40.6700, -74.0500, 15.0, has_quay=True),
-        Port("BRSSZ", "Santos", -23.9500, -46.3000, 15.0, has_quay=True),
+        SimulatedPort("USLAX", "Los Angeles", 33.7405, -118.2608, 15.0, has_quay=True),
+        SimulatedPort("CNSHA", "Shanghai", 30.6200, 122.0700, 15.0, has_quay=True),
+        SimulatedPort("KRPUS", "Busan", 35.0750, 128.8100, 15.0, has_quay=True),
+        SimulatedPort("NZAKL", "Auckland", -36.8400, 174.7850, 15.0, has_quay=True),
+        SimulatedPort("LKCMB", "Colombo", 6.9500, 79.8400, 15.0, has_quay=True),
+        SimulatedPort("ZADUR", "Durban", -29.8750, 31.0300, 15.0, has_quay=True),
+        SimulatedPort("NLRTM", "Rotterdam", 51.9550, 4.0500, 15.0, has_quay=True),
+        SimulatedPort("USNYC", "New York", 40.6700, -74.0500, 15.0, has_quay=True),
+        SimulatedPort("BRSSZ", "Santos", -23.9500, -46.3000, 15.0, has_quay=True),
     )
 }
 SERVICES: tuple[tuple[str, ...], ...] = (
@@ -89,11 +103,11 @@ class Preset:
     cadence: str
 
     @property
-    def places(self) -> Places:
+    def places(self) -> HearingPlaces:
         """Who hears its boxes: the same for every seed."""
         called = {locode for service in SERVICES[: self.ships] for locode in service}
         ships = tuple(_imo(number) for number in range(self.ships))
-        return Places(ships, tuple(port for locode, port in HARBOURS.items() if locode in called))
+        return HearingPlaces(ships, tuple(port for locode, port in HARBOURS.items() if locode in called))
 
 
 PresetName = Literal["demo", "bench", "stress"]
@@ -106,7 +120,7 @@ PRESETS: dict[PresetName, Preset] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Carrier:
+class ShippingLine:
     """A shipping company: its name, and the four letters with which its boxes' numbers begin."""
 
     name: str
@@ -174,13 +188,13 @@ def _imo(number: int) -> str:
     return make_imo(999_910 + number)
 
 
-def _carriers(invention: Invention, count: int) -> list[Carrier]:
+def _carriers(invention: Invention, count: int) -> list[ShippingLine]:
     """Of different names, and different first letters of them."""
-    carriers: dict[str, Carrier] = {}
+    carriers: dict[str, ShippingLine] = {}
     while len(carriers) < count:
         name = invention.carrier()
         owner = f"{name[:3].upper()}U"
-        carriers.setdefault(owner, Carrier(name, owner))
+        carriers.setdefault(owner, ShippingLine(name, owner))
     return list(carriers.values())
 
 
@@ -188,20 +202,20 @@ def _drawn(chance: Chance, channel: str, key: int, low: float = 0.0, high: float
     return float(chance.between(channel, low, high, np.array([key]))[0])
 
 
-def _ship(number: int, name: str, chance: Chance) -> Ship:
+def _ship(number: int, name: str, chance: Chance) -> SimulatedShip:
     flag, prefix, country = FLAGS[int(_drawn(chance, "flag", number, 0, len(FLAGS)))]
     letters = "".join(chr(ord("A") + int(_drawn(chance, f"call sign {place}", number, 0, 26))) for place in range(2))
-    return Ship(_imo(number), name, f"{prefix}{letters}{number % 8 + 2}", f"{country}{200_000 + 37 * number:06d}", flag)
+    return SimulatedShip(_imo(number), name, f"{prefix}{letters}{number % 8 + 2}", f"{country}{200_000 + 37 * number:06d}", flag)
 
 
-def _round(number: int, ship: Ship, span: tuple[int, int], chance: Chance) -> Voyage:
+def _round(number: int, ship: SimulatedShip, span: tuple[int, int], chance: Chance) -> SimulatedVoyage:
     """Her round, from a port of her service on, until she calls at one after the world's end."""
     begins_at_ms, ends_at_ms = span
     service = SERVICES[number % len(SERVICES)]
     at = number // len(SERVICES) % len(service)
     knots = _drawn(chance, "knots", number, *KNOTS)
     calls = [first_call(service[at], begins_at_ms, departs_after_h=int(_drawn(chance, "sails after", number, 14, 40)))]
-    passages: list[tuple[Route, tuple[()]]] = []
+    passages: list[tuple[SeaRoute, tuple[()]]] = []
     while calls[-1].arrives_at_ms <= ends_at_ms:
         at = (at + 1) % len(service)
         route = _way(calls[-1].locode, service[at])
@@ -213,11 +227,11 @@ def _round(number: int, ship: Ship, span: tuple[int, int], chance: Chance) -> Vo
 
 
 @cache
-def _way(source: str, target: str) -> Route:
+def _way(source: str, target: str) -> SeaRoute:
     return sea_route(HARBOURS[source], HARBOURS[target])
 
 
-def _storms(number: int, calls: Sequence[Call], ends_at_ms: int, chance: Chance) -> Iterator[Storm]:
+def _storms(number: int, calls: Sequence[PortCall], ends_at_ms: int, chance: Chance) -> Iterator[Storm]:
     """One in STORM_EVERY_DAYS at sea on the average, each clear of the ports and of the others."""
     for left, reached in pairwise(calls):
         since, until = left.departs_at_ms + STORM_MARGIN_MS, min(reached.arrives_at_ms, ends_at_ms) - STORM_MARGIN_MS
@@ -235,7 +249,7 @@ def _storms(number: int, calls: Sequence[Call], ends_at_ms: int, chance: Chance)
 
 
 def _consignments(
-    times: Timeline, of_ship: Sequence[Carrier], shippers: Sequence[Customer], consignees: Sequence[Customer]
+    times: Timeline, of_ship: Sequence[ShippingLine], shippers: Sequence[Company], consignees: Sequence[Company]
 ) -> Iterator[Consignment]:
     """From each call to each later one of the voyage; most goes aboard at the first."""
     for index, voyage in enumerate(times.voyages):
@@ -250,13 +264,13 @@ def _consignments(
                     tuple(consignees),
                     call.locode,
                     target.locode,
-                    (Leg(index, call.number, target.number),),
+                    (Passage(index, call.number, target.number),),
                     weight / sum(weights) / len(later) / len(times.voyages),
                     carrier=of_ship[index].owner[:2],
                 )
 
 
-def _losses(stages: Stages, times: Timeline, chance: Chance) -> Iterator[Loss]:
+def _losses(stages: Stages, times: Timeline, chance: Chance) -> Iterator[SimulatedLoss]:
     """The boxes of neighbouring outer stacks on deck, within a minute and a half in the worst of a storm."""
     for place, voyage in enumerate(times.voyages):
         for one in voyage.storms:
@@ -270,7 +284,7 @@ def _losses(stages: Stages, times: Timeline, chance: Chance) -> Iterator[Loss]:
             slides_at_ms, felt = at_ms.astype(np.int64), chance.uniform("felt", outer[:count], place)
             falls_ms = to_the_water_ms(stages, outer[:count], slides_at_ms, chance)
             for box, when, falls, draw in zip(outer[:count].tolist(), slides_at_ms.tolist(), falls_ms.tolist(), felt.tolist(), strict=True):
-                yield Loss(box, when, falls, next(kind for share, kind in FELT if draw < share))
+                yield SimulatedLoss(box, when, falls, next(kind for share, kind in FELT if draw < share))
 
 
 def _topplings(stages: Stages, times: Timeline, chance: Chance) -> Iterator[Toppled]:
@@ -308,7 +322,7 @@ def _from_the_side(stages: Stages, place: int, at_ms: int, where: tuple[float, f
     boxes = np.arange(len(stages.state))
     column = stages.column_at(boxes, np.full(len(boxes), at_ms))
     slot = stages.slot[boxes, column]
-    aboard = (stages.state[boxes, column] == State.SHIP) & (stages.place[boxes, column] == place) & (slot % 100 >= FIRST_DECK_TIER)
+    aboard = (stages.state[boxes, column] == StageState.SHIP) & (stages.place[boxes, column] == place) & (slot % 100 >= FIRST_DECK_TIER)
     boxes, slot = boxes[aboard], slot[aboard]
     bay, row, tier = slot // 10_000, slot // 100 % 100, slot % 100
     across: Floats = np.where(row % 2, 1.0, -1.0) * ((row + 1) // 2) * (1.0 if where[1] < 0.5 else -1.0)
@@ -319,7 +333,7 @@ def _from_the_side(stages: Stages, place: int, at_ms: int, where: tuple[float, f
     return outer
 
 
-def _outages(places: Places, times: Timeline, chance: Chance) -> Iterator[Outage]:
+def _outages(places: HearingPlaces, times: Timeline, chance: Chance) -> Iterator[Outage]:
     """Each ship's gateways: one of them every OUTAGE_EVERY_DAYS, for OUTAGE_MIN minutes; and those that die in a storm."""
     for place, voyage in enumerate(times.voyages):
         for one in voyage.storms:
@@ -336,7 +350,7 @@ def _outages(places: Places, times: Timeline, chance: Chance) -> Iterator[Outage
             yield Outage(place, gateway, from_at_ms, from_at_ms + int(_drawn(chance, "out for", key, *OUTAGE_MIN) * MINUTE_MS))
 
 
-def _numbers(cargo: Cargo, of_ship: Sequence[Carrier]) -> tuple[str, ...]:
+def _numbers(cargo: Cargo, of_ship: Sequence[ShippingLine]) -> tuple[str, ...]:
     """Of the carrier's own series; each box is of the carrier whose ship it sails with."""
     owner = np.array([of_ship[group.legs[0].voyage].owner for group in cargo.groups])[cargo.consignment]
     numbers = np.empty(len(owner), dtype="U11")

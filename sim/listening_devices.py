@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from cargo.rules.storm_mode import Request, RollCall
-from sim.reading_columns import Readings
-from sim.sensors import Sensors, Span
+from sim.reading_columns import SimulatedReadings
+from sim.sensors import ReportSpan, Sensors
 from sim.tape import Tape
 from sim.truth import Truth
 
@@ -29,8 +29,8 @@ class Listening:
         self._again = [span for span in truth.asked() if span.until_ms > from_at_ms]
         self._told_until_ms = max((span.until_ms for span in self._again), default=from_at_ms)
         self._made_until_ms = from_at_ms
-        self._asked: dict[int, Span] = {}
-        self._called: dict[int, Span] = {}
+        self._asked: dict[int, ReportSpan] = {}
+        self._called: dict[int, ReportSpan] = {}
 
     def hear(self, requests: Iterable[tuple[int, Request]]) -> None:
         """These were asked, each at the intake with that index."""
@@ -39,10 +39,10 @@ class Listening:
             self._asked.pop(intake, None)
             self._called.pop(intake, None)
             if request.interval_s is not None:
-                self._asked[intake] = Span(since_ms, since_ms + request.holds_s * 1_000, intake, request.interval_s * 1_000)
+                self._asked[intake] = ReportSpan(since_ms, since_ms + request.holds_s * 1_000, intake, request.interval_s * 1_000)
             call = request.roll_call
             if call is not None and (only := self._who(call)):
-                self._called[intake] = Span(since_ms, since_ms + call.holds_s * 1_000, intake, call.interval_s * 1_000, only)
+                self._called[intake] = ReportSpan(since_ms, since_ms + call.holds_s * 1_000, intake, call.interval_s * 1_000, only)
 
     def play(self, tape: Tape, until_at_ms: int) -> None:
         """Play the tape up to then, as far as the outlet takes it, with what listening devices report in its place."""
@@ -55,7 +55,7 @@ class Listening:
             self._made_until_ms = until_ms
         tape.play(until_at_ms)
 
-    def _due(self, since_ms: int, until_ms: int) -> Iterator[Readings]:
+    def _due(self, since_ms: int, until_ms: int) -> Iterator[SimulatedReadings]:
         for span in self._again:
             if (cut := _cut(span, since_ms, until_ms)) is not None:
                 yield self._sensors.asked(cut, self.boxes)
@@ -66,7 +66,7 @@ class Listening:
                 self._truth.write_asked(cut, readings)
                 yield readings
 
-    def _uncalled(self, span: Span) -> Iterator[Span]:
+    def _uncalled(self, span: ReportSpan) -> Iterator[ReportSpan]:
         """The span without those who are called meanwhile: their answers are their reports."""
         call = self._called.get(span.intake)
         if call is None:
@@ -83,6 +83,6 @@ class Listening:
         return tuple(sorted(self._numbers[number] for number in call.containers if number in self._numbers))
 
 
-def _cut(span: Span, since_ms: int, until_ms: int) -> Span | None:
+def _cut(span: ReportSpan, since_ms: int, until_ms: int) -> ReportSpan | None:
     since, until = max(span.since_ms, since_ms), min(span.until_ms, until_ms)
     return replace(span, since_ms=since, until_ms=until) if since < until else None

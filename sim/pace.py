@@ -8,7 +8,7 @@ SHARE_MIN = 0.05
 """Never slower than this share of the speed it began with: what is held longer stands still anyway, and should be back soon."""
 
 
-class Pace:
+class SustainedPace:
     """The speed that can be sustained, at most `wished`: a fifth less when the clock was held, else a quarter more, each JUDGE_S seconds.
 
     Not safe for use from several threads.

@@ -25,10 +25,10 @@ from cargo.vocabulary.registry_entries import (
 )
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Ints
 from sim.companies import Goods, People
-from sim.consignments import Booking as Booked
-from sim.stages import State
+from sim.consignments import Shipment as Booked
+from sim.stages import StageState
 from sim.stowage import slot_text, stacks_of
-from sim.voyages import Call
+from sim.voyages import PortCall
 from sim.world import World
 
 LOAD_LIST_BEFORE_MS = 6 * HOUR_MS
@@ -94,7 +94,7 @@ def _ships(world: World, people: People) -> Iterator[Paper]:
 def _bookings(world: World) -> Iterator[Paper]:
     """Each booking when it is made, its boxes' spans open; and again when the strippings are planned."""
     boxes, begins_at_ms = world.boxes, world.timeline.begins_at_ms
-    ashore_at_ms = world.stages.begins(State.QUAY)
+    ashore_at_ms = world.stages.begins(StageState.QUAY)
     in_order = np.argsort(boxes.booking, kind="stable")
     ends = np.searchsorted(boxes.booking[in_order], np.arange(len(world.bookings)), "right")
     for booking, mine in zip(world.bookings, np.split(in_order, ends[:-1]), strict=True):
@@ -171,7 +171,7 @@ def _load_lists(world: World) -> Iterator[Paper]:
             before = aboard
 
 
-def _aboard(world: World, voyage: int, call: Call) -> dict[str, Stowed]:
+def _aboard(world: World, voyage: int, call: PortCall) -> dict[str, Stowed]:
     """What is aboard when the ship leaves `call`, by number."""
     calls = world.timeline.voyages[voyage].calls
     aboard = {}
@@ -197,11 +197,11 @@ def _declared(goods: Goods) -> tuple[Dangerous, ...]:
     return (Dangerous(goods.un_number, goods.imdg_class),)
 
 
-def _there(world: World, voyage: int, call: Call) -> list[tuple[int, int]]:
+def _there(world: World, voyage: int, call: PortCall) -> list[tuple[int, int]]:
     """The boxes aboard when the ship leaves `call`, each with the column of its stage."""
     boxes = np.arange(len(world.boxes))
     column = world.stages.column_at(boxes, np.full(len(boxes), call.departs_at_ms))
-    there = np.flatnonzero((world.stages.state[boxes, column] == State.SHIP) & (world.stages.place[boxes, column] == voyage))
+    there = np.flatnonzero((world.stages.state[boxes, column] == StageState.SHIP) & (world.stages.place[boxes, column] == voyage))
     return list(zip(there.tolist(), column[there].tolist(), strict=True))
 
 
@@ -209,8 +209,8 @@ def _custody(world: World, pile_ms: int) -> Iterator[Paper]:
     """Who answers for each box. A loss is not known here."""
     begins_at_ms = world.timeline.begins_at_ms
     for stage in world.stages.each():
-        if stage.state in (State.QUAY, State.SHIP, State.ROAD):
-            at = "delivered" if stage.state is State.ROAD else world.places.names[stage.place]
+        if stage.state in (StageState.QUAY, StageState.SHIP, StageState.ROAD):
+            at = "delivered" if stage.state is StageState.ROAD else world.places.names[stage.place]
             first = stage.from_at_ms < begins_at_ms + HOUR_MS
             piled_at_ms = begins_at_ms if first else -(-stage.from_at_ms // pile_ms) * pile_ms
             writing_ms = 0 if first else max(0, min(WRITING_MS, world.timeline.ends_at_ms - piled_at_ms))

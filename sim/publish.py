@@ -6,10 +6,10 @@ import logging
 import select
 from collections.abc import Callable, Mapping, Sequence
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.rules.storm_mode import REQUEST_TOPIC, Request
 from intake.message_types import Publish
-from sim.connection import Connection
+from sim.connection import PublisherConnection
 from sim.settings import IntakeDoor
 from streams.model.clock import Clock
 
@@ -37,7 +37,7 @@ class Publisher:
         """
         self._requests: list[tuple[int, Request]] = []
         self._wall, self._report = wall, report
-        self._links = [Connection(doors[place], f"{name}-{place.replace('/', '-')}", wall, report) for place in places]
+        self._links = [PublisherConnection(doors[place], f"{name}-{place.replace('/', '-')}", wall, report) for place in places]
         self._acknowledged: list[int] = []
         for number, link in enumerate(self._links):
             link.acknowledged = self._acknowledged
@@ -91,7 +91,7 @@ class Publisher:
         def hear(message: Publish) -> None:
             try:
                 self._requests.append((number, Request.from_bytes(message.payload)))
-            except Unreadable as problem:
+            except BadEntry as problem:
                 self._report(f"{self._links[number].door.at} asks for what no device understands: {problem}")
 
         return hear

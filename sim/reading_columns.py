@@ -25,7 +25,7 @@ def type_of(name: str) -> SignalType:
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class SimulatedReadings:
     """Readings in the order in which they are heard; arrays of one length n.
 
     `at_ms`: by the device's own clock; `heard_at_ms`: the true time at which the intake hears it (both UTC ms). `thing`: an index into
@@ -45,9 +45,9 @@ class Readings:
     def __len__(self) -> int:
         return len(self.heard_at_ms)
 
-    def taken(self, which: Ints | Flags) -> Readings:
+    def taken(self, which: Ints | Flags) -> SimulatedReadings:
         """Those at these indices, or where `which` is true."""
-        return Readings(
+        return SimulatedReadings(
             heard_at_ms=self.heard_at_ms[which],
             at_ms=self.at_ms[which],
             thing=self.thing[which],
@@ -58,7 +58,7 @@ class Readings:
         )
 
 
-def concatenated(parts: Sequence[Readings]) -> Readings:
+def concatenated(parts: Sequence[SimulatedReadings]) -> SimulatedReadings:
     """All readings of `parts`, one part after the other."""
     ends = np.cumsum([0, *map(len, parts)]).tolist()
     signals: dict[str, Floats] = {}
@@ -68,7 +68,7 @@ def concatenated(parts: Sequence[Readings]) -> Readings:
             signals[name] = np.full(ends[-1], np.nan)
         for number in told:
             signals[name][ends[number] : ends[number + 1]] = parts[number].signals[name]
-    return Readings(
+    return SimulatedReadings(
         heard_at_ms=np.concatenate([part.heard_at_ms for part in parts]),
         at_ms=np.concatenate([part.at_ms for part in parts]),
         thing=np.concatenate([part.thing for part in parts]),
@@ -79,7 +79,7 @@ def concatenated(parts: Sequence[Readings]) -> Readings:
     )
 
 
-def payloads(readings: Readings, devices: Sequence[str], gateways: Sequence[str]) -> list[bytes]:
+def payloads(readings: SimulatedReadings, devices: Sequence[str], gateways: Sequence[str]) -> list[bytes]:
     """The MQTT payload of each reading (docs/guide/payloads.md): UTF-8 JSON with `device`, `at`, `gateway` and the signals it carries.
 
     `devices`: the device of each thing; `gateways`: the name of each.

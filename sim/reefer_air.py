@@ -81,7 +81,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReeferState:
     """How the reefers stand at one instant: air and goods (°C), the heat the unit takes out (W; below 0 it heats), the gases (%)."""
 
     air_c: Floats
@@ -92,14 +92,14 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class AirBlock:
     """One block of time: air and gases at its steps and hours (their number and one, reefers), the heat taken out in each step."""
 
     air_c: Floats
     heat_w: Floats
     o2_pct: Floats
     co2_pct: Floats
-    after: Standing
+    after: ReeferState
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ class Cooling:
         setpoint_c, count = self._unit.setpoint_c, len(self._boxes)
         goods_c = setpoint_c + WARM_GOODS_C * world.chance.uniform("warm goods", self._boxes)
         gases = np.full(count, O2_OUTSIDE_PCT), np.full(count, CO2_OUTSIDE_PCT)
-        self._kept = {0: Standing(setpoint_c, goods_c, np.zeros(count), *gases)}
-        self._held: dict[int, Block] = {}
+        self._kept = {0: ReeferState(setpoint_c, goods_c, np.zeros(count), *gases)}
+        self._held: dict[int, AirBlock] = {}
 
     def told(self, box: Ints, at_ms: Ints) -> dict[str, Floats]:
         """What these reefers (numbers among all boxes) report at these instants, by signal: air and setpoint (°C, 0.1), power, defrosting,
@@ -188,7 +188,7 @@ class Cooling:
         inside[2:, self._unit.breathes_pct_h[reefer] == 0.0] = np.nan
         return inside[0], inside[1], inside[2], inside[3]
 
-    def _block(self, number: int) -> Block:
+    def _block(self, number: int) -> AirBlock:
         """The block with this number. Those before it are worked out first, from the nearest whose beginning is kept."""
         if number in self._held:
             return self._held[number]
@@ -202,7 +202,7 @@ class Cooling:
         self._held[number] = block
         return block
 
-    def _made(self, number: int, standing: Standing) -> Block:
+    def _made(self, number: int, standing: ReeferState) -> AirBlock:
         """One block, stepped from how the reefers stand at its beginning."""
         if number % KEPT_EVERY == 0:
             self._kept[number] = standing
@@ -210,7 +210,7 @@ class Cooling:
         forces = self._forces(begins_at_ms)
         air_c, heat_w, goods_c = stepped(self._unit, forces, standing)
         o2, co2 = self._gases(forces, standing, begins_at_ms)
-        return Block(air_c, heat_w, o2, co2, Standing(air_c[-1], goods_c, heat_w[-1], o2[-1], co2[-1]))
+        return AirBlock(air_c, heat_w, o2, co2, ReeferState(air_c[-1], goods_c, heat_w[-1], o2[-1], co2[-1]))
 
     def _forces(self, begins_at_ms: int) -> Forces:
         unit = self._unit
@@ -237,7 +237,7 @@ class Cooling:
         around = self._weather_c[np.minimum(row, len(self._weather_c) - 1)[:, None], place] + self._unit.warmer_c
         return np.repeat(around, HOUR_MS // STEP_MS, axis=0)
 
-    def _gases(self, forces: Forces, standing: Standing, begins_at_ms: int) -> tuple[Floats, Floats]:
+    def _gases(self, forces: Forces, standing: ReeferState, begins_at_ms: int) -> tuple[Floats, Floats]:
         """Oxygen and carbon dioxide at the full hours (hours + 1, reefers), %: goods breathe from when they are stuffed, the running unit
         lets no more of the one nor of the other than is set; open doors let the air outside in."""
         breathes = self._unit.breathes_pct_h
@@ -297,7 +297,7 @@ def _net_w(air_c: Floats) -> Floats:
     return np.minimum(np.maximum(NET_W + NET_W_PER_C * air_c, NET_W_MIN), NET_W_MAX)
 
 
-def stepped(unit: Unit, forces: Forces, standing: Standing) -> tuple[Floats, Floats, Floats]:
+def stepped(unit: Unit, forces: Forces, standing: ReeferState) -> tuple[Floats, Floats, Floats]:
     """Air at the steps (steps + 1, reefers), heat taken out in each (steps, reefers), and the goods at the end.
 
     Backward Euler of  C dT/dt = heat - Q + (goods' T - T) k - ...  in the air, which is stable however stiff. Q, chilled: by so much more

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, Flags, Floats, Ints
 from sim.spells import Spells
-from sim.stages import Stages, State
+from sim.stages import Stages, StageState
 from sim.stateless_random import Chance
 from sim.world import World
 
@@ -29,9 +29,9 @@ def power_off(world: World) -> Spells:
     """Without power: every reefer for 0.5 to 2.5 h around each time it is lifted on or off a ship (DOMAIN.md 6)."""
     chance, stages, boxes = world.chance, world.stages, world.boxes
     lifted_at_ms = np.full(stages.starts_at_ms.shape, NEVER_MS, dtype=np.int64)
-    aboard = stages.state == State.SHIP
+    aboard = stages.state == StageState.SHIP
     ashore_after = np.zeros_like(aboard)
-    ashore_after[:, 1:] = aboard[:, :-1] & (stages.state[:, 1:] == State.QUAY)
+    ashore_after[:, 1:] = aboard[:, :-1] & (stages.state[:, 1:] == StageState.QUAY)
     lifted = (aboard | ashore_after) & boxes.reefer[:, None]
     lifted_at_ms[lifted] = stages.starts_at_ms[lifted]
     box, column = np.meshgrid(np.arange(len(boxes)), np.arange(stages.starts_at_ms.shape[1]), indexing="ij")
@@ -49,7 +49,7 @@ def doors_open(world: World) -> Spells:
     opened = stuffed - (chance.between("stuffing", 20, 50, boxes) * MINUTE_MS).astype(np.int64)
     strips = np.where(stripped < NEVER_MS, stripped - 5 * MINUTE_MS, NEVER_MS)
     since, until = _customs(world.stages, chance, boxes)
-    lost_at_ms = np.where(world.stages.state == State.LOST, world.stages.starts_at_ms, NEVER_MS).min(axis=1)
+    lost_at_ms = np.where(world.stages.state == StageState.LOST, world.stages.starts_at_ms, NEVER_MS).min(axis=1)
     looked_into = (since > stuffed) & (until < np.minimum(strips, lost_at_ms))
     since, until = np.where(looked_into, since, NEVER_MS), np.where(looked_into, until, NEVER_MS)
     return Spells.beside((opened, stuffed), (since, until), (strips, np.where(strips < NEVER_MS, strips + STRIPPED_OPEN_MS, NEVER_MS)))
@@ -58,7 +58,7 @@ def doors_open(world: World) -> Spells:
 def _customs(stages: Stages, chance: Chance, boxes: Ints) -> tuple[Ints, Ints]:
     """Some hours after a box came ashore for the last time, on the quay: from when until when."""
     ashore = np.zeros_like(stages.state, dtype=np.bool_)
-    ashore[:, 1:] = (stages.state[:, :-1] == State.SHIP) & (stages.state[:, 1:] == State.QUAY)
+    ashore[:, 1:] = (stages.state[:, :-1] == StageState.SHIP) & (stages.state[:, 1:] == StageState.QUAY)
     landed = np.where(ashore, stages.starts_at_ms, 0).max(axis=1)
     comes = (landed > 0) & (chance.uniform("customs", boxes) < CUSTOMS_SHARE)
     since = landed + chance.between("customs at", 4 * HOUR_MS, 12 * HOUR_MS, boxes).astype(np.int64)

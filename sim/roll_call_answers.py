@@ -10,7 +10,7 @@ from sim.arrays import Ints
 from sim.trial import Trial
 
 
-class Answering:
+class RollCallAnswers:
     """The boxes on deck of `trial` that know storm mode. Those who do not report as they always do. Times UTC ms.
 
     A call reaches whom a message would: not through a gateway that is out, keeps its readings or has no line of sight, nor one whose device

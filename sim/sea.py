@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, Floats, Ints
 from sim.stateless_random import Chance
-from sim.voyages import Timeline, Voyage
+from sim.voyages import SimulatedVoyage, Timeline
 
 KNOT_MS = 6 * HOUR_MS
 """Weather is drawn anew every so often and changes smoothly in between."""
@@ -102,7 +102,7 @@ def environment(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> di
     }
 
 
-def location(chance: Chance, ship: Voyage, key: int, at_ms: Ints) -> dict[str, Floats]:
+def location(chance: Chance, ship: SimulatedVoyage, key: int, at_ms: Ints) -> dict[str, Floats]:
     """What a ship's GNSS and gyro report at each instant, by signal: a position good to 10 m."""
     fix = ship.route.at(ship.along(at_ms))
     speed_kn = ship.speed_kn(at_ms)
@@ -116,14 +116,14 @@ def location(chance: Chance, ship: Voyage, key: int, at_ms: Ints) -> dict[str, F
     }
 
 
-def noons(ship: Voyage, from_at_ms: int, until_at_ms: int) -> Ints:
+def noons(ship: SimulatedVoyage, from_at_ms: int, until_at_ms: int) -> Ints:
     """Every noon UTC within that time (UTC ms, the end not included) that finds her at sea, an hour from the berth at least."""
     first = -(-(from_at_ms - DAY_MS // 2) // DAY_MS)
     at_ms = np.arange(first * DAY_MS + DAY_MS // 2, until_at_ms, DAY_MS, dtype=np.int64)
     return at_ms[~(ship.moored(at_ms) | ship.moored(at_ms - HOUR_MS))]
 
 
-def noon_report(chance: Chance, ship: Voyage, key: int, at_ms: Ints) -> dict[str, Floats]:
+def noon_report(chance: Chance, ship: SimulatedVoyage, key: int, at_ms: Ints) -> dict[str, Floats]:
     """What her bridge reports at noon: position and course, and since the last noon, or since she sailed, the distance run, the hours it
     took and the mean speed."""
     sailed = np.array([call.departs_at_ms for call in ship.calls], dtype=np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 import searoute
 
 from sim.arrays import Floats
-from sim.sim_ports import Port
+from sim.sim_ports import SimulatedPort
 
 EARTH_RADIUS_NM = 3440.065
 AVOIDED = ("suez", "northwest")
@@ -18,7 +18,7 @@ AVOIDED = ("suez", "northwest")
 
 
 @dataclass(frozen=True, slots=True)
-class Fix:
+class RoutePoint:
     """Where something is: degrees (WGS 84, longitude -180 to 180) and the course over ground in degrees, 0 to 360."""
 
     latitude_deg: Floats
@@ -27,7 +27,7 @@ class Fix:
 
 
 @dataclass(frozen=True)
-class Route:
+class SeaRoute:
     """A line of vertices; `along_nm` are their distances from its start, strictly growing; longitudes run on past ±180 without a leap."""
 
     latitude_deg: Floats
@@ -43,10 +43,10 @@ class Route:
         """The whole way in nautical miles."""
         return float(self.along_nm[-1])
 
-    def at(self, nm: Floats) -> Fix:
+    def at(self, nm: Floats) -> RoutePoint:
         """Where one is after `nm` nautical miles, and on which course; the ends hold beyond them."""
         vertex = np.clip(np.searchsorted(self.along_nm, nm, "right") - 1, 0, len(self.along_nm) - 2)
-        return Fix(
+        return RoutePoint(
             np.interp(nm, self.along_nm, self.latitude_deg),
             normalised(np.interp(nm, self.along_nm, self.longitude_deg)),
             self._courses_deg[vertex],
@@ -76,7 +76,7 @@ def distance_nm(latitude_deg: Floats, longitude_deg: Floats, latitude2_deg: Floa
 
 
 @cache
-def sea_route(source: Port, target: Port) -> Route:
+def sea_route(source: SimulatedPort, target: SimulatedPort) -> SeaRoute:
     """The way by sea from berth to berth, avoiding `AVOIDED`. Needs no internet."""
     found = searoute.searoute(
         [source.longitude_deg, source.latitude_deg], [target.longitude_deg, target.latitude_deg], restrictions=list(AVOIDED)
@@ -85,7 +85,7 @@ def sea_route(source: Port, target: Port) -> Route:
     return _route(np.array([lat for _, lat in vertices]), np.array([lon for lon, _ in vertices]))
 
 
-def joined(routes: Sequence[Route]) -> Route:
+def joined(routes: Sequence[SeaRoute]) -> SeaRoute:
     """One route after the other; each begins where the one before ends."""
     return _route(
         np.concatenate([route.latitude_deg for route in routes]),
@@ -93,9 +93,9 @@ def joined(routes: Sequence[Route]) -> Route:
     )
 
 
-def _route(latitude_deg: Floats, longitude_deg: Floats) -> Route:
+def _route(latitude_deg: Floats, longitude_deg: Floats) -> SeaRoute:
     longitude_deg = np.unwrap(longitude_deg, period=360.0)
     steps = distance_nm(latitude_deg[:-1], longitude_deg[:-1], latitude_deg[1:], longitude_deg[1:])
     kept = np.concatenate([[True], steps > 1e-6])
     along_nm = np.concatenate([[0.0], np.cumsum(steps)])
-    return Route(latitude_deg[kept], longitude_deg[kept], along_nm[kept])
+    return SeaRoute(latitude_deg[kept], longitude_deg[kept], along_nm[kept])

@@ -11,11 +11,11 @@ import numpy as np
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
 from sim.device_events import happenings_of
 from sim.device_faults import REPEAT_SHARE, REPEAT_WITHIN_MS, Faults, faults_of, gateway_of
-from sim.reading_columns import Readings, concatenated, payloads
+from sim.reading_columns import SimulatedReadings, concatenated, payloads
 from sim.reefer_air import Cooling
 from sim.sea import BOXES_DIFFER_C, ROLLING_DEG, air_c, environment, location, noon_report, noons, roll_amplitude_deg
 from sim.settings import Cadence
-from sim.stages import STAGES_MAX, State
+from sim.stages import STAGES_MAX, StageState
 from sim.stateless_random import Chance
 from sim.world import Outage, World
 
@@ -27,12 +27,12 @@ DECK_TIER = 82
 OF_SHIP = {"location": "NAV", "environment": "MET", "noon": "LOG"}
 """What a ship reports, and what its device's name begins with."""
 POSITION = ("latitude_deg", "longitude_deg", "accuracy_m")
-_HEARD = np.isin(np.arange(len(State)), (State.QUAY, State.SHIP, State.SHOP))
+_HEARD = np.isin(np.arange(len(StageState)), (StageState.QUAY, StageState.SHIP, StageState.SHOP))
 """By state: whether an intake is within hearing."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
+class ReportSpan:
     """Devices at this intake (a place of the world) are asked to report every `every_ms` from `since_ms` on, before `until_ms`; where
     `only` is not empty, those of these boxes (indices) alone."""
 
@@ -73,9 +73,9 @@ class Sensors:
         self._phase_ms = (world.chance.uniform("phase", boxes) * cadence.report_ms).astype(np.int64)
         self._stands = _stands(chance, boxes, "yard north"), _stands(chance, boxes, "yard east")
         self._damp: dict[int, Floats] = {}
-        self._of_ships_of: dict[int, Readings] = {}
+        self._of_ships_of: dict[int, SimulatedReadings] = {}
 
-    def heard(self, from_at_ms: int, until_at_ms: int) -> Readings:
+    def heard(self, from_at_ms: int, until_at_ms: int) -> SimulatedReadings:
         """Every reading an intake hears with from <= time < until (UTC ms), in order of that time.
 
         Not in it: readings nobody hears (on the road, under water, of dead devices) and those of before the story or after its end.
@@ -92,11 +92,11 @@ class Sensors:
         order = np.lexsort([repeat, made.at_ms[row], made.thing[row], heard_at_ms])
         return replace(made.taken(row[order]), heard_at_ms=heard_at_ms[order], repeat=repeat[order])
 
-    def payloads(self, readings: Readings) -> list[bytes]:
+    def payloads(self, readings: SimulatedReadings) -> list[bytes]:
         """The MQTT payload of each reading."""
         return payloads(readings, self.devices, self.world.places.gateways)
 
-    def asked(self, span: Span, boxes: Ints) -> Readings:
+    def asked(self, span: ReportSpan, boxes: Ints) -> SimulatedReadings:
         """What `boxes` report because they were asked to, beside their regular reports: those on deck of the span's ship, whose gateway
         hears them. Without a position: GNSS costs a battery too much for that."""
         every, world = span.every_ms, self.world
@@ -107,7 +107,7 @@ class Sensors:
         box, phase = np.repeat(boxes, count), np.repeat(phase, count)
         at_ms = phase + every * (np.repeat(first, count) + np.arange(len(box)) - np.repeat(np.cumsum(count) - count, count))
         column = world.stages.column_at(box, at_ms)
-        aboard = (world.stages.state[box, column] == State.SHIP) & (world.stages.place[box, column] == span.intake)
+        aboard = (world.stages.state[box, column] == StageState.SHIP) & (world.stages.place[box, column] == span.intake)
         due = aboard & (world.stages.slot[box, column] % 100 >= DECK_TIER) & self._hears(box, column, at_ms)
         tick, past = np.divmod(at_ms - self._phase_ms[box], self.cadence.report_ms)
         due &= (past != 0) | self._rests(box, column, tick, at_ms)
@@ -127,13 +127,13 @@ class Sensors:
         )
         return REPEAT_WITHIN_MS + max(back, default=0)
 
-    def _delayed(self, made: Readings) -> Readings:
+    def _delayed(self, made: SimulatedReadings) -> SimulatedReadings:
         """Readings made during a gateway's outage are heard after it, if the device can still send them."""
         for outage in self.world.outages:
             made = self._kept_back(made, outage)
         return made
 
-    def _kept_back(self, made: Readings, outage: Outage) -> Readings:
+    def _kept_back(self, made: SimulatedReadings, outage: Outage) -> SimulatedReadings:
         out = (made.gateway == outage.gateway) & (outage.from_at_ms <= made.heard_at_ms) & (made.heard_at_ms < outage.until_at_ms)
         if not out.any():
             return made
@@ -145,7 +145,7 @@ class Sensors:
         kept[out] = self._sends(late.thing, late.intake, heard_at_ms[out])
         return replace(made, heard_at_ms=heard_at_ms).taken(kept)
 
-    def _repeats(self, made: Readings) -> tuple[Ints, Ints]:
+    def _repeats(self, made: SimulatedReadings) -> tuple[Ints, Ints]:
         """Which of them their device sends twice, and when (UTC ms) it is heard again: some seconds later, if it then still can and to the
         same intake."""
         chance = self.world.chance
@@ -164,7 +164,7 @@ class Sensors:
         sends |= thing >= boxes
         return sends
 
-    def _reports(self, since: int, until: int) -> Readings:
+    def _reports(self, since: int, until: int) -> SimulatedReadings:
         """The regular reports of all boxes."""
         every = self.cadence.report_ms
         first = -((self._phase_ms - since) // every)
@@ -201,19 +201,19 @@ class Sensors:
         hears: Flags = _HEARD[self.world.stages.state[box, column]] & (at_ms < self.faults.dies_at_ms[box])
         return hears
 
-    def _of_boxes(self, box: Ints, at_ms: Ints, column: Ints, signals: Mapping[str, Floats]) -> Readings:
+    def _of_boxes(self, box: Ints, at_ms: Ints, column: Ints, signals: Mapping[str, Floats]) -> SimulatedReadings:
         stages = self.world.stages
         state, place, slot = stages.state[box, column], stages.place[box, column], stages.slot[box, column]
         gateway = gateway_of(self.world, box, state, place, slot)
         drifted_ms = (at_ms - self.world.timeline.begins_at_ms) * self.faults.clock_drift_ppm[box] / 1e6
         said_at_ms = at_ms + self.faults.clock_offset_ms[box] + drifted_ms.astype(np.int64)
-        return Readings(at_ms, said_at_ms, box, place, gateway, np.zeros(len(box), dtype=np.bool_), signals)
+        return SimulatedReadings(at_ms, said_at_ms, box, place, gateway, np.zeros(len(box), dtype=np.bool_), signals)
 
     def _measured(self, box: Ints, tick: Ints, at_ms: Ints, column: Ints) -> dict[str, Floats]:
         chance, every = self.world.chance, self.cadence.gnss_every
         latitude, longitude = self._where(box, at_ms, column)
         stages = self.world.stages
-        in_hold = (stages.state[box, column] == State.SHIP) & (stages.slot[box, column] % 100 < DECK_TIER)
+        in_hold = (stages.state[box, column] == StageState.SHIP) & (stages.slot[box, column] % 100 < DECK_TIER)
         outside = air_c(chance, latitude, longitude, at_ms) + np.where(in_hold, -1.0, 1.0) + self._warmer_c[box]
         damp: Floats = 62.0 + 8.0 * self._damp_of(box, at_ms // DAY_MS) + chance.normal("damp", box, at_ms)
         fixed = np.flatnonzero(self.faults.has_gnss[box] & ~in_hold & (tick % every == box % every))
@@ -272,7 +272,7 @@ class Sensors:
         """True latitude and longitude of each box, in degrees."""
         stages = self.world.stages
         place = stages.place[box, column]
-        shop = (stages.state[box, column] == State.SHOP).astype(np.int64)
+        shop = (stages.state[box, column] == StageState.SHOP).astype(np.int64)
         latitude, longitude = np.zeros(len(box)), np.zeros(len(box))
         for index, yard in enumerate(self.world.places.yards):
             here = np.flatnonzero(place == index)
@@ -287,7 +287,7 @@ class Sensors:
                 latitude[here], longitude[here] = fix.latitude_deg, fix.longitude_deg
         return latitude, longitude
 
-    def _happened(self, since: int, until: int) -> Readings:
+    def _happened(self, since: int, until: int) -> SimulatedReadings:
         span = self.happenings.between(since, until)
         box, at_ms = self.happenings.box[span], self.happenings.at_ms[span]
         column = self.world.stages.column_at(box, at_ms)
@@ -295,9 +295,9 @@ class Sensors:
         signals = {name: values[span][heard] for name, values in self.happenings.signals.items()}
         return self._of_boxes(box[heard], at_ms[heard], column[heard], signals)
 
-    def _of_ships(self, since: int, until: int) -> list[Readings]:
+    def _of_ships(self, since: int, until: int) -> list[SimulatedReadings]:
         """What ships report with since <= time < until, a day after the other."""
-        times, parts = self.world.timeline, list[Readings]()
+        times, parts = self.world.timeline, list[SimulatedReadings]()
         until = min(until, times.ends_at_ms)
         for day in range(since // DAY_MS, -(-until // DAY_MS)):
             if day not in self._of_ships_of:
@@ -311,12 +311,12 @@ class Sensors:
             parts.append(told.taken(np.arange(first, last)))
         return parts
 
-    def _locations(self, voyage: int, since: int, until: int) -> Readings:
+    def _locations(self, voyage: int, since: int, until: int) -> SimulatedReadings:
         every = self.cadence.location_ms
         at_ms = np.arange(-(-since // every) * every, until, every, dtype=np.int64)
         return self._of_ship(voyage, 0, at_ms, location(self.world.chance, self.world.timeline.voyages[voyage], voyage, at_ms))
 
-    def _environments(self, voyage: int, since: int, until: int) -> Readings:
+    def _environments(self, voyage: int, since: int, until: int) -> SimulatedReadings:
         """Every ten minutes; every minute while she rolls hard."""
         every = self.cadence.rolling_ms
         at_ms = np.arange(-(-since // every) * every, until, every, dtype=np.int64)
@@ -324,17 +324,17 @@ class Sensors:
         at_ms = at_ms[rolls | (at_ms % self.cadence.environment_ms == 0)]
         return self._of_ship(voyage, 1, at_ms, environment(self.world.chance, self.world.timeline, voyage, at_ms))
 
-    def _noons(self, voyage: int, since: int, until: int) -> Readings:
+    def _noons(self, voyage: int, since: int, until: int) -> SimulatedReadings:
         ship = self.world.timeline.voyages[voyage]
         at_ms = noons(ship, since, until)
         return self._of_ship(voyage, 2, at_ms, noon_report(self.world.chance, ship, voyage, at_ms) if len(at_ms) else {})
 
-    def _of_ship(self, voyage: int, which: int, at_ms: Ints, signals: Mapping[str, Floats]) -> Readings:
+    def _of_ship(self, voyage: int, which: int, at_ms: Ints, signals: Mapping[str, Floats]) -> SimulatedReadings:
         """Ships' own clocks are right."""
         count = len(at_ms)
         thing = np.full(count, len(self.world.boxes) + len(OF_SHIP) * voyage + which)
         intake, gateway = np.full(count, voyage), np.full(count, -1)
-        return Readings(at_ms, at_ms, thing, intake, gateway, np.zeros(count, dtype=np.bool_), signals)
+        return SimulatedReadings(at_ms, at_ms, thing, intake, gateway, np.zeros(count, dtype=np.bool_), signals)
 
 
 def _stands(chance: Chance, boxes: Ints, channel: str) -> Floats:

@@ -14,7 +14,7 @@ from landfall.system.settings_table import (
     DoorUrl,
     GivenPath,
     Host,
-    Problem,
+    SettingsProblem,
     SettingsTable,
     SharedToken,
     Token,
@@ -24,7 +24,7 @@ from landfall.system.settings_table import (
 )
 from sim.arrays import HOUR_MS, MINUTE_MS
 from sim.fleets import PRESETS, PresetName, build_fleet
-from sim.sim_ports import Places
+from sim.sim_ports import HearingPlaces
 from sim.voyages import STORY
 from sim.world import World, build_world
 
@@ -137,18 +137,18 @@ class SimSettings(WithCertificate):
     """Who shows it may pause, speed up and jump. None: nobody may."""
 
     @between
-    def _knows_each_intake_once(self) -> Iterator[Problem]:
+    def _knows_each_intake_once(self) -> Iterator[SettingsProblem]:
         for number, at in repeated(self.intakes, "at"):
-            yield Problem(("intakes", number, "at"), f"there is an intake at {at!r} already", "leave one table of each intake")
+            yield SettingsProblem(("intakes", number, "at"), f"there is an intake at {at!r} already", "leave one table of each intake")
 
     @between
-    def _has_an_intake_everywhere(self) -> Iterator[Problem]:
+    def _has_an_intake_everywhere(self) -> Iterator[SettingsProblem]:
         there = [one.at for one in self.intakes if one.is_sound("at")]
         if "*" in there or not self.is_sound("preset"):
             return
         missing = [at for at in self.places.names if at not in there]
         if len(missing) > len(self.intakes) - len(there):  # else what is wrong may be what is missing
-            yield Problem(("intakes",), f"there is none at {', '.join(missing)}", "write an [[intakes]] for each")
+            yield SettingsProblem(("intakes",), f"there is none at {', '.join(missing)}", "write an [[intakes]] for each")
 
     def story(self) -> str:
         """What makes the story what it is, in words: how far it has come means something to this very story alone."""
@@ -159,7 +159,7 @@ class SimSettings(WithCertificate):
         return f"seed {self.seed}, {told}, from {begins}{listening}"
 
     @property
-    def places(self) -> Places:
+    def places(self) -> HearingPlaces:
         """Who hears the boxes."""
         return STORY if self.preset == "story" else PRESETS[self.preset].places
 

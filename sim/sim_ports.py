@@ -14,7 +14,7 @@ QUAY_GATEWAYS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class SimulatedPort:
     """A port by its UN/LOCODE; `latitude_deg` and `longitude_deg` are a berth's; within `radius_nm` of it a ship counts as in port."""
 
     locode: str
@@ -30,14 +30,14 @@ class Port:
             raise ValueError(f"a UN/LOCODE is five capital letters and digits, not {self.locode!r}")
 
 
-PORTS: dict[str, Port] = {
+PORTS: dict[str, SimulatedPort] = {
     port.locode: port
     for port in (
-        Port("USLAX", "Los Angeles", 33.7405, -118.2608, 15.0, has_quay=False),
-        Port("JPTYO", "Tokyo", 35.6050, 139.7850, 15.0, has_quay=True),
-        Port("SGSIN", "Singapore", 1.2640, 103.7900, 15.0, has_quay=True),
-        Port("AUSYD", "Sydney", -33.8580, 151.1950, 15.0, has_quay=True),
-        Port("GBLON", "London", 51.5030, 0.4900, 15.0, has_quay=False),
+        SimulatedPort("USLAX", "Los Angeles", 33.7405, -118.2608, 15.0, has_quay=False),
+        SimulatedPort("JPTYO", "Tokyo", 35.6050, 139.7850, 15.0, has_quay=True),
+        SimulatedPort("SGSIN", "Singapore", 1.2640, 103.7900, 15.0, has_quay=True),
+        SimulatedPort("AUSYD", "Sydney", -33.8580, 151.1950, 15.0, has_quay=True),
+        SimulatedPort("GBLON", "London", 51.5030, 0.4900, 15.0, has_quay=False),
     )
 }
 """The ports of the story."""
@@ -46,14 +46,14 @@ QUAYS: tuple[str, ...] = tuple(locode for locode, port in PORTS.items() if port.
 
 
 @dataclass(frozen=True)
-class Places:
+class HearingPlaces:
     """Who may hear a box in one world: its ships (IMO numbers, in the order of their voyages), then the quays (UN/LOCODEs).
 
     A place is an index into `names`, a gateway one into `gateways`.
     """
 
     ships: tuple[str, ...]
-    quays: tuple[Port, ...]
+    quays: tuple[SimulatedPort, ...]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class Places:
         return self.names.index(f"quay/{locode}")
 
     @cached_property
-    def yards(self) -> tuple[Port | None, ...]:
+    def yards(self) -> tuple[SimulatedPort | None, ...]:
         """The port of each place; None for ships."""
         return *(None for _ in self.ships), *self.quays
 

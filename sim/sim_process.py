@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from landfall.access.wrong_secrets import WrongSecrets
-from landfall.runtime.telemetry_client import DOOR_TIMEOUT_S, Teller
+from landfall.runtime.telemetry_client import DOOR_TIMEOUT_S, TelemetryClient
 from landfall.system.listen_address import address, listening
 from landfall.transport.certificate_renewal import keep_certificate
 from landfall.transport.http_client import AppendDoor
@@ -30,7 +30,7 @@ from sim.publish import Publisher
 from sim.sensors import Sensors
 from sim.settings import SimSettings
 from sim.story_clock import Setting, StoryClock
-from sim.story_progress import Progress, load_progress, save_progress
+from sim.story_progress import StoryProgress, load_progress, save_progress
 from sim.tape import Tape
 from sim.truth import Truth
 from streams.model.clock import Clock, WallClock
@@ -57,7 +57,7 @@ class Simulation:
             begin_anew(settings.data)
         self._story = settings.story()
         world = settings.world()
-        progress = load_progress(self._path, self._story) or Progress(
+        progress = load_progress(self._path, self._story) or StoryProgress(
             self._story, settings.begins_at_ms, 0, Setting(settings.speed, paused=False)
         )
         self.sensors = Sensors(world, settings.reporting(), settings.listening)
@@ -67,7 +67,7 @@ class Simulation:
         self.clock = StoryClock(times.ends_at_ms, world.chapters, progress.fleet_at_ms, progress.setting, self._wall, hold=hold)
         self.metrics, told = Metrics("sim"), settings.metrics
         door = AppendDoor(told.url, told.token.get_secret_value(), DOOR_TIMEOUT_S) if told else None
-        self.teller = Teller(door, self.metrics, self.clock, told.every_s if told else NEVER_S, self._standing)
+        self.teller = TelemetryClient(door, self.metrics, self.clock, told.every_s if told else NEVER_S, self._standing)
         papers = paperwork(world, self.sensors.cadence.report_ms)
         self.clerk = Clerk(papers, settings.api, progress.papers, self._report) if settings.api else None
         listens = settings.listening > 0
@@ -129,7 +129,7 @@ class Simulation:
 
     def _save(self) -> None:
         papers = self.clerk.accepted if self.clerk else 0
-        save_progress(self._path, Progress(self._story, self._acknowledged_ms, papers, self.clock.setting()))
+        save_progress(self._path, StoryProgress(self._story, self._acknowledged_ms, papers, self.clock.setting()))
 
 
 def begin_anew(folder: Path) -> None:

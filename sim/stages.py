@@ -14,7 +14,7 @@ STAGES_MAX = 8
 NOWHERE = -1
 
 
-class State(IntEnum):
+class StageState(IntEnum):
     """What is true of a box during a stage."""
 
     ABSENT = 0
@@ -33,7 +33,7 @@ class Stage:
     """One stage of one box: [from, until) in UTC ms, its place one of its world's `Places` or `NOWHERE`, its slot 0 when not on a ship."""
 
     box: int
-    state: State
+    state: StageState
     place: int
     slot: int
     from_at_ms: int
@@ -51,7 +51,7 @@ class Stages:
         self.slot: Ints = np.zeros((boxes, STAGES_MAX), dtype=np.int64)
         self._used: Ints = np.ones(boxes, dtype=np.int64)
 
-    def append(self, boxes: Ints, starts_at_ms: Ints, state: State, place: int = NOWHERE) -> None:
+    def append(self, boxes: Ints, starts_at_ms: Ints, state: StageState, place: int = NOWHERE) -> None:
         """A further stage of `boxes`. Raises ValueError when one would begin before its last one."""
         column = self._used[boxes]
         if (self.starts_at_ms[boxes, column - 1] > starts_at_ms).any():
@@ -63,17 +63,17 @@ class Stages:
 
     def stow(self, boxes: Ints, voyage: int, slots: Ints) -> None:
         """The slots of `boxes` on the ship of `voyage`."""
-        row, column = np.nonzero((self.state[boxes] == State.SHIP) & (self.place[boxes] == voyage))
+        row, column = np.nonzero((self.state[boxes] == StageState.SHIP) & (self.place[boxes] == voyage))
         self.slot[boxes[row], column] = slots[row]
 
     def lose(self, box: int, at_ms: int) -> None:
         """From `at_ms` the box is in the sea, whatever was to come."""
         column = int((self.starts_at_ms[box] <= at_ms).sum())
         self.starts_at_ms[box, column:] = NEVER_MS
-        self.state[box, column:] = State.ABSENT
+        self.state[box, column:] = StageState.ABSENT
         self.place[box, column:] = NOWHERE
         self.slot[box, column:] = 0
-        self.starts_at_ms[box, column], self.state[box, column] = at_ms, State.LOST
+        self.starts_at_ms[box, column], self.state[box, column] = at_ms, StageState.LOST
         self._used[box] = column + 1
 
     def column_at(self, boxes: Ints, at_ms: Ints) -> Ints:
@@ -81,14 +81,14 @@ class Stages:
         begun: Ints = (self.starts_at_ms[boxes] <= at_ms[:, None]).sum(axis=1)
         return begun - 1
 
-    def begins(self, state: State) -> Ints:
+    def begins(self, state: StageState) -> Ints:
         """When each box first enters `state`, UTC ms; NEVER_MS when it never does. (boxes,)"""
         first: Ints = np.where(self.state == state, self.starts_at_ms, NEVER_MS).min(axis=1)
         return first
 
     def each(self) -> Iterator[Stage]:
         """Every stage but absence, box by box, in order of time."""
-        for box, column in np.argwhere((self.starts_at_ms < NEVER_MS) & (self.state != State.ABSENT)).tolist():
+        for box, column in np.argwhere((self.starts_at_ms < NEVER_MS) & (self.state != StageState.ABSENT)).tolist():
             until_at_ms = int(self.starts_at_ms[box, column + 1]) if column + 1 < STAGES_MAX else NEVER_MS
             state, place, slot = int(self.state[box, column]), int(self.place[box, column]), int(self.slot[box, column])
-            yield Stage(box, State(state), place, slot, int(self.starts_at_ms[box, column]), until_at_ms)
+            yield Stage(box, StageState(state), place, slot, int(self.starts_at_ms[box, column]), until_at_ms)

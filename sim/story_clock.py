@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sim.arrays import HOUR_MS, SECOND_MS
-from sim.pace import Pace
+from sim.pace import SustainedPace
 from sim.settings import SPEED_MAX
 from sim.story import Chapter
 from streams.model.clock import Clock
@@ -50,7 +50,7 @@ class StoryClock:
         self._chapters = tuple(chapters)
         self._ends_at_ms = ends_at_ms
         self._speed, self._paused = setting.speed, setting.paused
-        self._pace = Pace(setting.speed, wall.monotonic_s())
+        self._pace = SustainedPace(setting.speed, wall.monotonic_s())
         self._fleet_at_ms, self._at_s = float(fleet_at_ms), wall.monotonic_s()
         self._limit_ms = float(fleet_at_ms)
         self._target_ms: int | None = None
@@ -105,7 +105,7 @@ class StoryClock:
             self._settle()
             self._speed = speed
             if self._target_ms is None:
-                self._pace = Pace(speed, self._wall.monotonic_s())
+                self._pace = SustainedPace(speed, self._wall.monotonic_s())
 
     def jump(self, chapter_id: str) -> None:
         """Run flat out to just before the chapter, then on as before. Raises Misuse for an unknown chapter and for one that has begun."""
@@ -123,7 +123,7 @@ class StoryClock:
                     f"chapter {chapter.id} is behind us: the story only runs forward", hint="begin anew with --fresh", code="chapter_past"
                 )
             self._target_ms = chapter.begins_at_ms - JUMP_BEFORE_MS
-            self._pace = Pace(SPEED_MAX, self._wall.monotonic_s(), start=max(self._speed, JUMP_SPEED_START))
+            self._pace = SustainedPace(SPEED_MAX, self._wall.monotonic_s(), start=max(self._speed, JUMP_SPEED_START))
 
     def view(self) -> dict[str, Any]:
         """What `GET /clock` tells: `FleetTime`'s fields, and what a person wants to know. `speed` is 0 while time stands still; whatever
@@ -190,4 +190,4 @@ class StoryClock:
         """A jump ends: the speed is again the one that was set."""
         if self._target_ms is not None:
             self._target_ms = None
-            self._pace = Pace(self._speed, wall_s)
+            self._pace = SustainedPace(self._speed, wall_s)

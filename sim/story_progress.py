@@ -11,7 +11,7 @@ from sim.story_clock import Setting
 from streams.model.errors import Corrupt, Misuse
 
 
-class Progress(msgspec.Struct, frozen=True):
+class StoryProgress(msgspec.Struct, frozen=True):
     """Every reading heard before `fleet_at_ms` (UTC ms) is acknowledged, and the first `papers` of the clerk's are accepted.
 
     `story` names the settings that make the story what it is: with others this progress means nothing.
@@ -23,10 +23,10 @@ class Progress(msgspec.Struct, frozen=True):
     setting: Setting
 
 
-def load_progress(path: Path, story: str) -> Progress | None:
+def load_progress(path: Path, story: str) -> StoryProgress | None:
     """What the file tells; None when there is none. Raises Misuse when it is another story's, Corrupt when it can not be read."""
     try:
-        progress = msgspec.json.decode(path.read_bytes(), type=Progress)
+        progress = msgspec.json.decode(path.read_bytes(), type=StoryProgress)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as problem:
@@ -40,7 +40,7 @@ def load_progress(path: Path, story: str) -> Progress | None:
     return progress
 
 
-def save_progress(path: Path, progress: Progress) -> None:
+def save_progress(path: Path, progress: StoryProgress) -> None:
     """Keep it durably: after a power cut the file holds this or what it held before."""
     unfinished = path.with_suffix(".unfinished")
     with unfinished.open("wb") as file:

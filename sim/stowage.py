@@ -18,7 +18,7 @@ BOXES_PER_GROUP = 84
 """A ship has a group of bays (two of 20 feet, or one of 40 over both) for every so many boxes of the fleet."""
 
 
-class Kind(Enum):
+class StackType(Enum):
     """What a stack is for: boxes of 20 feet, of 40 feet, reefers (40 feet, with plugs), or the stern's own outboard stacks."""
 
     TWENTY = "20"
@@ -31,7 +31,7 @@ class Kind(Enum):
 class Stack:
     """Slots one above the other, the lowest first, for boxes of one kind."""
 
-    kind: Kind
+    kind: StackType
     slots: tuple[int, ...]
 
 
@@ -40,7 +40,7 @@ class Hull:
     """A ship's holds: so many groups of bays, rows across and tiers, on deck and in the hold. In bays of 40 feet the first `plug_rows` on
     deck have sockets for reefers, in their lowest `plug_tiers`.
 
-    `open_stern`: the two outermost rows to port of the last group are kept for boxes of their own (`Kind.STERN`).
+    `open_stern`: the two outermost rows to port of the last group are kept for boxes of their own (`StackType.STERN`).
     """
 
     groups: int
@@ -86,19 +86,19 @@ def stacks_of(hull: Hull) -> list[Stack]:
     for group in range(1, hull.groups + 1):
         if group % 2:
             for bay in (4 * group - 3, 4 * group - 1):
-                stacks += [Stack(Kind.TWENTY, hull.slots(bay, row, deck=False)) for row in hull.rows(hull.hold_rows)]
-                stacks += [Stack(Kind.TWENTY, hull.slots(bay, row, deck=True)) for row in hull.rows(hull.deck_rows)]
+                stacks += [Stack(StackType.TWENTY, hull.slots(bay, row, deck=False)) for row in hull.rows(hull.hold_rows)]
+                stacks += [Stack(StackType.TWENTY, hull.slots(bay, row, deck=True)) for row in hull.rows(hull.deck_rows)]
             continue
         bay = 4 * group - 2
         stern = group == hull.groups
-        stacks += [Stack(Kind.FORTY, hull.slots(bay, row, deck=False)) for row in hull.rows(hull.hold_rows)]
+        stacks += [Stack(StackType.FORTY, hull.slots(bay, row, deck=False)) for row in hull.rows(hull.hold_rows)]
         for row in hull.rows(hull.deck_rows):
             if stern and hull.open_stern and row in STERN_ROWS:
-                stacks.append(Stack(Kind.STERN, hull.slots(bay, row, deck=True, tiers=len(STERN_TIERS))))
+                stacks.append(Stack(StackType.STERN, hull.slots(bay, row, deck=True, tiers=len(STERN_TIERS))))
             elif row in hull.rows(hull.deck_rows)[: hull.plug_rows] and not stern:
-                stacks.append(Stack(Kind.REEFER, hull.slots(bay, row, deck=True, tiers=hull.plug_tiers)))
+                stacks.append(Stack(StackType.REEFER, hull.slots(bay, row, deck=True, tiers=hull.plug_tiers)))
             else:
-                stacks.append(Stack(Kind.FORTY, hull.slots(bay, row, deck=True)))
+                stacks.append(Stack(StackType.FORTY, hull.slots(bay, row, deck=True)))
     return stacks
 
 
@@ -106,7 +106,7 @@ def sockets_of(hull: Hull) -> dict[int, tuple[int, ...]]:
     """The slots with a reefer socket of each bay that has any, and no others have one."""
     sockets: dict[int, tuple[int, ...]] = {}
     for stack in stacks_of(hull):
-        if stack.kind is Kind.REEFER:
+        if stack.kind is StackType.REEFER:
             bay = stack.slots[0] // 10_000
             sockets[bay] = (*sockets.get(bay, ()), *stack.slots)
     return sockets
@@ -119,15 +119,15 @@ class StowagePlan:
     stacks: Sequence[Stack]
     order: Sequence[int]
     """The order in which stacks are taken: a shuffle, so that deck and hold fill together."""
-    free: dict[Kind, list[Stack]] = field(default_factory=dict)
+    free: dict[StackType, list[Stack]] = field(default_factory=dict)
     taken: dict[str, list[Stack]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
-        for kind in Kind:
+        for kind in StackType:
             self.free[kind] = [self.stacks[index] for index in self.order if self.stacks[index].kind is kind]
-        self.free[Kind.STERN].sort(key=lambda stack: -stack.slots[0])
+        self.free[StackType.STERN].sort(key=lambda stack: -stack.slots[0])
 
-    def stow(self, boxes: Mapping[tuple[Kind, str], Sequence[int]]) -> dict[int, int]:
+    def stow(self, boxes: Mapping[tuple[StackType, str], Sequence[int]]) -> dict[int, int]:
         """A slot for every box, given by (kind of stack, port of discharge); stacks are filled from below.
 
         Raises Misuse when the ship is too small for them.
@@ -137,7 +137,7 @@ class StowagePlan:
             waiting = list(indices)
             while waiting:
                 if not self.free[kind]:
-                    what = "socket left for %d reefers" if kind is Kind.REEFER else f"stack left for %d boxes ({kind.value})"
+                    what = "socket left for %d reefers" if kind is StackType.REEFER else f"stack left for %d boxes ({kind.value})"
                     raise Misuse(
                         f"no {what % len(waiting)}",
                         hint="give the ship more bays, or bays with more sockets, in sim/stowage.py",

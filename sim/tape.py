@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Protocol
 
 from sim.arrays import HOUR_MS, MINUTE_MS
-from sim.reading_columns import Readings
+from sim.reading_columns import SimulatedReadings
 from sim.sensors import Sensors
 from sim.truth import Truth
 
@@ -71,7 +71,7 @@ class Tape:
         """Where the piece ends that is being played, UTC ms: what is interjected lies before it."""
         return self._piece_ends_at_ms
 
-    def interject(self, readings: Readings) -> None:
+    def interject(self, readings: SimulatedReadings) -> None:
         """Play these too, each in its place in time: all are heard after what was played so far, and within the piece being played."""
         topics = [self._sensors.topics[thing] for thing in readings.thing.tolist()]
         more = list(zip(readings.intake.tolist(), topics, self._sensors.payloads(readings), strict=True))

@@ -45,7 +45,7 @@ ON_THE_WAY_MS = 5_000
 
 
 @dataclass(frozen=True)
-class Ship:
+class TrialShip:
     """Who stands where; arrays of one length, one element a box. `habit_ms`: how often it reports at sea out of storms."""
 
     numbers: tuple[str, ...]
@@ -63,7 +63,7 @@ class Ship:
 
 
 @dataclass
-class Said:
+class TrialMessages:
     """Messages being gathered: when each is made (UTC ms), of which box, and what it carries beside the regular signals."""
 
     at_ms: list[Ints] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Trial:
     tilted: dict[int, tuple[int, float]] = field(default_factory=dict)
     battery_falls_ms: dict[int, int] = field(default_factory=dict)
     fades: set[int] = field(default_factory=set)
-    said: Said = field(default_factory=Said)
+    said: TrialMessages = field(default_factory=TrialMessages)
 
     def __post_init__(self) -> None:
         self.chance = np.random.default_rng((20261122, self.seed))
@@ -338,7 +338,7 @@ class Trial:
         return Stowed(ship.numbers[box], str(ship.slots[box]), kind, "JPTYO", "SGSIN", "B1", tracker=bool(ship.tracker[box]))
 
 
-def _ship(boxes: int, chance: np.random.Generator) -> Ship:
+def _ship(boxes: int, chance: np.random.Generator) -> TrialShip:
     """Bays of 40 feet from bow to stern, two thirds on deck; a tenth without tracker, a fifth reefers, one in twelve without storm mode."""
     slots: list[Slot] = []
     bay = 2
@@ -353,7 +353,7 @@ def _ship(boxes: int, chance: np.random.Generator) -> Ship:
     reefer = (chance.random(boxes) < 0.2) & deck
     tracker = chance.random(boxes) < 0.9
     daily = ~reefer & (~deck | (chance.random(boxes) < 0.25))
-    return Ship(
+    return TrialShip(
         numbers=tuple(container_numbers("BBLU", boxes)),
         slots=tuple(slots),
         gateway=zone * max(3, boxes // 150) // (int(zone.max()) + 1),

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from sim.arrays import NEVER_MS
 from sim.paperwork import forgotten
-from sim.reading_columns import MEASURED, NOTED, Readings, type_of
-from sim.sensors import Sensors, Span
+from sim.reading_columns import MEASURED, NOTED, SimulatedReadings, type_of
+from sim.sensors import ReportSpan, Sensors
 from sim.stages import NOWHERE
 from sim.stowage import slot_text
 
@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
 """One row per message published, in the order of publication; `repeat`: the same payload again."""
 
 
-def rows_of(readings: Readings, sensors: Sensors) -> pa.Table:
+def rows_of(readings: SimulatedReadings, sensors: Sensors) -> pa.Table:
     """Readings as rows of `SCHEMA`: exactly the values that their payloads carry."""
     places, topics, devices = sensors.world.places, np.array(sensors.topics), np.array(sensors.devices)
     intakes, gateways = np.array(places.names), np.array([*places.gateways, ""])
@@ -69,25 +69,25 @@ class Truth:
         lines = [json.dumps(cause) for cause in causes(self._sensors)]
         _write(self.folder / "causes.jsonl", ("\n".join(lines) + "\n").encode())
 
-    def write_asked(self, span: Span, readings: Readings) -> None:
+    def write_asked(self, span: ReportSpan, readings: SimulatedReadings) -> None:
         """Write down what devices report because they were asked to, before the first of it is published."""
         name = f"asked-{span.since_ms}-{span.until_ms}-{span.intake}-{span.every_ms}{'-only' * bool(span.only)}.parquet"
         _replace(self.folder / name, rows_of(readings, self._sensors))
 
-    def asked(self) -> list[Span]:
+    def asked(self) -> list[ReportSpan]:
         """The spans of all that was written down so, in order of time."""
         return sorted(span for file in self.folder.glob("asked-*.parquet") for span in self._span_of(file))
 
-    def _span_of(self, file: Path) -> Iterator[Span]:
+    def _span_of(self, file: Path) -> Iterator[ReportSpan]:
         """The span of this file; none where some boxes alone were asked, and none of them had a word to say."""
         since_ms, until_ms, intake, every_ms, *only = file.stem.split("-")[1:]
-        span = Span(int(since_ms), int(until_ms), int(intake), int(every_ms))
+        span = ReportSpan(int(since_ms), int(until_ms), int(intake), int(every_ms))
         if not only:
             yield span
         elif topics := set(pq.read_table(file, columns=["mqtt_topic"])["mqtt_topic"].to_pylist()):
             yield replace(span, only=tuple(box for box, topic in enumerate(self._sensors.topics) if topic in topics))
 
-    def write(self, from_at_ms: int, readings: Readings) -> None:
+    def write(self, from_at_ms: int, readings: SimulatedReadings) -> None:
         """Write down the readings of one span of time, before the first of them is published."""
         if len(readings):
             _replace(self.folder / f"readings-{from_at_ms}.parquet", rows_of(readings, self._sensors))

@@ -9,8 +9,8 @@ import numpy as np
 
 from cargo.vocabulary.trade_codes import make_imo
 from sim.arrays import HOUR_MS, Flags, Floats, Ints
-from sim.sea_routes import Route, joined, sea_route
-from sim.sim_ports import PORTS, QUAYS, Places
+from sim.sea_routes import SeaRoute, joined, sea_route
+from sim.sim_ports import PORTS, QUAYS, HearingPlaces
 from sim.storms import Storm, storm
 
 SERVICE_KN = 19.0
@@ -24,7 +24,7 @@ STORM_ROLL_DEG = 26.5
 
 
 @dataclass(frozen=True, slots=True)
-class Ship:
+class SimulatedShip:
     """A ship of the fleet, named as a report to the authorities names her; `flag` is ISO 3166."""
 
     imo: str
@@ -35,17 +35,17 @@ class Ship:
 
 
 SHIPS = (
-    Ship(make_imo(999_901), "Big Blue Albatross", "WDL4127", "368207415", "US"),
-    Ship(make_imo(999_902), "Big Blue Cormorant", "9V8264", "563184920", "SG"),
+    SimulatedShip(make_imo(999_901), "Big Blue Albatross", "WDL4127", "368207415", "US"),
+    SimulatedShip(make_imo(999_902), "Big Blue Cormorant", "9V8264", "563184920", "SG"),
 )
 """Their IMO numbers have right check digits and belong, as far as we know, to no ship afloat."""
-STORY = Places(tuple(ship.imo for ship in SHIPS), tuple(PORTS[locode] for locode in QUAYS))
+STORY = HearingPlaces(tuple(ship.imo for ship in SHIPS), tuple(PORTS[locode] for locode in QUAYS))
 INTAKES = STORY.names
 """Who hears the boxes of the story: the ships, in the order of `SHIPS`, then the quays."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PortCall:
     """A ship at a port: all times UTC ms; boxes come off within `discharges`, go aboard within `loads` (from, until)."""
 
     number: int
@@ -62,12 +62,12 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Voyage:
+class SimulatedVoyage:
     """A ship's way through the story: at `times_ms` she has gone `along_nm` of `route`, evenly in between; and her heavy weather."""
 
-    ship: Ship
-    calls: tuple[Call, ...]
-    route: Route
+    ship: SimulatedShip
+    calls: tuple[PortCall, ...]
+    route: SeaRoute
     times_ms: Floats
     along_nm: Floats
     storms: tuple[Storm, ...] = ()
@@ -99,10 +99,10 @@ class Timeline:
     begins_at_ms: int
     falls_at_ms: int
     ends_at_ms: int
-    voyages: tuple[Voyage, ...]
+    voyages: tuple[SimulatedVoyage, ...]
 
     @property
-    def first(self) -> Voyage:
+    def first(self) -> SimulatedVoyage:
         """The first ship's."""
         return self.voyages[0]
 
@@ -121,7 +121,7 @@ def timeline(begins_at_ms: int) -> Timeline:
     return Timeline(begins_at_ms, falls_at_ms, sydney.arrives_at_ms + 14 * HOUR_MS, (first, _second(begins_at_ms)))
 
 
-def _second(begins_at_ms: int) -> Voyage:
+def _second(begins_at_ms: int) -> SimulatedVoyage:
     """Sydney to Singapore, and on towards London, where she does not arrive within the story."""
     to_singapore = sea_route(PORTS["AUSYD"], PORTS["SGSIN"])
     to_london = sea_route(PORTS["SGSIN"], PORTS["GBLON"])
@@ -135,26 +135,26 @@ Slow = tuple[tuple[float, float], ...]
 """The last miles of a passage, from the end backwards: (nautical miles, knots)."""
 
 
-def first_call(locode: str, begins_at_ms: int, departs_after_h: int) -> Call:
+def first_call(locode: str, begins_at_ms: int, departs_after_h: int) -> PortCall:
     """The call at which the story begins: she lies there already."""
     departs_at_ms = begins_at_ms + departs_after_h * HOUR_MS
     began = (begins_at_ms, begins_at_ms)
-    return Call(1, locode, begins_at_ms - 6 * HOUR_MS, departs_at_ms, began, (begins_at_ms + 6 * HOUR_MS, departs_at_ms - HOUR_MS))
+    return PortCall(1, locode, begins_at_ms - 6 * HOUR_MS, departs_at_ms, began, (begins_at_ms + 6 * HOUR_MS, departs_at_ms - HOUR_MS))
 
 
-def later_call(number: int, locode: str, arrives_at_ms: int, stays_h: int) -> Call:
+def later_call(number: int, locode: str, arrives_at_ms: int, stays_h: int) -> PortCall:
     """A call of so many hours: in the first half of it boxes come off, in the second they go aboard."""
     departs_at_ms = arrives_at_ms + stays_h * HOUR_MS
     half = arrives_at_ms + stays_h * HOUR_MS // 2
-    return Call(number, locode, arrives_at_ms, departs_at_ms, (arrives_at_ms + HOUR_MS, half), (half, departs_at_ms - HOUR_MS))
+    return PortCall(number, locode, arrives_at_ms, departs_at_ms, (arrives_at_ms + HOUR_MS, half), (half, departs_at_ms - HOUR_MS))
 
 
-def arrival(left: Call, route: Route, slow: Slow, knots: float = SERVICE_KN) -> int:
+def arrival(left: PortCall, route: SeaRoute, slow: Slow, knots: float = SERVICE_KN) -> int:
     """When a ship arrives that goes on from `left`, UTC ms."""
     return left.departs_at_ms + round(_passage(route, slow, knots)[-1][0] * HOUR_MS)
 
 
-def _passage(route: Route, slow: Slow, knots: float) -> list[tuple[float, float]]:
+def _passage(route: SeaRoute, slow: Slow, knots: float) -> list[tuple[float, float]]:
     """The breakpoints of one passage after its start: (hours, nautical miles) from leaving the berth."""
     fast_nm = route.length_nm - sum(nm for nm, _ in slow)
     points = [(fast_nm / knots, fast_nm)]
@@ -164,8 +164,12 @@ def _passage(route: Route, slow: Slow, knots: float) -> list[tuple[float, float]
 
 
 def voyage_of(
-    ship: Ship, calls: tuple[Call, ...], passages: Sequence[tuple[Route, Slow]], storms: tuple[Storm, ...] = (), knots: float = SERVICE_KN
-) -> Voyage:
+    ship: SimulatedShip,
+    calls: tuple[PortCall, ...],
+    passages: Sequence[tuple[SeaRoute, Slow]],
+    storms: tuple[Storm, ...] = (),
+    knots: float = SERVICE_KN,
+) -> SimulatedVoyage:
     """The way of `ship` from call to call, by one passage between each two, at `knots` but for its slow miles."""
     times = [float(calls[0].arrives_at_ms)]
     along = [0.0]
@@ -178,4 +182,4 @@ def voyage_of(
             along.append(begun_nm + nm)
     times.append(float(calls[-1].departs_at_ms))
     along.append(along[-1])
-    return Voyage(ship, calls, joined([route for route, _ in passages]), np.array(times), np.array(along), storms)
+    return SimulatedVoyage(ship, calls, joined([route for route, _ in passages]), np.array(times), np.array(along), storms)

@@ -9,16 +9,16 @@ from typing import Literal
 import numpy as np
 
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, SECOND_MS, Flags, Floats, Ints
-from sim.companies import Customer, companies
-from sim.consignments import DUCKS_ABOARD, Booking, Consignment, bookings, consignments
+from sim.companies import Company, companies
+from sim.consignments import DUCKS_ABOARD, Consignment, Shipment, bookings, consignments
 from sim.fall_time import FREEBOARD_M, above_deck_m, fall_ms
 from sim.identity import container_numbers
-from sim.sim_ports import PORTS, SHIP_GATEWAYS, Places, Port
-from sim.stages import Stages, State
+from sim.sim_ports import PORTS, SHIP_GATEWAYS, HearingPlaces, SimulatedPort
+from sim.stages import Stages, StageState
 from sim.stateless_random import Chance
 from sim.story import Chapter, chapters
-from sim.stowage import STERN_ROWS, STERN_TIERS, Hull, Kind, StowagePlan, groups_of, stacks_of
-from sim.voyages import STORY, Call, Timeline, timeline
+from sim.stowage import STERN_ROWS, STERN_TIERS, Hull, StackType, StowagePlan, groups_of, stacks_of
+from sim.voyages import STORY, PortCall, Timeline, timeline
 
 FALLEN = len(STERN_TIERS) * len(STERN_ROWS) - 1
 """How many boxes slide off the stern: its two outboard stacks but for the lowest box of the inner one."""
@@ -58,7 +58,7 @@ class Boxes:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class SimulatedLoss:
     """A box that goes overboard: when it begins to slide (UTC ms), how long it then falls, and what its tracker tells of it."""
 
     box: int
@@ -93,16 +93,16 @@ class World:
 
     chance: Chance
     timeline: Timeline
-    places: Places
-    ports: tuple[Port, ...]
-    customers: tuple[Customer, ...]
+    places: HearingPlaces
+    ports: tuple[SimulatedPort, ...]
+    customers: tuple[Company, ...]
     consignments: tuple[Consignment, ...]
-    bookings: tuple[Booking, ...]
+    bookings: tuple[Shipment, ...]
     boxes: Boxes
     stages: Stages
     hull: Hull
     """Every ship's."""
-    losses: tuple[Loss, ...]
+    losses: tuple[SimulatedLoss, ...]
     """In order of time."""
     outages: tuple[Outage, ...]
     """Those of one gateway lie hours apart."""
@@ -140,16 +140,16 @@ class Cargo:
     """The boxes of a world as booked, one element each, and the kind of stack that each needs."""
 
     groups: tuple[Consignment, ...]
-    bookings: tuple[Booking, ...]
+    bookings: tuple[Shipment, ...]
     booking: Ints
     consignment: Ints
     setpoint_c: Floats
-    kinds: list[Kind]
+    kinds: list[StackType]
 
     @property
     def size_types(self) -> tuple[str, ...]:
         """The size and type of each."""
-        return tuple(REEFER_40 if kind is Kind.REEFER else DRY_20 if kind is Kind.TWENTY else DRY_40 for kind in self.kinds)
+        return tuple(REEFER_40 if kind is StackType.REEFER else DRY_20 if kind is StackType.TWENTY else DRY_40 for kind in self.kinds)
 
 
 def build_world(seed: int, boxes: int, begins_at_ms: int) -> World:
@@ -164,7 +164,7 @@ def build_world(seed: int, boxes: int, begins_at_ms: int) -> World:
     boxes_lost = np.array(stern[:FALLEN])
     slide_at_ms = times.falls_at_ms + np.arange(FALLEN) * FALL_SPACING_MS
     fell_ms = to_the_water_ms(stages, boxes_lost, slide_at_ms, chance)
-    losses = tuple(Loss(*one) for one in zip(boxes_lost.tolist(), slide_at_ms.tolist(), fell_ms.tolist(), strict=True))
+    losses = tuple(SimulatedLoss(*one) for one in zip(boxes_lost.tolist(), slide_at_ms.tolist(), fell_ms.tolist(), strict=True))
     lose(stages, stripped_at_ms, losses)
     made = Boxes(
         _numbers(cargo.setpoint_c),
@@ -202,8 +202,8 @@ def booked(groups: tuple[Consignment, ...], boxes: int, chance: Chance) -> Cargo
     consignment = np.array([one.consignment for one in made])[booking]
     setpoint_c = np.array([float("nan") if one.goods.setpoint_c is None else one.goods.setpoint_c for one in made])[booking]
     twenty = chance.uniform("size", np.arange(len(setpoint_c))) < TWENTY_SHARE
-    dry = [Kind.TWENTY if small else Kind.FORTY for small in twenty]
-    kinds = [kind if np.isnan(setpoint) else Kind.REEFER for kind, setpoint in zip(dry, setpoint_c, strict=True)]
+    dry = [StackType.TWENTY if small else StackType.FORTY for small in twenty]
+    kinds = [kind if np.isnan(setpoint) else StackType.REEFER for kind, setpoint in zip(dry, setpoint_c, strict=True)]
     return Cargo(groups, tuple(made), booking, consignment, setpoint_c, kinds)
 
 
@@ -224,12 +224,12 @@ def _numbers(setpoint_c: Floats) -> tuple[str, ...]:
 def _to_the_stern(cargo: Cargo) -> None:
     """Ducks travel in 40-foot boxes, and the first of those that stay aboard stand at the stern."""
     for box in np.flatnonzero(cargo.consignment <= DUCKS_ABOARD).tolist():
-        cargo.kinds[box] = Kind.FORTY
+        cargo.kinds[box] = StackType.FORTY
     for box in np.flatnonzero(cargo.consignment == DUCKS_ABOARD)[: FALLEN + 1].tolist():
-        cargo.kinds[box] = Kind.STERN
+        cargo.kinds[box] = StackType.STERN
 
 
-def itineraries(cargo: Cargo, times: Timeline, places: Places, chance: Chance) -> tuple[Stages, Ints, Ints]:
+def itineraries(cargo: Cargo, times: Timeline, places: HearingPlaces, chance: Chance) -> tuple[Stages, Ints, Ints]:
     """The stages of all boxes but for slots and losses, and when each is stuffed and stripped."""
     stages = Stages(len(cargo.consignment))
     stuffed_at_ms = np.zeros(len(cargo.consignment), dtype=np.int64)
@@ -239,11 +239,11 @@ def itineraries(cargo: Cargo, times: Timeline, places: Places, chance: Chance) -
         call = times.voyages[group.legs[0].voyage].calls[group.legs[0].loads - 1]
         appears_h, stuffed_h = ((0.0, 0.02), (1.0, 5.0)) if call.number == 1 else ((-30.0, -24.0), (-20.0, -8.0))
         origin_at_ms = times.begins_at_ms if call.number == 1 else call.arrives_at_ms
-        stages.append(boxes, _after(origin_at_ms, appears_h, "appears", boxes, chance), State.QUAY, places.quay_of(group.source))
+        stages.append(boxes, _after(origin_at_ms, appears_h, "appears", boxes, chance), StageState.QUAY, places.quay_of(group.source))
         stuffed_at_ms[boxes] = _after(origin_at_ms, stuffed_h, "stuffed", boxes, chance)
         for leg in group.legs:
             calls = times.voyages[leg.voyage].calls
-            stages.append(boxes, _within(calls[leg.loads - 1].loads, f"load {leg.loads}", boxes, chance), State.SHIP, leg.voyage)
+            stages.append(boxes, _within(calls[leg.loads - 1].loads, f"load {leg.loads}", boxes, chance), StageState.SHIP, leg.voyage)
             if calls[leg.discharges - 1].arrives_at_ms > times.ends_at_ms:
                 break
             comes_off = calls[leg.discharges - 1]
@@ -252,18 +252,18 @@ def itineraries(cargo: Cargo, times: Timeline, places: Places, chance: Chance) -
     return stages, stuffed_at_ms, stripped_at_ms
 
 
-def _arrive(stages: Stages, boxes: Ints, call: Call, where: tuple[int, bool], chance: Chance) -> Ints:
+def _arrive(stages: Stages, boxes: Ints, call: PortCall, where: tuple[int, bool], chance: Chance) -> Ints:
     """Boxes come off at a call, onto a quay; where it is their journey's end they go to their consignee. When they will be stripped,
     UTC ms."""
     quay, ends = where
     discharged_at_ms = _within(call.discharges, "discharge", boxes, chance)
-    stages.append(boxes, discharged_at_ms, State.QUAY, quay)
+    stages.append(boxes, discharged_at_ms, StageState.QUAY, quay)
     if not ends:
         return np.full(len(boxes), NEVER_MS, dtype=np.int64)
     leaves_at_ms = _after(discharged_at_ms, (14.0, 26.0), "gate out", boxes, chance)
     arrives_at_ms = _after(leaves_at_ms, (1.0, 2.5), "road", boxes, chance)
-    stages.append(boxes, leaves_at_ms, State.ROAD)
-    stages.append(boxes, arrives_at_ms, State.SHOP, quay)
+    stages.append(boxes, leaves_at_ms, StageState.ROAD)
+    stages.append(boxes, arrives_at_ms, StageState.SHOP, quay)
     return _after(arrives_at_ms, (2.0, 8.0), "stripped", boxes, chance)
 
 
@@ -287,7 +287,7 @@ def stow(stages: Stages, cargo: Cargo, times: Timeline, hull: Hull, chance: Chan
         legs = sorted((leg.loads, leg.discharges, index) for leg, index in hers)
         for call in sorted({loads for loads, _, _ in legs}):
             plan.clear(str(call))
-            load: dict[tuple[Kind, str], list[int]] = {}
+            load: dict[tuple[StackType, str], list[int]] = {}
             for _, discharges, index in (leg for leg in legs if leg[0] == call):
                 for box in np.flatnonzero(cargo.consignment == index).tolist():
                     load.setdefault((cargo.kinds[box], str(discharges)), []).append(box)
@@ -296,7 +296,7 @@ def stow(stages: Stages, cargo: Cargo, times: Timeline, hull: Hull, chance: Chan
             stages.stow(boxes, voyage, np.array([slots[box] for box in boxes.tolist()], dtype=np.int64))
 
 
-def lose(stages: Stages, stripped_at_ms: Ints, losses: Sequence[Loss]) -> None:
+def lose(stages: Stages, stripped_at_ms: Ints, losses: Sequence[SimulatedLoss]) -> None:
     """These boxes go overboard: nothing that was to come happens to them."""
     for loss in losses:
         stages.lose(loss.box, loss.at_ms + loss.fell_ms + SECOND_MS)
@@ -309,9 +309,9 @@ def to_the_water_ms(stages: Stages, boxes: Ints, at_ms: Ints, chance: Chance) ->
     return fall_ms(above_deck_m(tier) + chance.between("freeboard m", *FREEBOARD_M, boxes))
 
 
-def _stern(stages: Stages, kinds: list[Kind]) -> tuple[int, ...]:
+def _stern(stages: Stages, kinds: list[StackType]) -> tuple[int, ...]:
     """The boxes in the stern's outboard stacks, the outermost row first, from the top."""
-    slots = {box: int(stages.slot[box].max()) for box, kind in enumerate(kinds) if kind is Kind.STERN}
+    slots = {box: int(stages.slot[box].max()) for box, kind in enumerate(kinds) if kind is StackType.STERN}
     return tuple(sorted(slots, key=lambda box: -(slots[box] % 10_000)))
 
 

@@ -15,8 +15,8 @@ from streams.gap_skipping_reader import (
     Patience,
     PatientReader,
     Polled,
+    ReaderStanding,
     Skipped,
-    Standing,
     newly_skipped,
 )
 from streams.log import Append, Appended, Log
@@ -35,7 +35,7 @@ CLIENT = "client/"
 
 
 class Consumed(msgspec.Struct, frozen=True):
-    """The body of a consumer's record, whatever else it holds: Position and what is skipped as `streams.gap_skipping_reader.Standing`
+    """The body of a consumer's record, whatever else it holds: Position and what is skipped as `streams.gap_skipping_reader.ReaderStanding`
     writes them."""
 
     stream: str
@@ -53,9 +53,9 @@ class Consumed(msgspec.Struct, frozen=True):
         told.standing()
         return told
 
-    def standing(self) -> Standing:
+    def standing(self) -> ReaderStanding:
         """Where the consumer stands."""
-        return Standing.from_json({"position": self.position, "skipped": self.skipped})
+        return ReaderStanding.from_json({"position": self.position, "skipped": self.skipped})
 
 
 class Consumer:
@@ -122,12 +122,12 @@ class Consumer:
         skipped = self._skipped_at(position)
         polled = self._polled
         passed = polled.passed if polled is not None and polled.position == position else {}
-        stands = standing_append(self.name, self.stream, Standing(position, skipped), times)
+        stands = standing_append(self.name, self.stream, ReaderStanding(position, skipped), times)
         return [*effects, stands, *self._told(skipped, passed)]
 
     def committed(self, position: Position) -> None:
         """The appends that `with_position` gave for `position` are durable: poll goes on from there."""
-        self._standing = Standing(position, self._skipped_at(position))
+        self._standing = ReaderStanding(position, self._skipped_at(position))
 
     def _skipped_at(self, position: Position) -> Skipped:
         """What is skipped once `position` is committed: as polled, when that is what was polled; else nothing is newly skipped or come."""
@@ -147,8 +147,8 @@ class Consumer:
         outcome = f"consumer {self.name} goes on from the floor; what is below is not read here"
         return [*appends, *(floor_append(NODE, f"{of} was dropped here before it was read", outcome, at_ms) for of in dropped)]
 
-    def _recorded(self) -> Standing:
-        standing = Standing()
+    def _recorded(self) -> ReaderStanding:
+        standing = ReaderStanding()
         for batch in self._log.latest(CONSUMERS, self.name, self._nodes):
             told = Consumed.read(json.loads(batch.records.column(BODY)[0].as_py()))
             if told.stream != self.stream:
@@ -161,7 +161,7 @@ class Consumer:
         return standing
 
 
-def standing_append(name: str, stream: str, standing: Standing, times: Times = NO_TIMES) -> Append:
+def standing_append(name: str, stream: str, standing: ReaderStanding, times: Times = NO_TIMES) -> Append:
     """The record by which the consumer `name` of `stream` stands there, and the times (UTC ms) kept beside it."""
     return Append(CONSUMERS, to_batch([Record(topic=name, body={"stream": stream, **standing.to_json(), **times})]))
 

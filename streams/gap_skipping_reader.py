@@ -35,17 +35,17 @@ Skipped = Mapping[Origin, RangeSet]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReaderStanding:
     """Where a reader stands in a stream: what is below `position` is dealt with, but for what was `skipped` and has not come."""
 
     position: Position = field(default_factory=Position)
     skipped: Skipped = field(default_factory=dict)
 
-    def merged(self, other: Standing) -> Standing:
+    def merged(self, other: ReaderStanding) -> ReaderStanding:
         """Where one stands who has dealt with all that either has: of two words of one reader, the later one."""
         position = self.position.merged(other.position)
         both = {origin: self._lacks(origin, end).common(other._lacks(origin, end)) for origin, end in position.items()}
-        return Standing(position, {origin: ranges for origin, ranges in both.items() if ranges})
+        return ReaderStanding(position, {origin: ranges for origin, ranges in both.items() if ranges})
 
     def _lacks(self, origin: Origin, end: int) -> RangeSet:
         """What is not dealt with below `end`, which is not before where it stands."""
@@ -59,7 +59,7 @@ class Standing:
         return told | {"skipped": skipped} if (skipped := skipped_to_json(self.skipped)) else told
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Standing:
+    def from_json(cls, told: Mapping[str, Any]) -> ReaderStanding:
         """What `to_json` wrote, whatever else stands beside it. Raises ValueError for what is no such thing."""
         return cls(Position.from_json(told["position"]), skipped_from_json(told.get("skipped", {})))
 
@@ -86,9 +86,9 @@ class Polled:
         return _rows((*self.late, *self.batches)) + self.foreign
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ReaderStanding:
         """Where the reader stands once this is dealt with."""
-        return Standing(self.position, self.skipped)
+        return ReaderStanding(self.position, self.skipped)
 
 
 class PatientReader:
@@ -103,7 +103,7 @@ class PatientReader:
         self._stuck: dict[Origin, dict[int, float]] = {}
         self._lock = threading.Lock()
 
-    def moves(self, standing: Standing) -> bool:
+    def moves(self, standing: ReaderStanding) -> bool:
         """Whether there is anything to read, or to note, from `standing` on. Cheap where no hole would be passed."""
         if not standing.position.reaches(self._log.position(self.stream)):
             return True
@@ -111,7 +111,7 @@ class PatientReader:
             return False
         return self.reached(standing) != standing
 
-    def reached(self, standing: Standing) -> Standing:
+    def reached(self, standing: ReaderStanding) -> ReaderStanding:
         """Where a reader stands who reads all there is to read from `standing` on: for who plans first and reads then, see `between`."""
         ledger = self._log.ledger(self.stream)
         skipped: Skipped = {origin: left for origin, ranges in standing.skipped.items() if (left := _of(ledger, origin).wanted(ranges))}
@@ -120,17 +120,17 @@ class PatientReader:
             position = position.merged(Position({origin: one.settled().run_from(position[origin]) for origin, one in ledger.items()}))
             over, skipped = self._over_holes(ledger, position, skipped)
             if over == position:
-                return Standing(position, skipped)
+                return ReaderStanding(position, skipped)
             position = over
 
-    def poll_from_floor(self, standing: Standing, rows_max: int = POLL_ROWS_MAX) -> Polled:
+    def poll_from_floor(self, standing: ReaderStanding, rows_max: int = POLL_ROWS_MAX) -> Polled:
         """As `poll`, for who would rather go on than hear of Trimmed: from this copy's floor, where the Position is below it."""
         floors = {origin: one.floor for origin, one in self._log.ledger(self.stream).items() if one.floor > standing.position[origin]}
         passed = {origin: RangeSet([(standing.position[origin], floor)]) for origin, floor in floors.items()}
         position = standing.position.merged(Position(floors))
         return replace(self.poll(replace(standing, position=position), rows_max), passed=passed)
 
-    def poll(self, standing: Standing, rows_max: int = POLL_ROWS_MAX) -> Polled:
+    def poll(self, standing: ReaderStanding, rows_max: int = POLL_ROWS_MAX) -> Polled:
         """What follows `standing`, what comes late first: at most `rows_max` rows, or nothing when the copy is not further (or is behind).
 
         Raises Trimmed when the Position is below this copy's floor.
@@ -222,7 +222,7 @@ class PatientReader:
         return late, left
 
 
-def between(before: Standing, after: Standing) -> dict[Origin, RangeSet]:
+def between(before: ReaderStanding, after: ReaderStanding) -> dict[Origin, RangeSet]:
     """The offsets, held or gone, that lead from `before` to `after`: each is in exactly one of the steps that follow one another."""
     found: dict[Origin, RangeSet] = {}
     for origin in sorted({*after.position, *before.skipped}):
@@ -234,7 +234,7 @@ def between(before: Standing, after: Standing) -> dict[Origin, RangeSet]:
     return found
 
 
-def cut(before: Standing, after: Standing, origin: Origin, offsets_max: int) -> Standing:
+def cut(before: ReaderStanding, after: ReaderStanding, origin: Origin, offsets_max: int) -> ReaderStanding:
     """`after`, but of `origin` no more than the first `offsets_max` of the offsets that lead there from `before`."""
     left = between(before, after).get(origin, RangeSet())
     end = 0
@@ -250,7 +250,7 @@ def cut(before: Standing, after: Standing, origin: Origin, offsets_max: int) -> 
     skipped = after.skipped.get(origin, RangeSet()).within(0, position)
     skipped.update(left.within(0, before.position[origin]))
     others = {one: ranges for one, ranges in after.skipped.items() if one != origin}
-    return Standing(
+    return ReaderStanding(
         Position({**after.position, origin: position}),
         {**others, origin: skipped} if skipped else others,
     )
@@ -272,16 +272,16 @@ def skipped_from_json(told: Mapping[str, Sequence[Sequence[int]]]) -> dict[Origi
     return {Origin.parse(origin): told_ranges((first, end) for first, end in ranges) for origin, ranges in told.items() if ranges}
 
 
-def standings_to_json(standings: Mapping[str, Standing]) -> dict[str, Any]:
+def standings_to_json(standings: Mapping[str, ReaderStanding]) -> dict[str, Any]:
     """Stream → `Position.to_json()`; `<stream>.skipped` → `skipped_to_json`, only where something is skipped."""
     told: dict[str, Any] = {stream: standing.position.to_json() for stream, standing in standings.items()}
     return told | {stream + SKIPPED: skipped_to_json(standing.skipped) for stream, standing in standings.items() if standing.skipped}
 
 
-def standings_from_json(told: Mapping[str, Any]) -> dict[str, Standing]:
+def standings_from_json(told: Mapping[str, Any]) -> dict[str, ReaderStanding]:
     """What `standings_to_json` wrote. Raises ValueError for what is no such thing."""
     return {
-        stream: Standing(Position.from_json(position), skipped_from_json(told.get(stream + SKIPPED, {})))
+        stream: ReaderStanding(Position.from_json(position), skipped_from_json(told.get(stream + SKIPPED, {})))
         for stream, position in told.items()
         if not stream.endswith(SKIPPED)
     }

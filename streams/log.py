@@ -70,7 +70,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class HeldSpan:
     """Held offsets `first .. end - 1`, as this copy stores them. Order times (UTC ms, both inclusive) bound those inside, not tightly.
 
     `stored_bytes`: what they take here. Bytes that several spans share are counted at the first of them. `readable`: False in a block of a
@@ -154,7 +154,7 @@ class LogReader(Protocol):
         """
         ...
 
-    def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[Span]:
+    def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[HeldSpan]:
         """What this copy holds from offset `first` on, ascending, told without reading any block. Called by retention and by tools.
 
         Together they are the ledger's held offsets; where one ends and the next begins means nothing, and may change at any time.

@@ -22,7 +22,7 @@ from landfall.system.private_files import write_private
 from landfall.transport.http_client import AppendDoor, ReadDoor
 from streams.codec import BlockCodec
 from streams.config.roles import LinkClass
-from streams.gap_skipping_reader import Standing
+from streams.gap_skipping_reader import ReaderStanding
 from streams.log import Append
 from streams.model.clock import WallClock
 from streams.model.errors import LandfallError, RetryLater
@@ -147,7 +147,7 @@ class StationNode:
 
     def follow(self, stream: str, over: Callable[[], bool]) -> Iterator[dict[str, Any]]:
         """Its records as they come, until that is `over`."""
-        standing = Standing()
+        standing = ReaderStanding()
         while not over():
             try:
                 followed = self.reader.follow(stream, standing, wait_ms=LISTEN_MS)

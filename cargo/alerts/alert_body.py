@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.vocabulary.registry_entries import AtMs, need_plain
 
 AnyMs = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -18,7 +18,7 @@ COUNT_MAX = 1 << 53
 NOTE_CHARS_MAX = 500
 
 
-class Position(msgspec.Struct, frozen=True):
+class AlertPosition(msgspec.Struct, frozen=True):
     """Place of an alert. `basis`: ACTUAL, ESTIMATED or DISCOVERED."""
 
     latitude_deg: float
@@ -27,7 +27,7 @@ class Position(msgspec.Struct, frozen=True):
     at_ms: AnyMs | None = None
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class EvidenceBody(msgspec.Struct, frozen=True):
     """One piece of an alert's evidence. A customer's copy has no `weight` and no `detail`."""
 
     family: str
@@ -68,8 +68,8 @@ class AlertBody(msgspec.Struct, frozen=True):
     incident_id: str | None = None
     slot: str | None = None
     status: str | None = None
-    position: Position | None = None
-    evidence: list[Evidence] = []
+    position: AlertPosition | None = None
+    evidence: list[EvidenceBody] = []
     posterior: float | None = None
     by: str | None = None
     incident: Cluster | None = None
@@ -91,4 +91,4 @@ def read_alert(body: Mapping[str, Any]) -> AlertBody:
         need_plain(body)
         return msgspec.convert(body, AlertBody)
     except ValueError as problem:
-        raise Unreadable(f"an alert does not read: {problem}", code="alert_unreadable") from problem
+        raise BadEntry(f"an alert does not read: {problem}", code="alert_unreadable") from problem

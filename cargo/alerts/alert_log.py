@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from cargo.loss.loss_classifier import Evidence
-from cargo.loss.watch_outcome import Made, digest
+from cargo.loss.watch_outcome import MadeRecord, digest
 
 AlertState = Literal["raised", "updated", "acknowledged", "unacknowledged", "cleared", "retracted"]
 Severity = Literal["CRITICAL", "ALARM", "WARNING", "LOG"]
@@ -39,7 +39,7 @@ def severity_rank(severity: str) -> int:
 
 
 def stage_of(state: str) -> Stage:
-    """The stage of an alert in this state, as `Standing.state` gives it."""
+    """The stage of an alert in this state, as `AlertStanding.state` gives it."""
     return "closed" if state in CLOSED_STATES else "acknowledged" if state == "acknowledged" else "open"
 
 
@@ -99,7 +99,7 @@ class Alert:
     first_at_ms: int | None = None
     last_at_ms: int | None = None
 
-    def made(self) -> Made:
+    def made(self) -> MadeRecord:
         """The record of stream `alerts`."""
         first_at_ms = min((piece.at_ms for piece in self.evidence), default=self.at_ms) if self.first_at_ms is None else self.first_at_ms
         last_at_ms = self.at_ms if self.last_at_ms is None and self.state not in CLOSED_STATES else self.last_at_ms
@@ -129,11 +129,11 @@ class Alert:
             "first_at_ms": first_at_ms,
             "last_at_ms": last_at_ms,
         }
-        return Made(self.topic, self.at_ms, body)
+        return MadeRecord(self.topic, self.at_ms, body)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AlertStanding:
     """What one raiser says about one topic by one rule, as it stands: one alert, or several that were open at the same time.
 
     `body`: the latest change by the rules, of those that are open if any is. `members`: the latest change of each alert, the first raised
@@ -249,11 +249,11 @@ class AlertBook:
         """The topic of an alert; empty where nothing was said of it yet."""
         return self._known[id_].change[0] if id_ in self._known else ""
 
-    def alerts(self) -> list[Standing]:
+    def alerts(self) -> list[AlertStanding]:
         """Each alert by itself, by id."""
         return [_stand([self._known[id_]]) for id_ in sorted(self._known)]
 
-    def standing(self) -> list[Standing]:
+    def standing(self) -> list[AlertStanding]:
         """What people see, by id: alerts of one raiser, topic and rule that were open at the same time are one."""
         alike: dict[tuple[object, ...], list[tuple[int, str]]] = defaultdict(list)
         for id_, known in self._known.items():
@@ -263,13 +263,13 @@ class AlertBook:
         groups = (group for ids in alike.values() for group in _at_one_time([self._known[id_] for _, id_ in sorted(ids)]))
         return sorted(map(_stand, groups), key=lambda one: one.id)
 
-    def get(self, id_: str) -> Standing | None:
+    def get(self, id_: str) -> AlertStanding | None:
         """The one of `standing` that has this alert, or None."""
         found = (one for one in self.standing() if any(body["alert_id"] == id_ for body in one.members))
         return next(found, None)
 
 
-def acknowledged(standing: Standing, by: str, now_ms: int, note: str = "") -> Made:
+def acknowledged(standing: AlertStanding, by: str, now_ms: int, note: str = "") -> MadeRecord:
     """The record with which a person acknowledges an alert as it stands now. It is never of an earlier time than what it acknowledges,
     however far the person's clock lags behind (`now_ms`, UTC ms)."""
     before = standing.acknowledgement or standing.taken_back
@@ -279,18 +279,18 @@ def acknowledged(standing: Standing, by: str, now_ms: int, note: str = "") -> Ma
     return _by_hand(standing, "acknowledged", at_ms, {"by": by, "note": note, "reopened_at_ms": reopened_at_ms})
 
 
-def unacknowledged(standing: Standing, by: str, now_ms: int, note: str = "") -> Made:
+def unacknowledged(standing: AlertStanding, by: str, now_ms: int, note: str = "") -> MadeRecord:
     """The record with which a person takes the acknowledgement of an alert back. `now_ms`: UTC ms."""
     before = standing.acknowledgement or standing.body
     return _by_hand(standing, "unacknowledged", max(now_ms, before["at_ms"] + 1), {"by": by, "note": note})
 
 
-def closed(standing: Standing, by: str, now_ms: int, note: str) -> list[Made]:
+def closed(standing: AlertStanding, by: str, now_ms: int, note: str) -> list[MadeRecord]:
     """The records with which a person closes what is open of `standing`; `note` says why. What its rule says later opens it again."""
     open_ones = [body for body in standing.members if body["state"] not in CLOSED_STATES]
     at_ms = max(now_ms, *(body["at_ms"] + 1 for body in standing.members))
     news = {"state": "cleared", "at_ms": at_ms, "by": by, "note": note, "last_at_ms": None}
-    return [Made(standing.topic, at_ms, {**body, **news}) for body in open_ones]
+    return [MadeRecord(standing.topic, at_ms, {**body, **news}) for body in open_ones]
 
 
 def acknowledgement_told(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -300,9 +300,9 @@ def acknowledgement_told(record: Mapping[str, Any] | None) -> dict[str, Any] | N
     return {"note": "", **{name: record[name] for name in ("by", "at_ms", "note", "severity", "figure", "unit") if name in record}}
 
 
-def _by_hand(standing: Standing, state: AlertState, at_ms: int, more: Mapping[str, Any]) -> Made:
+def _by_hand(standing: AlertStanding, state: AlertState, at_ms: int, more: Mapping[str, Any]) -> MadeRecord:
     said = next(body for body in standing.members if body["alert_id"] == standing.body["alert_id"])
-    return Made(standing.topic, at_ms, {**said, "state": state, "at_ms": at_ms, **more})
+    return MadeRecord(standing.topic, at_ms, {**said, "state": state, "at_ms": at_ms, **more})
 
 
 def _at_one_time(known: Sequence[_Known]) -> Iterator[list[_Known]]:
@@ -318,7 +318,7 @@ def _at_one_time(known: Sequence[_Known]) -> Iterator[list[_Known]]:
         yield group
 
 
-def _stand(group: Sequence[_Known]) -> Standing:
+def _stand(group: Sequence[_Known]) -> AlertStanding:
     changes = [one.change for one in group]
     topic, body = max(changes, key=lambda change: (_openness(change[1]), _late(*change)))
     count, last_at_ms = sum(one.count for one in group), max(one.last_at_ms for one in group)
@@ -327,7 +327,7 @@ def _stand(group: Sequence[_Known]) -> Standing:
     if noted is not None and _is_worse(body, noted):
         before_ms = noted.get("reopened_at_ms")
         reopens_at_ms = 0 if before_ms is None else before_ms + REOPENS_EVERY_MS
-    return Standing(
+    return AlertStanding(
         topic=topic,
         body=_unreliable(topic, body) if count >= CONTRADICTIONS and body["rule"] == SPEED else body,
         members=tuple(body for _, body in changes),

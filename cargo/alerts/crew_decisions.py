@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from cargo.errors import CargoError, Unreadable
+from cargo.errors import BadEntry, CargoError
 from cargo.loss.container_state import Box
 from cargo.loss.incidents import confirmed, found_again, probably_lost, reported
 from cargo.loss.loss_classifier import DECIDED_BY_PEOPLE, GONE_STATES, REPORTED_STATES, Decision, Evidence, State, Witness, decide
 from cargo.loss.loss_evidence import case_of
 from cargo.loss.state_changes import found, pieces
-from cargo.loss.watch_outcome import Made, Outcome, event
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome, event
 from cargo.loss.watch_state import WatchState
 from cargo.rules.silence import end_silence
 from cargo.rules.stack_collapse import tell_collapse
@@ -45,7 +45,7 @@ CHARS_MAX = 200
 _Short = Annotated[str, Meta(max_length=CHARS_MAX)]
 
 
-class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CrewDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A person's report on a silent or lost container of a ship (IMO number), at fleet time `at_ms` (UTC ms), with a note. The node
     itself writes `reported` and `finally_reported` when a loss report is sent.
     """
@@ -57,21 +57,21 @@ class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by: Annotated[str, Meta(min_length=1, max_length=CHARS_MAX)]
     note: _Short = ""
 
-    def made(self) -> Made:
+    def made(self) -> MadeRecord:
         """The record."""
-        return Made(self.container, self.at_ms, msgspec.to_builtins(self))
+        return MadeRecord(self.container, self.at_ms, msgspec.to_builtins(self))
 
 
-def read_said(body: Mapping[str, Any]) -> Said:
+def read_said(body: Mapping[str, Any]) -> CrewDecision:
     """`body` (a JSON object already read). Raises Unreadable, naming field and reason."""
     try:
         need_plain(body)
-        said = msgspec.convert(body, Said)
+        said = msgspec.convert(body, CrewDecision)
         if not said.by.strip() or not f"{said.by}{said.note}".isprintable():
             raise CargoError("who says it gives a name, and name and note are printable", code="by_invalid")
         return said
     except ValueError as problem:
-        raise Unreadable(f"what a person says of a box does not read: {problem}", code="decision_unreadable") from problem
+        raise BadEntry(f"what a person says of a box does not read: {problem}", code="decision_unreadable") from problem
 
 
 def may_say(box_state: State | None) -> list[Word]:
@@ -88,7 +88,7 @@ def said_by_report(box_state: State | None, *, final: bool) -> list[Word]:
     return [*first, "finally_reported"] if final and box_state != "REPORTED_FINAL" else first
 
 
-def take_said(state: WatchState, said: Said) -> Outcome:
+def take_said(state: WatchState, said: CrewDecision) -> WatchOutcome:
     """What the watch makes of it. The same record in the same place of the log makes the same again. Raises ValueError when it does not
     follow from the box's present state: it spoke since, or somebody else was first."""
     box = state.memory.boxes.get(said.container)
@@ -104,7 +104,7 @@ def take_said(state: WatchState, said: Said) -> Outcome:
     return decide_by_hand(state, said.container, to, at_ms, witness)
 
 
-def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witness: Witness) -> Outcome:
+def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witness: Witness) -> WatchOutcome:
     """What a person decides about a silent or lost box: confirmed lost, reported, found, a fault of the device, fallen, ashore. It stands
     until the box is heard, or she sails from the next port.
 
@@ -120,7 +120,7 @@ def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witnes
         _accounted_for(state, box, to, at_ms, witness)
     state.changed(box)
     state.recount(at_ms)
-    made, state.outcome = state.outcome, Outcome()
+    made, state.outcome = state.outcome, WatchOutcome()
     return made
 
 

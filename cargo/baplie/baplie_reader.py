@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 
-from cargo.baplie.bay_plan import BayPlan, Problem
+from cargo.baplie.bay_plan import BayPlan, PlanProblem
 from cargo.baplie.edifact_segments import Segment, read_segments
-from cargo.baplie.stowage_locations import Location, read_location
+from cargo.baplie.stowage_locations import StowageLocation, read_location
 from cargo.vocabulary.registry_entries import Stowed
 from cargo.vocabulary.slots import DECK_TIER, LOWEST_DECK_TIER, Cell, Slot
 from cargo.vocabulary.trade_codes import is_imo, is_locode
@@ -43,8 +43,8 @@ class Read:
     """What a file gave: the plan of all that could be read, why it is no whole plan (`problems`), and what of it was left out or is odd."""
 
     plan: BayPlan
-    problems: tuple[Problem, ...]
-    notes: tuple[Problem, ...]
+    problems: tuple[PlanProblem, ...]
+    notes: tuple[PlanProblem, ...]
 
 
 def read_bayplan(content: bytes) -> Read:
@@ -57,7 +57,7 @@ def read_bayplan(content: bytes) -> Read:
     if (other := _no_bayplan(segments)) is not None:
         whole = tuple(problem for problem in problems if not problem.segment)
         return Read(BayPlan(), whole or (other,), ())
-    notes: list[Problem] = []
+    notes: list[PlanProblem] = []
     header, groups, trailer = _parted(segments)
     problems += _envelope(segments, trailer, notes)
     reader = _Header(problems, notes)
@@ -86,11 +86,11 @@ def _parted(segments: list[Segment]) -> tuple[list[Segment], list[list[Segment]]
     return header, groups, trailer
 
 
-def _no_bayplan(segments: list[Segment]) -> Problem | None:
+def _no_bayplan(segments: list[Segment]) -> PlanProblem | None:
     """Why this is no BAPLIE message, if it is none; then nothing else need be told."""
     start = next((segment for segment in segments if segment.tag.upper() == "UNH"), None)
     if start is None:
-        return Problem(0, "", "it has no message header (UNH)", "give a BAPLIE file, from UNB or UNH on")
+        return PlanProblem(0, "", "it has no message header (UNH)", "give a BAPLIE file, from UNB or UNH on")
     if start.tag != "UNH":
         return start.wrong("EDIFACT's tags and codes are capitals, these are small letters", "get the file again as the program wrote it")
     if (kind := start.at(1)) != "BAPLIE":
@@ -98,14 +98,14 @@ def _no_bayplan(segments: list[Segment]) -> Problem | None:
     return None
 
 
-def _envelope(segments: list[Segment], trailer: list[Segment], notes: list[Problem]) -> Iterator[Problem]:
+def _envelope(segments: list[Segment], trailer: list[Segment], notes: list[PlanProblem]) -> Iterator[PlanProblem]:
     """Whether it is one message, whole."""
     starts = [segment for segment in segments if segment.tag == "UNH"]
     for other in starts[1:]:
         yield other.wrong(SECOND_MESSAGE, "give each message as a file of its own")
     ends = [segment for segment in trailer if segment.tag == "UNT"]
     if not ends:
-        yield Problem(segments[-1].number, segments[-1].text, "the message does not end (UNT)", "the file was cut off: get it again")
+        yield PlanProblem(segments[-1].number, segments[-1].text, "the message does not end (UNT)", "the file was cut off: get it again")
     elif len(starts) == 1 and (counted := ends[0].number - starts[0].number + 1) != _whole(ends[0].at(0)):
         hint = "look whether the plan is whole; it is taken as it is"
         notes.append(ends[0].wrong(f"the message has {counted} segments, and says {ends[0].at(0) or 'nothing'}", hint))
@@ -119,8 +119,8 @@ def _whole(text: str) -> int | None:
 class _Header:
     """What stands before the stowage locations."""
 
-    problems: list[Problem]
-    notes: list[Problem]
+    problems: list[PlanProblem]
+    notes: list[PlanProblem]
     ship: str = ""
     call_sign: str = ""
     ship_name: str = ""
@@ -191,12 +191,12 @@ def _time_ms(segment: Segment) -> int | None:
     return round(moment.timestamp() * 1000) if moment.year <= YEAR_MAX else None
 
 
-def _listed_once(groups: list[list[Segment]], notes: list[Problem]) -> Iterator[Stowed]:
+def _listed_once(groups: list[list[Segment]], notes: list[PlanProblem]) -> Iterator[Stowed]:
     """The boxes of all locations, each container once: the first counts. Two in one place are both kept."""
     known: dict[str, Segment] = {}
     filled: dict[Cell, tuple[str, Segment]] = {}
     for segments in groups:
-        box = read_location(Location(segments, notes))
+        box = read_location(StowageLocation(segments, notes))
         if box is None:
             continue
         place = segments[0]
@@ -214,7 +214,7 @@ def _listed_once(groups: list[list[Segment]], notes: list[Problem]) -> Iterator[
     notes += _over_nothing(filled)
 
 
-def _over_nothing(filled: Mapping[Cell, tuple[str, Segment]]) -> Iterator[Problem]:
+def _over_nothing(filled: Mapping[Cell, tuple[str, Segment]]) -> Iterator[PlanProblem]:
     """A note of each box under which a place of its stack is free though one further down is filled, or that stands alone on deck higher
     than any hatch cover carries the first."""
     told: set[str] = set()

@@ -38,7 +38,7 @@ class BayPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PlanProblem:
     """Something that is wrong in a file: at which segment (counted from 1, UNA not among them; 0: the file as a whole), the segment's
     beginning, what, and what to do."""
 

@@ -13,7 +13,7 @@ from pydifact.segments import Segment as PydifactSegment
 from pydifact.serializer import Serializer
 from pydifact.tokenizer import Tokenizer
 
-from cargo.baplie.bay_plan import Problem
+from cargo.baplie.bay_plan import PlanProblem
 
 TEXT_CHARS_MAX = 60
 CHARSET = "latin-1"
@@ -55,12 +55,12 @@ class Segment:
         shown = whole if len(whole) <= TEXT_CHARS_MAX else f"{whole[:TEXT_CHARS_MAX]}…"
         return _printed(shown)
 
-    def wrong(self, problem: str, hint: str) -> Problem:
+    def wrong(self, problem: str, hint: str) -> PlanProblem:
         """A problem at this segment."""
-        return Problem(self.number, self.text, problem, hint)
+        return PlanProblem(self.number, self.text, problem, hint)
 
 
-def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
+def read_segments(content: bytes) -> tuple[list[Segment], list[PlanProblem]]:
     """All segments of a file, and what is wrong with its syntax. Never raises for what it contains.
 
     ISO 8859-1 where UNB says UNOC, else UTF-8 or, of what is none, ISO 8859-1. Line breaks anywhere mean nothing unless UNA makes them the
@@ -68,7 +68,7 @@ def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
     """
     if content.startswith(_UTF_16):
         hint = "save it as ISO 8859-1 or UTF-8, or get it again as the ship's program wrote it"
-        return [], [Problem(0, "", "it is written in UTF-16, which no EDIFACT file is", hint)]
+        return [], [PlanProblem(0, "", "it is written in UTF-16, which no EDIFACT file is", hint)]
     text, characters = _advised(content)
     segments: list[Segment] = []
     untagged = 0
@@ -79,14 +79,14 @@ def read_segments(content: bytes) -> tuple[list[Segment], list[Problem]]:
         parts = piece.count(characters.data_separator) + piece.count(characters.component_separator)
         if parts > SEPARATORS_MAX or number > SEGMENTS_MAX or untagged > UNTAGGED_MAX:
             what = f"no segment has over {SEPARATORS_MAX} elements, no file over {SEGMENTS_MAX} segments, or so many without a tag"
-            return segments, [Problem(number, _printed(piece[:TEXT_CHARS_MAX]), what, "this is no bay plan: get it again")]
+            return segments, [PlanProblem(number, _printed(piece[:TEXT_CHARS_MAX]), what, "this is no bay plan: get it again")]
         try:
             for raw in Parser().convert_tokens_to_raw_segments(Tokenizer().get_tokens(piece, characters)):
                 tag, *elements = ((part,) if isinstance(part, str) else tuple(part) for part in raw)
                 segments.append(Segment(number, tag[0].strip(), tuple(elements)))
                 untagged += len(segments[-1].tag) != TAG_CHARS or not segments[-1].tag.isalnum()
         except EDISyntaxError:
-            return segments, [Problem(number, "", "the segment has no terminator", "the file was cut off: get it again")]
+            return segments, [PlanProblem(number, "", "the segment has no terminator", "the file was cut off: get it again")]
     return segments, []
 
 

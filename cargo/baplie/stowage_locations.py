@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from cargo.baplie.bay_plan import Problem
+from cargo.baplie.bay_plan import PlanProblem
 from cargo.baplie.edifact_segments import Segment
 from cargo.vocabulary.registry_entries import NO_NUMBER, Dangerous, Stowed
 from cargo.vocabulary.signals import SIGNALS
@@ -34,11 +34,11 @@ _EMPTY, _LADEN = "4", "5"
 
 
 @dataclass(slots=True)
-class Location:
+class StowageLocation:
     """The segments of one stowage location, and where to say what is wrong or odd in them: no box is lost for it."""
 
     segments: list[Segment]
-    notes: list[Problem]
+    notes: list[PlanProblem]
 
     def note(self, segment: Segment, told: str, hint: str) -> None:
         """What this segment says is odd, or left out: the box stays."""
@@ -53,7 +53,7 @@ class Location:
         return [one for one in self.segments if one.tag == tag and (not qualifiers or one.at(0) in qualifiers)]
 
 
-def read_location(location: Location) -> Stowed | None:
+def read_location(location: StowageLocation) -> Stowed | None:
     """The container at a stowage location; None when nothing or no container stands there."""
     place, equipment = location.segments[0], location.all("EQD")
     if not equipment:
@@ -88,7 +88,7 @@ def read_location(location: Location) -> Stowed | None:
     return Stowed(**{name: value for name, value in fields.items() if value is not None})
 
 
-def _container(location: Location, box: Segment, slot: str) -> str:
+def _container(location: StowageLocation, box: Segment, slot: str) -> str:
     """What the box is known by: its number of ISO 6346, else its other identity, told for what it is; without any, its place."""
     text = box.at(1)
     check = check_container(text)
@@ -105,7 +105,7 @@ def _container(location: Location, box: Segment, slot: str) -> str:
     return number
 
 
-def _slot(location: Location, place: Segment) -> str:
+def _slot(location: StowageLocation, place: Segment) -> str:
     """`BBBRRTT`; empty where the location names none."""
     text = place.at(1) if place.tag == "LOC" else ""
     padded = f"0{text}" if len(text) == 6 else text  # bays of two digits, as older files have them
@@ -116,7 +116,7 @@ def _slot(location: Location, place: Segment) -> str:
         return ""
 
 
-def _size_type(location: Location, box: Segment, slot: str) -> str:
+def _size_type(location: StowageLocation, box: Segment, slot: str) -> str:
     code = box.at(2).upper()
     if not _SIZE_TYPE.fullmatch(code):
         told = f"{code!r} is no size/type code of ISO 6346" if code else "it has no size/type code"
@@ -139,7 +139,7 @@ def _size_type(location: Location, box: Segment, slot: str) -> str:
     return code
 
 
-def _port(location: Location, what: str, *qualifiers: str) -> str:
+def _port(location: StowageLocation, what: str, *qualifiers: str) -> str:
     """Its UN/LOCODE; empty where there is none."""
     found = location.all("LOC", *qualifiers)
     if not found:
@@ -152,7 +152,7 @@ def _port(location: Location, what: str, *qualifiers: str) -> str:
     return code
 
 
-def _weight_kg(location: Location) -> int | None:
+def _weight_kg(location: StowageLocation) -> int | None:
     measured = {name: one for one in location.all("MEA") for name in (one.at(0), one.at(1)) if name in _WEIGHTS}
     one = next((measured[name] for name in _WEIGHTS if name in measured), None)
     if one is None or not one.at(2, 1):
@@ -169,7 +169,7 @@ def _weight_kg(location: Location) -> int | None:
     return kg
 
 
-def _celsius(location: Location, segment: Segment, text: str, unit: str) -> float | None:
+def _celsius(location: StowageLocation, segment: Segment, text: str, unit: str) -> float | None:
     number, allowed = _number(text), SIGNALS["setpoint_c"]
     if not text or (not unit and number is not None):
         told = "a temperature without a unit may be of either scale" if text else "no temperature is given here"
@@ -184,7 +184,7 @@ def _celsius(location: Location, segment: Segment, text: str, unit: str) -> floa
     return number
 
 
-def _check_temperature(location: Location, size_type: str, setpoint_c: float | None) -> None:
+def _check_temperature(location: StowageLocation, size_type: str, setpoint_c: float | None) -> None:
     if setpoint_c is None:
         return
     segment = location.all("TMP", "2")[0]
@@ -194,13 +194,13 @@ def _check_temperature(location: Location, size_type: str, setpoint_c: float | N
         location.note(segment, f"{setpoint_c:g} °C is warm for a reefer: is it Fahrenheit?", "see whether the unit is right; it is taken")
 
 
-def _range_c(location: Location, segment: Segment) -> tuple[float, float] | None:
+def _range_c(location: StowageLocation, segment: Segment) -> tuple[float, float] | None:
     low = _celsius(location, segment, segment.at(1, 1), segment.at(1))
     high = _celsius(location, segment, segment.at(1, 2), segment.at(1)) if low is not None else None
     return None if low is None or high is None else (min(low, high), max(low, high))
 
 
-def _dangerous(location: Location, segment: Segment) -> Dangerous | None:
+def _dangerous(location: StowageLocation, segment: Segment) -> Dangerous | None:
     """Its class and UN number, `UN1993` too; None, and told, where they do not read."""
     number = _UN_NUMBER.fullmatch(segment.at(2).upper())
     try:

@@ -39,7 +39,7 @@ PRESENT: frozenset[Account] = ACCOUNTED | frozenset(UNHEARD)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class BoxReport:
     """What is known of one box. `heard_at_ms`: its last reading, None if there is none; `silent_from_ms`: since when it could have been
     heard and was not, where outages do not count (None: since its last reading). `stated_at_ms`: when the ship it is aboard last stated
     its muster, None where no statement covers the box. Times are UTC ms."""
@@ -69,7 +69,7 @@ def age_band(age_ms: int) -> AgeBand:
     return next(band for band, end_ms in AGE_BANDS.items() if age_ms < end_ms)
 
 
-def account(box: Known, now_at_ms: int) -> Account:
+def account(box: BoxReport, now_at_ms: int) -> Account:
     """Return how a box counts: the one decision for all pages, the API and the ship's muster."""
     if box.lost:
         return "lost"

@@ -10,7 +10,7 @@ import msgspec
 
 from cargo.loss.event_time import BELIEVED_AHEAD_MS, EventClock
 from cargo.loss.packed_track import packed, unpacked
-from cargo.loss.watch_state import Memory, WatchState
+from cargo.loss.watch_state import WatchMemory, WatchState
 
 _KNOWN = ("clock", "lists", "ports", "bookings", "terms", "size_types", "pending", "generations")
 """What is no time of anything heard: entries of the registry may lie ahead."""
@@ -26,7 +26,7 @@ def turned_back(state: WatchState, at_ms: int) -> WatchState:
         return state
     known = {name: getattr(state.memory, name) for name in _KNOWN}
     heard = msgspec.to_builtins(msgspec.structs.replace(state.memory, **_without(known)), builtin_types=(bytes,))
-    memory = msgspec.convert(_clipped(heard, lambda ms: at_ms if ms > latest_ms else ms), Memory, builtin_types=(bytes,))
+    memory = msgspec.convert(_clipped(heard, lambda ms: at_ms if ms > latest_ms else ms), WatchMemory, builtin_types=(bytes,))
     for name, value in known.items():
         setattr(memory, name, value)
     memory.clock = EventClock()
@@ -39,7 +39,7 @@ def _without(known: dict[str, Any]) -> dict[str, Any]:
     return {name: type(value)() for name, value in known.items()}
 
 
-def _is_ahead(memory: Memory, latest_ms: int) -> bool:
+def _is_ahead(memory: WatchMemory, latest_ms: int) -> bool:
     clock = memory.clock
     times = [memory.settled_at_ms, clock.now_at_ms, clock.listened_at_ms, clock.resumes_at_ms, *(turn_ms for turn_ms, _ in memory.pending)]
     boxes = memory.boxes.values()

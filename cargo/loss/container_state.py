@@ -22,7 +22,7 @@ from cargo.loss.loss_classifier import (
 from cargo.loss.packed_track import last, packed, unpacked
 from cargo.loss.reading_rows import Value
 from cargo.loss.report_interval import Habit
-from cargo.loss.voyage import Voyage
+from cargo.loss.voyage import ShipVoyage
 from cargo.rules.episodes import RuleMemory
 
 LATELY_READINGS = 4_000
@@ -82,7 +82,7 @@ class Gateway(msgspec.Struct):
         return max(INTERVALS_MISSING, math.ceil(math.log(CHANCE_MAX) / math.log(share)))
 
 
-class Loss(msgspec.Struct, frozen=True):
+class BoxLoss(msgspec.Struct, frozen=True):
     """What the alert of a lost box was raised with: its words, the probability and the evidence."""
 
     detail: str
@@ -149,14 +149,14 @@ class Box(msgspec.Struct, omit_defaults=True):
     incident_id: str = ""
     alert_id: str = ""
     lost_at_ms: int = 0
-    loss: Loss | None = None
+    loss: BoxLoss | None = None
 
     @classmethod
     def new(cls, number: str) -> Box:
         """A box nothing is known of."""
         return cls(number, Habit(), RuleMemory())
 
-    def fold(self, at_ms: int, signals: Mapping[str, Value], voyage: Voyage) -> None:
+    def fold(self, at_ms: int, signals: Mapping[str, Value], voyage: ShipVoyage) -> None:
         """Takes the facts of one reading in, also of one that came late. The same reading again changes nothing. A blow or a fall that the
         reading before told of in the same words is that one, which the device goes on telling."""
         shock_g, fell_ms = float(signals.get("shock_g", 0.0)), int(signals.get("free_fall_ms", 0))
@@ -214,7 +214,7 @@ class Box(msgspec.Struct, omit_defaults=True):
         """Whether it is told as lost, and a word of this time (UTC ms, by its own clock) is of the fall itself."""
         return self.state in GONE_STATES and self.loss is not None and self.loss.is_last_word(at_ms)
 
-    def judge_fixes(self, voyage: Voyage) -> None:
+    def judge_fixes(self, voyage: ShipVoyage) -> None:
         """Measures the waiting positions against the ship's track, as far as the track is known by now."""
         while self.fixes and self.fixes[0][0] + FIX_SLACK_MS <= voyage.fixed_until_ms():
             (at, latitude, longitude, by_radio), *others = self.fixes
@@ -231,7 +231,7 @@ class Box(msgspec.Struct, omit_defaults=True):
                 elif again or not by_radio:  # one that she hears is believed to be elsewhere by its second position, not by one
                     self.off_since_ms = self.off_since_ms or first_ms
 
-    def _outran(self, at_ms: int, voyage: Voyage) -> bool:
+    def _outran(self, at_ms: int, voyage: ShipVoyage) -> bool:
         """Whether the ship, who hears it, is out of hearing of where it last said it was: it was never there."""
         return self.said_where is not None and RADIO_NM < voyage.off_track_nm(at_ms, *self.said_where, FIX_SLACK_MS) < math.inf
 
@@ -251,7 +251,7 @@ class Box(msgspec.Struct, omit_defaults=True):
         elif at_ms >= self.free_fall[1] - KINEMATIC_WINDOW_MS:
             self.free_fall = max(self.free_fall, (free_fall_ms, at_ms))
 
-    def _tilt(self, at_ms: int, tilt_deg: float, voyage: Voyage) -> None:
+    def _tilt(self, at_ms: int, tilt_deg: float, voyage: ShipVoyage) -> None:
         """The residual: how far from its attitude at rest, less the largest roll the ship felt around then, whatever the sign."""
         if self.tilt_rest_deg is None:
             self.tilt_rest_deg = tilt_deg

@@ -19,7 +19,7 @@ ROWS_MIN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CensusBox:
     """One box of a gateway, times UTC ms. `counts`: it is aboard and not told as lost; `heard_at_ms`: when it was last heard; `base_ms`:
     since when it is silent, as far as it goes itself and somebody listened; `calm_ms`, `storm_ms`: its interval out of storms and in one,
     and the shortest silence that misses it; `on_deck`; `struck`: a blow was the last it told of; `lost`: it is told as lost."""
@@ -53,7 +53,7 @@ class Census:
     """The boxes of one gateway. `line(number)` says how a box stands (None: it is no longer there) and is asked once for each box of which
     `changed` was said; `near(number)` gives the boxes of the stacks around, and always gives the same."""
 
-    def __init__(self, numbers: Iterable[str], line: Callable[[str], Line | None], near: Callable[[str], Iterable[str]]) -> None:
+    def __init__(self, numbers: Iterable[str], line: Callable[[str], CensusBox | None], near: Callable[[str], Iterable[str]]) -> None:
         self._line, self._near = line, near
         self._changed = dict.fromkeys(numbers)
         self._row_of: dict[str, int] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 from cargo.alerts.alert_log import Alert, AlertState, Figure, alert_id
 from cargo.alerts.alert_timestamps import tell, tell_anew
-from cargo.loss.container_state import Box, Loss
+from cargo.loss.container_state import Box, BoxLoss
 from cargo.loss.loss_classifier import (
     GONE_STATES,
     LAST_WORDS_MS,
@@ -53,7 +53,7 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
     box.incident_id, box.lost_at_ms = incident.id, lost_at
     box.alert_id = alert_id(state.settings.place.side, "lost_container", box.number, first)
     detail = "; ".join([f"lost {window_text(lost_at, until)}", *(piece.detail for piece in decision.evidence)])
-    box.loss = Loss(detail, decision.posterior, decision.evidence)
+    box.loss = BoxLoss(detail, decision.posterior, decision.evidence)
     tell(state, _box_alert(state, box, "raised", at_ms))
     more = {
         "incident_id": incident.id,
@@ -72,9 +72,9 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
 
 def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
     """The loss of this box (whose state says so) is confirmed by a witness: its alert and its incident's say so from now on."""
-    known = box.loss or Loss("", 0.0, ())
+    known = box.loss or BoxLoss("", 0.0, ())
     evidence = (witness.proof, *(piece for piece in known.evidence if piece.family != "person" or piece.signal in {"reported", FINALLY}))
-    box.loss = Loss(known.detail, 1.0, evidence)
+    box.loss = BoxLoss(known.detail, 1.0, evidence)
     tell_anew(state, replace(_box_alert(state, box, _still(box), at_ms), by=witness.by))
     lost_at = box.lost_at_ms or box.heard_at_ms
     sure = {"by": witness.by, "evidence": pieces(evidence)}
@@ -86,9 +86,9 @@ def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None
 def reported(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
     """A report of the loss of this box (whose state says so) was sent: its alert and its incident's say so from now on, with who wrote it
     down, and are cleared where it was the FINAL; how probable the loss is does not change by it."""
-    known = box.loss or Loss("", 0.0, ())
+    known = box.loss or BoxLoss("", 0.0, ())
     earlier = (piece for piece in known.evidence if piece.family != "person" or piece.signal == "gone")
-    box.loss = Loss(known.detail, known.posterior, (witness.proof, *earlier))
+    box.loss = BoxLoss(known.detail, known.posterior, (witness.proof, *earlier))
     tell_anew(state, replace(_box_alert(state, box, _still(box), at_ms), by=witness.by))
     if box.incident_id:
         _tell_incident(state, state.memory.incidents[box.incident_id], at_ms, witness.by)
@@ -198,7 +198,7 @@ def _still(box: Box) -> AlertState:
 
 
 def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> Alert:
-    loss = box.loss or Loss("", 0.0, ())
+    loss = box.loss or BoxLoss("", 0.0, ())
     words = "lost overboard" if counted(loss.evidence) else "probably overboard"
     return Alert(
         alert_id=box.alert_id,

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.loss import accounted_boxes
-from cargo.loss.accounted_boxes import Account, Known, account, age_band, in_time
+from cargo.loss.accounted_boxes import Account, BoxReport, account, age_band, in_time
 from cargo.loss.container_state import Box
 from cargo.loss.loss_classifier import GONE_STATES, REPORTED_STATES
-from cargo.loss.watch_outcome import Made, event
+from cargo.loss.watch_outcome import MadeRecord, event
 from cargo.loss.watch_state import BOXES_MAX, WatchState
 
 Reason = Literal[
@@ -73,7 +73,7 @@ def unlisted(state: WatchState) -> list[Box]:
     return [box for box in there if not state.discharges(box.number) or any(told.startswith("X_OVERCARRIED") for told in box.told)]
 
 
-def muster_event(state: WatchState, at_ms: int, why: str, lines: Sequence[Roll] = ()) -> Made:
+def muster_event(state: WatchState, at_ms: int, why: str, lines: Sequence[Roll] = ()) -> MadeRecord:
     """The X_MUSTER record: N of M accounted for, by reason and by bay (`{"018": [accounted, instrumented]}`), and the names of who is not.
 
     Accounted for is who was heard aboard and has missed nothing since, and who a person saw; `not_heard` is not due yet; `reported` are
@@ -117,7 +117,7 @@ def _reason(state: WatchState, box: Box, at_ms: int) -> Reason:
         return "ashore"
     if box.by_hand:
         return "seen"
-    known = Known(
+    known = BoxReport(
         box.heard_at_ms or None,
         state.interval_ms(box, at_ms),
         silent_from_ms=state.silent_from_ms(box),
@@ -159,5 +159,5 @@ def read_statement(counts: object) -> dict[str, int]:
     """Return the counts of a statement by name. Raises Unreadable for what is none."""
     are_counts = isinstance(counts, list) and all(type(one) is int and 0 <= one <= BOXES_MAX for one in counts)
     if not isinstance(counts, list) or not are_counts or len(counts) != len(STATED):
-        raise Unreadable(f"a statement of a muster has {len(STATED)} counts", code="statement_unreadable")
+        raise BadEntry(f"a statement of a muster has {len(STATED)} counts", code="statement_unreadable")
     return dict(zip(STATED, counts, strict=True))

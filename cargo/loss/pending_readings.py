@@ -10,7 +10,7 @@ from cargo.loss.loss_classifier import SHOCK_G
 from cargo.loss.reading_rows import Heard
 
 
-class Waiting:
+class PendingReadings:
     """Made from what a watch remembers as pending.
 
     `called`: whether the roll is being called; `settled_at_ms`: up to when (UTC ms) readings have had their turn.

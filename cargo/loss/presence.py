@@ -9,7 +9,7 @@ from cargo.loss.container_state import Box
 from cargo.loss.loss_classifier import Evidence
 from cargo.loss.report_interval import grace_ms
 from cargo.loss.state_changes import pieces
-from cargo.loss.voyage import Call
+from cargo.loss.voyage import PortEvent
 from cargo.loss.watch_outcome import event
 from cargo.loss.watch_state import HOUR_MS, WatchState
 from cargo.rules.silence import end_silence
@@ -48,7 +48,7 @@ def heard_aboard(state: WatchState, box: Box, at_ms: int) -> None:
         state.recount(at_ms)
 
 
-def ship_called(state: WatchState, call: Call) -> None:
+def ship_called(state: WatchState, call: PortEvent) -> None:
     """The ship arrived or sailed: the list of this call comes into play, or into force, and every box's habits may change.
 
     What people said of a box is of the voyage behind her, once she sails again.

@@ -13,7 +13,7 @@ import msgspec
 
 from cargo.loss.container_state import Box
 from cargo.loss.loss_classifier import Decision, Evidence
-from cargo.loss.watch_outcome import Made, digest, event
+from cargo.loss.watch_outcome import MadeRecord, digest, event
 from cargo.loss.watch_state import WatchState
 from cargo.vocabulary.instants import time_text
 
@@ -81,4 +81,4 @@ def _of_gateway(state: WatchState, box: Box, code: str, at_ms: int, evidence: It
     place = state.settings.place
     made = event(place, place.log_topic, code, at_ms, gateway=box.gateway, container=box.number, evidence=pieces(evidence), **more)
     id_ = digest(place.side, place.log_topic, code, box.gateway, at_ms)
-    state.outcome.events.append(Made(made.topic, made.at_ms, {**made.body, "event_id": id_}))
+    state.outcome.events.append(MadeRecord(made.topic, made.at_ms, {**made.body, "event_id": id_}))

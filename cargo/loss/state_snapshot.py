@@ -7,10 +7,10 @@ from itertools import islice
 
 import msgspec
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.loss.container_state import Box
 from cargo.loss.event_time import DeviceClock
-from cargo.loss.watch_state import Memory, WatchSettings, WatchState
+from cargo.loss.watch_state import WatchMemory, WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import LoadList, Stowed
 
 VERSION = 11
@@ -34,7 +34,7 @@ class _Head(msgspec.Struct):
 
     version: int
     place: str
-    memory: Memory
+    memory: WatchMemory
     calls: list[_Call]
 
 
@@ -72,7 +72,7 @@ def from_snapshot(parts: Iterable[bytes], settings: WatchSettings) -> WatchState
         head = msgspec.json.decode(next(given, b""), type=_Head)
         if head.version != VERSION or head.place != settings.place.log_topic:
             found, wanted = f"version {head.version} of {head.place}", f"{VERSION} of {settings.place.log_topic}"
-            raise Unreadable(f"this snapshot is {found}, not {wanted}", hint="rebuild the watch from the log", code="snapshot_of_another")
+            raise BadEntry(f"this snapshot is {found}, not {wanted}", hint="rebuild the watch from the log", code="snapshot_of_another")
         memory, part = head.memory, msgspec.json.Decoder(_Part)
         aboard: dict[str, list[Stowed]] = {}
         for data in given:
@@ -86,7 +86,7 @@ def from_snapshot(parts: Iterable[bytes], settings: WatchSettings) -> WatchState
             listed = msgspec.convert({**msgspec.structs.asdict(one), "aboard": boxes}, type=LoadList)
             memory.lists[listed.id] = listed
     except msgspec.MsgspecError as problem:
-        raise Unreadable(
+        raise BadEntry(
             f"this snapshot does not read: {problem}", hint="rebuild the watch from the log", code="snapshot_unreadable"
         ) from problem
     return WatchState(settings, memory)

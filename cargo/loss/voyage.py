@@ -26,7 +26,7 @@ RUN_ON_MS_MAX = 30 * 60_000
 GROWING_DEG = 2.0
 
 
-class Call(msgspec.Struct, frozen=True):
+class PortEvent(msgspec.Struct, frozen=True):
     """She arrived at, or sailed from, a port: `code` is ARRI or DEPA."""
 
     code: str
@@ -34,7 +34,7 @@ class Call(msgspec.Struct, frozen=True):
     at_ms: int
 
 
-class Voyage(msgspec.Struct):
+class ShipVoyage(msgspec.Struct):
     """What the ship's readings told so far. `berth`: the port she lies in, or empty; `sailed_at_ms`: when she last left one;
     `storm_may_last_ms`: a storm felt up to then is the one before, as nobody felt anything in between."""
 
@@ -58,7 +58,7 @@ class Voyage(msgspec.Struct):
         """Whether there is a storm: a roll of 8° or wind of Beaufort 8 in the last 3 minutes."""
         return at_ms <= self.storm_until_ms
 
-    def locate(self, at_ms: int, signals: Mapping[str, Value], ports: Mapping[str, Port]) -> Call | None:
+    def locate(self, at_ms: int, signals: Mapping[str, Value], ports: Mapping[str, Port]) -> PortEvent | None:
         """Takes in a location reading; the arrival or departure it shows. Readings come in order of time.
 
         A fix that would need more than 60 kn is doubted, and believed when the next one agrees with it. One that is the very same as the
@@ -153,13 +153,13 @@ class Voyage(msgspec.Struct):
         straight_nm = distance_nm(start.latitude_deg, start.longitude_deg, end.latitude_deg, end.longitude_deg)
         return math.sqrt(max(0.0, run_nm**2 - straight_nm**2)) / 2
 
-    def _call(self, fix: Fix, ports: Mapping[str, Port]) -> Call | None:
+    def _call(self, fix: Fix, ports: Mapping[str, Port]) -> PortEvent | None:
         speed = 0.0 if fix.speed_kn is None else fix.speed_kn
         if self.berth:
             port = ports.get(self.berth)
             if port is not None and _inside(port, fix) and speed < SAIL_SPEED_KN:
                 return None
-            call = Call("DEPA", self.berth, fix.at_ms)
+            call = PortEvent("DEPA", self.berth, fix.at_ms)
             self.last_port, self.sailed_at_ms, self.berth = self.berth, fix.at_ms, ""
             return call
         if speed >= BERTH_SPEED_KN:
@@ -167,7 +167,7 @@ class Voyage(msgspec.Struct):
         for locode in sorted(ports):
             if _inside(ports[locode], fix):
                 self.berth, self.berthed_at_ms = locode, fix.at_ms
-                return Call("ARRI", locode, fix.at_ms)
+                return PortEvent("ARRI", locode, fix.at_ms)
         return None
 
 

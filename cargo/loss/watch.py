@@ -24,9 +24,9 @@ from cargo.loss.presence import expect_aboard, find_call, heard_aboard, heard_on
 from cargo.loss.reading_rows import Heard, Value, ship_topic
 from cargo.loss.roll_call import ANSWER_MS_MAX, call, expect_again, note_answer
 from cargo.loss.state_pruner import forget
-from cargo.loss.watch_outcome import Made, Outcome, event
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome, event
 from cargo.loss.watch_resume import hear_again, leave_out_again
-from cargo.loss.watch_state import OUTAGE_MS_MIN, PENDING_MAX, Terms, WatchState
+from cargo.loss.watch_state import OUTAGE_MS_MIN, PENDING_MAX, BookingTerms, WatchState
 from cargo.rules.episodes import RuleMemory, Where
 from cargo.rules.reading_rules import judge_reading
 from cargo.rules.silence import end_silence
@@ -45,7 +45,7 @@ BLOWS = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms",
 """The blows that are events: code, signal, and the least of it."""
 
 
-def step(state: WatchState, heard: Iterable[Heard]) -> Outcome:
+def step(state: WatchState, heard: Iterable[Heard]) -> WatchOutcome:
     """Takes readings in, in the order of the log (or of arrival), and gives what they made. Changes `state`; the caller appends the outcome
     and then keeps the snapshot: doing it again after a crash makes the same records with the same ids.
     """
@@ -67,7 +67,7 @@ def step(state: WatchState, heard: Iterable[Heard]) -> Outcome:
     return _handed_over(state)
 
 
-def arrived(state: WatchState, at_ms: int | None = None) -> Outcome:
+def arrived(state: WatchState, at_ms: int | None = None) -> WatchOutcome:
     """All that the node had heard by `at_ms` (UTC ms by its clock; None: by the last reading taken) has been taken: what falls due
     meanwhile does so though no reading tells the time. A node that hears nobody goes on for a minute and no further."""
     clock = state.memory.clock
@@ -87,14 +87,14 @@ def falls_due_ms(state: WatchState) -> int | None:
     return memory.clock.arrives_ms(max(due_at_ms, memory.settled_at_ms + 1) + state.settings.lateness_ms)
 
 
-def advance(state: WatchState, at_ms: int) -> Outcome:
+def advance(state: WatchState, at_ms: int) -> WatchOutcome:
     """The trusted clock is at least at `at_ms` (UTC ms, fleet time): for a node that has taken all it has and knows the time."""
     state.memory.clock.advance(at_ms)
     _settle(state, state.memory.clock.now_at_ms - state.settings.lateness_ms)
     return _handed_over(state)
 
 
-def learn(state: WatchState, entries: Iterable[Entry]) -> Outcome:
+def learn(state: WatchState, entries: Iterable[Entry]) -> WatchOutcome:
     """Takes registry entries in: load lists of this ship (or calling at this quay), ports, bookings, sizes and types. All others are left
     out. Later versions win."""
     memory, place = state.memory, state.settings.place
@@ -103,7 +103,7 @@ def learn(state: WatchState, entries: Iterable[Entry]) -> Outcome:
             memory.ports[entry.value.locode] = entry.value
         elif isinstance(entry.value, Booking):
             asked = None if entry.value.limits is msgspec.UNSET else entry.value.limits
-            state.book(entry.id, entry.value.containers, Terms(entry.value.setpoint_c, asked))
+            state.book(entry.id, entry.value.containers, BookingTerms(entry.value.setpoint_c, asked))
         elif isinstance(entry.value, SizeType):
             state.set_size_type(entry.id, entry.value.limits)
         elif isinstance(entry.value, LoadList) and (entry.value.ship == place.ship or entry.value.port == place.port):
@@ -114,8 +114,8 @@ def learn(state: WatchState, entries: Iterable[Entry]) -> Outcome:
     return _handed_over(state)
 
 
-def _handed_over(state: WatchState) -> Outcome:
-    made, state.outcome = state.outcome, Outcome()
+def _handed_over(state: WatchState) -> WatchOutcome:
+    made, state.outcome = state.outcome, WatchOutcome()
     return made
 
 
@@ -367,7 +367,7 @@ def _tell_excursions(state: WatchState, number: str, rules: RuleMemory, now_ms: 
             "updated_at_ms": now_ms,
         }
         made = event(state.settings.place, number, "X_EXCURSION", one.first_ms, **({"retracted": True} if one.retracted else {}))
-        state.outcome.events.append(Made(number, now_ms, {**made.body, **more}))
+        state.outcome.events.append(MadeRecord(number, now_ms, {**made.body, **more}))
     rules.ended = ()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeRecord:
     """One record to append: its topic, the fleet time it is of (UTC ms), and its body (docs/reference/streams-table.md)."""
 
     topic: str
@@ -18,14 +18,14 @@ class Made:
 
 
 @dataclass(slots=True)
-class Outcome:
+class WatchOutcome:
     """What a step made, in the order of the fleet's time, and how many readings it passed over: of boxes it had no room to watch."""
 
-    events: list[Made] = field(default_factory=list)
-    alerts: list[Made] = field(default_factory=list)
+    events: list[MadeRecord] = field(default_factory=list)
+    alerts: list[MadeRecord] = field(default_factory=list)
     unwatched: int = 0
 
-    def add(self, more: Outcome) -> None:
+    def add(self, more: WatchOutcome) -> None:
         """What the next step made."""
         self.events += more.events
         self.alerts += more.alerts
@@ -39,7 +39,7 @@ def digest(*parts: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WatchPlace:
     """Who speaks and from where: the node's name, and the ship's IMO number or the port's UN/LOCODE."""
 
     node: str
@@ -57,7 +57,7 @@ class Place:
         return f"{self.ship or self.port}.log"
 
 
-def event(by: Place, topic: str, code: str, at_ms: int, /, **more: Any) -> Made:
+def event(by: WatchPlace, topic: str, code: str, at_ms: int, /, **more: Any) -> MadeRecord:
     """An event that has happened (classifier ACT), as `by` tells it; its id is a hash of ship or port, topic, code and time, so that two
     nodes of one ship that see the same tell the same.
 
@@ -72,4 +72,4 @@ def event(by: Place, topic: str, code: str, at_ms: int, /, **more: Any) -> Made:
         "ship": by.ship,
         "node": by.node,
     }
-    return Made(topic, at_ms, {**body, **more})
+    return MadeRecord(topic, at_ms, {**body, **more})

@@ -13,13 +13,13 @@ from cargo.errors import CargoError
 from cargo.loss.accounted_boxes import DRY_INTERVAL_MS, QUAY_INTERVAL_MS, REEFER_INTERVAL_MS
 from cargo.loss.container_state import Box, Gateway
 from cargo.loss.event_time import EventClock
-from cargo.loss.gateway_census import Census, Count, Line
+from cargo.loss.gateway_census import Census, CensusBox, Count
 from cargo.loss.loss_classifier import GONE_STATES, INTERVALS_MISSING, WEIGHTS, Weights
-from cargo.loss.pending_readings import Waiting
+from cargo.loss.pending_readings import PendingReadings
 from cargo.loss.reading_rows import Heard
 from cargo.loss.report_interval import GRACE_MS_MIN, INTERVAL_MS_MAX, INTERVAL_MS_MIN, grace_ms
-from cargo.loss.voyage import Voyage
-from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.voyage import ShipVoyage
+from cargo.loss.watch_outcome import WatchOutcome, WatchPlace
 from cargo.rules.climate_limits import Climate
 from cargo.rules.episodes import Limits
 from cargo.vocabulary.registry_entries import BookedContainer, LoadList, Port, Stowed
@@ -42,7 +42,7 @@ class WatchSettings:
     itself, and blames no box for it. The intervals are what devices keep until their habit is known.
     """
 
-    place: Place
+    place: WatchPlace
     lateness_ms: int = 10_000
     historical_ms: int = 30 * 60_000
     deaf_ms: int = 2 * HOUR_MS
@@ -73,14 +73,14 @@ class Incident(msgspec.Struct):
     rolled: tuple[float, int] = (0.0, 0)
 
 
-class Terms(msgspec.Struct, frozen=True):
+class BookingTerms(msgspec.Struct, frozen=True):
     """What a booking asks: the setpoint (°C, None: none), and limits of its own."""
 
     setpoint_c: float | None = None
     limits: Climate | None = None
 
 
-class Memory(msgspec.Struct):
+class WatchMemory(msgspec.Struct):
     """What is written down in a snapshot. `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading taken;
     `deaf_until_ms`: when the node heard again after being deaf; `down`: the last spans in which nobody listened (by the node's clock,
     `cargo.loss.watch_resume`); `call_until_ms`: until when somebody is called (`cargo.loss.roll_call`);
@@ -89,7 +89,7 @@ class Memory(msgspec.Struct):
     of."""
 
     clock: EventClock
-    voyage: Voyage
+    voyage: ShipVoyage
     settled_at_ms: int = 0
     spoke_at_ms: int = 0
     deaf_until_ms: int = 0
@@ -103,7 +103,7 @@ class Memory(msgspec.Struct):
     lists: dict[str, LoadList] = {}
     ports: dict[str, Port] = {}
     bookings: dict[str, tuple[BookedContainer, ...]] = {}
-    terms: dict[str, Terms] = {}
+    terms: dict[str, BookingTerms] = {}
     size_types: dict[str, Climate] = {}
     incidents: dict[str, Incident] = {}
     pending: list[tuple[int, Heard]] = []
@@ -117,14 +117,14 @@ class WatchState:
     """A watch between two steps: its settings, its memory, and what is made from the memory: stowage, timers, who is on which gateway.
     Changed in place by `cargo.loss.watch`; not safe for several threads."""
 
-    def __init__(self, settings: WatchSettings, memory: Memory | None = None) -> None:
+    def __init__(self, settings: WatchSettings, memory: WatchMemory | None = None) -> None:
         self.settings = settings
-        self.memory = memory or Memory(EventClock(), Voyage())
+        self.memory = memory or WatchMemory(EventClock(), ShipVoyage())
         self.stowage = Stowage()
         self.timers: list[tuple[int, str]] = []
         self.on_gateway: dict[str, dict[str, Box]] = {}
-        self.outcome = Outcome()
-        self.waiting = Waiting()
+        self.outcome = WatchOutcome()
+        self.waiting = PendingReadings()
         self.off_track: dict[str, None] = {}
         self._censuses: dict[str, Census] = {}
         ashore = settings.place.port is not None
@@ -167,11 +167,11 @@ class WatchState:
             self._size_type_of = {box.container: box.size_type for box in everybody if box.size_type in self.memory.size_types}
         self._reefers = frozenset({number for number, box in aboard.items() if box.is_reefer})
 
-    def book(self, id_: str, boxes: tuple[BookedContainer, ...], terms: Terms | None = None) -> None:
+    def book(self, id_: str, boxes: tuple[BookedContainer, ...], terms: BookingTerms | None = None) -> None:
         """The booking is now of these boxes and spans, on these terms."""
         self.memory.terms.pop(id_, None)
         self._limits.clear()
-        if terms is not None and terms != Terms():
+        if terms is not None and terms != BookingTerms():
             self.memory.terms[id_] = terms
         for box in self.memory.bookings.get(id_, ()):
             self._booked[box.container].pop(id_, None)
@@ -376,13 +376,13 @@ class WatchState:
         gateway, deaf_until_ms = self.memory.gateways.get(box.gateway), self.memory.deaf_until_ms
         return deaf_until_ms if gateway is None or gateway.back_at_ms < deaf_until_ms else gateway.back_at_ms
 
-    def _line(self, gateway: str, number: str) -> Line | None:
+    def _line(self, gateway: str, number: str) -> CensusBox | None:
         box = self.memory.boxes.get(number)
         if box is None or box.gateway != gateway:
             return None
         nominal_ms = self._reefer_ms if number in self._reefers else self._usual_ms
         calm, storm = (box.habit.interval_ms(nominal_ms, storm=storm) for storm in (False, True))
-        return Line(
+        return CensusBox(
             counts=box.aboard and box.state not in GONE_STATES,
             on_deck=bool(self.stowage.on_deck(number)),
             struck=box.struck(self.memory.voyage.sailed_at_ms) and not box.said_more(),

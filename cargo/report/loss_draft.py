@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from cargo.alerts.alert_log import Standing
+from cargo.alerts.alert_log import AlertStanding
 from cargo.errors import CargoError
 from cargo.loss.incidents import lost_until_ms
 from cargo.loss.loss_classifier import GONE_STATES
-from cargo.loss.watch_outcome import Made, digest
+from cargo.loss.watch_outcome import MadeRecord, digest
 from cargo.report.loss_form import LOSS, UNKNOWN, Basis, Filled, position_text
-from cargo.report.loss_report import Box, Content, Dangerous, Head, Kind, Report, drafted
+from cargo.report.loss_report import Content, Dangerous, Head, Kind, LossReport, ReportedBox, drafted
 from cargo.report.search_line import NOT_COMPUTED
 from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_entries import LoadList, Ship, Stowed
@@ -46,8 +46,8 @@ class Facts:
     """
 
     ship: str
-    incident: Standing
-    boxes: tuple[Standing, ...]
+    incident: AlertStanding
+    boxes: tuple[AlertStanding, ...]
     registry: Registry
     track: Readings
     air: Readings
@@ -80,7 +80,7 @@ class Facts:
         return sorted(sure.intersection(self.span["containers"]))
 
 
-def next_draft(before: Sequence[Report], facts: Facts, by: str) -> Made | None:
+def next_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeRecord | None:
     """The record of the draft that the news ask for; None when the last report of the incident (`before`: all of them, by number) says it.
 
     A draft nobody has approved yet is drafted anew, keeping what people filled in; after an approved or sent one comes an UPDATE that
@@ -96,7 +96,7 @@ def next_draft(before: Sequence[Report], facts: Facts, by: str) -> Made | None:
     return _anew(before, "UPDATE" if before else "INITIAL", facts, by)
 
 
-def final_draft(before: Sequence[Report], facts: Facts, by: str) -> Made:
+def final_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeRecord:
     """The record of the draft of a FINAL, which a person asks for after a thorough inspection; an UPDATE not approved yet becomes it.
 
     Raises ValueError while nothing is sent, and where the last report is a FINAL.
@@ -111,11 +111,11 @@ def final_draft(before: Sequence[Report], facts: Facts, by: str) -> Made:
     return _anew(before, "FINAL", facts, by)
 
 
-def _again(last: Report, head: Head, facts: Facts, by: str) -> Made:
+def _again(last: LossReport, head: Head, facts: Facts, by: str) -> MadeRecord:
     return drafted(head, fill_in(facts, last.content), facts.news(), last.revision + 1, by, facts.now_at_ms)
 
 
-def _anew(before: Sequence[Report], kind: Kind, facts: Facts, by: str) -> Made:
+def _anew(before: Sequence[LossReport], kind: Kind, facts: Facts, by: str) -> MadeRecord:
     refers_to = before[-1].id if before else None
     head = Head(facts.incident_id, facts.ship, kind, len(before) + 1, refers_to)
     return drafted(head, fill_in(facts, before[-1].content if before else None), facts.news(), 0, by, facts.now_at_ms)
@@ -156,7 +156,7 @@ def _list_in_force(facts: Facts) -> LoadList | None:
     return max(lists, key=lambda one: sum(box.container in theirs for box in one.aboard), default=None)
 
 
-def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | None, alert: Standing | None) -> Box:
+def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | None, alert: AlertStanding | None) -> ReportedBox:
     body: Mapping[str, Any] = alert.body if alert else {}
     position: Mapping[str, Any] = body.get("position") or {}
     evidence = body.get("evidence", ())
@@ -167,7 +167,7 @@ def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | No
     un_numbers = {one.un_number for one in declared} | {one.un_number for one in bookings if one.un_number}
     told_none = stowed is not None and stowed.dangerous == ()
     dangerous: Dangerous = "YES" if un_numbers else "NO" if told_none else "UNKNOWN"
-    return Box(
+    return ReportedBox(
         container=number,
         at_ms=at_ms,
         listed=listed.id if listed and stowed else None,
@@ -210,7 +210,7 @@ def ship_lines(registry: Registry, ship: str) -> dict[str, Filled]:
     }
 
 
-def _when_and_where(facts: Facts, lost: Iterable[Box]) -> dict[str, Filled]:
+def _when_and_where(facts: Facts, lost: Iterable[ReportedBox]) -> dict[str, Filled]:
     boxes = list(lost)
     actual = bool(boxes) and all(box.blow for box in boxes)
     why = "blows that the boxes themselves measured" if actual else "when a box was first struck, or last heard"
@@ -229,7 +229,7 @@ def _when_and_where(facts: Facts, lost: Iterable[Box]) -> dict[str, Filled]:
     return lines
 
 
-def _what(facts: Facts, lost: Sequence[Box], at_risk: Sequence[Box], listed: LoadList | None) -> dict[str, Filled]:
+def _what(facts: Facts, lost: Sequence[ReportedBox], at_risk: Sequence[ReportedBox], listed: LoadList | None) -> dict[str, Filled]:
     paper = f"load list {listed.id} and its bookings" if listed else ""
     source = f"{len(lost)} boxes with trackers, each by its own evidence; {len(at_risk)} without tracker in their stacks not counted"
     sure = len(facts.confirmed())
@@ -273,7 +273,7 @@ def _some(parts: Sequence[str], between: str) -> str:
     return between.join([*told, f"… and {more:,} more, each beside its box"] if more else told)
 
 
-def _description(boxes: Sequence[Box]) -> str:
+def _description(boxes: Sequence[ReportedBox]) -> str:
     """`3 × 40' dry 45G1 laden, 1 × 45R1 (empty or laden unknown)`."""
     kinds = Counter((box.size_type or "type unknown", box.empty) for box in boxes)
     parts = []

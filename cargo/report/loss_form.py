@@ -71,7 +71,7 @@ UNKNOWN = Filled(None, "UNKNOWN")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FormLine:
     """One line of the form: its name in JSON, what it is called for people, what it holds, and for `words` what alone it may say. A line
     `of_ship` says which ship it is: the registry's value of it is no person's to change here."""
 
@@ -86,40 +86,40 @@ class Line:
 _BASES_OF_LAW = ("ACTUAL", "ESTIMATED", "DISCOVERED")
 LOSS, DRIFTING = "LOSS", "DRIFTING_OBSERVED"
 """What a report tells of: containers that the ship herself lost, or that she saw adrift (SOLAS V/32 asks of each in its own way)."""
-LINES: tuple[Line, ...] = (
-    Line("type", "Type of report", "words", (LOSS, DRIFTING)),
-    Line("imo", "IMO number", "imo", of_ship=True),
-    Line("ship", "Name of the ship", of_ship=True),
-    Line("call_sign", "Call sign", "call_sign", of_ship=True),
-    Line("mmsi", "MMSI", "mmsi", of_ship=True),
-    Line("flag", "Flag", "flag", of_ship=True),
-    Line("reported_by", "Reported by", "words", ("MASTER", "COMPANY")),
-    Line("occurred_at", "Time of the loss or sighting (UTC)", "time"),
-    Line("occurred_until", "and not later than (UTC)", "time"),
-    Line("occurred_is", "The time is", "words", _BASES_OF_LAW),
-    Line("latitude_deg", "Latitude", "latitude"),
-    Line("longitude_deg", "Longitude", "longitude"),
-    Line("position_is", "The position is", "words", _BASES_OF_LAW),
-    Line("number_lost", "Containers lost or seen adrift", "count"),
-    Line("number_is", "The number is", "words", ("ESTIMATED", "COUNTED")),
-    Line("dangerous_goods", "Dangerous goods", "words", ("YES", "NO", "UNKNOWN")),
-    Line("un_numbers", "UN numbers", "un_numbers"),
-    Line("description", "Size, type, empty or laden"),
-    Line("at_risk", "Without tracker in the same stacks", "count", voluntary=True),
-    Line("muster", "Muster", voluntary=True),
-    Line("cargo", "Cargo", voluntary=True),
-    Line("cargo_spill", "Spill of cargo", voluntary=True),
-    Line("wind", "Wind", voluntary=True),
-    Line("sea", "Sea", voluntary=True),
-    Line("roll", "Roll of the ship", voluntary=True),
-    Line("course_speed", "Course and speed then", voluntary=True),
-    Line("ship_now", "Position of the ship now", voluntary=True),
-    Line("drift", "Drift of the containers", voluntary=True),
-    Line("afloat", "Seen afloat", "count", voluntary=True),
-    Line("action_taken", "Action taken", voluntary=True),
-    Line("contact", "Contact", voluntary=True),
+LINES: tuple[FormLine, ...] = (
+    FormLine("type", "Type of report", "words", (LOSS, DRIFTING)),
+    FormLine("imo", "IMO number", "imo", of_ship=True),
+    FormLine("ship", "Name of the ship", of_ship=True),
+    FormLine("call_sign", "Call sign", "call_sign", of_ship=True),
+    FormLine("mmsi", "MMSI", "mmsi", of_ship=True),
+    FormLine("flag", "Flag", "flag", of_ship=True),
+    FormLine("reported_by", "Reported by", "words", ("MASTER", "COMPANY")),
+    FormLine("occurred_at", "Time of the loss or sighting (UTC)", "time"),
+    FormLine("occurred_until", "and not later than (UTC)", "time"),
+    FormLine("occurred_is", "The time is", "words", _BASES_OF_LAW),
+    FormLine("latitude_deg", "Latitude", "latitude"),
+    FormLine("longitude_deg", "Longitude", "longitude"),
+    FormLine("position_is", "The position is", "words", _BASES_OF_LAW),
+    FormLine("number_lost", "Containers lost or seen adrift", "count"),
+    FormLine("number_is", "The number is", "words", ("ESTIMATED", "COUNTED")),
+    FormLine("dangerous_goods", "Dangerous goods", "words", ("YES", "NO", "UNKNOWN")),
+    FormLine("un_numbers", "UN numbers", "un_numbers"),
+    FormLine("description", "Size, type, empty or laden"),
+    FormLine("at_risk", "Without tracker in the same stacks", "count", voluntary=True),
+    FormLine("muster", "Muster", voluntary=True),
+    FormLine("cargo", "Cargo", voluntary=True),
+    FormLine("cargo_spill", "Spill of cargo", voluntary=True),
+    FormLine("wind", "Wind", voluntary=True),
+    FormLine("sea", "Sea", voluntary=True),
+    FormLine("roll", "Roll of the ship", voluntary=True),
+    FormLine("course_speed", "Course and speed then", voluntary=True),
+    FormLine("ship_now", "Position of the ship now", voluntary=True),
+    FormLine("drift", "Drift of the containers", voluntary=True),
+    FormLine("afloat", "Seen afloat", "count", voluntary=True),
+    FormLine("action_taken", "Action taken", voluntary=True),
+    FormLine("contact", "Contact", voluntary=True),
 )
-BY_NAME: Mapping[str, Line] = {line.name: line for line in LINES}
+BY_NAME: Mapping[str, FormLine] = {line.name: line for line in LINES}
 
 
 def read_given(name: str, text: str) -> Value:

@@ -10,7 +10,7 @@ import font_source_sans_pro
 from fpdf import FPDF
 from fpdf.fonts import TTFFont
 
-from cargo.report.loss_report import Box, Report
+from cargo.report.loss_report import LossReport, ReportedBox
 from cargo.report.loss_text import LAW, box_told, heading, headline, receipt_text, rows
 from cargo.vocabulary.instants import time_text
 
@@ -23,7 +23,7 @@ ROW_PT = 8
 LINE_MM, ROW_LINES_MAX = 4.0, 40
 
 
-def report_pdf(report: Report) -> bytes:
+def report_pdf(report: LossReport) -> bytes:
     """The report's PDF, A4. The same report, the same bytes: its date is when what it says was written."""
     page = _Page(report)
     page.add_page()
@@ -60,7 +60,7 @@ def report_pdf(report: Report) -> bytes:
 class _Page(FPDF):
     """Pages that each say which report this is and how far it has come; `lacks`: whether a letter was to be drawn that the font has not."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: LossReport) -> None:
         super().__init__(format="A4")
         for style, name in FONT_FILES.items():
             self.add_font(FONT, style, str(files(font_source_sans_pro) / "files" / name))
@@ -101,7 +101,7 @@ class _Page(FPDF):
         lines = laid if isinstance(laid, list) and laid else [""]
         return ["\n".join(lines[at : at + ROW_LINES_MAX]) for at in range(0, len(lines), ROW_LINES_MAX)]
 
-    def boxes(self, title: str, boxes: Sequence[Box]) -> None:
+    def boxes(self, title: str, boxes: Sequence[ReportedBox]) -> None:
         """A table of these boxes; nothing when there are none."""
         if not boxes:
             return

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from cargo.errors import CargoError
-from cargo.loss.watch_outcome import Made, digest
+from cargo.loss.watch_outcome import MadeRecord, digest
 from cargo.report.loss_form import LINES, UNKNOWN, Filled, as_json, is_locked, read_given
 from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_entries import need_plain
@@ -28,7 +28,7 @@ WORDS_CHARS_MAX, WHO_CHARS_MAX = 200, 320
 """Of a means or a recipient; and of a person with the login."""
 
 
-class Box(msgspec.Struct, frozen=True, kw_only=True):
+class ReportedBox(msgspec.Struct, frozen=True, kw_only=True):
     """A container of a loss report. `at_ms`: the time for which its booking counts, UTC ms. `listed`: its load list (`<imo>/<call>`),
     null without one.
 
@@ -63,9 +63,9 @@ class Content(msgspec.Struct, frozen=True):
     """
 
     lines: dict[str, Filled]
-    lost: tuple[Box, ...]
-    at_risk: tuple[Box, ...]
-    found: tuple[Box, ...]
+    lost: tuple[ReportedBox, ...]
+    at_risk: tuple[ReportedBox, ...]
+    found: tuple[ReportedBox, ...]
 
     def given(self) -> dict[str, Filled]:
         """The lines that a person filled in: a new draft keeps them."""
@@ -123,7 +123,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LossReport:
     """One report as it stands. `digest` names what it says: an approval or sending of anything else is none of this.
 
     `news` names what of the alerts it was drafted from; `revision` counts drafts and edits from 0; `written_at_ms` and `written_by`: of
@@ -211,13 +211,13 @@ class ReportBook:
             raise CargoError(f"{record.report_id!r} is not the id of report {record.head().report_id}", code="report_id_wrong")
         self._known.setdefault(record.report_id, {})[msgspec.json.encode(record)] = record
 
-    def reports(self, incident_id: str | None = None) -> list[Report]:
+    def reports(self, incident_id: str | None = None) -> list[LossReport]:
         """Every report as it stands, or those of one incident, by incident and number."""
         stand = (_stand(list(records.values())) for records in self._known.values())
         found = [one for one in stand if one is not None and incident_id in (None, one.head.incident_id)]
         return sorted(found, key=lambda one: (one.head.incident_id, one.head.number))
 
-    def find(self, text: str) -> Report:
+    def find(self, text: str) -> LossReport:
         """The report with this id, or whose incident's id begins, with or without its ship, as the part before the last dash, and which has
         the number behind it. Raises ValueError when there is none, or more than one."""
         incident, _, number = text.rpartition("-")
@@ -232,12 +232,12 @@ class ReportBook:
         return found[0]
 
 
-def drafted(head: Head, content: Content, news: str, revision: int, by: str, at_ms: int) -> Made:
+def drafted(head: Head, content: Content, news: str, revision: int, by: str, at_ms: int) -> MadeRecord:
     """The record of a draft, made by `by` (a node) at fleet time `at_ms`."""
     return _written(head, content, news, revision, "draft", by, at_ms)
 
 
-def edit(report: Report, given: Mapping[str, str], by: str, at_ms: int) -> Made:
+def edit(report: LossReport, given: Mapping[str, str], by: str, at_ms: int) -> MadeRecord:
     """The record with which a person fills in lines; an approval of what stood before is void. Raises ValueError for a report that is sent,
     and for lines or values there are not and lines that are locked, all of them together."""
     if report.state == "sent":
@@ -269,7 +269,7 @@ def _untrue_times(lines: Mapping[str, Filled], given: Collection[str], now_at_ms
         yield f"occurred_until is {ended}, before occurred_at, {began}"
 
 
-def approve(report: Report, by: str, at_ms: int) -> Made:
+def approve(report: LossReport, by: str, at_ms: int) -> MadeRecord:
     """The record with which the master (or the company) approves what stands. Raises ValueError for one that is approved, and for a FINAL
     whose number nobody counted: a final report is what a thorough inspection found."""
     if report.state in ("approved", "sent"):
@@ -281,7 +281,7 @@ def approve(report: Report, by: str, at_ms: int) -> Made:
     return _changed(report, "approved", by, at_ms)
 
 
-def mark_sent(report: Report, sending: Sending, at_ms: int) -> Made:
+def mark_sent(report: LossReport, sending: Sending, at_ms: int) -> MadeRecord:
     """The record that an approved report went out; once for each recipient. Raises ValueError for one that is not approved, and for a
     sending that says too little or too much."""
     if report.state not in ("approved", "sent"):
@@ -301,7 +301,7 @@ def mark_sent(report: Report, sending: Sending, at_ms: int) -> Made:
     return _changed(report, "sent", sending.by, at_ms, sending=msgspec.to_builtins(sending))
 
 
-def acknowledge(report: Report, receipt: Receipt, at_ms: int) -> Made:
+def acknowledge(report: LossReport, receipt: Receipt, at_ms: int) -> MadeRecord:
     """The record that a recipient acknowledged a report that was sent to it. Raises ValueError for one to whom it was not sent, for a
     time before the sending or after now (`at_ms`), and for names that do not print."""
     sent = [one.sent_at_ms for one in report.sendings if (one.to, one.name) == (receipt.to, receipt.name)]
@@ -319,19 +319,19 @@ def acknowledge(report: Report, receipt: Receipt, at_ms: int) -> Made:
     return _changed(report, "sent", receipt.by, at_ms, receipt=msgspec.to_builtins(receipt))
 
 
-def receipt_of(report: Report, sending: Sending) -> Receipt | None:
+def receipt_of(report: LossReport, sending: Sending) -> Receipt | None:
     """The first acknowledgement by the recipient of this sending, or None."""
     of = (one for one in report.receipts if (one.to, one.name) == (sending.to, sending.name))
     return min((one for one in of if one.acknowledged_at_ms >= sending.sent_at_ms), default=None)
 
 
-def _written(head: Head, content: Content, news: str, revision: int, state: State, by: str, at_ms: int) -> Made:
+def _written(head: Head, content: Content, news: str, revision: int, state: State, by: str, at_ms: int) -> MadeRecord:
     body = content.to_json()
     more = {"news": news, "content": body}
     return _made(head, state, revision, _digest(head, body), by, at_ms, more)
 
 
-def _changed(report: Report, state: State, by: str, at_ms: int, **more: Any) -> Made:
+def _changed(report: LossReport, state: State, by: str, at_ms: int, **more: Any) -> MadeRecord:
     _check_who(by)
     return _made(report.head, state, report.revision, report.digest, by, at_ms, more)
 
@@ -345,7 +345,7 @@ def _prints(sending: Sending) -> bool:
     return f"{sending.means}{sending.name}".isprintable()
 
 
-def _made(head: Head, state: State, revision: int, named: str, by: str, at_ms: int, more: Mapping[str, Any]) -> Made:
+def _made(head: Head, state: State, revision: int, named: str, by: str, at_ms: int, more: Mapping[str, Any]) -> MadeRecord:
     body = {
         "report_id": head.report_id,
         **msgspec.to_builtins(head),
@@ -356,14 +356,14 @@ def _made(head: Head, state: State, revision: int, named: str, by: str, at_ms: i
         "by": by,
         **more,
     }
-    return Made(f"{head.ship}.log", at_ms, body)
+    return MadeRecord(f"{head.ship}.log", at_ms, body)
 
 
 def _digest(head: Head, content: Mapping[str, Any]) -> str:
     return digest("report", msgspec.json.encode([msgspec.to_builtins(head), content], order="sorted").decode())
 
 
-def _stand(records: list[_Record]) -> Report | None:
+def _stand(records: list[_Record]) -> LossReport | None:
     """What these records of one report come to: what was sent stands for good, else the last that was written."""
     written = {record.digest: record for record in sorted((one for one in records if one.content is not None), key=_late)}
     sent = sorted((one for one in records if one.state == "sent" and one.sending and one.digest in written), key=_late)
@@ -376,7 +376,7 @@ def _stand(records: list[_Record]) -> Report | None:
     receipts = tuple(sorted({one.receipt for one in records if one.receipt and one.digest == stands.digest}))
     state: State = "sent" if sendings else "approved" if approval else stands.state
     assert stands.content is not None
-    return Report(
+    return LossReport(
         head=stands.head(),
         content=stands.content,
         digest=stands.digest,

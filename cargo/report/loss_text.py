@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from cargo.report.loss_form import BASES, DRIFTING, LINES, LOSS, UNKNOWN, told
-from cargo.report.loss_report import Box, Report, Sending, receipt_of
+from cargo.report.loss_report import LossReport, ReportedBox, Sending, receipt_of
 from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.slots import slot_text
 
@@ -21,17 +21,17 @@ _STATES = {
 }
 
 
-def report_text(report: Report) -> str:
+def report_text(report: LossReport) -> str:
     """The whole report, each line with its basis and from what it is; up to WIDTH columns."""
     return "\n".join([*heading(report), "", *_form(report), *_boxes(report), *_sendings(report)]) + "\n"
 
 
-def headline(report: Report) -> str:
+def headline(report: LossReport) -> str:
     """What it tells of: a loss, or containers adrift."""
     return TITLES[DRIFTING if report.content.lines.get("type", UNKNOWN).value == DRIFTING else LOSS]
 
 
-def heading(report: Report) -> list[str]:
+def heading(report: LossReport) -> list[str]:
     """What it is, which it is, and how far it has come."""
     head = report.head
     refers = f", refers to number {head.refers_to.rpartition('-')[2]}" if head.refers_to else ""
@@ -46,7 +46,7 @@ def heading(report: Report) -> list[str]:
     return lines
 
 
-def rows(report: Report) -> Iterator[tuple[str, str, str]]:
+def rows(report: LossReport) -> Iterator[tuple[str, str, str]]:
     """Each line of the form: title, value, and basis with from what it is."""
     for line in LINES:
         filled = report.content.lines.get(line.name, UNKNOWN)
@@ -55,7 +55,7 @@ def rows(report: Report) -> Iterator[tuple[str, str, str]]:
         yield f"{line.title}{' (voluntary)' if line.voluntary else ''}", told(line.name, filled.value), source
 
 
-def box_told(box: Box) -> tuple[str, str]:
+def box_told(box: ReportedBox) -> tuple[str, str]:
     """One box: what it is and where it stood; and when it was lost, where, on what evidence."""
     empty = "empty or laden unknown" if box.empty is None else "empty" if box.empty else "laden"
     danger = {"YES": f"dangerous goods UN {', '.join(box.un_numbers)}", "NO": "no dangerous goods", "UNKNOWN": "dangerous goods unknown"}
@@ -86,12 +86,12 @@ def probability_text(posterior: float) -> str:
     return f"{posterior:.4f}" if posterior <= 0.9999 else "> 0.9999"
 
 
-def _form(report: Report) -> Iterator[str]:
+def _form(report: LossReport) -> Iterator[str]:
     for title, value, source in rows(report):
         yield from _wrapped(f"{title}: {value}{f'  [{source}]' if source else ''}")
 
 
-def _boxes(report: Report) -> Iterator[str]:
+def _boxes(report: LossReport) -> Iterator[str]:
     content = report.content
     for title, boxes in (("Containers lost", content.lost), ("At risk: without tracker, in the same stacks", content.at_risk)):
         if boxes:
@@ -106,7 +106,7 @@ def _boxes(report: Report) -> Iterator[str]:
         yield from _wrapped(f"     {', '.join(box.container for box in content.found)}")
 
 
-def _sendings(report: Report) -> Iterator[str]:
+def _sendings(report: LossReport) -> Iterator[str]:
     if report.sendings:
         yield from ("", "Sent")
     for one in report.sendings:
@@ -114,7 +114,7 @@ def _sendings(report: Report) -> Iterator[str]:
         yield from _wrapped(f"       {receipt_text(report, one)}")
 
 
-def receipt_text(report: Report, sending: Sending) -> str:
+def receipt_text(report: LossReport, sending: Sending) -> str:
     """Whether its recipient acknowledged it: who, when, and who wrote that down."""
     receipt = receipt_of(report, sending)
     if receipt is None:

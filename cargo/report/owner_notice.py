@@ -13,7 +13,7 @@ import msgspec
 
 from cargo.loss.watch_outcome import digest
 from cargo.report.loss_form import position_text
-from cargo.report.loss_report import Box, Report
+from cargo.report.loss_report import LossReport, ReportedBox
 from cargo.vocabulary.instants import window_text
 from cargo.vocabulary.registry_entries import Ship, ToldFrom
 from cargo.vocabulary.registry_fold import Registry
@@ -66,12 +66,12 @@ class Notice(msgspec.Struct, frozen=True):
         return {**told, "text": notice_text(self)}
 
 
-def notices(reports: Iterable[Report], registry: Registry, told_from: ToldFrom) -> list[Notice]:
+def notices(reports: Iterable[LossReport], registry: Registry, told_from: ToldFrom) -> list[Notice]:
     """The notices to every owner concerned, of each incident's last report that the carrier's policy lets owners know; by id.
 
     Owner is the shipper of the booking whose span covers the box at the time: as `Registry.may_see` has it.
     """
-    last: dict[str, Report] = {}
+    last: dict[str, LossReport] = {}
     for report in reports:
         known = last.get(report.head.incident_id)
         if report.state in TOLD_FROM[told_from] and (known is None or known.head.number < report.head.number):
@@ -96,7 +96,7 @@ def notice_text(notice: Notice) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _of_report(report: Report, registry: Registry) -> Iterator[Notice]:
+def _of_report(report: LossReport, registry: Registry) -> Iterator[Notice]:
     owned: dict[str, list[OwnBox]] = {}
     for box, became in _boxes(report):
         for customer, own in _owners(report.head.ship, box, became, registry):
@@ -108,13 +108,13 @@ def _of_report(report: Report, registry: Registry) -> Iterator[Notice]:
         yield Notice(id_, customer, report.head.ship, ship.name if ship else None, ordered)
 
 
-def _boxes(report: Report) -> Iterator[tuple[Box, Becoming]]:
+def _boxes(report: LossReport) -> Iterator[tuple[ReportedBox, Becoming]]:
     yield from ((box, "LOST" if box.status == "CONFIRMED_LOST" else "PROBABLY_LOST") for box in report.content.lost)
     yield from ((box, "AT_RISK") for box in report.content.at_risk)
     yield from ((box, "HEARD_AGAIN") for box in report.content.found)
 
 
-def _owners(ship: str, box: Box, became: Becoming, registry: Registry) -> Iterator[tuple[str, OwnBox]]:
+def _owners(ship: str, box: ReportedBox, became: Becoming, registry: Registry) -> Iterator[tuple[str, OwnBox]]:
     unconfirmed = became in _LOST and not registry.carries(ship, box.container, box.at_ms)
     for booking in registry.bookings_of(box.container, box.at_ms):
         place = (box.latitude_deg, box.longitude_deg) if became in _LOST else (None, None)

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import msgspec
 
-from cargo.alerts.alert_log import Standing
+from cargo.alerts.alert_log import AlertStanding
 from cargo.alerts.crew_decisions import WORDS, Word
 from cargo.errors import CargoError
 from cargo.loss.incidents import REPORTED_WORDS, closed_text
 from cargo.loss.loss_classifier import State
-from cargo.loss.watch_outcome import Made
+from cargo.loss.watch_outcome import MadeRecord
 from cargo.report.loss_draft import Facts, final_draft, next_draft
 from cargo.report.loss_form import UNKNOWN
-from cargo.report.loss_report import Receipt, Report, ReportBook, Sending, To, acknowledge, approve, edit, mark_sent
+from cargo.report.loss_report import LossReport, Receipt, ReportBook, Sending, To, acknowledge, approve, edit, mark_sent
 from cargo.report.search_line import HOURS, drift_by_hand
 from cargo.search.forecast import INSTANTS_MAX, Forecast, Weather
 
@@ -29,7 +29,7 @@ class Editing(msgspec.Struct, tag="edit", tag_field="do", forbid_unknown_fields=
     by: str
     given: dict[str, str]
 
-    def made(self, report: Report, at_ms: int) -> Made:
+    def made(self, report: LossReport, at_ms: int) -> MadeRecord:
         """The record. Raises as `cargo.report.loss_report.edit`."""
         return edit(report, self.given, self.by, at_ms)
 
@@ -42,7 +42,7 @@ class Approving(msgspec.Struct, tag="approve", tag_field="do", forbid_unknown_fi
     by: str
     digest: str
 
-    def made(self, report: Report, at_ms: int) -> Made:
+    def made(self, report: LossReport, at_ms: int) -> MadeRecord:
         """The record. Raises ValueError for a report that has changed since, and as `cargo.report.loss_report.approve`."""
         if len(self.digest) < DIGEST_CHARS_MIN or not report.digest.startswith(self.digest):
             raise CargoError(f"report {report.id} has changed since it was read: read it again, then approve it", code="report_changed")
@@ -59,7 +59,7 @@ class Sent(msgspec.Struct, tag="sent", tag_field="do", forbid_unknown_fields=Tru
     name: str = ""
     sent_at_ms: int | None = None
 
-    def made(self, report: Report, at_ms: int) -> Made:
+    def made(self, report: LossReport, at_ms: int) -> MadeRecord:
         """The record. Raises as `cargo.report.loss_report.mark_sent`."""
         sent_at_ms = at_ms if self.sent_at_ms is None else self.sent_at_ms
         return mark_sent(report, Sending(sent_at_ms, self.to, self.name, self.means, self.by), at_ms)
@@ -76,7 +76,7 @@ class Acknowledged(msgspec.Struct, tag="acknowledged", tag_field="do", forbid_un
     name: str = ""
     acknowledged_at_ms: int | None = None
 
-    def made(self, report: Report, at_ms: int) -> Made:
+    def made(self, report: LossReport, at_ms: int) -> MadeRecord:
         """The record. Raises as `cargo.report.loss_report.acknowledge`."""
         acknowledged_at_ms = at_ms if self.acknowledged_at_ms is None else self.acknowledged_at_ms
         return acknowledge(report, Receipt(acknowledged_at_ms, self.to, self.name, self.who, self.by), at_ms)
@@ -91,7 +91,7 @@ class Drifting(msgspec.Struct, tag="drift", tag_field="do", forbid_unknown_field
     weather: Annotated[list[Weather], msgspec.Meta(min_length=1, max_length=INSTANTS_MAX)]
     hours: int = HOURS
 
-    def made(self, report: Report, at_ms: int) -> Made:
+    def made(self, report: LossReport, at_ms: int) -> MadeRecord:
         """The record, an edit of the line `drift`. Raises as `cargo.report.search_line.drift_by_hand` and
         `cargo.report.loss_report.edit`."""
         return edit(report, {"drift": drift_by_hand(report.content, Forecast(self.weather), self.hours)}, self.by, at_ms)
@@ -100,7 +100,7 @@ class Drifting(msgspec.Struct, tag="drift", tag_field="do", forbid_unknown_field
 Change = Editing | Approving | Sent | Acknowledged | Drifting
 
 
-def drafted_by_company(before: Sequence[Report], facts: Facts, by: str, *, final: bool) -> list[Made]:
+def drafted_by_company(before: Sequence[LossReport], facts: Facts, by: str, *, final: bool) -> list[MadeRecord]:
     """The records of a draft of the company's own, by `by`, for a ship whose own did not come: of what the reports known (`before`: all of
     the incident, by number) do not say yet, or the FINAL; then that it is the company that reports.
 
@@ -116,7 +116,7 @@ def drafted_by_company(before: Sequence[Report], facts: Facts, by: str, *, final
     return [made, edit(report, {"reported_by": "COMPANY"}, by, facts.now_at_ms)]
 
 
-def by_company(change: Change, report: Report, at_ms: int) -> Made:
+def by_company(change: Change, report: LossReport, at_ms: int) -> MadeRecord:
     """The record of what the company does in the place of a master who can not: in its own name. Raises ValueError when the report still
     says that the master reports (a receipt may come to the company all the same), and as the change itself."""
     made = change.made(report, at_ms)
@@ -125,7 +125,7 @@ def by_company(change: Change, report: Report, at_ms: int) -> Made:
     return made
 
 
-def marked_reported(alerts: Iterable[Standing], report: Report, by: str, at_ms: int) -> list[Made]:
+def marked_reported(alerts: Iterable[AlertStanding], report: LossReport, by: str, at_ms: int) -> list[MadeRecord]:
     """The changes of `alerts` (an incident's and its boxes', as they stand) that say that this report, just sent by the company, tells of
     them: what a ship's own watch makes of a sending aboard, which the FINAL clears. A box that is reported already, found, or told of by no
     word of it stays as it is; of an incident all boxes are to be in the report. Each is later than what it changes, whatever `at_ms` (UTC
@@ -148,5 +148,5 @@ def marked_reported(alerts: Iterable[Standing], report: Report, by: str, at_ms: 
         news = {"state": "cleared" if final else "updated", "status": status, "title": title, "evidence": evidence, "by": by, "at_ms": when}
         if whole and final:
             news["detail"] = f"{body['detail']}{closed_text(at_ms, why)}"
-        made.append(Made(one.topic, when, {**body, **news}))
+        made.append(MadeRecord(one.topic, when, {**body, **news}))
     return made

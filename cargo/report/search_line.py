@@ -12,8 +12,8 @@ import numpy as np
 
 from cargo.errors import CargoError
 from cargo.report.loss_form import UNKNOWN, Filled, position_text
-from cargo.report.loss_report import Box, Content
-from cargo.search.drift import HOUR_MS, Fix, LossSegment, segment_along
+from cargo.report.loss_report import Content, ReportedBox
+from cargo.search.drift import HOUR_MS, LossSegment, TrackPoint, segment_along
 from cargo.search.forecast import WIND_MS_MAX, Forecast, Weather
 from cargo.search.search_area import SHARES, Search, search_area
 from cargo.vocabulary.geo import is_position
@@ -36,7 +36,7 @@ def drift_line(track: Readings, air: Readings, since_at_ms: int, until_at_ms: in
 
     It promises no current: none is measured. A few tenths of a second of work.
     """
-    fixes = [Fix(at_ms, *_both(said, WHERE)) for at_ms, said in track if is_position(*_both(said, WHERE))]
+    fixes = [TrackPoint(at_ms, *_both(said, WHERE)) for at_ms, said in track if is_position(*_both(said, WHERE))]
     segment = segment_along(fixes, since_at_ms, max(since_at_ms, until_at_ms))
     lately = ((at_ms, *_both(said, WIND)) for at_ms, said in air if until_at_ms - WIND_WITHIN_MS <= at_ms <= until_at_ms)
     winds = [one for one in lately if one[1] >= 0 and abs(one[2]) <= 360]
@@ -89,14 +89,14 @@ def _segment(content: Content) -> LossSegment:
             "nobody knows where and when they went adrift: edit occurred_at, latitude_deg and longitude_deg first", code="place_unknown"
         )
     latitude_deg, longitude_deg = (float(line.value or 0) for line in where)
-    fix = Fix(int(datetime.fromisoformat(str(at.value)).timestamp() * 1000), latitude_deg, longitude_deg)
+    fix = TrackPoint(int(datetime.fromisoformat(str(at.value)).timestamp() * 1000), latitude_deg, longitude_deg)
     return LossSegment(fix, fix)
 
 
-def _fix(box: Box) -> Fix | None:
+def _fix(box: ReportedBox) -> TrackPoint | None:
     if box.lost_at_ms is None or box.latitude_deg is None or box.longitude_deg is None:
         return None
-    return Fix(box.lost_at_ms, box.latitude_deg, box.longitude_deg)
+    return TrackPoint(box.lost_at_ms, box.latitude_deg, box.longitude_deg)
 
 
 def _both(said: Mapping[str, Any], names: tuple[str, str]) -> tuple[float, float]:

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import msgspec
 
 from cargo.errors import CargoError
-from cargo.loss.watch_outcome import Made, digest
+from cargo.loss.watch_outcome import MadeRecord, digest
 from cargo.report.loss_draft import ship_lines
 from cargo.report.loss_form import DRIFTING, UNKNOWN, Filled
-from cargo.report.loss_report import Content, Head, Report, ReportBook, drafted, edit
+from cargo.report.loss_report import Content, Head, LossReport, ReportBook, drafted, edit
 from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_fold import Registry
 
@@ -28,7 +28,7 @@ class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fie
     given: dict[str, str]
     after: str = ""
 
-    def made(self, ship: str, registry: Registry, where: tuple[int, Mapping[str, Any]] | None, at_ms: int) -> list[Made]:
+    def made(self, ship: str, registry: Registry, where: tuple[int, Mapping[str, Any]] | None, at_ms: int) -> list[MadeRecord]:
         """The records of the draft, at fleet time `at_ms`: time and place are those of the ship now (`where`: her last position and when,
         UTC ms), unless they are given. Raises as `cargo.report.loss_report.edit`."""
         seen = "when it was written down that they were seen"
@@ -46,7 +46,9 @@ class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fie
         return [made, edit(report, self.given, self.by, at_ms)]
 
 
-def followed(before: Sequence[Report], kind: Literal["UPDATE", "FINAL"], given: Mapping[str, str], by: str, at_ms: int) -> list[Made]:
+def followed(
+    before: Sequence[LossReport], kind: Literal["UPDATE", "FINAL"], given: Mapping[str, str], by: str, at_ms: int
+) -> list[MadeRecord]:
     """The records of the draft of an UPDATE, or of the FINAL, of a sighting whose reports are `before` (all of them, by number): it says
     what the last of them does, but for what is given now.
 
@@ -67,7 +69,7 @@ def followed(before: Sequence[Report], kind: Literal["UPDATE", "FINAL"], given: 
     return [made, edit(report, given, by, at_ms)] if given else [made]
 
 
-def is_sighting(report: Report) -> bool:
+def is_sighting(report: LossReport) -> bool:
     """Whether it tells of containers seen adrift."""
     return report.content.lines.get("type", UNKNOWN).value == DRIFTING
 

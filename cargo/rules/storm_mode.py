@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cargo.errors import CargoError, Unreadable
+from cargo.errors import BadEntry, CargoError
 
 REQUEST_TOPIC = "landfall/devices/interval"
 """The MQTT topic of requests: the same on every ship, as a device does not know which one it is on. Nobody but a node publishes there."""
@@ -88,7 +88,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
         try:
             return msgspec.json.decode(payload, type=cls)
         except msgspec.MsgspecError as problem:
-            raise Unreadable(
+            raise BadEntry(
                 f"no request to devices: {problem}", hint="see docs/reference/storm-mode.md", code="request_unreadable"
             ) from problem
 
@@ -105,7 +105,7 @@ def storm_span(rolls: Iterable[tuple[int, float]], rules: StormRules) -> tuple[i
     return since_ms, until_ms
 
 
-class Asking:
+class StormRequests:
     """What to say to devices, and when: `due` is asked again and again."""
 
     def __init__(self, ship: str, rules: StormRules) -> None:

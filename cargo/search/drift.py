@@ -55,7 +55,7 @@ CLASSES = (TWENTY, FORTY)
 
 
 @dataclass(frozen=True, slots=True)
-class Fix:
+class TrackPoint:
     """Where a ship was at a time: UTC ms, degrees of WGS 84."""
 
     at_ms: int
@@ -71,8 +71,8 @@ class Fix:
 class LossSegment:
     """The part of a ship's track on which boxes fell, somewhere and at some time between its two ends, along a straight line."""
 
-    start: Fix
-    end: Fix
+    start: TrackPoint
+    end: TrackPoint
 
     def __post_init__(self) -> None:
         if self.end.at_ms < self.start.at_ms:
@@ -89,7 +89,7 @@ class Cloud:
     longitude_deg: Floats
 
 
-def segment_along(fixes: Iterable[Fix], start_at_ms: int, end_at_ms: int) -> LossSegment | None:
+def segment_along(fixes: Iterable[TrackPoint], start_at_ms: int, end_at_ms: int) -> LossSegment | None:
     """The track's segment from one time to another (UTC ms), each end straight between the fixes around it or at the nearest fix. None
     without any fix."""
     track = sorted(fixes, key=lambda fix: fix.at_ms)
@@ -148,13 +148,13 @@ def _epsilons(leeway: Leeway, particles: int, random: np.random.Generator) -> tu
     return downwind, random.normal(0.0, leeway.crosswind[2], particles)
 
 
-def _along(track: list[Fix], at_ms: int) -> Fix:
+def _along(track: list[TrackPoint], at_ms: int) -> TrackPoint:
     before = [fix for fix in track if fix.at_ms <= at_ms]
     after = [fix for fix in track if fix.at_ms >= at_ms]
     if not before or not after:
         nearest = (before or after)[-1 if before else 0]
-        return Fix(at_ms, nearest.latitude_deg, nearest.longitude_deg)
+        return TrackPoint(at_ms, nearest.latitude_deg, nearest.longitude_deg)
     one, other = before[-1], after[0]
     share = (at_ms - one.at_ms) / (other.at_ms - one.at_ms) if other.at_ms > one.at_ms else 0.0
     latitude, longitude = between((one.latitude_deg, one.longitude_deg), (other.latitude_deg, other.longitude_deg), share)
-    return Fix(at_ms, latitude, longitude)
+    return TrackPoint(at_ms, latitude, longitude)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cargo.errors import CargoError, Unreadable
+from cargo.errors import BadEntry, CargoError
 
 WIND_MS_MAX, CURRENT_MS_MAX = 100.0, 10.0
 INSTANTS_MAX = 10_000
@@ -92,7 +92,7 @@ def read_forecast(text: str) -> Forecast:
     if not rows:
         problems.append("it has no instants")
     if problems:
-        raise Unreadable(
+        raise BadEntry(
             "\n  ".join(["the forecast does not read:", *problems]), hint=f"its fields are {', '.join(FIELDS)}", code="forecast_unreadable"
         )
     return Forecast(weather.values())
@@ -103,16 +103,16 @@ def _csv_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
     try:
         rows = [(f"line {reader.line_num}", row) for row in reader]
     except csv.Error as problem:
-        raise Unreadable(
+        raise BadEntry(
             f"the forecast is no CSV: {problem} (line {reader.line_num})", hint="mend it, or give a JSON", code="forecast_unreadable"
         ) from None
     heading = reader.fieldnames or ()
     missing = [name for name in _NEEDED if name not in heading]
     if rows and missing:
         told = f"the forecast's first line names no {' and no '.join(missing)}, but {', '.join(heading)[:HEADING_CHARS_MAX]!r}"
-        raise Unreadable(told, hint=f"its columns are {', '.join(FIELDS)}, with commas between them", code="forecast_columns")
+        raise BadEntry(told, hint=f"its columns are {', '.join(FIELDS)}, with commas between them", code="forecast_columns")
     if twice := [name for name in FIELDS if heading.count(name) > 1]:
-        raise Unreadable(
+        raise BadEntry(
             f"the forecast's first line names {' and '.join(twice)} twice", hint="take one of the columns out", code="forecast_columns"
         )
     return rows
@@ -122,9 +122,9 @@ def _json_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
     try:
         rows = json.loads(text.lstrip("\ufeff"))
     except (ValueError, RecursionError) as problem:
-        raise Unreadable(f"the forecast is no JSON: {problem}", hint="mend it, or give a CSV", code="forecast_unreadable") from None
+        raise BadEntry(f"the forecast is no JSON: {problem}", hint="mend it, or give a CSV", code="forecast_unreadable") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable(
+        raise BadEntry(
             "the forecast is a JSON, but no list of objects", hint=f"each object has {', '.join(FIELDS)}", code="forecast_unreadable"
         )
     return [(f"object {number}", row) for number, row in enumerate(rows, 1)]

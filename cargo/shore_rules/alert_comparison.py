@@ -14,7 +14,7 @@ import msgspec
 
 from cargo.alerts.alert_body import AlertBody, read_alert
 from cargo.alerts.alert_log import AlertBook
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.rules.episodes import WORDS
 from cargo.rules.silence import SEVERITIES
 from cargo.rules.temperature import RULE as TEMPERATURE
@@ -140,7 +140,7 @@ def compare(shown: Iterable[Told], told: Iterable[Told]) -> list[Compared]:
 def _alert(body: Mapping[str, Any]) -> AlertBody | None:
     try:
         return read_alert(body)
-    except Unreadable:
+    except BadEntry:
         return None
 
 

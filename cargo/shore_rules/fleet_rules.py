@@ -28,7 +28,7 @@ SILENT_MS = 49 * HOUR_MS
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Report:
+class ContainerReport:
     """One report of a container: its order time (UTC ms), who heard it (`ship/<imo>` or `quay/<locode>`), and where it was, when it said
     so."""
 
@@ -38,7 +38,7 @@ class Report:
     longitude_deg: float | None = None
 
 
-def impossible_speed(container: str, reports: Sequence[Report]) -> list[Alert]:
+def impossible_speed(container: str, reports: Sequence[ContainerReport]) -> list[Alert]:
     """An alert for each pair of successive positions of one container that no ship or lorry runs between (80 kn, 5 nm of slack).
 
     `reports` in order of time. The evidence names both reports: one of them is of another container, or a lie.
@@ -54,7 +54,7 @@ def impossible_speed(container: str, reports: Sequence[Report]) -> list[Alert]:
     return found
 
 
-def two_ships(container: str, reports: Sequence[Report]) -> list[Alert]:
+def two_ships(container: str, reports: Sequence[ContainerReport]) -> list[Alert]:
     """An alert for each time two ships report one container within the hour, the first again after the second: two devices claim one
     number.
 
@@ -73,7 +73,7 @@ def two_ships(container: str, reports: Sequence[Report]) -> list[Alert]:
     return found
 
 
-def missing_at_discharge(container: str, port: str, discharged_at_ms: int, now_ms: int, reports: Iterable[Report]) -> list[Alert]:
+def missing_at_discharge(container: str, port: str, discharged_at_ms: int, now_ms: int, reports: Iterable[ContainerReport]) -> list[Alert]:
     """The alert of a box a ship was to put ashore at `port` when she sailed (`discharged_at_ms`), and the quay has not heard 6 hours later.
 
     Raised once the 6 hours are over by `now_ms`; cleared by the first report from the quay, even a late one.
@@ -105,7 +105,7 @@ def heard_again(container: str, last_at_ms: int, at_ms: int, ship: str | None = 
     return _alert("silent", container, cleared_at_ms, f"{container}: silent", _silence(last_at_ms), "cleared", ship)
 
 
-def heard_after_loss(container: str, lost_at_ms: int, lost_from: str, heard: Report) -> Alert:
+def heard_after_loss(container: str, lost_at_ms: int, lost_from: str, heard: ContainerReport) -> Alert:
     """The alert of a container that its ship (`lost_from`, `ship/<imo>`) tells as lost at `lost_at_ms`, and that another place heard since.
 
     Her own watch takes a loss back when she hears the box; what others hear she does not know. Of one loss it is one alert.
@@ -128,14 +128,14 @@ def _silence(last_at_ms: int) -> Evidence:
     return Evidence("presence", "silence", 0.0, f"last heard {time_text(last_at_ms)}, by nobody since", last_at_ms)
 
 
-def judge_container(container: str, reports: Iterable[Report]) -> Iterator[Alert]:
+def judge_container(container: str, reports: Iterable[ContainerReport]) -> Iterator[Alert]:
     """What follows from one container's reports alone: impossible speed and two ships. `reports` in any order."""
     ordered = sorted(set(reports), key=lambda report: (report.at_ms, report.heard_by, str(report)))
     yield from impossible_speed(container, ordered)
     yield from two_ships(container, ordered)
 
 
-def _where(report: Report) -> tuple[float, float]:
+def _where(report: ContainerReport) -> tuple[float, float]:
     return report.latitude_deg or 0.0, report.longitude_deg or 0.0
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cargo.shore_rules.fleet_rules import HOUR_MS, TWO_SHIPS_MS, Report
+from cargo.shore_rules.fleet_rules import HOUR_MS, TWO_SHIPS_MS, ContainerReport
 
 LOOK_BACK_MS = 24 * HOUR_MS
 """Maximum age of a report that counts, before the newest one: one day's reports of a box are read to place it."""
 _SHIP = "ship/"
 
 
-def place_heard(reports: Iterable[Report]) -> str | None:
+def place_heard(reports: Iterable[ContainerReport]) -> str | None:
     """Return the place of a box (`ship/<imo>` or `quay/<locode>`) by the reports of it; None without a report.
 
     `reports`: all reports of one box from the last LOOK_BACK_MS before the newest, in any order, repeats and older ones included. Times are

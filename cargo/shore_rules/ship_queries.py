@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from cargo.errors import CargoError, Unreadable
+from cargo.errors import BadEntry, CargoError
 from cargo.vocabulary.registry_entries import AtMs, need_plain
 from cargo.vocabulary.trade_codes import is_imo, looks_like_container
 
@@ -88,7 +88,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class QueryMatch:
     """What the ship has of it: records to send, those she sent before or that are ashore, and what sending counts on the link."""
 
     records: int
@@ -114,7 +114,7 @@ class Allowance:
         """What so many bytes cost."""
         return bytes_ / BYTES_A_MB * self.price_per_mb
 
-    def covers(self, found: Found) -> bool:
+    def covers(self, found: QueryMatch) -> bool:
         """Whether nobody has to be asked for it: it is within what a budget has left, or nothing at all."""
         return not found.records or (self.free_bytes is not None and found.bytes <= self.free_bytes)
 
@@ -130,7 +130,7 @@ def read_answer(body: Mapping[str, Any]) -> Answer:
     try:
         need_plain(msgspec.to_builtins(answer))
     except ValueError as problem:
-        raise Unreadable(f"an answer does not read: {problem}", code="answer_unreadable") from problem
+        raise BadEntry(f"an answer does not read: {problem}", code="answer_unreadable") from problem
     return answer
 
 
@@ -138,7 +138,7 @@ _LEASED = " beside what its open link holds on lease, which is given back as it 
 """What stands between what is left and the day's budget less what passed: `streams/link_budget/daily_budget.py`."""
 
 
-def answered(ask: Ask, found: Found, allowance: Allowance | None, at_ms: int, wall_at_ms: int) -> Answer:
+def answered(ask: Ask, found: QueryMatch, allowance: Allowance | None, at_ms: int, wall_at_ms: int) -> Answer:
     """What is said to `ask`, over a link of this `allowance` (None: one with neither budget nor price). `at_ms`: fleet time."""
     told, granted, cost = _price(found, allowance), 0, _cost(found, allowance)
     state: Literal["priced", "refused", "answered"] = "answered"
@@ -173,7 +173,7 @@ def answered(ask: Ask, found: Found, allowance: Allowance | None, at_ms: int, wa
     )
 
 
-def _price(found: Found, allowance: Allowance | None) -> str:
+def _price(found: QueryMatch, allowance: Allowance | None) -> str:
     before = f" ({found.sent_before:,} were sent before, or are ashore)" if found.sent_before else ""
     if not found.records:
         return f"she has no records to send{before}"
@@ -184,12 +184,12 @@ def _price(found: Found, allowance: Allowance | None) -> str:
     return f"cost {allowance.cost(found.bytes):,.4f}: {told} over the {allowance.link} link; {left}"
 
 
-def _cost(found: Found, allowance: Allowance | None) -> float | None:
+def _cost(found: QueryMatch, allowance: Allowance | None) -> float | None:
     """As it is told, and agreed to."""
     return None if allowance is None else round(allowance.cost(found.bytes), 4)
 
 
-def _needs(found: Found, allowance: Allowance) -> str:
+def _needs(found: QueryMatch, allowance: Allowance) -> str:
     if allowance.free_bytes is None:
         return "it comes when its price is agreed to (--at-most)"
     return f"{_when(found.bytes, allowance)}, or agree to its price (--at-most)"
@@ -206,4 +206,4 @@ def _read(body: Mapping[str, Any], kind: type[Kind]) -> Kind:
     try:
         return msgspec.convert(body, kind)
     except ValueError as problem:
-        raise Unreadable(f"an {kind.__name__.lower()} does not read: {problem}", code="query_unreadable") from problem
+        raise BadEntry(f"an {kind.__name__.lower()} does not read: {problem}", code="query_unreadable") from problem

@@ -18,7 +18,7 @@ FAULTS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class EntryFault:
     """What is wrong with a field, of a line (counted from 1) where it is of one."""
 
     line: int | None
@@ -73,53 +73,53 @@ _FIELDS: Mapping[type[Any], Mapping[str, msgspec.structs.FieldInfo]] = {
 _MISSING = object()
 
 
-def faults_of(kind: str, value: Any) -> list[Fault]:
+def faults_of(kind: str, value: Any) -> list[EntryFault]:
     """Every fault of a registry value (a JSON object) of one of the types CHECKED, at most FAULTS_MAX. None where each field holds by
     itself: `parse_value` then looks at the whole."""
     if not isinstance(value, dict):
-        return [Fault(None, "", "it is no object")]
+        return [EntryFault(None, "", "it is no object")]
     field, line_type = LINES.get(kind, ("", None))
     faults = list(_fields(ENTRY_TYPES[kind], value, _RULES.get(kind, {}), None, field))
     rows = value.get(field)
     if line_type is None or rows is None:
         return faults[:FAULTS_MAX]
     if not isinstance(rows, list):
-        return [*faults, Fault(None, field, "it is no list")]
+        return [*faults, EntryFault(None, field, "it is no list")]
     for line, row in enumerate(rows, 1):
         if len(faults) >= FAULTS_MAX:
             break
         rules = _OF_BOOKED if line_type is BookedContainer else {}
-        of_line = list(_fields(line_type, row, rules, line)) if isinstance(row, dict) else [Fault(line, "", "it is no object")]
+        of_line = list(_fields(line_type, row, rules, line)) if isinstance(row, dict) else [EntryFault(line, "", "it is no object")]
         faults += of_line or _whole(line_type, row, line)
     return faults[:FAULTS_MAX]
 
 
 def _fields(
     kind: type[Any], value: dict[str, Any], rules: Mapping[str, Callable[[Any], str]], line: int | None, left_out: str = ""
-) -> Iterator[Fault]:
+) -> Iterator[EntryFault]:
     known = _FIELDS[kind]
     for name in sorted(value.keys() - known.keys()):
-        yield Fault(line, name if name.isprintable() else repr(name), "there is no such field")
+        yield EntryFault(line, name if name.isprintable() else repr(name), "there is no such field")
     for name, one in known.items():
         given = value.get(name, _MISSING)
         if name == left_out or (given is _MISSING and not one.required):
             continue
         if given is _MISSING:
-            yield Fault(line, name, "it is missing")
+            yield EntryFault(line, name, "it is missing")
             continue
         try:
             need_plain(given)
             read = msgspec.convert(given, one.type)
         except (msgspec.ValidationError, ValueError) as problem:
-            yield Fault(line, name, str(problem))
+            yield EntryFault(line, name, str(problem))
             continue
         if name in rules and (problem_found := rules[name](read)):
-            yield Fault(line, name, problem_found)
+            yield EntryFault(line, name, problem_found)
 
 
-def _whole(kind: type[Any], row: dict[str, Any], line: int) -> list[Fault]:
+def _whole(kind: type[Any], row: dict[str, Any], line: int) -> list[EntryFault]:
     try:
         msgspec.convert(row, kind)
     except msgspec.ValidationError as problem:
-        return [Fault(line, "", str(problem))]
+        return [EntryFault(line, "", str(problem))]
     return []

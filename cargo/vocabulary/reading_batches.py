@@ -42,7 +42,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Readings:
+class ReadingColumns:
     """The readings of many payloads as columns; `rows[i]` is the number of the payload that row i came from, which may have brought others.
 
     `signals`: one Arrow array per signal any row carries, of the type `cargo.vocabulary.signals` declares, null where a row lacks it.
@@ -59,7 +59,7 @@ class Readings:
     refusals: dict[int, Refusal]
 
 
-def read_payloads(payloads: Sequence[bytes]) -> Readings:
+def read_payloads(payloads: Sequence[bytes]) -> ReadingColumns:
     """The readings of payloads, each a JSON object or a list of 1 to READINGS_MAX of them. What is not kept of a payload, or the first such
     of a list, is named in `refusals` (by the payload's number) with the reason. Never raises for what the payloads contain.
 
@@ -158,7 +158,7 @@ def _unusable(fields: Any) -> str | None:
     return None
 
 
-def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int, Refusal], payloads: Sequence[bytes]) -> Readings:
+def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int, Refusal], payloads: Sequence[bytes]) -> ReadingColumns:
     refused: dict[int, dict[str, Any]] = {}
     signals: dict[str, pa.Array] = {}
     names = set().union(*objects) if objects else set()
@@ -172,7 +172,7 @@ def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int,
         signals[name] = north_is_zero(signals[name])
     _whole_positions(signals, refused)
     unknown = _unknown_fields(objects, refused) if len(names) > len(measured | (names & {"device", "at"})) else {}
-    readings = Readings(
+    readings = ReadingColumns(
         rows=rows,
         devices=values["device"],
         device_at_ms=_times(values["at"], refused),
@@ -187,7 +187,7 @@ def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int,
     return _without_emptied(readings, objects)
 
 
-def _keep_digits(readings: Readings, payloads: Sequence[bytes]) -> None:
+def _keep_digits(readings: ReadingColumns, payloads: Sequence[bytes]) -> None:
     """What is no signal keeps all digits of its whole numbers: card and device numbers have up to 22."""
     for kept in (readings.unknown, readings.refused):
         for row, fields in kept.items():
@@ -295,7 +295,7 @@ def _unknown_fields(objects: list[dict[str, Any]], refused: dict[int, dict[str, 
     return unknown
 
 
-def _without_emptied(readings: Readings, objects: list[dict[str, Any]]) -> Readings:
+def _without_emptied(readings: ReadingColumns, objects: list[dict[str, Any]]) -> ReadingColumns:
     """Takes out the rows of which nothing useful is left, and those whose body nests too deep to be written down."""
     gone: set[int] = set()
     for row, fields in readings.refused.items():
@@ -314,7 +314,7 @@ def _without_emptied(readings: Readings, objects: list[dict[str, Any]]) -> Readi
     left = [row for row in range(len(readings.rows)) if row not in gone]
     at = {old: new for new, old in enumerate(left)}
     signals = {name: column.take(pa.array(left, pa.int64())) for name, column in readings.signals.items()}
-    return Readings(
+    return ReadingColumns(
         rows=[readings.rows[row] for row in left],
         devices=[readings.devices[row] for row in left],
         device_at_ms=[readings.device_at_ms[row] for row in left],

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.rules.climate_limits import Climate
 from cargo.vocabulary.slots import Slot
 from cargo.vocabulary.trade_codes import is_container, is_identity, is_imo, is_locode
@@ -255,7 +255,7 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     access: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class NodeKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A node (its id is its name): the public keys it signs with (`docs/guide/proof.md`).
 
     `withdrawn`: ports and headquarters refuse sessions with it (`docs/guide/links.md`). Its records and keys stay. False, or no value,
@@ -272,7 +272,7 @@ class Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
             _need(_KEY.fullmatch(key) is not None, f"a key is ed25519: and 43 characters, not {key!r}")
 
 
-RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | SizeType | Policy | Story | Stream | Node
+RegistryValue = Customer | Booking | LoadList | Custody | Ship | Port | SizeType | Policy | Story | Stream | NodeKeys
 
 
 ENTRY_TYPES: dict[str, type[Any]] = {
@@ -286,7 +286,7 @@ ENTRY_TYPES: dict[str, type[Any]] = {
     "policy": Policy,
     "story": Story,
     "stream": Stream,
-    "node": Node,
+    "node": NodeKeys,
 }
 """The value of an entry of each type."""
 
@@ -325,12 +325,12 @@ def parse_value(kind: str, value: Any) -> RegistryValue:
     Whatever `msgspec` would let through and a store, codec or table further on would not is refused here too: see `need_plain`.
     """
     if kind not in ENTRY_TYPES:
-        raise Unreadable(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}", code="registry_type_unknown")
+        raise BadEntry(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}", code="registry_type_unknown")
     try:
         need_plain(value)
         return msgspec.convert(value, ENTRY_TYPES[kind])  # type: ignore[no-any-return]
     except (msgspec.ValidationError, ValueError) as problem:
-        raise Unreadable(f"this {kind} does not read: {problem}", code="registry_entry_unreadable") from problem
+        raise BadEntry(f"this {kind} does not read: {problem}", code="registry_entry_unreadable") from problem
 
 
 def parse_entry(text: str | bytes) -> Entry:
@@ -338,15 +338,15 @@ def parse_entry(text: str | bytes) -> Entry:
     try:
         raw = msgspec.json.decode(text, type=_RawEntry)
         if raw.type not in ENTRY_TYPES:
-            raise Unreadable(
+            raise BadEntry(
                 f"the registry has no {raw.type!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}", code="registry_type_unknown"
             )
         need_plain([raw.id, raw.by, msgspec.json.decode(raw.value)])
         value = msgspec.json.decode(raw.value, type=ENTRY_TYPES[raw.type])
     except RecursionError as problem:
-        raise Unreadable(f"a registry record nests deeper than {NESTING_MAX}", code="registry_entry_unreadable") from problem
+        raise BadEntry(f"a registry record nests deeper than {NESTING_MAX}", code="registry_entry_unreadable") from problem
     except (msgspec.MsgspecError, ValueError) as problem:
-        raise Unreadable(f"a registry record does not read: {problem}", code="registry_entry_unreadable") from problem
+        raise BadEntry(f"a registry record does not read: {problem}", code="registry_entry_unreadable") from problem
     return Entry(raw.type, raw.id, raw.version, raw.at_ms, raw.by, value)
 
 

@@ -168,7 +168,11 @@ def _papers(told: Answer, chart: Answer, names: Mapping[str, str]) -> None:
     now = told["clock"]["now_at_ms"]
     with left:
         parts.heading("Latest sensor readings", "each with its own age")
-        columns = (markup.Column("what", "Signal"), markup.Column("value", "Value", right=True), markup.Column("age", "Age", right=True))
+        columns = (
+            markup.MarkupColumn("what", "Signal"),
+            markup.MarkupColumn("value", "Value", right=True),
+            markup.MarkupColumn("age", "Age", right=True),
+        )
         st.html(markup.table(columns, _signal_rows(told["container"], now), "No reading yet."))
     with right:
         parts.heading("Booking and data quality", "booking, custody, readings")

@@ -11,12 +11,12 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from dashboards import headline, markup
-from dashboards.api_client import Answer, Trouble, Viewer
+from dashboards.api_client import Answer, PageViewer, Trouble
 from dashboards.views import alerts, containers, fleet_map, login, portal, ports, sync, tab_session
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PageEntry:
     """A page: its name in the address, its title and icon, what shows it, and which roles have it."""
 
     name: str
@@ -29,12 +29,12 @@ class Place:
 STAFF = frozenset({"operations", "clerk"})
 ABOARD = STAFF | {"crew"}
 PLACES = (
-    Place("map", "Fleet map", ":material/map:", fleet_map.show, ABOARD),
-    Place("portal", "Your cargo", ":material/inventory_2:", portal.show, frozenset({"customer"})),
-    Place("containers", "Containers", ":material/package_2:", containers.show, ABOARD | {"customer"}),
-    Place("alerts", "Alerts desk", ":material/notifications_active:", alerts.show, ABOARD),
-    Place("ports", "Ports", ":material/anchor:", ports.show, STAFF),
-    Place("sync", "Sync & health", ":material/sync:", sync.show, STAFF),
+    PageEntry("map", "Fleet map", ":material/map:", fleet_map.show, ABOARD),
+    PageEntry("portal", "Your cargo", ":material/inventory_2:", portal.show, frozenset({"customer"})),
+    PageEntry("containers", "Containers", ":material/package_2:", containers.show, ABOARD | {"customer"}),
+    PageEntry("alerts", "Alerts desk", ":material/notifications_active:", alerts.show, ABOARD),
+    PageEntry("ports", "Ports", ":material/anchor:", ports.show, STAFF),
+    PageEntry("sync", "Sync & health", ":material/sync:", sync.show, STAFF),
 )
 BRAND = Path(__file__).parents[1] / "static" / "brand.png"
 
@@ -53,7 +53,7 @@ def show() -> None:
     page.run()
 
 
-def _pages(places: tuple[Place, ...] | list[Place], instead: Callable[[], None] | None, position: Literal["top", "hidden"]) -> Page:
+def _pages(places: tuple[PageEntry, ...] | list[PageEntry], instead: Callable[[], None] | None, position: Literal["top", "hidden"]) -> Page:
     made = {
         place.name: st.Page(instead or place.show, title=place.title, icon=place.icon, url_path=place.name, default=at == 0)
         for at, place in enumerate(places)
@@ -62,7 +62,7 @@ def _pages(places: tuple[Place, ...] | list[Place], instead: Callable[[], None] 
     return st.navigation(list(made.values()), position=position)
 
 
-def _head(who: Viewer) -> None:
+def _head(who: PageViewer) -> None:
     st.fragment(_strip, run_every=tab_session.settings().refresh_s)()
     with st.container(key="who"), st.popover(who.name, icon=":material/account_circle:"):
         st.caption(f"Logged in as {who.name} ({who.role})")
@@ -81,7 +81,7 @@ def _strip() -> None:
         _told(tab_session.logged_in(), fleet, status)
 
 
-def _told(who: Viewer, fleet: Answer, status: Answer) -> None:
+def _told(who: PageViewer, fleet: Answer, status: Answer) -> None:
     tiles = headline.fleet_tiles(fleet, status) if who.sees_fleet else headline.own_tiles(fleet)
     if tab_session.is_kept():
         st.html(markup.live(markup.strip([tab_session.clock_tile()])))

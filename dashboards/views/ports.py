@@ -124,7 +124,7 @@ def _quay_tile(told: Answer) -> markup.Tile:
 
 def _call(call: Answer, names: Mapping[str, str], now_at_ms: int) -> None:
     ship = names.get(call["ship"], call["ship"])
-    columns = (markup.Column("what", "What"), markup.Column("boxes", "Boxes", right=True))
+    columns = (markup.MarkupColumn("what", "What"), markup.MarkupColumn("boxes", "Boxes", right=True))
     rows = [{"what": title, "boxes": texts.number(call[key]["count"])} for key, title in LISTS]
     body = markup.paragraph(page_tables.call_when(call, now_at_ms), muted=True) + markup.table(columns, rows, "")
     if muster := call["muster"]:

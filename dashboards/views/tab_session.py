@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboards import headline, markup
 from dashboards import texts as words
-from dashboards.api_client import Answer, ApiClient, ComingBack, LoggedOut, Trouble, Viewer, wall_ms
+from dashboards.api_client import Answer, ApiClient, ComingBack, LoggedOut, PageViewer, Trouble, wall_ms
 from dashboards.pages_process import here
 from dashboards.settings import DashboardSettings
 
@@ -30,20 +30,20 @@ def client() -> ApiClient:
     return here().client
 
 
-def viewer() -> Viewer | None:
+def viewer() -> PageViewer | None:
     """Who has logged in in this tab."""
     found = st.session_state.get(_VIEWER)
-    return found if isinstance(found, Viewer) else None
+    return found if isinstance(found, PageViewer) else None
 
 
-def logged_in() -> Viewer:
+def logged_in() -> PageViewer:
     """Who has logged in; ends the run of the script when nobody has."""
     if (found := viewer()) is None:
         st.stop()
     return found
 
 
-def enter(who: Viewer) -> None:
+def enter(who: PageViewer) -> None:
     """From now on this tab is `who`'s."""
     st.session_state[_VIEWER] = who
     st.session_state.pop(_PARTING, None)

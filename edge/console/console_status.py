@@ -23,7 +23,7 @@ from streams.model.errors import Misuse
 
 
 @dataclass(frozen=True, slots=True)
-class Aboard:
+class ConsoleStatus:
     """Who knows what waits on board, what went ashore of it as digests, and what devices are asked for."""
 
     telling: TellingWaiting
@@ -34,7 +34,7 @@ class Aboard:
 class Console:
     """`GET /ship`, and `POST /ship/link` with `{"link": "auto|none|satellite|lan|<LOCODE>"}`."""
 
-    def __init__(self, node: Node, intake: Intake, musters: Musters, links: LinkChoice, aboard: Aboard) -> None:
+    def __init__(self, node: Node, intake: Intake, musters: Musters, links: LinkChoice, aboard: ConsoleStatus) -> None:
         self._node, self._intake, self._musters, self._links, self._aboard = node, intake, musters, links, aboard
         node.guard.route("GET", "/ship", self._ship, Need("consume", "metrics"))
         node.guard.route("POST", "/ship/link", self._link, Need("produce", DECISIONS))

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from cargo.alerts.alert_body import NOTE_CHARS_MAX, read_alert
-from cargo.alerts.alert_log import AlertBook, Stage, Standing, acknowledged, severity_rank, unacknowledged
-from cargo.loss.watch_outcome import Made
+from cargo.alerts.alert_log import AlertBook, AlertStanding, Stage, acknowledged, severity_rank, unacknowledged
+from cargo.loss.watch_outcome import MadeRecord
 from landfall.node.node import Node
 from streams.body_reader import Bodies
 from streams.log import Append
@@ -49,7 +49,7 @@ class AlertDesk:
         self.ship_name: str | None = None
         """As headquarters' registry has it; None before the ship was told."""
 
-    async def standing(self) -> list[Standing]:
+    async def standing(self) -> list[AlertStanding]:
         """Every alert as it stands: the worst first, then those that got worse after somebody acknowledged them, then the oldest. Raises
         RetryLater, as the log does."""
         async with self._one:
@@ -59,16 +59,18 @@ class AlertDesk:
             self._book.standing(), key=lambda one: (severity_rank(one.body["severity"]), not one.reopened(now_ms), one.raised_at_ms)
         )
 
-    async def acknowledge(self, alert_id: str, by: str, note: str = "") -> Standing:
+    async def acknowledge(self, alert_id: str, by: str, note: str = "") -> AlertStanding:
         """The alert is acknowledged in the ship's own log, durable, by `by` or by who did it before; the alert as it stands. Raises
         Misuse for an alert there is not, ValueError for nobody's name; NotAllowed where headquarters lets her write no alerts."""
         return await self._do(alert_id, "open", acknowledged, _Words(by, note))
 
-    async def take_back(self, alert_id: str, by: str, note: str = "") -> Standing:
+    async def take_back(self, alert_id: str, by: str, note: str = "") -> AlertStanding:
         """The alert's acknowledgement no longer counts; as `acknowledge`."""
         return await self._do(alert_id, "acknowledged", unacknowledged, _Words(by, note))
 
-    async def _do(self, alert_id: str, stage: Stage, record: Callable[[Standing, str, int, str], Made], words: _Words) -> Standing:
+    async def _do(
+        self, alert_id: str, stage: Stage, record: Callable[[AlertStanding, str, int, str], MadeRecord], words: _Words
+    ) -> AlertStanding:
         """Appends what `record` makes of the alert, if it is in this stage."""
         words.check()
         async with self._one:

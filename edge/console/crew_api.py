@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from cargo.alerts.alert_log import Standing, acknowledgement_told, count_alerts
+from cargo.alerts.alert_log import AlertStanding, acknowledgement_told, count_alerts
 from cargo.alerts.crew_decisions import Word, may_say, read_said
 from cargo.loss.accounted_boxes import RECENT_MS
 from cargo.loss.muster import ACCOUNTED, Roll
 from cargo.report.loss_form import HINTS, LINES
-from cargo.report.loss_report import Report
+from cargo.report.loss_report import LossReport
 from cargo.report.loss_text import report_text
 from cargo.vocabulary.slots import Slot
 from cargo.vocabulary.trade_codes import listed_identity, number_kind
@@ -233,7 +233,7 @@ def box_told(line: Roll, called: Called) -> dict[str, Any]:
     }
 
 
-def alert_told(one: Standing, now_ms: int) -> dict[str, Any]:
+def alert_told(one: AlertStanding, now_ms: int) -> dict[str, Any]:
     """One alert as it stands at `now_ms` (UTC ms): its body, its state, and who acknowledged it."""
     return {
         **one.body,
@@ -251,14 +251,14 @@ def alert_told(one: Standing, now_ms: int) -> dict[str, Any]:
     }
 
 
-def report_head(report: Report) -> dict[str, Any]:
+def report_head(report: LossReport) -> dict[str, Any]:
     """Which report it is and how far it has come, without what it says."""
     told = report.to_json()
     boxes = {name: len(told[name]) for name in ("lost", "at_risk", "found")}
     return {name: value for name, value in told.items() if name != "lines"} | boxes
 
 
-def shown(alerts: Sequence[Standing]) -> list[Standing]:
+def shown(alerts: Sequence[AlertStanding]) -> list[AlertStanding]:
     """Those of `alerts` that the console shows: all that are not closed, all of incidents, whose reports are read and written on when they
     are closed too, and of the others the CLOSED_MAX that were raised last."""
     over = sorted((one for one in alerts if one.closed), key=lambda one: -one.raised_at_ms)
@@ -266,7 +266,7 @@ def shown(alerts: Sequence[Standing]) -> list[Standing]:
     return [*(one for one in alerts if not one.closed), *of_losses, *others[:CLOSED_MAX]]
 
 
-def _pdf(report: Report) -> bytes:
+def _pdf(report: LossReport) -> bytes:
     from cargo.report.loss_pdf import report_pdf  # with its fonts it is much to load, and few ever need it
 
     return report_pdf(report)

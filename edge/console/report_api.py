@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from cargo.errors import CargoError
-from cargo.report.loss_report import Report
+from cargo.report.loss_report import LossReport
 from cargo.report.report_actions import Change
 from cargo.report.sighting import Sighted
 from edge.services.loss_report_service import REPORTS, LossReports
@@ -51,7 +51,7 @@ class ReportDoor:
             raise Misuse(str(problem), code=problem.code) from None
         return web.json_response(done.to_json())
 
-    async def _done(self, wish: Wish) -> Report:
+    async def _done(self, wish: Wish) -> LossReport:
         if isinstance(wish, Final):
             return await self._reports.final(wish.incident)
         if isinstance(wish, Sighted):

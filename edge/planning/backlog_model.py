@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from edge.planning.record_bytes import Carrier
+from edge.planning.record_bytes import MessageCarrier
 from edge.planning.stream_flows import Flow
 from streams.replication.sender import LINGER_RECORDS, LIVE_RECORDS
 
@@ -15,18 +15,18 @@ _NOTHING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlannedLink:
     """A link that is up: what carries its messages, the bytes a second it takes, those a second that it takes idle, which streams it
     carries."""
 
-    carrier: Carrier
+    carrier: MessageCarrier
     bytes_s: float
     idle_bytes_s: float
     streams: Collection[str]
 
 
 @dataclass(slots=True)
-class Tally:
+class LegTally:
     """What one leg was for one stream. Seconds from the leg's beginning; None: not within it.
 
     `newest_after_s`: when the newest record was ashore for the first time, `all_after_s`: when every record was. `lag_max_s`: the greatest
@@ -43,7 +43,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Served:
+class StreamService:
     """What the link does for one stream: records a second of the newest and of the backlog, and the bytes a second they take."""
 
     newest_per_s: float = 0.0
@@ -52,7 +52,7 @@ class Served:
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
+class StreamBacklog:
     """What waits of one stream: the newest, which go beside the backlog, and the backlog, the oldest of which was written at `head_s`.
 
     `newest_bytes`, `backlog_bytes`: what a record of either takes on the link that is up.
@@ -66,7 +66,7 @@ class Waiting:
     newest_bytes: float = 0.0
     backlog_bytes: float = 0.0
     live_bytes: float = 0.0
-    tally: Tally = field(default_factory=Tally)
+    tally: LegTally = field(default_factory=LegTally)
 
     @property
     def records(self) -> float:
@@ -79,7 +79,7 @@ class Waiting:
             return self.head_s
         return at_s - self.newest / self.flow.records_per_s if self.flow.records_per_s else self.head_s if self.newest else at_s
 
-    def opened(self, carrier: Carrier, at_s: float) -> None:
+    def opened(self, carrier: MessageCarrier, at_s: float) -> None:
         """A session begins: of what waits, the newest go beside the others."""
         waits, oldest_s, flow = self.records, self.oldest_s(at_s), self.flow
         self.newest = min(waits, float(LIVE_RECORDS))
@@ -95,7 +95,7 @@ class Waiting:
         self._sent_of_backlog(of_backlog)
         self.newest = _some(self.newest - (records - of_backlog))
 
-    def flowed(self, served: Served, dt_s: float, at_s: float) -> None:
+    def flowed(self, served: StreamService, dt_s: float, at_s: float) -> None:
         """`dt_s` have passed until `at_s`."""
         self._sent_of_backlog(served.backlog_per_s * dt_s)
         self.newest = _some(self.newest + (self.flow.records_per_s - served.newest_per_s) * dt_s)
@@ -118,18 +118,18 @@ class Waiting:
             self.backlog = _some(self.backlog - records)
 
 
-class Aboard:
+class ShipBacklog:
     """All streams of a ship, from `at_s` on, with nothing waiting. `at_s` moves as time passes."""
 
     def __init__(self, flows: Sequence[Flow], at_s: float) -> None:
         self.at_s = self.begun_s = at_s
-        self.waiting = [Waiting(flow) for flow in flows]
+        self.waiting = [StreamBacklog(flow) for flow in flows]
         self._since_s = at_s
 
     def wait(self, flow: Flow, records: float) -> None:
         """Of this flow, in place of what waited of its stream, so many records wait, the oldest since she sailed."""
         self.waiting = [one for one in self.waiting if one.flow.stream != flow.stream]
-        self.waiting.append(Waiting(flow, newest=records, head_s=self.begun_s))
+        self.waiting.append(StreamBacklog(flow, newest=records, head_s=self.begun_s))
 
     def ends(self, streams: Collection[str]) -> None:
         """Nothing more is written to these."""
@@ -144,15 +144,15 @@ class Aboard:
         """What is told from now on is of another leg, whose link carries these streams."""
         self._since_s = self.at_s
         for one in self.waiting:
-            one.tally = Tally(carried=one.flow.stream in carried)
+            one.tally = LegTally(carried=one.flow.stream in carried)
         self.note()
 
-    def opened(self, line: Line) -> None:
+    def opened(self, line: PlannedLink) -> None:
         """The link is up."""
         for one in self._carried(line):
             one.opened(line.carrier, self.at_s)
 
-    def pass_until(self, until_s: float, line: Line | None, allowed_bytes: float | None = None) -> float:
+    def pass_until(self, until_s: float, line: PlannedLink | None, allowed_bytes: float | None = None) -> float:
         """Time passes until `until_s`, or until `allowed_bytes` have passed the link; how many bytes that were."""
         passed = 0.0
         while self.at_s < until_s:
@@ -166,7 +166,7 @@ class Aboard:
             self.at_s = until_s if last else self.at_s + dt_s
             passed += bytes_s * dt_s
             for one in self.waiting:
-                one.flowed(served.get(one, Served()), dt_s, self.at_s)
+                one.flowed(served.get(one, StreamService()), dt_s, self.at_s)
             self.note()
             if spent:
                 break
@@ -177,11 +177,11 @@ class Aboard:
         for one in self.waiting:
             one.noted(self.at_s, self._since_s)
 
-    def _carried(self, line: Line) -> list[Waiting]:
+    def _carried(self, line: PlannedLink) -> list[StreamBacklog]:
         carried = [one for one in self.waiting if one.flow.stream in line.streams]
         return sorted(carried, key=lambda one: one.flow.lane)
 
-    def _emptied_s(self, served: dict[Waiting, Served]) -> Iterator[float]:
+    def _emptied_s(self, served: dict[StreamBacklog, StreamService]) -> Iterator[float]:
         """In how many seconds the newest, or the backlog, of some stream are all sent."""
         for one, rate in served.items():
             faster = rate.newest_per_s - one.flow.records_per_s
@@ -190,9 +190,9 @@ class Aboard:
             if one.backlog and rate.backlog_per_s:
                 yield one.backlog / rate.backlog_per_s
 
-    def _served(self, line: Line) -> dict[Waiting, Served]:
+    def _served(self, line: PlannedLink) -> dict[StreamBacklog, StreamService]:
         """What the link does for each stream now: the more urgent lane first, and only what it leaves for the next."""
-        left, served = max(0.0, line.bytes_s - line.idle_bytes_s), {one: Served() for one in self._carried(line)}
+        left, served = max(0.0, line.bytes_s - line.idle_bytes_s), {one: StreamService() for one in self._carried(line)}
         for _, lane in groupby(served, key=lambda one: one.flow.lane):
             members = list(lane)
             left -= _as_it_comes([one for one in members if not one.newest], served, left)
@@ -210,7 +210,7 @@ class Aboard:
         return served
 
 
-def _as_it_comes(streams: Sequence[Waiting], served: dict[Waiting, Served], left: float) -> float:
+def _as_it_comes(streams: Sequence[StreamBacklog], served: dict[StreamBacklog, StreamService], left: float) -> float:
     """Streams whose newest records are ashore go on being so: the bytes a second of `left` that this takes.
 
     Where there is less room than they take as they come, more of their records go together; where that is not enough either they fall
@@ -219,12 +219,12 @@ def _as_it_comes(streams: Sequence[Waiting], served: dict[Waiting, Served], left
     wanted = [one.flow.records_per_s * one.live_bytes for one in streams]
     if sum(wanted) <= left:
         for one, bytes_s in zip(streams, wanted, strict=True):
-            served[one] = Served(one.flow.records_per_s, bytes_s=bytes_s)
+            served[one] = StreamService(one.flow.records_per_s, bytes_s=bytes_s)
         return sum(wanted)
     least = [one.flow.records_per_s * min(one.live_bytes, one.newest_bytes) for one in streams]
     share = left / sum(least)
     for one, bytes_s in zip(streams, least, strict=True):
-        served[one] = Served(one.flow.records_per_s * min(1.0, share), bytes_s=bytes_s * share)
+        served[one] = StreamService(one.flow.records_per_s * min(1.0, share), bytes_s=bytes_s * share)
     return left
 
 

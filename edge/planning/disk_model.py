@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from edge.planning.backlog_model import Aboard, Waiting
+from edge.planning.backlog_model import ShipBacklog, StreamBacklog
 from edge.planning.stream_flows import Flow
 from landfall.storage.append_planner import stamped
 from streams.config.companion_streams import KEPT, kept_of
@@ -35,7 +35,7 @@ class Rung:
 
 
 @dataclass(slots=True)
-class Thinned:
+class PlannedThinning:
     """What was thinned of a stream: so many records, since when (seconds since 1970), and what of them stays, by their widest window."""
 
     records: float
@@ -73,13 +73,13 @@ class Buffer:
     """The records aboard that are not ashore, within `budget_bytes` of disk (None: as much as there is). What is ashore takes no room: it
     is dropped first."""
 
-    def __init__(self, aboard: Aboard, definitions: Definitions, budget_bytes: int | None, rungs: Rungs) -> None:
+    def __init__(self, aboard: ShipBacklog, definitions: Definitions, budget_bytes: int | None, rungs: Rungs) -> None:
         self._aboard, self._definitions, self.budget_bytes, self._rungs = aboard, definitions, budget_bytes, rungs
         self._kept: dict[str, list[float]] = {}
         self.stored_bytes_max = 0.0
         self.full_s: float | None = None
         self.over_bytes = 0.0
-        self.thinned: dict[str, Thinned] = {}
+        self.thinned: dict[str, PlannedThinning] = {}
 
     def look(self) -> None:
         """As a node's retention does now and then: while there is too much, the oldest is thinned, readings first."""
@@ -106,14 +106,14 @@ class Buffer:
                 return True
         return False
 
-    def _thin_once(self, stream: str, waits: Waiting) -> bool:
+    def _thin_once(self, stream: str, waits: StreamBacklog) -> bool:
         old = waits.records - waits.flow.records_per_s * WINDOWS_MS[0] / 1000
         records = min(UNIT_ROWS, whole_runs(int(max(0.0, old))))
         rungs = self._rungs(stream) if records else ()
         if not rungs:
             return False
         waits.let_go(records)
-        told = self.thinned.setdefault(stream, Thinned(0.0, self._aboard.at_s))
+        told = self.thinned.setdefault(stream, PlannedThinning(0.0, self._aboard.at_s))
         told.records += records
         layers = self._kept.setdefault(kept_of(stream), [0.0] * len(rungs))
         layers[0] += records * rungs[0].kept_share

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
 
-from edge.planning.backlog_model import Aboard, Line, Tally
+from edge.planning.backlog_model import LegTally, PlannedLink, ShipBacklog
 from edge.planning.voyage_inputs import DAY_S
 from landfall.node.peers.link_budgets import for_alerts
 from streams.config.roles import LinkPolicy
@@ -30,7 +30,7 @@ class Link:
     """
 
     policy: LinkPolicy
-    line: Line
+    line: PlannedLink
     meeting_bytes: float
     budget: Budget | None = None
     window_bytes: int = 0
@@ -53,14 +53,14 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class LegOutcome:
     """What became of one leg: when it began and ended (seconds since 1970), each stream's tally, what waits at its end, its days."""
 
     name: str
     link: Link
     begins_s: float
     ends_s: float
-    streams: dict[str, Tally]
+    streams: dict[str, LegTally]
     waiting_records: dict[str, float]
     days: list[Day]
 
@@ -100,10 +100,10 @@ class _Account:
 class Sailing:
     """Sails `aboard` leg by leg. `hourly` is called at least every LOOK_S of the voyage."""
 
-    def __init__(self, aboard: Aboard, hourly: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, aboard: ShipBacklog, hourly: Callable[[], None] = lambda: None) -> None:
         self._aboard, self._hourly = aboard, hourly
 
-    def leg(self, name: str, link: Link, lasts_s: float) -> Leg:
+    def leg(self, name: str, link: Link, lasts_s: float) -> LegOutcome:
         """One leg, over this link, to its end."""
         aboard, begins_s = self._aboard, self._aboard.at_s
         aboard.leg_begins(link.line.streams)
@@ -124,7 +124,7 @@ class Sailing:
             self._hourly()
         tallies = {one.flow.stream: one.tally for one in aboard.waiting}
         waiting = {one.flow.stream: one.records for one in aboard.waiting}
-        return Leg(name, link, begins_s, ends_s, tallies, waiting, list(account.days.values()))
+        return LegOutcome(name, link, begins_s, ends_s, tallies, waiting, list(account.days.values()))
 
     def _opens(self, account: _Account) -> bool:
         link, purse = account.link, account.purse

@@ -45,7 +45,7 @@ BlockBytes = Callable[[int], float]
 """How many bytes a block of so many records takes."""
 
 
-class Measured:
+class StreamBytes:
     """How many bytes blocks of one stream take, by their records; each size is encoded once, when it is asked for.
 
     Asked for more records than the sample has, it answers as if the rest took as much a record as the whole sample.
@@ -78,7 +78,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Carrier:
+class MessageCarrier:
     """What carries messages over one link, and what they take at its socket. `framed`: a message's bytes there, by its length and by
     whether the ship says it (who dials masks).
     """

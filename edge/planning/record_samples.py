@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cargo.alerts.alert_log import Alert, alert_id
 from cargo.loss.loss_classifier import Evidence
-from cargo.loss.watch_outcome import Made, Place, event
+from cargo.loss.watch_outcome import MadeRecord, WatchPlace, event
 from cargo.shore_rules.digests import DigestFold
 from streams.integrity.hash_chain import Chain
 from streams.integrity.signing_keys import SigningKey
@@ -36,7 +36,7 @@ LINK_GAUGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ship:
+class SampleShip:
     """Whose records they are, from when on (UTC ms), and container numbers to speak of."""
 
     origin: Origin
@@ -59,10 +59,10 @@ def as_heard(readings: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def alerts(ship: Ship, every_ms: float) -> Sample:
+def alerts(ship: SampleShip, every_ms: float) -> Sample:
     """Boxes out of range, each alert with what it is believed for."""
 
-    def one(chance: random.Random, number: int, at_ms: int) -> Made:
+    def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         box, signals = chance.choice(ship.boxes), ("return_c", "supply_c", "power_on")
         evidence = tuple(
             Evidence("temperature", name, round(chance.uniform(0, 3), 2), f"{name} {chance.uniform(-20, 20):.1f} °C", at_ms)
@@ -88,17 +88,17 @@ def alerts(ship: Ship, every_ms: float) -> Sample:
     return lambda rows: _made(ship, rows, every_ms, one)
 
 
-def events(ship: Ship, every_ms: float) -> Sample:
+def events(ship: SampleShip, every_ms: float) -> Sample:
     """Boxes that are knocked."""
-    place = Place(ship.origin.node, ship=ship.imo)
+    place = WatchPlace(ship.origin.node, ship=ship.imo)
 
-    def one(chance: random.Random, number: int, at_ms: int) -> Made:
+    def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         return event(place, chance.choice(ship.boxes), "X_SHOCK", at_ms)
 
     return lambda rows: _made(ship, rows, every_ms, one)
 
 
-def statements(ship: Ship, stream: str, every_ms: float) -> Sample:
+def statements(ship: SampleShip, stream: str, every_ms: float) -> Sample:
     """What she signs of `stream`: real signatures over a chain of records."""
 
     def sample(rows: int) -> pa.RecordBatch:
@@ -128,22 +128,22 @@ def digests(readings: pa.RecordBatch) -> Sample:
     return lambda rows: as_heard(lines.slice(0, rows))
 
 
-def waiting(ship: Ship, streams: Mapping[str, float], every_ms: float) -> Sample:
+def waiting(ship: SampleShip, streams: Mapping[str, float], every_ms: float) -> Sample:
     """What she tells of what waits aboard, `streams` growing by so many records a second."""
 
-    def one(chance: random.Random, number: int, at_ms: int) -> Made:
+    def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         since_ms, seconds = ship.begins_at_ms, (at_ms - ship.begins_at_ms) / 1000
         counted = {name: {"records": int(per_s * seconds), "since_at_ms": since_ms} for name, per_s in streams.items()}
-        return Made(ship.origin.node, at_ms, {"at_ms": at_ms, "wall_at_ms": at_ms + 3, "streams": counted})
+        return MadeRecord(ship.origin.node, at_ms, {"at_ms": at_ms, "wall_at_ms": at_ms + 3, "streams": counted})
 
     return lambda rows: _made(ship, rows, every_ms, one)
 
 
-def metrics(ship: Ship, links: tuple[str, ...], every_ms: float) -> Sample:
+def metrics(ship: SampleShip, links: tuple[str, ...], every_ms: float) -> Sample:
     """How her node fares: all that it counts, and gauges of so many links (`hq.satellite`)."""
     metrics = Metrics(f"{ship.origin.node}.ship")
 
-    def one(chance: random.Random, number: int, at_ms: int) -> Made:
+    def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         for name in COUNTS:
             metrics.count(name, chance.randrange(3))
         for name in TIMES:
@@ -153,26 +153,30 @@ def metrics(ship: Ship, links: tuple[str, ...], every_ms: float) -> Sample:
             values = {what: float(number * chance.randrange(1, 2_000)) for what in LINK_GAUGES}
             metrics.gauges(f"link.{link}", {f"link.{link}.{what}": value for what, value in values.items()})
         metrics.gauge("links", len(links))
-        return Made(metrics.process, at_ms, metrics.body(at_ms, at_ms + 3))
+        return MadeRecord(metrics.process, at_ms, metrics.body(at_ms, at_ms + 3))
 
     return lambda rows: _made(ship, rows, every_ms, one)
 
 
-def consumers(ship: Ship, rows_a_step: float, every_ms: float) -> Sample:
+def consumers(ship: SampleShip, rows_a_step: float, every_ms: float) -> Sample:
     """Where her watch stands: a record of each of its three streams at each of its steps."""
     names = (f"aboard/{ship.imo}", "containers", "ships")
     told_by = {names[0]: Origin("hq", ship.origin.generation)}
 
-    def one(chance: random.Random, number: int, at_ms: int) -> Made:
+    def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         step, which = divmod(number, len(names))
         reached = {names[0]: 4_000, names[1]: round(step * rows_a_step), names[2]: round(step * rows_a_step / 100)}
         stream = names[which]
-        return Made(f"watch/{stream}", at_ms, {"stream": stream, "position": {str(told_by.get(stream, ship.origin)): reached[stream]}})
+        return MadeRecord(
+            f"watch/{stream}", at_ms, {"stream": stream, "position": {str(told_by.get(stream, ship.origin)): reached[stream]}}
+        )
 
     return lambda rows: _made(ship, rows, every_ms / len(names), one, timed=False)
 
 
-def _made(ship: Ship, rows: int, every_ms: float, one: Callable[[random.Random, int, int], Made], timed: bool = True) -> pa.RecordBatch:
+def _made(
+    ship: SampleShip, rows: int, every_ms: float, one: Callable[[random.Random, int, int], MadeRecord], timed: bool = True
+) -> pa.RecordBatch:
     """`rows` records, `every_ms` apart, as if each was committed alone; with `timed` the device's time is given as such."""
     chance = random.Random(SEED)
     made = [one(chance, number, ship.begins_at_ms + round(number * every_ms)) for number in range(rows)]

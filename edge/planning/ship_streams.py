@@ -9,10 +9,10 @@ from math import ceil
 import pyarrow as pa
 
 from edge.planning import record_samples
-from edge.planning.record_bytes import Measured
-from edge.planning.record_samples import Sample, Ship
+from edge.planning.record_bytes import StreamBytes
+from edge.planning.record_samples import Sample, SampleShip
 from edge.planning.stream_flows import Flow, gathering_s
-from edge.planning.voyage_inputs import DAY_S, HOUR_S, Voyage
+from edge.planning.voyage_inputs import DAY_S, HOUR_S, PlannedVoyage
 from edge.services.digest_service import CONTAINERS, DIGESTS
 from edge.settings import ShipSettings
 from landfall.node.services.signing_job import SIGNED_EVERY_S
@@ -37,7 +37,7 @@ WATCHED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class SampleReadings:
     """The sensors' readings to measure on, in order of their device times. `boxes(count, reports)`: of so many boxes, as many of each;
     `ship(reports)`: of the ship herself, position and weather at each."""
 
@@ -56,7 +56,7 @@ class _Kind:
     rows: int = SAMPLE_ROWS
 
 
-def flows_of(settings: ShipSettings, voyage: Voyage, readings: Readings) -> list[Flow]:
+def flows_of(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings) -> list[Flow]:
     """All streams that grow on this voyage."""
     definitions, codec = Definitions(), BlockCodec()
     ship = _ship(settings, voyage, readings)
@@ -65,19 +65,19 @@ def flows_of(settings: ShipSettings, voyage: Voyage, readings: Readings) -> list
     for kind in _kinds(settings, voyage, readings, ship):
         written = kind.per_s * lasts_s
         joined = max(kind.together, min(MERGED_ROWS, ceil(written)))
-        measured = Measured(codec, kind.stream, ship.origin, kind.sample(min(kind.rows, joined)))
+        measured = StreamBytes(codec, kind.stream, ship.origin, kind.sample(min(kind.rows, joined)))
         lane = definitions.of(kind.stream).lane
         flows.append(Flow(kind.stream, lane, kind.per_s, measured, joined, kind.together, kind.sample, round(written / 2)))
     return flows
 
 
-def _ship(settings: ShipSettings, voyage: Voyage, readings: Readings) -> Ship:
+def _ship(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings) -> SampleShip:
     some = readings.boxes(min(voyage.boxes, 100), 1).column("topic").to_pylist()
     origin = Origin(settings.node.node, GENERATION)
-    return Ship(origin, settings.node.identity, voyage.sails_at_ms, tuple(sorted(set(some))))
+    return SampleShip(origin, settings.node.identity, voyage.sails_at_ms, tuple(sorted(set(some))))
 
 
-def _kinds(settings: ShipSettings, voyage: Voyage, readings: Readings, ship: Ship) -> Iterator[_Kind]:
+def _kinds(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings, ship: SampleShip) -> Iterator[_Kind]:
     boxes_s, ship_s = voyage.boxes / voyage.interval_s, 2 / voyage.ship_interval_s
     alerts_s, events_s = voyage.alerts_per_day / DAY_S, voyage.events_per_day / DAY_S
     telling_s, metrics_s = 1 / settings.waiting_every_s, 1 / settings.node.metrics_every_s
@@ -108,12 +108,12 @@ def readings_wait(settings: ShipSettings) -> bool:
     return settings.headquarters is not None and policy.carries(DIGESTS) and not policy.carries(CONTAINERS)
 
 
-def _of_a_window(voyage: Voyage, readings: Readings, lasts_s: float) -> pa.RecordBatch:
+def _of_a_window(voyage: PlannedVoyage, readings: SampleReadings, lasts_s: float) -> pa.RecordBatch:
     reports = max(1, round(lasts_s / voyage.interval_s))
     return readings.boxes(max(1, min(voyage.boxes, WINDOW_ROWS // reports)), reports)
 
 
-def _of_boxes(voyage: Voyage, readings: Readings, rows: int) -> pa.RecordBatch:
+def _of_boxes(voyage: PlannedVoyage, readings: SampleReadings, rows: int) -> pa.RecordBatch:
     return record_samples.as_heard(readings.boxes(voyage.boxes, ceil(rows / voyage.boxes))).slice(0, rows)
 
 

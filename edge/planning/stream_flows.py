@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp
 
-from edge.planning.record_bytes import BlockBytes, Carrier
+from edge.planning.record_bytes import BlockBytes, MessageCarrier
 from edge.planning.record_samples import Sample
 from streams.config.roles import Lane
 from streams.replication.sender import LINGER_APART_S, LINGER_RECORDS, LINGER_S
@@ -37,11 +37,11 @@ class Flow:
         commits = commits_per_s * gathering_s(commits_per_s, LINGER_S, LINGER_APART_S)
         return max(self.together, min(LINGER_RECORDS, commits * self.together))
 
-    def live_bytes(self, carrier: Carrier) -> float:
+    def live_bytes(self, carrier: MessageCarrier) -> float:
         """What a record takes on the link while nothing waits."""
         return self._bytes(carrier, max(1, round(self.gathered())))
 
-    def backlog_bytes(self, carrier: Carrier, waiting: float) -> float:
+    def backlog_bytes(self, carrier: MessageCarrier, waiting: float) -> float:
         """What a record takes on the link when so many wait."""
         return self._bytes(carrier, max(1, min(self.joined, round(waiting))))
 
@@ -49,7 +49,7 @@ class Flow:
         """What a record takes on the ship's disk, its small blocks merged."""
         return self.block_bytes(self.joined) / self.joined
 
-    def _bytes(self, carrier: Carrier, records: int) -> float:
+    def _bytes(self, carrier: MessageCarrier, records: int) -> float:
         return carrier.transfer(round(self.block_bytes(records)), self.offset) / records
 
 

@@ -11,7 +11,7 @@ DAY_S, HOUR_S, MINUTE_S = 86_400.0, 3_600.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Voyage:
+class PlannedVoyage:
     """She sails at `sails_at_ms` (UTC ms) with all before that ashore, is at sea for `days_at_sea`, then lies in port for `hours_in_port`.
 
     `boxes` each report every `interval_s`, `signals` at a time; she herself tells position and weather every `ship_interval_s`.

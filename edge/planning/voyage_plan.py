@@ -15,14 +15,14 @@ from math import inf
 
 import pyarrow as pa
 
-from edge.planning.backlog_model import Aboard, Line
+from edge.planning.backlog_model import PlannedLink, ShipBacklog
 from edge.planning.disk_model import UNIT_ROWS, Buffer, Rung, rungs_of
-from edge.planning.leg_simulation import FREE, Leg, Link, Sailing
-from edge.planning.record_bytes import Carrier, fragment_bytes, websocket
+from edge.planning.leg_simulation import FREE, LegOutcome, Link, Sailing
+from edge.planning.record_bytes import MessageCarrier, fragment_bytes, websocket
 from edge.planning.record_samples import as_heard
-from edge.planning.ship_streams import GENERATION, SAMPLE_ROWS, Readings, flows_of
+from edge.planning.ship_streams import GENERATION, SAMPLE_ROWS, SampleReadings, flows_of
 from edge.planning.stream_flows import Flow
-from edge.planning.voyage_inputs import DAY_S, Voyage
+from edge.planning.voyage_inputs import DAY_S, PlannedVoyage
 from edge.services.backlog_reporter import ASHORE
 from edge.services.digest_service import CONTAINERS, DIGESTS
 from edge.settings import ShipSettings
@@ -48,18 +48,18 @@ TRIED_ROWS = 1 << 16
 class Planned:
     """The answer: legs in their order, the disk, and the streams with what they take."""
 
-    voyage: Voyage
+    voyage: PlannedVoyage
     flows: Sequence[Flow]
-    legs: Sequence[Leg]
+    legs: Sequence[LegOutcome]
     buffer: Buffer
 
 
-def plan(settings: ShipSettings, voyage: Voyage, readings: Readings) -> Planned:
+def plan(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings) -> Planned:
     """The plan of this voyage. Raises Misuse where nobody says how quick a link is, or she has no port."""
     rates = {link: _rate_bit_s(settings, voyage, link) for link in _links(settings, voyage)}
     definitions, flows = Definitions(), flows_of(settings, voyage, readings)
     at_sea, in_port = (_link(settings, voyage, flows, link, rates) for link in _LINKS)
-    aboard = Aboard(flows, voyage.sails_at_ms / 1000)
+    aboard = ShipBacklog(flows, voyage.sails_at_ms / 1000)
 
     @cache
     def rungs(stream: str) -> Sequence[Rung]:
@@ -73,14 +73,14 @@ def plan(settings: ShipSettings, voyage: Voyage, readings: Readings) -> Planned:
     return Planned(voyage, flows, legs, buffer)
 
 
-def _links(settings: ShipSettings, voyage: Voyage) -> list[LinkClass]:
+def _links(settings: ShipSettings, voyage: PlannedVoyage) -> list[LinkClass]:
     """The links she will have. Raises Misuse when there is none in port."""
     if not settings.ports:
         raise Misuse("these settings have no port for her to lie in", hint="write a [[ports]] with its node and URL", code="ports_missing")
     return [*_LINKS] if settings.headquarters and voyage.satellite_share else ["port"]
 
 
-def _rate_bit_s(settings: ShipSettings, voyage: Voyage, link: LinkClass) -> int:
+def _rate_bit_s(settings: ShipSettings, voyage: PlannedVoyage, link: LinkClass) -> int:
     rates = [rate for rate in (settings.node.policy(link).rate_bit_s, voyage.rates_bit_s.get(link)) if rate]
     if not rates:
         raise Misuse(
@@ -91,27 +91,31 @@ def _rate_bit_s(settings: ShipSettings, voyage: Voyage, link: LinkClass) -> int:
     return min(rates)
 
 
-def _link(settings: ShipSettings, voyage: Voyage, flows: Sequence[Flow], link: LinkClass, rates_bit_s: Mapping[LinkClass, int]) -> Link:
+def _link(
+    settings: ShipSettings, voyage: PlannedVoyage, flows: Sequence[Flow], link: LinkClass, rates_bit_s: Mapping[LinkClass, int]
+) -> Link:
     """The link of this class; one that is never up where it has no rate."""
     node, policy = settings.node, settings.node.policy(link)
     if link not in rates_bit_s:
-        return Link(replace(policy, streams=()), Line(Carrier(websocket(False), 1), 0.0, 0.0, ()), 0.0, outage_s=inf, up_s=0.0)
+        return Link(
+            replace(policy, streams=()), PlannedLink(MessageCarrier(websocket(False), 1), 0.0, 0.0, ()), 0.0, outage_s=inf, up_s=0.0
+        )
     budget = node.links[link].budget() if link in node.links else None
     shores = [settings.headquarters] if link == "satellite" else settings.ports
     tls = any(shore is not None and shore.url.startswith("https:") for shore in shores)
-    carrier = Carrier(websocket(tls), fragment_bytes(rates_bit_s[link]))
+    carrier = MessageCarrier(websocket(tls), fragment_bytes(rates_bit_s[link]))
     named = [name for flow in flows for name in (flow.stream, kept_of(flow.stream))]
     streams = [name for name in named if policy.carries(name) and may_have(ASHORE, Definitions().of(name))]
     grown = [name for name in streams if not name.endswith(KEPT)]
     meeting = UPGRADE_BYTES + (TLS_BYTES if tls else 0) + carrier.meeting(policy, Origin(node.node, GENERATION), grown)
-    line = Line(carrier, rates_bit_s[link] / 8, carrier.idle_bytes_s(policy.pace), streams)
+    line = PlannedLink(carrier, rates_bit_s[link] / 8, carrier.idle_bytes_s(policy.pace), streams)
     share = voyage.satellite_share if link == "satellite" else 1.0
     up_s = None if share >= 1 else voyage.outage_s * share / (1 - share)
     tariff = node.links[link].tariff() if link in node.links else FREE
     return Link(policy, line, meeting, budget, window_bytes() if budget else 0, OPENING_BYTES, voyage.outage_s, up_s, tariff)
 
 
-def _rungs(stream: str, settings: ShipSettings, voyage: Voyage, readings: Readings, flows: Sequence[Flow]) -> list[Rung]:
+def _rungs(stream: str, settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings, flows: Sequence[Flow]) -> list[Rung]:
     """Thinning of `stream`, tried on samples with as many records of a topic as one step would find, of fewer topics where it has many."""
     origin, codec = Origin(settings.node.node, GENERATION), BlockCodec()
     if stream == CONTAINERS:
@@ -121,7 +125,7 @@ def _rungs(stream: str, settings: ShipSettings, voyage: Voyage, readings: Readin
     return rungs_of(stream, origin, [flow.sample(rows)] if flow.sample and rows else [], codec)
 
 
-def _steps(voyage: Voyage, readings: Readings) -> list[pa.RecordBatch]:
+def _steps(voyage: PlannedVoyage, readings: SampleReadings) -> list[pa.RecordBatch]:
     reports = max(1, int(voyage.sea_s / voyage.interval_s))
     in_a_step = max(1, min(reports, UNIT_ROWS // voyage.boxes))
     steps = max(1, min(reports // in_a_step, int(3 * DAY_S / voyage.interval_s) // in_a_step))

@@ -7,7 +7,7 @@ from typing import Any
 
 from cargo.alerts.alert_body import read_alert
 from cargo.alerts.alert_log import CLOSED_STATES
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from streams.body_reader import Bodies
 from streams.log import Log
 from streams.model.ranges import RangeSet
@@ -45,7 +45,7 @@ class AroundAlerts:
     def _take(self, topic: str, body: Mapping[str, Any]) -> None:
         try:
             alert = read_alert(body)
-        except Unreadable:
+        except BadEntry:
             return  # the loss reports, which read the same, tell of it
         raised = self._raised[alert.alert_id] = min(self._raised.get(alert.alert_id, alert.at_ms), alert.at_ms)
         until = alert.at_ms if alert.state in CLOSED_STATES else alert.at_ms + OPEN_MS

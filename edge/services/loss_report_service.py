@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from cargo.alerts.alert_log import Standing
-from cargo.alerts.crew_decisions import CHARS_MAX, Said, said_by_report
-from cargo.errors import Unreadable
-from cargo.loss.watch_outcome import Made
+from cargo.alerts.alert_log import AlertStanding
+from cargo.alerts.crew_decisions import CHARS_MAX, CrewDecision, said_by_report
+from cargo.errors import BadEntry
+from cargo.loss.watch_outcome import MadeRecord
 from cargo.report.loss_draft import Facts, final_draft, next_draft
-from cargo.report.loss_report import Report, ReportBook
+from cargo.report.loss_report import LossReport, ReportBook
 from cargo.report.sighting import Sighted, followed
 from cargo.vocabulary.registry_entries import parse_entry
 from cargo.vocabulary.registry_fold import Registry
@@ -77,7 +77,7 @@ class LossReports:
         finally:
             unsubscribe()
 
-    async def change(self, report_id: str, make: Callable[[Report, int], Made]) -> Report:
+    async def change(self, report_id: str, make: Callable[[LossReport, int], MadeRecord]) -> LossReport:
         """Append the record that `make(report, now_at_ms)` gives (`cargo.report.loss_report`: edit, approve, mark_sent); the report as it
         stands then. With the sending of a report the log has, in the same instant, that each box which it tells of as lost was reported:
         its watch takes that in. Raises as `find`, and ValueError where `make` does; NotAllowed where she may write no reports."""
@@ -90,20 +90,20 @@ class LossReports:
             said = await self._reported(report, made) if "sending" in made.body else []
             return await self._append(made, said=said)
 
-    async def standing(self) -> list[Report]:
+    async def standing(self) -> list[LossReport]:
         """Every report as it stands, by incident and number."""
         async with self._one:
             await asyncio.to_thread(self._catch_up)
             return self._reports.reports()
 
-    async def find(self, text: str) -> Report:
+    async def find(self, text: str) -> LossReport:
         """A report as it stands, by its id or as `cargo.report.loss_report.ReportBook.find`. Raises Misuse (`report_unknown`) for
         none, or several."""
         async with self._one:
             await asyncio.to_thread(self._catch_up)
             return self._found(text)
 
-    async def final(self, incident_id: str) -> Report:
+    async def final(self, incident_id: str) -> LossReport:
         """Draft the FINAL of an incident, or of a sighting. Raises Misuse for one there is not, and as
         `cargo.report.loss_draft.final_draft` and `cargo.report.sighting.followed`; NotAllowed where she may write no reports."""
         self._node.originating.check(REPORTS)
@@ -118,7 +118,7 @@ class LossReports:
             facts = await self._facts(incident)
             return await self._append(final_draft(before, facts, self._node.settings.node))
 
-    async def sighted(self, wish: Sighted) -> Report:
+    async def sighted(self, wish: Sighted) -> LossReport:
         """Draft a report of containers seen adrift, or its UPDATE. Raises ValueError where its lines do not hold what is given, and as
         `cargo.report.sighting.followed`; NotAllowed where she may write no reports."""
         self._node.originating.check(REPORTS)
@@ -130,7 +130,7 @@ class LossReports:
             registry, where = await asyncio.to_thread(self._here)
             return await self._append(*wish.made(self._imo, registry, where, self._node.clock.now_ms()))
 
-    def _found(self, text: str) -> Report:
+    def _found(self, text: str) -> LossReport:
         try:
             return self._reports.find(text)
         except ValueError as problem:
@@ -151,7 +151,7 @@ class LossReports:
                 report = await self._append(made)
                 _log.warning("loss report %s is drafted: %s; see `landfall report show`", report.id, incident.body["title"])
 
-    def _reads(self, made: Made) -> bool:
+    def _reads(self, made: MadeRecord) -> bool:
         """Whether the draft is one that every store takes; one that is not is told of once, and those of other incidents are drafted."""
         try:
             ReportBook([made.body])
@@ -164,17 +164,17 @@ class LossReports:
             return False
         return True
 
-    async def _reported(self, report: Report, sent: Made) -> list[Made]:
+    async def _reported(self, report: LossReport, sent: MadeRecord) -> list[MadeRecord]:
         states = (await self._watching.call_roll()).states
         final, by, note = report.head.kind == "FINAL", sent.body["by"], report.id[:CHARS_MAX]
         return [
-            Said(box.container, self._imo, word, sent.at_ms, by, note).made()
+            CrewDecision(box.container, self._imo, word, sent.at_ms, by, note).made()
             for box in report.content.lost
             for word in said_by_report(states.get(box.container), final=final)
         ]
 
-    async def _append(self, *made: Made, said: Sequence[Made] = ()) -> Report:
-        parts: list[tuple[str, Sequence[Made]]] = [(REPORTS, made), (DECISIONS, said)]
+    async def _append(self, *made: MadeRecord, said: Sequence[MadeRecord] = ()) -> LossReport:
+        parts: list[tuple[str, Sequence[MadeRecord]]] = [(REPORTS, made), (DECISIONS, said)]
         await self._node.append([Append(stream, to_batch([_record(one) for one in several])) for stream, several in parts if several])
         for one in made:
             self._node.metrics.count(f"loss_reports_{one.body['state']}")
@@ -196,10 +196,10 @@ class LossReports:
         what = f"a record of `{stream}` does not read"
         self._node.report(what, "left out of the loss reports", which=str(which), problem=str(problem)[:PROBLEM_CHARS_MAX])
 
-    def _bare_facts(self, incident: Standing) -> Facts:
+    def _bare_facts(self, incident: AlertStanding) -> Facts:
         return self._alerts.bare_facts(self._imo, incident, self._node.clock.now_ms())
 
-    async def _facts(self, incident: Standing) -> Facts:
+    async def _facts(self, incident: AlertStanding) -> Facts:
         muster = (await self._watching.call_roll()).summary
         return await asyncio.to_thread(self._full_facts, self._bare_facts(incident), muster)
 
@@ -207,7 +207,7 @@ class LossReports:
         return full_facts(self._node.log, bare, _told(self._node.log, f"aboard/{self._imo}"), muster)
 
 
-def _record(made: Made) -> Record:
+def _record(made: MadeRecord) -> Record:
     return Record(made.topic, device_at_ms=made.at_ms, body=made.body)
 
 
@@ -218,6 +218,6 @@ def _told(log: LogReader, stream: str) -> Registry:
         if not topic.startswith(("acknowledgement/", "home/", "ask/")):
             try:
                 registry.learn(parse_entry(msgspec.json.encode(body)))
-            except Unreadable:
+            except BadEntry:
                 continue  # the watch, which reads the same, tells of it
     return registry

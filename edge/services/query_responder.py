@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from cargo.shore_rules.ship_queries import RECORDS_MAX, TOPIC, Allowance, Answer, Ask, Found, answered, read_answer, read_ask
+from cargo.shore_rules.ship_queries import RECORDS_MAX, TOPIC, Allowance, Answer, Ask, QueryMatch, answered, read_answer, read_ask
 from edge.services.backlog_reporter import Durable, TellingWaiting
 from landfall.node.node import Node
 from landfall.node.peers.peer_acknowledgements import Told
@@ -70,7 +70,7 @@ class _Unsent:
     bytes: int
 
 
-class Answering:
+class QueryResponder:
     """`run` it as background work of a ship's node."""
 
     def __init__(self, node: Node, telling: TellingWaiting) -> None:
@@ -209,7 +209,7 @@ class Answering:
             opening_bytes = budget.charge(OPENING_BYTES)
             allowance = Allowance(link, budgets[link]["day"], free_bytes, whole_day, budget.price_per_mb, opening_bytes)
             bytes_ = budget.charge(picked.socket_bytes)
-        found = Found(picked.records, picked.sent_before, bytes_)
+        found = QueryMatch(picked.records, picked.sent_before, bytes_)
         return answered(ask, found, allowance, self._node.clock.now_ms(), WallClock().now_ms())
 
     def _still_unsent(self) -> list[_Unsent]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from cargo.rules.storm_mode import Asking, RollCall, StormRules
+from cargo.rules.storm_mode import RollCall, StormRequests, StormRules
 from intake.intake_service import Intake
 from landfall.node.node import Node
 from landfall.watch.watch_service import Watching
@@ -23,7 +23,7 @@ class StormMode:
 
     def __init__(self, node: Node, intake: Intake, watching: Watching, rules: StormRules) -> None:
         self._metrics, self._intake, self._watching = node.metrics, intake, watching
-        self._asking = Asking(node.settings.identity, rules)
+        self._asking = StormRequests(node.settings.identity, rules)
         self.interval_s: int | None = None
         """What is asked for now; None: nothing."""
         self.roll_call: RollCall | None = None

@@ -19,7 +19,7 @@ PIECES_MAX = 10_000
 REQUEST_RECORDS_MAX = 40_000
 
 
-class Door(Protocol):
+class HqAppendDoor(Protocol):
     """The node's append door."""
 
     def append(self, appends: Sequence[Append]) -> list[Appended]:
@@ -42,7 +42,7 @@ def pieces(stream: str, producer: str, batch: int, records: Sequence[Record]) ->
         yield append_piece(stream, producer, batch, piece, to_batch(records[first : first + PIECE_RECORDS_MAX]))
 
 
-def append_all(door: Door, appends: Iterable[Append], *, records_max: int = REQUEST_RECORDS_MAX, first_time: bool = False) -> int:
+def append_all(door: HqAppendDoor, appends: Iterable[Append], *, records_max: int = REQUEST_RECORDS_MAX, first_time: bool = False) -> int:
     """All `appends` are in the log, each once; returns how many records were new. Several requests when they have more than
     `records_max` records, or are more than APPENDS_MAX.
 

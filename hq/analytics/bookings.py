@@ -13,7 +13,7 @@ OPEN_MS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Right:
+class BookingRight:
     """One customer's right to one box: from `from_at_ms` until before `until_at_ms`, known from micro-batch `since` until before
     `ended`."""
 
@@ -25,19 +25,19 @@ class Right:
     ended: int | None = None
 
 
-class Rights:
+class BookingRights:
     """Every right there is or ever was, so that what a customer has already been given can be told from what a new version adds.
 
     Entries are learned micro-batch by micro-batch; the highest version of a booking, or of the carrier's policy, counts, then the latest.
     """
 
     def __init__(self) -> None:
-        self._current: dict[str, list[Right]] = {}
+        self._current: dict[str, list[BookingRight]] = {}
         self._versions: dict[str, tuple[int, int]] = {}
-        self._past: list[Right] = []
+        self._past: list[BookingRight] = []
         self._policy: Entry | None = None
 
-    def learn(self, entries: Iterable[Entry], batch: int) -> list[Right]:
+    def learn(self, entries: Iterable[Entry], batch: int) -> list[BookingRight]:
         """The rights that `entries` of micro-batch `batch` add; what a newer version no longer has ends with it."""
         latest: dict[str, Entry] = {}
         for entry in entries:
@@ -47,7 +47,7 @@ class Rights:
                 self._versions.get(entry.id, (-1, -1)), _version(latest.get(entry.id))
             ):
                 latest[entry.id] = entry
-        added: list[Right] = []
+        added: list[BookingRight] = []
         for booking, entry in sorted(latest.items()):
             added += self._replace(booking, entry, batch)
         return added
@@ -58,17 +58,17 @@ class Rights:
         value = self._policy.value if self._policy is not None else None
         return value.told_from if isinstance(value, Policy) else "drafted"
 
-    def current(self) -> list[Right]:
+    def current(self) -> list[BookingRight]:
         """The rights as they stand, by customer and box."""
         return sorted(right for rights in self._current.values() for right in rights)
 
-    def past(self, containers: Iterable[str], before: int) -> list[Right]:
+    def past(self, containers: Iterable[str], before: int) -> list[BookingRight]:
         """All rights to these boxes that held in any micro-batch before number `before`."""
         wanted = set(containers)
         held = [*self._past, *(right for rights in self._current.values() for right in rights)]
         return sorted(right for right in held if right.container in wanted and right.since < before)
 
-    def _replace(self, booking: str, entry: Entry, batch: int) -> list[Right]:
+    def _replace(self, booking: str, entry: Entry, batch: int) -> list[BookingRight]:
         assert isinstance(entry.value, Booking)
         self._versions[booking] = _version(entry)
         shipper = entry.value.shipper
@@ -83,8 +83,8 @@ class Rights:
                 kept.append(right)
                 wanted.discard(span)
             elif right.since < batch:
-                self._past.append(Right(*span, since=right.since, ended=batch))
-        added = [Right(*span, since=batch) for span in sorted(wanted)]
+                self._past.append(BookingRight(*span, since=right.since, ended=batch))
+        added = [BookingRight(*span, since=batch) for span in sorted(wanted)]
         self._current[booking] = kept + added
         return added
 

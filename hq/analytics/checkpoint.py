@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from streams.gap_skipping_reader import Standing, standings_from_json
+from streams.gap_skipping_reader import ReaderStanding, standings_from_json
 
 SOURCE_LINE = 2
 """In an offset file: the version, Spark's own words, then a line per source. There is one source."""
@@ -21,7 +21,7 @@ def has_begun(checkpoint: Path) -> bool:
     return _last(checkpoint / "offsets") is not None
 
 
-def standings_after(checkpoint: Path, batch: int) -> dict[str, Standing]:
+def standings_after(checkpoint: Path, batch: int) -> dict[str, ReaderStanding]:
     """Per stream where micro-batch `batch`, begun already, ends. Raises FileNotFoundError for one Spark has forgotten."""
     return standings_from_json(json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[SOURCE_LINE]))
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from cargo.loss.reading_rows import CLOCK_BACK, flagged
-from hq.analytics.bookings import Right, Rights
+from hq.analytics.bookings import BookingRight, BookingRights
 from hq.analytics.disclosure import KINDS, MAY_HAVE_KIND, disclosed, with_corrected_time
 from hq.delta_tables import HISTORY
 from hq.spark_rows import WIDE, narrow
@@ -33,7 +33,7 @@ OWED = pa.schema([*WIDE, *(_SPAN.field(name) for name in ("customer", *_SPAN_END
 """A wide row, whose it becomes, and the span (UTC ms) of the right that makes it so."""
 
 
-def owed(root: str, rows: pa.Table, rights: Rights, added: Sequence[Right], batch: int) -> pa.Table:
+def owed(root: str, rows: pa.Table, rights: BookingRights, added: Sequence[BookingRight], batch: int) -> pa.Table:
     """What micro-batch `batch` gives to customers: its own `rows` (wide) under the rights as they stand, and what rights `added` by it
     newly cover of the history before it. OWED, in order of customer and coordinates, each pair once.
 
@@ -45,7 +45,7 @@ def owed(root: str, rows: pa.Table, rights: Rights, added: Sequence[Right], batc
     return _once(pa.concat_tables(parts))
 
 
-def covered(rows: pa.Table, rights: Sequence[Right]) -> pa.Table:
+def covered(rows: pa.Table, rights: Sequence[BookingRight]) -> pa.Table:
     """Those of wide `rows` that are about boxes, once per right that covers them; the columns of `rows`, the customer and the span."""
     spans = _spans(rights)
     about = pc.and_(pc.is_in(rows.column("stream"), pa.array(SHARED_STREAMS)), pc.is_in(rows.column(TOPIC), spans.column("container")))
@@ -57,7 +57,7 @@ def covered(rows: pa.Table, rights: Sequence[Right]) -> pa.Table:
     return taken
 
 
-def newly_covered(history: pa.Table, rights: Rights, added: Sequence[Right], batch: int) -> pa.Table:
+def newly_covered(history: pa.Table, rights: BookingRights, added: Sequence[BookingRight], batch: int) -> pa.Table:
     """Those of `history` (wide, and the micro-batch that brought each) that `added` cover and no right has covered since they came."""
     found = covered(history, added)
     past = _spans(rights.past({right.container for right in added}, batch), batch)
@@ -68,7 +68,7 @@ def newly_covered(history: pa.Table, rights: Rights, added: Sequence[Right], bat
     return found.filter(pc.invert(pc.is_in(_row_numbers(found), given)))
 
 
-def _history(root: str, added: Sequence[Right], batch: int) -> pa.Table:
+def _history(root: str, added: Sequence[BookingRight], batch: int) -> pa.Table:
     """The history before `batch` of the boxes of `added`, within the outermost ends of their spans."""
     columns = ["batch", *WIDE.names]
     history = HISTORY.dataset(root)
@@ -79,7 +79,7 @@ def _history(root: str, added: Sequence[Right], batch: int) -> pa.Table:
     return history.to_table(columns=columns, filter=wanted & in_span).cast(pa.schema([pa.field("batch", pa.int64()), *WIDE]))
 
 
-def _spans(rights: Iterable[Right], batch: int = 0) -> pa.Table:
+def _spans(rights: Iterable[BookingRight], batch: int = 0) -> pa.Table:
     """The rights as a table; `last`: the last micro-batch before `batch` in which each held."""
     rows = [(r.customer, r.container, r.from_at_ms, r.until_at_ms, (batch if r.ended is None else r.ended) - 1) for r in rights]
     columns = list(zip(*rows, strict=True)) or [()] * len(_SPAN)

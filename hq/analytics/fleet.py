@@ -24,7 +24,7 @@ from cargo.loss.reading_rows import is_topic, signs_of_life
 from cargo.shore_rules.fleet_rules import (
     MISSING_AT_DISCHARGE_MS,
     SILENT_MS,
-    Report,
+    ContainerReport,
     found_after_all,
     heard_after_loss,
     heard_again,
@@ -90,7 +90,7 @@ class FleetWatch:
         self._places = places
         self._registry = Registry()
         self._heard: dict[str, dict[str, int]] = defaultdict(dict)
-        self._fixes: dict[str, Report] = {}
+        self._fixes: dict[str, ContainerReport] = {}
         self._now: dict[str, int] = {}
         self._hearing: dict[str, set[int]] = defaultdict(set)
         self._due: dict[str, dict[Discharge, bool]] = defaultdict(dict)
@@ -139,22 +139,22 @@ class FleetWatch:
                 self._now[place] = max(self._now.get(place, 0), row[f"{RECEIVED_AT}_max"])
                 self._hearing[place].add(row["span"])
 
-    def _reports(self, rows: pa.Table) -> dict[str, list[Report]]:
+    def _reports(self, rows: pa.Table) -> dict[str, list[ContainerReport]]:
         boxes = _boxes_heard(rows.filter(pa.array(~are_old(rows))))
-        reports: dict[str, list[Report]] = defaultdict(list)
+        reports: dict[str, list[ContainerReport]] = defaultdict(list)
         columns = (boxes.column(name).to_pylist() for name in (TOPIC, ORDER_AT, DEVICE_AT, "origin", "latitude_deg", "longitude_deg"))
         for topic, at_ms, device_at_ms, origin, latitude, longitude in zip(*columns, strict=True):
             if is_topic(topic) and (place := self._place(origin)):
                 known = at_ms == device_at_ms and is_position(latitude, longitude)  # else nobody knows when the box was there, or where
-                reports[topic].append(Report(at_ms, place, latitude if known else None, longitude if known else None))
+                reports[topic].append(ContainerReport(at_ms, place, latitude if known else None, longitude if known else None))
         return reports
 
-    def _judge_box(self, container: str, reports: list[Report]) -> list[Alert]:
+    def _judge_box(self, container: str, reports: list[ContainerReport]) -> list[Alert]:
         """Judges what is newer than all that was known of the box; late reports only complete what is known."""
         heard = self._heard[container]
         last_at_ms = max(heard.values(), default=-1)
         fresh = [report for report in reports if report.at_ms > last_at_ms]
-        known = [Report(at_ms, place) for place, at_ms in heard.items()]
+        known = [ContainerReport(at_ms, place) for place, at_ms in heard.items()]
         fix = [self._fixes[container]] if container in self._fixes else []
         found = [alert for alert in judge_container(container, [*known, *fix, *fresh]) if alert.at_ms > last_at_ms] if fresh else []
         if fresh and container in self._silent_since:
@@ -237,7 +237,7 @@ class FleetWatch:
                 found.append(found_after_all(container, lost_at_ms, max(at_ms, heard_at_ms)))
             elif lost and key not in self._doubted:
                 heard = self._heard.get(container, {}).items()
-                since = [Report(last_ms, place) for place, last_ms in heard if place != ship and last_ms > at_ms + OF_THE_FALL_MS]
+                since = [ContainerReport(last_ms, place) for place, last_ms in heard if place != ship and last_ms > at_ms + OF_THE_FALL_MS]
                 if since:
                     self._doubted[key] = at_ms, max(since).at_ms
                     found.append(heard_after_loss(container, at_ms, ship, max(since)))
@@ -253,7 +253,7 @@ class FleetWatch:
                 self._due[discharge.container][discharge] = True
         return found
 
-    def _ashore(self, container: str, reports: list[Report]) -> list[Alert]:
+    def _ashore(self, container: str, reports: list[ContainerReport]) -> list[Alert]:
         """Boxes that a quay hears at last: what was said of them is cleared."""
         found: list[Alert] = []
         for discharge in list(self._due.get(container, ())):
@@ -261,7 +261,7 @@ class FleetWatch:
             since_ms = discharge.sailed_at_ms - BERTH_MS_MAX
             heard = [report for report in reports if report.heard_by == place and report.at_ms >= since_ms]
             if heard and self._due[container].pop(discharge):
-                late = Report(max(min(heard).at_ms, discharge.due_at_ms + 1), place)
+                late = ContainerReport(max(min(heard).at_ms, discharge.due_at_ms + 1), place)
                 found += missing_at_discharge(container, discharge.port, discharge.sailed_at_ms, late.at_ms, [late])[1:]
         return found
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hq.analytics.checkpoint import has_begun, last_done
-from hq.analytics.progress import PROCESS, Progress
+from hq.analytics.progress import PROCESS, AnalyticsProgress
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.steps import Steps, Stopping
 from hq.delta_tables import HISTORY, HISTORY_WRITER, TABLES, make_root
@@ -42,12 +42,12 @@ def run_analytics(settings: AnalyticsSettings) -> None:
     micro-batch that failed. Raises Misuse at the start when tables and checkpoint do not belong together, or others may
     read the tables.
     """
-    progress = Progress()
+    progress = AnalyticsProgress()
     run_work(progress.metrics, settings, LOOK_S, partial(_analysing, settings, progress), progress.standing)
 
 
 @contextmanager
-def _analysing(settings: AnalyticsSettings, progress: Progress, running: Running) -> Iterator[WorkAboveFloor]:
+def _analysing(settings: AnalyticsSettings, progress: AnalyticsProgress, running: Running) -> Iterator[WorkAboveFloor]:
     check_belonging(settings)
     make_root(settings.tables_dir, settings.group)
     logging.getLogger(CALLED_BY).addFilter(is_trouble)
@@ -98,7 +98,7 @@ def query(settings: AnalyticsSettings, spark: SparkSession, steps: Steps) -> Str
 class AnalyticsJob:
     """The job inside a process that has Spark already. `close` it at the end: the micro-batch under way is finished."""
 
-    def __init__(self, settings: AnalyticsSettings, spark: SparkSession, clock: Clock, progress: Progress) -> None:
+    def __init__(self, settings: AnalyticsSettings, spark: SparkSession, clock: Clock, progress: AnalyticsProgress) -> None:
         self._settings, self._spark, self._clock, self._progress = settings, spark, clock, progress
         self._steps = Steps(spark, settings, AppendDoor(settings.door, settings.token.get_secret_value()), clock, progress)
         self._query: StreamingQuery | None = None

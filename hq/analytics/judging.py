@@ -27,7 +27,7 @@ from pyspark.sql import functions as sf
 from cargo.loss.event_time import EventClock
 from cargo.loss.reading_rows import is_topic, rows, signs_of_life
 from cargo.loss.watch import learn, step
-from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_outcome import WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.shore_rules.alert_comparison import EXCURSION, Compared, Said, Told, compare, episodes
 from cargo.vocabulary.registry_entries import Booking, Entry, LoadList, Port, SizeType
@@ -53,7 +53,7 @@ TAUGHT = (Booking, LoadList, Port, SizeType)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JudgementRequest:
     """What is to be judged: episodes of one container (None: all), that are not over before `since_ms`, by readings before `until_ms` (UTC
     ms; None: all there are)."""
 
@@ -71,7 +71,7 @@ class Judgement:
     compared: Sequence[Compared]
 
 
-def judge_tables(settings: AnalyticsSettings, asked: Asked) -> Judgement:
+def judge_tables(settings: AnalyticsSettings, asked: JudgementRequest) -> Judgement:
     """The same in a Spark of its own, which ends with it: where the analytics run beside it, they go on. Raises Misuse where there is
     nothing to judge."""
     if HISTORY.dataset(settings.tables_dir) is None:
@@ -91,7 +91,7 @@ def judge_tables(settings: AnalyticsSettings, asked: Asked) -> Judgement:
         spark.stop()
 
 
-def judge_histories(spark: SparkSession, root: str, places: Mapping[str, str], asked: Asked) -> Judgement:
+def judge_histories(spark: SparkSession, root: str, places: Mapping[str, str], asked: JudgementRequest) -> Judgement:
     """Everything that the tables below `root` hold, as asked. `places` as in the settings: what other nodes took in is not judged.
 
     What a place told of after the time up to which headquarters has its readings is left out: they are still on their way.
@@ -163,7 +163,7 @@ class PlaceWatch:
 
     def hears(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """What follows from the next readings, in order of time: each is judged by the registry as it then was."""
-        heard, first, made = list(rows(records)), 0, Outcome()
+        heard, first, made = list(rows(records)), 0, WatchOutcome()
         self._readings += len(heard)
         while first < len(heard):
             known = []
@@ -182,7 +182,7 @@ class PlaceWatch:
         return _rows([(self.name, SETTLED, self.name, self._state.memory.settled_at_ms, _text({"readings": self._readings}))])
 
 
-def _readings(history: DataFrame, asked: Asked) -> DataFrame:
+def _readings(history: DataFrame, asked: JudgementRequest) -> DataFrame:
     """The readings of the places that are asked about: all of a place's, for a box is late or not beside the others. A ship's position
     comes while her boxes' readings wait on board: of her own none is taken that is newer than theirs, else all would be silent."""
     found = history.filter(sf.col(STREAM).isin(sorted(READING_STREAMS)) & sf.col(PLACE).isNotNull())
@@ -197,7 +197,7 @@ def _readings(history: DataFrame, asked: Asked) -> DataFrame:
     return found.join(sf.broadcast(reached), PLACE).filter(sf.col(RECEIVED_AT) <= sf.col(REACHED)).select(*READ)
 
 
-def _entries(root: str, asked: Asked) -> list[Entry]:
+def _entries(root: str, asked: JudgementRequest) -> list[Entry]:
     """What watches go by of the registry, in order of time."""
     history = HISTORY.dataset(root)
     bodies = [] if history is None else history.to_table(columns=[BODY], filter=ds.field(STREAM) == REGISTRY).column(BODY).to_pylist()
@@ -221,7 +221,7 @@ def _told(history: DataFrame, ends_at_ms: Mapping[str, int]) -> list[Told]:
     return episodes(alerts, events)
 
 
-def _wanted(found: Iterable[Told], asked: Asked) -> list[Told]:
+def _wanted(found: Iterable[Told], asked: JudgementRequest) -> list[Told]:
     return [
         one
         for one in found
@@ -244,9 +244,9 @@ def _place_of(places: Mapping[str, str]) -> Column:
     return sf.element_at(sf.create_map(*named), sf.substring_index("origin", "@", 1)) if named else sf.lit(None).cast("string")
 
 
-def _watch_at(name: str) -> Place:
+def _watch_at(name: str) -> WatchPlace:
     kind, _, identity = name.partition("/")
-    return Place(name, ship=identity) if kind == "ship" else Place(name, port=identity)
+    return WatchPlace(name, ship=identity) if kind == "ship" else WatchPlace(name, port=identity)
 
 
 def _side(name: str) -> str:

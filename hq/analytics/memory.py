@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow.dataset as ds
 
 from cargo.vocabulary.registry_entries import Entry
-from hq.analytics.bookings import Rights
+from hq.analytics.bookings import BookingRights
 from hq.analytics.fleet import FleetWatch
 from hq.analytics.overview import REGISTRY, read_entries
 from hq.delta_tables import HISTORY
@@ -19,13 +19,13 @@ from streams.model.records import BODY
 class Memory:
     """Customers' rights, and what the fleet's rules remember."""
 
-    rights: Rights
+    rights: BookingRights
     watch: FleetWatch
 
 
 def remembered(root: str, places: Mapping[str, str], before: int) -> Memory:
     """The memory as all micro-batches before number `before` left it. `places` as in the settings."""
-    rights, watch = Rights(), FleetWatch(places)
+    rights, watch = BookingRights(), FleetWatch(places)
     told = _entries(root, before)
     for batch, entries in sorted(told.items()):
         rights.learn(entries, batch)

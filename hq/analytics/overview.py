@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.loss.event_time import believed_at_ms
 from cargo.vocabulary.registry_entries import Booking, Entry, parse_entry
 from hq.spark_rows import IDENTITY
@@ -66,6 +66,6 @@ def read_entries(bodies: Iterable[str]) -> tuple[tuple[Entry, ...], tuple[tuple[
             if isinstance(entry.value, Booking):
                 check_stream(stream_of(entry.value.shipper))
             entries.append(entry)
-        except (Unreadable, ValueError) as problem:
+        except (BadEntry, ValueError) as problem:
             unreadable.append((body, str(problem)))
     return tuple(entries), tuple(unreadable)

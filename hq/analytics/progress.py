@@ -7,20 +7,20 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from streams.gap_skipping_reader import Standing
+from streams.gap_skipping_reader import ReaderStanding
 from streams.model.metrics import Metrics
 from streams.model.records import Record
 
 PROCESS = "analytics"
 
 
-class Progress:
+class AnalyticsProgress:
     """What is told of the process. Safe from any thread."""
 
     def __init__(self) -> None:
         self.metrics = Metrics(PROCESS)
         self._lock = threading.Lock()
-        self._reached: dict[str, Standing] = {}
+        self._reached: dict[str, ReaderStanding] = {}
         self._batch: int | None = None
         self._newest_at_ms: int | None = None
         self._problem: str | None = "the first micro-batch has not begun"
@@ -35,7 +35,7 @@ class Progress:
         with self._lock:
             self._problem = problem
 
-    def done(self, batch: int, reached: Mapping[str, Standing], newest_at_ms: int | None) -> None:
+    def done(self, batch: int, reached: Mapping[str, ReaderStanding], newest_at_ms: int | None) -> None:
         """Micro-batch `batch` is done: all up to `reached` was read, and its newest record is of `newest_at_ms` (UTC ms)."""
         with self._lock:
             self._batch = batch

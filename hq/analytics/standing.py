@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from cargo.loss.event_time import believed_at_ms, corrected_at_ms
 from cargo.loss.reading_rows import is_topic, signs_of_life
-from cargo.shore_rules.fleet_rules import Report
+from cargo.shore_rules.fleet_rules import ContainerReport
 from cargo.shore_rules.ship_of_box import LOOK_BACK_MS, place_heard
 from hq.analytics.folding import READ_COLUMNS, STATES, fold_readings, merge_states, state_keys, topics_of
 from hq.analytics.writing import idempotent
@@ -38,7 +38,7 @@ class Changed:
     folded: int
 
 
-class Standing:
+class CurrentStates:
     """States as of the last micro-batch: the Delta table `state`, which is some micro-batches behind, and what has changed since.
 
     Folding the same readings in twice changes nothing: a state is a maximum. So a restart only has to fold in enough. The driver holds what
@@ -123,11 +123,11 @@ def settled_places(root: str, disputed: Mapping[str, int], places: Mapping[str, 
     wanted = (ds.field("stream") == "containers") & ds.field(TOPIC).isin(sorted(disputed))
     rows = history.to_table(columns=list(READ_COLUMNS), filter=wanted & (ds.field(ORDER_AT) > min(disputed.values()) - LOOK_BACK_MS))
     rows = rows.filter(pa.array(signs_of_life(rows)))
-    reports: dict[str, list[Report]] = {container: [] for container in disputed}
+    reports: dict[str, list[ContainerReport]] = {container: [] for container in disputed}
     believed = believed_at_ms(corrected_at_ms(rows), rows.column(ADMITTED_AT)).to_pylist()
     for container, at_ms, origin in zip(rows.column(TOPIC).to_pylist(), believed, rows.column("origin").to_pylist(), strict=True):
         if place := places.get(Origin.parse(origin).node):
-            reports[container].append(Report(at_ms, place))
+            reports[container].append(ContainerReport(at_ms, place))
     return {container: place for container, heard in reports.items() if (place := place_heard(heard))}
 
 

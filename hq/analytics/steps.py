@@ -16,18 +16,18 @@ import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from hq.analytics.appending import PIECE_RECORDS_MAX, PIECES_MAX, Door, append_all, append_piece, pieces
-from hq.analytics.bookings import Rights
+from hq.analytics.appending import PIECE_RECORDS_MAX, PIECES_MAX, HqAppendDoor, append_all, append_piece, pieces
+from hq.analytics.bookings import BookingRights
 from hq.analytics.checkpoint import last_done, standings_after
 from hq.analytics.customers import customers_appends, owed
 from hq.analytics.fleet import alert_records
 from hq.analytics.hours import changed_hours, hour_records, settle_hours
 from hq.analytics.memory import Memory, remembered
 from hq.analytics.overview import Overview, look_at, overview
-from hq.analytics.progress import PROCESS, Progress
+from hq.analytics.progress import PROCESS, AnalyticsProgress
 from hq.analytics.repeats import repeats
 from hq.analytics.settings import AnalyticsSettings
-from hq.analytics.standing import Standing, settle_states, settled_places, state_records
+from hq.analytics.standing import CurrentStates, settle_states, settled_places, state_records
 from hq.analytics.withholding import without_probable
 from hq.analytics.writing import append_once
 from hq.delta_tables import HISTORY, HISTORY_COLUMNS, HISTORY_WRITER, TABLES
@@ -50,7 +50,9 @@ class Stopping(Exception):
 class Steps:
     """What Spark calls for every micro-batch, one at a time; and, from another thread, what is done beside them."""
 
-    def __init__(self, spark: SparkSession, settings: AnalyticsSettings, door: Door, clock: Clock, progress: Progress) -> None:
+    def __init__(
+        self, spark: SparkSession, settings: AnalyticsSettings, door: HqAppendDoor, clock: Clock, progress: AnalyticsProgress
+    ) -> None:
         self._spark, self._settings, self._door, self._clock, self._progress = spark, settings, door, clock, progress
         self._aside = spark.newSession()
         self._root = settings.tables_dir
@@ -60,7 +62,7 @@ class Steps:
         self._done = HISTORY.committed(self._root, HISTORY_WRITER)
         self._settled: int | None = None
         self._hours_told = False
-        self._standing = Standing(self._root)
+        self._standing = CurrentStates(self._root)
         if (last := last_done(settings.checkpoint_dir)) is not None:
             progress.done(last, standings_after(settings.checkpoint_dir, last), None)
 
@@ -166,7 +168,7 @@ class Steps:
         changed, places = self._standing.fold_in(rows, batch), self._settings.places
         return state_records(changed, places, settled_places(self._root, memory.watch.disputed(changed.column(TOPIC).to_pylist()), places))
 
-    def _give(self, rows: pa.Table, rights: Rights, seen: Overview, batch: int, first_time: bool) -> None:
+    def _give(self, rows: pa.Table, rights: BookingRights, seen: Overview, batch: int, first_time: bool) -> None:
         added = rights.learn(seen.entries, batch)
         given = without_probable(self._root, owed(self._root, rows, rights, added, batch), rights.told_from)
         appends = (

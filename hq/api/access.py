@@ -131,7 +131,7 @@ class Sight:
         """`number, place_kind, place_id` of the viewer's containers that only sensors have named (no booking, no custody) and that are not
         lost."""
         s, own = m.ContainerState, self.containers().subquery()
-        listed = select(m.BookingContainer.container).union(select(m.Custody.id))
+        listed = select(m.BookingContainer.container).union(select(m.CustodyRow.id))
         named = of(s.container.label("number"), s.place_kind, s.place_id).where(
             s.container.in_(select(own.c.number).where(own.c.standing != LOST))
         )
@@ -150,7 +150,7 @@ class Sight:
 
     def events(self, number: str) -> Rows:
         """The container's events, with the columns of `readings`."""
-        return self._own_records(number, "event") if self.viewer.role == "customer" else self._records(m.Event, number, "event")
+        return self._own_records(number, "event") if self.viewer.role == "customer" else self._records(m.EventRow, number, "event")
 
     def alert_changes(self, number: str) -> Rows:
         """The changes of the container's alerts, with the columns of `readings`."""
@@ -162,10 +162,10 @@ class Sight:
 
     def alerts(self) -> Rows:
         """All columns of `alert`, as it stands now, one row an alert. Whether a customer's alert is unconfirmed is what it is for staff."""
-        own = m.CustomerAlert.__table__ if self.viewer.role == "customer" else m.Alert.__table__
+        own = m.CustomerAlert.__table__ if self.viewer.role == "customer" else m.AlertRow.__table__
         rows = of(*as_they_stand(own, self.now_at_ms))
         if self.viewer.role == "customer":
-            known = m.Alert
+            known = m.AlertRow
             rows = rows.add_columns(func.coalesce(known.unconfirmed, false()).label("unconfirmed"))
             rows = rows.select_from(own).outerjoin(known, known.alert_id == own.c.alert_id)
             return rows.where(own.c.customer == self.viewer.customer, own.c.topic.in_(self._own_numbers()))
@@ -180,28 +180,28 @@ class Sight:
 
     def incidents(self) -> Rows:
         """All columns of `incident`: of the fleet, or of the crew's ship."""
-        table = m.Incident.__table__
+        table = m.IncidentRow.__table__
         mine = table.c.ship == self.viewer.ship if self.viewer.role == "crew" else whether(self.is_staff)
         return of(table).where(mine)
 
     def bookings(self) -> Rows:
         """`id, folded, version, at_ms, customer, value` of bookings."""
-        b = m.Booking
+        b = m.BookingRow
         mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else whether(self.is_staff)
         return of(b.id, b.folded, b.version, b.at_ms, b.customer, b.value).where(mine)
 
     def customers(self) -> Rows:
         """`id, value` of customers: all, or the viewer's own."""
-        c = m.Customer
+        c = m.CustomerRow
         mine = c.id == self.viewer.customer if self.viewer.role == "customer" else whether(self.is_staff)
         return of(c.id, c.value).where(mine)
 
     def ships(self) -> Rows:
         """`ship, value, at_ms, latitude_deg, longitude_deg, body` of ships; the last four null before Spark has spoken of one."""
-        known = select(m.Ship.id.label("ship")).union(select(m.ShipState.ship)).subquery()
+        known = select(m.ShipRow.id.label("ship")).union(select(m.ShipState.ship)).subquery()
         s = m.ShipState
-        rows = of(known.c.ship, m.Ship.value, s.at_ms, s.latitude_deg, s.longitude_deg, s.body)
-        rows = rows.select_from(known).outerjoin(m.Ship, m.Ship.id == known.c.ship).outerjoin(s, s.ship == known.c.ship)
+        rows = of(known.c.ship, m.ShipRow.value, s.at_ms, s.latitude_deg, s.longitude_deg, s.body)
+        rows = rows.select_from(known).outerjoin(m.ShipRow, m.ShipRow.id == known.c.ship).outerjoin(s, s.ship == known.c.ship)
         if self.is_staff:
             return rows
         if self.viewer.role == "crew":
@@ -223,7 +223,7 @@ class Sight:
 
     def ports(self) -> Rows:
         """`id, value` of ports: all, or those where the customer's boxes stand or its bookings begin or end."""
-        p = m.Port
+        p = m.PortRow
         rows = of(p.id, p.value)
         if self.is_staff or self.viewer.role == "crew":
             return rows
@@ -235,7 +235,7 @@ class Sight:
         """`key, name` of ships and ports among `places`, whose key is their id, and of `customers`, whose key is `customer/<id>`: a
         customer's id may be a port's code. All ids must come from rows the viewer was given.
         """
-        asked = ((m.Ship, "", places), (m.Port, "", places), (m.Customer, "customer/", customers))
+        asked = ((m.ShipRow, "", places), (m.PortRow, "", places), (m.CustomerRow, "customer/", customers))
         named = [
             of((literal(kind) + t.id).label("key"), t.value["name"].as_string().label("name")).where(t.id.in_(ids))
             for t, kind, ids in asked
@@ -245,19 +245,19 @@ class Sight:
 
     def load_lists(self) -> Rows:
         """`id, ship, port, call, departs_at_ms, value` of load lists, for those who may see ports."""
-        table = m.LoadList
+        table = m.LoadListRow
         rows = of(table.id, table.ship, table.port, table.call, table.departs_at_ms, table.value)
         return rows.where(whether(self.viewer.may(Right.SEE_PORTS)))
 
     def list_heads(self) -> Rows:
         """`id, ship, version, call, departs_at_ms` of the load lists by which boxes are judged (`hq.api.stowage_cache`); of no box but the
         viewer's own is an answer made of them."""
-        table = m.LoadList
+        table = m.LoadListRow
         return of(table.id, table.ship, table.version, table.call, table.departs_at_ms).where(self._of_ship(table.ship))
 
     def list_values(self, ids: Collection[str]) -> Rows:
         """`id, version, value` of these load lists, of `list_heads`."""
-        table = m.LoadList
+        table = m.LoadListRow
         return of(table.id, table.version, table.value).where(table.id.in_(ids), self._of_ship(table.ship))
 
     def musters(self) -> Rows:
@@ -269,20 +269,20 @@ class Sight:
 
     def voyages(self, ships: Collection[str]) -> Rows:
         """`ship, event, event_at_ms, place` of these ships' arrivals and departures, for those who may see ports."""
-        e = m.Event
+        e = m.EventRow
         rows = of(e.ship, e.event, e.event_at_ms, e.place).where(e.topic.in_([f"{ship}{SHIP_LOG}" for ship in ships]))
         return rows.where(e.event.in_(("ARRI", "DEPA")), whether(self.viewer.may(Right.SEE_PORTS)))
 
     def port_events(self, ship: str, port: str) -> Rows:
         """`topic, event, event_at_ms, place, origin, offset, body` of what a ship's boxes did at a port, and of her musters."""
-        e = m.Event
+        e = m.EventRow
         rows = of(e.topic, e.event, e.event_at_ms, e.place, e.origin, e.offset, e.body)
         there = and_(e.ship == ship, or_(e.place == port, e.event == "X_MUSTER"))
         return rows.where(there, whether(self.viewer.may(Right.SEE_PORTS)))
 
     def custody(self, number: str) -> Rows:
         """`value` of a container's custody: for staff; a customer reads progress from its own stream."""
-        return of(m.Custody.value).where(m.Custody.id == number, whether(self.is_staff))
+        return of(m.CustodyRow.value).where(m.CustodyRow.id == number, whether(self.is_staff))
 
     def hours(self, number: str) -> Rows:
         """`hour_at_ms, body` of a container's hours: for staff."""
@@ -290,7 +290,7 @@ class Sight:
 
     def stories(self) -> Rows:
         """`id, value` of the story's chapters, which speak of everyone's boxes: for staff."""
-        return of(m.Story.id, m.Story.value).where(whether(self.is_staff))
+        return of(m.StoryRow.id, m.StoryRow.value).where(whether(self.is_staff))
 
     def processes(self) -> Rows:
         """`node, process, at_ms, wall_at_ms, body`: the last word of each process, for those who may see how they fare."""
@@ -299,7 +299,7 @@ class Sight:
 
     def waiting(self) -> Rows:
         """`node, at_ms, wall_at_ms, body`: what each ship last said waits on board, for those who may see how the processes fare."""
-        w = m.Waiting
+        w = m.ShipBacklogRow
         return of(w.node, w.at_ms, w.wall_at_ms, w.body).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def stream_ages(self) -> Rows:
@@ -357,7 +357,7 @@ class Sight:
         stands = own.c.place_kind == kind
         return of(own.c.place_id).where(stands, current if kind == "ship" else true())
 
-    def _records(self, model: type[m.Event] | type[m.AlertChange], number: str, kind: str) -> Rows:
+    def _records(self, model: type[m.EventRow] | type[m.AlertChange], number: str, kind: str) -> Rows:
         rows = of(
             *(model.order_at_ms, model.stream, model.origin, model.offset, literal(kind).label("kind")),
             *(

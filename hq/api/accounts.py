@@ -78,7 +78,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AccountChange:
     """What was done to an account, by which user of the system. `role` is None where it was removed, `role_before` where it is new."""
 
     number: int
@@ -135,10 +135,10 @@ class Accounts:
             _note(connection, username, (None, None, None, before))
             return True
 
-    def changes(self, changes_max: int) -> list[Change]:
+    def changes(self, changes_max: int) -> list[AccountChange]:
         """What was added, changed or removed and is not `told` yet, the oldest first."""
         with self._connected() as connection:
-            return [Change(*row) for row in connection.execute("SELECT * FROM change ORDER BY number LIMIT ?", (changes_max,))]
+            return [AccountChange(*row) for row in connection.execute("SELECT * FROM change ORDER BY number LIMIT ?", (changes_max,))]
 
     def told(self, number: int) -> None:
         """The changes up to this one need not be kept here any longer."""

@@ -17,7 +17,7 @@ from hq.api.answer_fields import Fields
 from hq.api.container_rows import Rows
 from hq.api.csv_files import write_tables
 from hq.api.cursors import Key, beginning, beyond, no_cursor, read_cursor, write_cursor
-from hq.api.services import Look
+from hq.api.services import StoreView
 
 Which = Literal["open", "acknowledged", "closed", "all"]
 Sort = Literal["worst", "newest", "oldest"]
@@ -88,7 +88,7 @@ class AlertListing:
         parts = (row["rank"], -row["reopened"], row["raised_at_ms"]) if self.sort == "worst" else (row["raised_at_ms"],)
         return write_cursor((self.sort, *parts, row["alert_id"]))
 
-    def rows(self, look: Look, key: Key | None = None) -> Rows:
+    def rows(self, look: StoreView, key: Key | None = None) -> Rows:
         """The viewer's alerts that are asked for, after `key`, in order: the columns of `Sight.alerts`."""
         own, order = self._asked(look, stages=self.stages()), _ORDERS[self.sort]
         columns = (*order.columns(own.selected_columns), own.selected_columns.alert_id)
@@ -99,14 +99,14 @@ class AlertListing:
         """The stages that are asked for."""
         return ("open", "acknowledged", "closed") if self.state == "all" else (self.state,)
 
-    def totals(self, look: Look) -> Fields:
+    def totals(self, look: StoreView) -> Fields:
         """Return `counts`, the alerts in each stage of what is asked for but for `state`, and `rows`, the length of the whole list."""
         by_stage = {row["stage"]: row for row in look.rows(counted_by_stage(self._asked(look, stages=()).cte()))}
         counts: dict[Stage, int] = {"open": 0, "acknowledged": 0, "closed": 0}
         counts |= {stage: row["alerts"] for stage, row in by_stage.items()}
         return {"counts": counts, "rows": sum(by_stage[stage]["rows"] for stage in self.stages() if stage in by_stage)}
 
-    def _asked(self, look: Look, stages: tuple[Stage, ...]) -> Rows:
+    def _asked(self, look: StoreView, stages: tuple[Stage, ...]) -> Rows:
         own = look.sight.alerts().subquery()
         asked = select(own)
         for name, column in (("rule", own.c.rule), ("severity", own.c.severity), ("box", own.c.topic), ("incident", own.c.incident_id)):
@@ -148,12 +148,12 @@ def listing(
 AlertsListed = Annotated[AlertListing, Depends(listing)]
 
 
-def write_alerts(look: Look, listed: AlertListing, file: IO[bytes]) -> int:
+def write_alerts(look: StoreView, listed: AlertListing, file: IO[bytes]) -> int:
     """Write the whole list into `file` as CSV; returns how many rows that is."""
     return write_tables(_tables(look, listed), file)
 
 
-def _tables(look: Look, listed: AlertListing) -> Iterator[pa.Table]:
+def _tables(look: StoreView, listed: AlertListing) -> Iterator[pa.Table]:
     yield _FILE.empty_table()
     for rows in look.batches(listed.rows(look), FILE_ROWS_AT_ONCE):
         names = look.names(*{row["ship"] for row in rows})

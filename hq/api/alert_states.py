@@ -1,4 +1,4 @@
-"""The state of alerts in selections: as `cargo.alerts.alert_log.Standing` decides it, at the fleet time of the question."""
+"""The state of alerts in selections: as `cargo.alerts.alert_log.AlertStanding` decides it, at the fleet time of the question."""
 
 from __future__ import annotations
 

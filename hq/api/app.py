@@ -19,10 +19,10 @@ from hq.api.audit import Audit
 from hq.api.endpoints import alerts, asks, bookings, containers, fleet, ports, registry, reports, searcharea, session, status
 from hq.api.error_answers import add_handlers
 from hq.api.gate import Gate, TimedProtocol
-from hq.api.logins import Logins
+from hq.api.logins import AccountLogins
 from hq.api.registrar import Registrar
 from hq.api.report_log import ReportDesk
-from hq.api.request_metrics import Measured
+from hq.api.request_metrics import RequestMetrics
 from hq.api.services import Services, identify
 from hq.api.settings import ApiSettings
 from hq.api.stowage_cache import Stowages
@@ -31,7 +31,7 @@ from hq.serving.database import ServingReader
 from landfall.runtime.log_wait import opened_log
 from landfall.runtime.process_clock import following
 from landfall.runtime.service import teller_of
-from landfall.runtime.telemetry_client import Teller
+from landfall.runtime.telemetry_client import TelemetryClient
 from landfall.system.http_headers import DATA_HEADERS
 from landfall.system.listen_address import bound
 from landfall.transport.certificate_renewal import keep_certificate
@@ -85,14 +85,14 @@ def create_app(settings: ApiSettings, clock: FleetClock, shown: Shown | None = N
             desk = ReportDesk(log, registrar)
             signed = SignedUntil(Copy(log, BlockCodec()), Keyring(log, "", frozenset(), NOBODY).of)
             accounts, asks_ = Accounts(settings.accounts), AskDesk(log, door, clock)
-            with closing(Logins(accounts, clock.monotonic_s)) as logins, Audit(door, clock, metrics, accounts) as audit:
+            with closing(AccountLogins(accounts, clock.monotonic_s)) as logins, Audit(door, clock, metrics, accounts) as audit:
                 app.state.services = Services(settings, reader, accounts, logins, audit, clock, registrar, desk, asks_, signed, Stowages())
                 async with _kept(shown, teller):
                     yield
 
     app = FastAPI(title=_TITLE, description=_ABOUT, lifespan=life, docs_url=None, redoc_url=None)
     app.add_middleware(Gate, identify=identify)
-    app.add_middleware(Measured, metrics=metrics)
+    app.add_middleware(RequestMetrics, metrics=metrics)
     add_handlers(app, lambda reason, request: teller.report(reason, request, "answered 500"))
     _add_endpoints(app)
     app.openapi()  # FastAPI makes its routes now, not while the first requests wait
@@ -119,7 +119,7 @@ def _add_endpoints(app: FastAPI) -> None:
 
 
 @asynccontextmanager
-async def _kept(shown: Shown | None, teller: Teller) -> AsyncIterator[None]:
+async def _kept(shown: Shown | None, teller: TelemetryClient) -> AsyncIterator[None]:
     def report(reason: str, outcome: str, **details: str) -> None:
         teller.report(reason, json.dumps(details), outcome)
 

@@ -17,7 +17,7 @@ from hq.api.container_rows import Rows
 from hq.api.csv_files import write_tables
 from hq.api.cursors import INT_MAX, INT_MIN, TEXT_MAX, Key, beginning, beyond, no_cursor, read_cursor, write_cursor
 from hq.api.muster_answers import judge_of
-from hq.api.services import Look
+from hq.api.services import StoreView
 
 Sort = Literal["number", "place", "heard_oldest", "heard_newest"]
 FILE_ROWS_AT_ONCE = 1_000
@@ -87,7 +87,7 @@ class Listing:
         """The cursor of one of `rows`."""
         return write_cursor((self.sort, *(row[f"sort_{place}"] for place in range(len(_ORDERS[self.sort].kinds))), row["number"]))
 
-    def rows(self, look: Look, key: Key | None = None) -> Rows:
+    def rows(self, look: StoreView, key: Key | None = None) -> Rows:
         """The viewer's containers that are asked for, after `key`, in order: the columns of `Sight.containers`, and what `cursor` needs."""
         own = (look.sight.booked(self.booking) if self.booking.strip() else look.sight.containers()).subquery()
         order = _ORDERS[self.sort]
@@ -112,7 +112,7 @@ def listing(q: str = "", booking: str = "", place: str = "", sort: Sort = "numbe
 Listed = Annotated[Listing, Depends(listing)]
 
 
-def containers_told(look: Look, rows: Sequence[Fields]) -> list[Fields]:
+def containers_told(look: StoreView, rows: Sequence[Fields]) -> list[Fields]:
     """Containers as answers carry them, each with whether it is accounted for, and how many of its alerts are open."""
     counts, judge = _open_alerts(look, rows), judge_of(look)
     return [
@@ -120,19 +120,19 @@ def containers_told(look: Look, rows: Sequence[Fields]) -> list[Fields]:
     ]
 
 
-def _open_alerts(look: Look, rows: Sequence[Fields]) -> dict[str, int]:
+def _open_alerts(look: StoreView, rows: Sequence[Fields]) -> dict[str, int]:
     alerts = look.sight.alerts().subquery()
     about = alerts.c.topic.in_([row["number"] for row in rows])
     asked = select(alerts.c.topic, func.count().label("alerts")).where(about, in_stage(alerts.c, "open"))
     return {row["topic"]: row["alerts"] for row in look.rows(asked.group_by(alerts.c.topic))}
 
 
-def write_containers(look: Look, listed: Listing, file: IO[bytes]) -> int:
+def write_containers(look: StoreView, listed: Listing, file: IO[bytes]) -> int:
     """Write the whole list into `file` as CSV; returns how many rows that is."""
     return write_tables(_tables(look, listed), file)
 
 
-def _tables(look: Look, listed: Listing) -> Iterator[pa.Table]:
+def _tables(look: StoreView, listed: Listing) -> Iterator[pa.Table]:
     yield _FILE.empty_table()
     judge = judge_of(look)
     for rows in look.batches(listed.rows(look), FILE_ROWS_AT_ONCE):

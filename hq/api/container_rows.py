@@ -25,7 +25,7 @@ def fleet_containers(which: Which, now_at_ms: int, is_lost: Which, ship: str | N
 
     `ship`: of a crew, whose containers are those heard aboard, without owners, digests and custody.
     """
-    s, b, d, c = m.ContainerState, m.BookingContainer, m.Digest, m.Custody
+    s, b, d, c = m.ContainerState, m.BookingContainer, m.Digest, m.CustodyRow
     stated, *listed = (select(number).where(which(number)) for number in (s.container, b.container, c.id))
     known = stated.union(*listed).subquery()
     current = and_(b.from_at_ms <= now_at_ms, or_(b.until_at_ms.is_(None), b.until_at_ms > now_at_ms))
@@ -53,7 +53,7 @@ def own_containers(which: Which, now_at_ms: int, is_lost: Which, customer: str |
 
     A custody record counts where the span of the booking covers it.
     """
-    b, c, custody = m.BookingContainer, m.CustomerContainer, m.Custody
+    b, c, custody = m.BookingContainer, m.CustomerContainer, m.CustodyRow
     span = one_span(and_(b.customer == customer, b.from_at_ms <= now_at_ms, which(b.container)), now_at_ms)
     since_at_ms = custody.value["since_at_ms"].as_float()
     covered = and_(since_at_ms >= span.c.from_at_ms, or_(span.c.until_at_ms.is_(None), since_at_ms < span.c.until_at_ms))
@@ -83,7 +83,7 @@ class _Papers:
     def columns(self, lost: ColumnElement[bool], ended: ColumnElement[bool]) -> list[ColumnElement[Any]]:
         """`place_kind, place_id, by_papers, standing`. What custody says that is newer than the newest reading wins; a delivered container
         may be heard by a quay on the road, and is back when a ship hears it."""
-        c = m.Custody
+        c = m.CustodyRow
         since_at_ms = c.value["since_at_ms"].as_float()
         begun = and_(self.counts, since_at_ms <= self.now_at_ms)
         is_newer = since_at_ms > func.coalesce(self.heard_at_ms, 0)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from cargo.rules.episodes import Limits
-from cargo.vocabulary.entry_checks import CHECKED, Fault, faults_of
+from cargo.vocabulary.entry_checks import CHECKED, EntryFault, faults_of
 from cargo.vocabulary.load_list_lines import Note, read_load_list, shown
 from cargo.vocabulary.port_codes import PortCodes
 from cargo.vocabulary.registry_entries import NESTING_MAX, OWNERS, Booking, RegistryValue, SizeType, parse_value
@@ -28,7 +28,7 @@ PLACES = ("from", "to")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GivenEntry:
     """An entry as it is given: type, id and value (a JSON object). `based_on`: the version it was made from, 0 for none; None: any."""
 
     type: str
@@ -46,7 +46,7 @@ class Wanted:
 class Given:
     """Entries that were read: as they are wanted, their values in the same order, and each note with the number of its entry."""
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[GivenEntry, ...]
     values: tuple[RegistryValue, ...]
     notes: tuple[tuple[int, Note], ...]
 
@@ -62,7 +62,7 @@ class Unacceptable(ValueError):
         self.problems = problems
 
 
-def read_given(wanted: Sequence[Wanted], ports: PortCodes) -> Given:
+def read_given(wanted: Sequence[GivenEntry], ports: PortCodes) -> Given:
     """The entries, typed, with texts composed and port codes as `ports` has them. Raises Unacceptable with every problem there is."""
     problems: list[dict[str, Any]] = []
     values: list[RegistryValue] = []
@@ -89,12 +89,12 @@ def read_given(wanted: Sequence[Wanted], ports: PortCodes) -> Given:
     return Given(tuple(read), tuple(values), tuple(notes))
 
 
-def problem_of(index: int, one: Wanted, reason: str) -> dict[str, Any]:
+def problem_of(index: int, one: GivenEntry, reason: str) -> dict[str, Any]:
     """A problem of an entry as a whole, as Unacceptable has it."""
     return {"entry": index, "type": one.type, "id": one.id, "problem": reason}
 
 
-def of_fault(index: int, one: Wanted, fault: Fault) -> dict[str, Any]:
+def of_fault(index: int, one: GivenEntry, fault: EntryFault) -> dict[str, Any]:
     """A problem of one field, and of one line where it is of one, as Unacceptable has it."""
     line = {} if fault.line is None else {"line": fault.line}
     where = [f"line {fault.line}"] if fault.line is not None else []
@@ -102,7 +102,7 @@ def of_fault(index: int, one: Wanted, fault: Fault) -> dict[str, Any]:
     return {**problem_of(index, one, sentence), **line, "field": fault.field}
 
 
-def _with_ports(one: Wanted, ports: PortCodes) -> tuple[Any, list[Note]]:
+def _with_ports(one: GivenEntry, ports: PortCodes) -> tuple[Any, list[Note]]:
     """The value with its port codes as `ports` reads them, and what is odd about it; of a load list every line."""
     if one.type == LOAD_LIST:
         return read_load_list(one.value, ports)
@@ -129,7 +129,7 @@ def _check_limits(value: RegistryValue) -> None:
         raise ValueError(f"{told} (give both; left out they are {Limits().late_intervals} and {Limits().silent_intervals})")
 
 
-def _check_id(one: Wanted, value: RegistryValue) -> None:
+def _check_id(one: GivenEntry, value: RegistryValue) -> None:
     check_topic(f"{one.type}/{one.id}")
     own = {"booking": "reference", "load_list": "id", "ship": "imo", "port": "locode"}.get(one.type)
     if own is not None and getattr(value, own) != one.id:

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Text, and_, case, cast, or_, select, true
 from cargo.loss.reading_rows import CLOCK_BACK
 from hq.api.container_rows import Rows
 from hq.api.cursors import INT_MAX
-from hq.api.services import Look
+from hq.api.services import StoreView
 from hq.chart_points import AT, Ints, Span, merged, thinned
 from streams.integrity.signed_watermark import Until
 from streams.model.errors import LandfallError
@@ -52,7 +52,7 @@ _SCHEMA = pa.schema(
 """A reading: its time (UTC ms), its Source's number, its offset there, whether its device's clock had fallen back, and its signals."""
 
 
-def chart_of(look: Look, number: str, since_at_ms: int | None, until_at_ms: int | None, pixels: int) -> Fields:
+def chart_of(look: StoreView, number: str, since_at_ms: int | None, until_at_ms: int | None, pixels: int) -> Fields:
     """The chart of a container's readings from `since_at_ms` on and before `until_at_ms` (UTC ms; None: from the first, to the last).
 
     A reading whose device's clock had fallen back is of when it was received. `number` is one that the viewer may see.
@@ -91,7 +91,7 @@ def chart_of(look: Look, number: str, since_at_ms: int | None, until_at_ms: int 
     }
 
 
-def signed_until(look: Look, sources: Iterable[Source]) -> dict[Source, Until | None]:
+def signed_until(look: StoreView, sources: Iterable[Source]) -> dict[Source, Until | None]:
     """Up to where each origin of these has signed that stream; None where the log can not be asked now."""
     found: dict[Source, Until | None] = {}
     for stream, origin in set(sources):
@@ -102,7 +102,7 @@ def signed_until(look: Look, sources: Iterable[Source]) -> dict[Source, Until | 
     return found
 
 
-def _asked(look: Look, number: str, since_at_ms: int | None, until_at_ms: int | None) -> Rows:
+def _asked(look: StoreView, number: str, since_at_ms: int | None, until_at_ms: int | None) -> Rows:
     """`order_at_ms, received_at_ms, stream, origin, offset`, the signals as text, and the body of a reading that may be flagged: those
     that are within the span by the one time or the other."""
     r = look.sight.readings(number).subquery().c
@@ -116,7 +116,7 @@ def _asked(look: Look, number: str, since_at_ms: int | None, until_at_ms: int | 
     return select(*columns).where(or_(within(r.order_at_ms), and_(may_be_flagged, within(r.received_at_ms))))
 
 
-def _readings(look: Look, asked: Rows, span: tuple[int | None, int | None], sources: dict[Source, int]) -> pa.RecordBatch:
+def _readings(look: StoreView, asked: Rows, span: tuple[int | None, int | None], sources: dict[Source, int]) -> pa.RecordBatch:
     """What was asked for, by time, under _SCHEMA. Every Source gets its number in `sources`."""
     parts = []
     for part in look.connection.execute(asked, execution_options={"yield_per": ROWS_MAX}).partitions():

@@ -28,7 +28,7 @@ PREFIX_BITS = 64
 """IPv6 addresses count as one when they share so many bits: a household has that many to choose from."""
 
 
-class Logins:
+class AccountLogins:
     """Checks usernames and passwords. Belongs to one event loop; `close` it at the end."""
 
     def __init__(self, accounts: Accounts, monotonic_s: Callable[[], float], checks: PasswordChecks | None = None) -> None:

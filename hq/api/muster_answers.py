@@ -21,7 +21,7 @@ from cargo.loss.accounted_boxes import (
     QUAY_INTERVAL_MS,
     REEFER_INTERVAL_MS,
     Account,
-    Known,
+    BoxReport,
     account,
     held_to,
     is_overdue,
@@ -30,7 +30,7 @@ from cargo.loss.accounted_boxes import (
 from cargo.rules.silence import SEVERITIES
 from cargo.vocabulary.trade_codes import is_container
 from hq.api.container_rows import DELIVERED, LOST
-from hq.api.services import Look
+from hq.api.services import StoreView
 from hq.api.stowage_cache import UNLISTED, Stowing
 
 Fields = dict[str, Any]
@@ -44,7 +44,7 @@ _is_right = lru_cache(maxsize=1 << 16)(is_container)
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class MusterStatement:
     """What a ship states of its muster, of `at_ms` (UTC ms). `accounted`: of how many boxes; None where the viewer is not told."""
 
     at_ms: int
@@ -58,14 +58,14 @@ class Judge:
     now_at_ms: int
     stowed: Mapping[str, Stowing]
     silent: frozenset[str]
-    statements: Mapping[str, Statement]
+    statements: Mapping[str, MusterStatement]
 
     def account(self, row: Mapping[str, Any]) -> Account:
         """Return how the box of a row counts."""
         stowing = self.stowed.get(row["number"], UNLISTED)
         statement = self.statements.get(row["place_id"]) if row["place_kind"] == "ship" and row["number"] not in self.silent else None
         aboard_ms = REEFER_INTERVAL_MS if stowing.reefer else DRY_INTERVAL_MS
-        known = Known(
+        known = BoxReport(
             heard_at_ms=row["at_ms"] if row["digest_at_ms"] is None else row["digest_at_ms"],
             interval_ms=QUAY_INTERVAL_MS if row["place_kind"] == "quay" else aboard_ms,
             below_deck=stowing.below_deck and row["place_kind"] == "ship",
@@ -86,14 +86,14 @@ class Judge:
         return {**summed(counted), "stated_at_ms": stated_at_ms, "overdue": overdue}
 
 
-def judge_of(look: Look) -> Judge:
+def judge_of(look: StoreView) -> Judge:
     """Return what judges the viewer's boxes."""
     alerts, own = look.sight.alerts().subquery(), look.sight.containers().subquery()
     silent = select(alerts.c.topic).where(alerts.c.rule.in_(SILENCES), alerts.c.state.not_in(CLOSED_STATES))
     newest = select(own.c.place_id, func.max(own.c.at_ms).label("at_ms")).where(own.c.place_kind == "ship").group_by(own.c.place_id)
     heard = {row["place_id"]: row["at_ms"] or 0 for row in look.rows(newest)}
     stated = {
-        row["ship"]: Statement(row["at_ms"], row["counts"] and row["counts"]["accounted"])
+        row["ship"]: MusterStatement(row["at_ms"], row["counts"] and row["counts"]["accounted"])
         for row in look.rows(look.sight.musters())
         if row["at_ms"] > heard.get(row["ship"], 0)
     }
@@ -111,7 +111,7 @@ def judged_at_ms(now_at_ms: int, as_of_at_ms: int | None, speed: float) -> int:
     return now_at_ms if as_of_at_ms is None else min(now_at_ms, max(as_of_at_ms, earliest_ms))
 
 
-def boxes_judged(look: Look, judge: Judge) -> list[Fields]:
+def boxes_judged(look: StoreView, judge: Judge) -> list[Fields]:
     """Return the viewer's boxes with a right number, as rows of `Sight.containers` without their signals, each with its `account`."""
     own = look.sight.containers().subquery()
     columns = (own.c.number, own.c.standing, own.c.place_kind, own.c.place_id, own.c.owner_told, own.c.customer)
@@ -120,7 +120,7 @@ def boxes_judged(look: Look, judge: Judge) -> list[Fields]:
     return [{**row, "account": judge.account(row)} for row in rows if row["number"] not in misread]
 
 
-def misread_numbers(look: Look) -> set[str]:
+def misread_numbers(look: StoreView) -> set[str]:
     """Return the numbers with a wrong check digit: sensors name them, no paper can, so they stand for boxes that are counted already."""
     return {row["number"] for row in look.rows(look.sight.unlisted()) if not _is_right(row["number"])}
 

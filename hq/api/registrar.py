@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cargo.errors import Unreadable
-from cargo.loss.watch_outcome import Made
+from cargo.errors import BadEntry
+from cargo.loss.watch_outcome import MadeRecord
 from cargo.vocabulary.booking_overlaps import EndedSpan, resolve_overlaps
 from cargo.vocabulary.entry_checks import faults_of
 from cargo.vocabulary.load_list_lines import Note
 from cargo.vocabulary.port_codes import PortCodes
 from cargo.vocabulary.registry_entries import Booking, Custody, Entry, LoadList, Policy, Port, RegistryValue, Ship, entry_body, parse_entry
 from cargo.vocabulary.registry_fold import Registry
-from hq.api.entry_parser import STREAMS, Unacceptable, Wanted, problem_of, read_given
+from hq.api.entry_parser import STREAMS, GivenEntry, Unacceptable, problem_of, read_given
 from landfall.transport.http_client import AppendDoor
 from streams.config.definition_format import read_fields
 from streams.config.stream_definitions import Definitions
@@ -38,7 +38,7 @@ ATTEMPTS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenEntry:
     """What became of one entry: its version now; `written` False when it stood already."""
 
     type: str
@@ -48,12 +48,12 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class RegistryReceipt:
     """What became of a request: of its `entries`, in its order; of other bookings of which it ended open spans (`others`); which spans, of
     its own bookings too, end where another customer's begins; and what of its entries was left out or is not known, with their numbers."""
 
-    entries: tuple[Written, ...]
-    others: tuple[Written, ...] = ()
+    entries: tuple[WrittenEntry, ...]
+    others: tuple[WrittenEntry, ...] = ()
     ended: tuple[EndedSpan, ...] = ()
     notes: tuple[tuple[int, Note], ...] = ()
 
@@ -78,7 +78,7 @@ class Registrar:
     _standing: dict[str, Entry] = field(default_factory=dict)
     _position: Position = field(default_factory=Position)
 
-    def write(self, wanted: Sequence[Wanted], by: str) -> Receipt:
+    def write(self, wanted: Sequence[GivenEntry], by: str) -> RegistryReceipt:
         """All of `wanted` stands in the registry, durable, when it returns; an entry whose value stands already gets no new version.
         Where one comes several times, the last counts. An open span of a booking ends where another customer's span of the same box begins,
         in bookings of `wanted` and in those that stand, which get a new version.
@@ -99,14 +99,14 @@ class Registrar:
                 if not entries or self._appended(list(entries.values())):
                     own = {one.topic: self._written(one.topic, entries) for one in wanted}
                     others = tuple(self._written(topic, entries) for topic in latest if topic not in own)
-                    return Receipt(tuple(own[one.topic] for one in wanted), others, tuple(ended), given.notes)
+                    return RegistryReceipt(tuple(own[one.topic] for one in wanted), others, tuple(ended), given.notes)
         raise RetryLater(
             f"of {ATTEMPTS_MAX} attempts to write the registry each was overtaken",
             hint="the same again is safe; if it stays so, `landfall log gaps registry` says what the log lacks, which comes with a sync",
             code="registry_overtaken",
         )
 
-    def _port_codes(self, wanted: Sequence[Wanted]) -> PortCodes:
+    def _port_codes(self, wanted: Sequence[GivenEntry]) -> PortCodes:
         """The ports of the registry and of `wanted`."""
         with self._lock:
             self._catch_up()
@@ -114,12 +114,12 @@ class Registrar:
         new = [one.value for one in wanted if one.type == PORT and not faults_of(PORT, one.value)]
         return PortCodes([*known, *(msgspec.convert(value, Port) for value in new)])
 
-    def _written(self, topic: str, entries: Mapping[str, Entry]) -> Written:
+    def _written(self, topic: str, entries: Mapping[str, Entry]) -> WrittenEntry:
         stands = self._standing[topic]
-        return Written(stands.type, stands.id, stands.version, topic in entries)
+        return WrittenEntry(stands.type, stands.id, stands.version, topic in entries)
 
     def _without_overlaps(
-        self, wanted: Sequence[Wanted], values: Sequence[RegistryValue]
+        self, wanted: Sequence[GivenEntry], values: Sequence[RegistryValue]
     ) -> tuple[dict[str, RegistryValue], list[EndedSpan]]:
         """What is to stand by topic, and the spans that end for it: bookings that end first, so that no reader of a part sees two customers
         with one box; then the others of `wanted`, of entries that come several times the last.
@@ -141,7 +141,7 @@ class Registrar:
         resolved: dict[str, RegistryValue] = {f"booking/{id_}": value for id_, value in sorted(cut.items())}
         return {**resolved, **latest, **resolved}, ended
 
-    def _check_shippers(self, wanted: Sequence[Wanted], values: Sequence[RegistryValue]) -> None:
+    def _check_shippers(self, wanted: Sequence[GivenEntry], values: Sequence[RegistryValue]) -> None:
         """Raises Unacceptable for bookings whose shipper is no customer of the registry or of `wanted`: nobody could see their boxes."""
         known = self._standing.keys() | {one.topic for one in wanted}
         problems = []
@@ -152,7 +152,7 @@ class Registrar:
         if problems:
             raise Unacceptable(problems)
 
-    def _check_versions(self, wanted: Sequence[Wanted], latest: Mapping[str, RegistryValue]) -> None:
+    def _check_versions(self, wanted: Sequence[GivenEntry], latest: Mapping[str, RegistryValue]) -> None:
         """Raises Overtaken for what somebody else changed since: written over it, that change would be lost."""
         problems = []
         for index, one in enumerate(wanted):
@@ -215,7 +215,7 @@ class Registrar:
             self._catch_up()
             return Registry(entry for entry in self._standing.values() if _concerns(entry, numbers, ships))
 
-    def record_alerts(self, made: Sequence[Made]) -> None:
+    def record_alerts(self, made: Sequence[MadeRecord]) -> None:
         """What a person did with alerts, appended to `alerts` in one commit. Raises RetryLater when the node is away."""
         self.door.append([Append("alerts", to_batch([Record(one.topic, device_at_ms=one.at_ms, body=one.body) for one in made]))])
 
@@ -225,7 +225,7 @@ class Registrar:
             for row in batch.records.column("body").to_pylist():
                 try:
                     self._learn(parse_entry(row or "null"))
-                except Unreadable:
+                except BadEntry:
                     continue  # of another version of this program: it stands in nobody's way
         self._position = self._position.merged(end)
 

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from cargo.alerts.alert_log import Standing
-from cargo.loss.watch_outcome import Made
+from cargo.alerts.alert_log import AlertStanding
+from cargo.loss.watch_outcome import MadeRecord
 from cargo.report.loss_draft import Facts
-from cargo.report.loss_report import Report, ReportBook
+from cargo.report.loss_report import LossReport, ReportBook
 from cargo.report.owner_notice import Notice, notices
 from cargo.report.report_actions import Change, Sent, by_company, drafted_by_company, marked_reported
 from hq.api.registrar import Registrar
@@ -41,13 +41,13 @@ class ReportDesk:
         self._news = Bodies(self.reader, STREAM)
         self._alerts = LossAlerts(lambda: self.reader)
 
-    def reports(self, incident_id: str | None = None) -> list[Report]:
+    def reports(self, incident_id: str | None = None) -> list[LossReport]:
         """Every report, or those of one incident, by number. Raises RetryLater when the log can not be read now."""
         with self._lock:
             self._catch_up()
             return self._book.reports(incident_id)
 
-    def change(self, incident_id: str, change: Change) -> Report:
+    def change(self, incident_id: str, change: Change) -> LossReport:
         """What the company does with a report of this incident is in headquarters' log, durable, and with a sending that its alerts say so;
         the report as it stands then. Raises ValueError for a report there is not and as `cargo.report.report_actions.by_company`,
         RetryLater when the node is away."""
@@ -61,7 +61,7 @@ class ReportDesk:
             alerts = marked_reported(self._alerts_of(incident_id), known, change.by, now_ms) if isinstance(change, Sent) else []
             return self._appended([made], alerts)
 
-    def draft(self, incident_id: str, by: str, *, final: bool) -> Report:
+    def draft(self, incident_id: str, by: str, *, final: bool) -> LossReport:
         """A draft of the company's own is in headquarters' log, from what that knows of the incident: alerts, the ship's readings, her last
         muster, the registry. Raises ValueError for an incident there is not and as `cargo.report.report_actions.drafted_by_company`,
         RetryLater when the log can not be read or the node is away."""
@@ -74,7 +74,7 @@ class ReportDesk:
             bare = self._alerts.bare_facts(incident.body["ship"], incident, self.registrar.clock.now_ms())
             return self._appended(drafted_by_company(self._book.reports(incident_id), self._facts(bare), by, final=final))
 
-    def _alerts_of(self, incident_id: str) -> Sequence[Standing]:
+    def _alerts_of(self, incident_id: str) -> Sequence[AlertStanding]:
         """The incident's alert and those of its boxes, as they stand."""
         self._alerts.catch_up()
         incident = self._alerts.incident(incident_id)
@@ -92,7 +92,7 @@ class ReportDesk:
         musters = [body for text in rows.column(BODY).to_pylist() if (body := _muster_of(text)) is not None]
         return musters[-1] if musters else None
 
-    def _appended(self, made: Sequence[Made], alerts: Sequence[Made] = ()) -> Report:
+    def _appended(self, made: Sequence[MadeRecord], alerts: Sequence[MadeRecord] = ()) -> LossReport:
         parts = [(stream, several) for stream, several in ((STREAM, made), (ALERTS, alerts)) if several]
         self.registrar.door.append([Append(stream, to_batch([_record(one) for one in several])) for stream, several in parts])
         for one in made:
@@ -114,7 +114,7 @@ class ReportDesk:
         return notices(reports, papers, papers.owners_told_from)
 
 
-def _record(made: Made) -> Record:
+def _record(made: MadeRecord) -> Record:
     return Record(made.topic, device_at_ms=made.at_ms, body=made.body)
 
 

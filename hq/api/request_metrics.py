@@ -11,7 +11,7 @@ from streams.model.metrics import Metrics
 FAILURES_KEPT_MAX = 100
 
 
-class Measured:
+class RequestMetrics:
     """Around the application: counts answers by status (`answers_2xx` …) and observes `request`, in ms, for every request."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

@@ -21,7 +21,7 @@ from hq.api.audit import Audit
 from hq.api.container_rows import Rows
 from hq.api.error_answers import ApiError, Rebuilding, not_for_you
 from hq.api.gate import ACCOUNT
-from hq.api.logins import Logins
+from hq.api.logins import AccountLogins
 from hq.api.registrar import Registrar
 from hq.api.report_log import ReportDesk
 from hq.api.settings import ApiSettings
@@ -42,7 +42,7 @@ class Services:
     settings: ApiSettings
     reader: ServingReader
     accounts: Accounts
-    logins: Logins
+    logins: AccountLogins
     audit: Audit
     clock: FleetClock
     registrar: Registrar
@@ -53,7 +53,7 @@ class Services:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StoreView:
     """One consistent view of the store for one viewer, and how fresh it is."""
 
     connection: Connection
@@ -90,7 +90,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Caller:
     """A question from someone who has logged in, sent from `address`."""
 
     viewer: Viewer
@@ -107,13 +107,13 @@ class Ask:
         self.services.audit.note(act, self.viewer.username, address=self.address, **more)
 
     @contextmanager
-    def look(self) -> Iterator[Look]:
+    def look(self) -> Iterator[StoreView]:
         """A view of the store. Raises Rebuilding while it is not whole."""
         with self.services.reader.snapshot() as connection:
             fresh = freshness(connection)
             if fresh is None or not fresh.whole:
                 raise Rebuilding("The serving database is being built.", fresh.started_wall_at_ms if fresh else None)
-            yield Look(connection, Sight(self.viewer, self.services.clock.now_ms()), self.services, fresh)
+            yield StoreView(connection, Sight(self.viewer, self.services.clock.now_ms()), self.services, fresh)
 
 
 def framed_clock(services: Services) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def address_of(request: Request, services: Services) -> str:
     return browser_address(request.headers, services.settings.pages_token) or sender
 
 
-def ask(request: Request, _: Annotated[str | None, Depends(_BEARER)], services: Annotated[Services, Depends(services_of)]) -> Ask:
+def ask(request: Request, _: Annotated[str | None, Depends(_BEARER)], services: Annotated[Services, Depends(services_of)]) -> Caller:
     """Who asks, as the gate knows them. Raises ApiError 422 for a question with a NUL, which nothing has in its name and not every store
     takes.
     """
@@ -161,10 +161,10 @@ def ask(request: Request, _: Annotated[str | None, Depends(_BEARER)], services: 
     if "\0" in request.scope["path"] or "%00" in request.url.query:
         raise ApiError(422, "nul_in_address", "Invalid request.", "Take the NUL character out of the address.")
     viewer = Viewer(account.username, account.role, account.name, account.customer, account.ship)
-    return Ask(viewer, services, address_of(request, services))
+    return Caller(viewer, services, address_of(request, services))
 
 
-Asking = Annotated[Ask, Depends(ask)]
+Asking = Annotated[Caller, Depends(ask)]
 Serving = Annotated[Services, Depends(services_of)]
 
 

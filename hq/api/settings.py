@@ -8,7 +8,17 @@ from pydantic import Field, HttpUrl
 
 from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
 from landfall.runtime.service import TellingSettings
-from landfall.system.settings_table import DoorUrl, GivenPath, Host, Problem, SharedToken, Token, TrustedProxies, WithCertificate, between
+from landfall.system.settings_table import (
+    DoorUrl,
+    GivenPath,
+    Host,
+    SettingsProblem,
+    SharedToken,
+    Token,
+    TrustedProxies,
+    WithCertificate,
+    between,
+)
 
 
 class ApiSettings(TellingSettings, WithCertificate):
@@ -43,7 +53,7 @@ class ApiSettings(TellingSettings, WithCertificate):
     track_points_max: int = Field(120, ge=0, le=5_000)
 
     @between
-    def _may_move_the_clock(self) -> Iterator[Problem]:
+    def _may_move_the_clock(self) -> Iterator[SettingsProblem]:
         if self.control is not None and self.control_token is None:
             mend = "write the simulator's control_token, or take out control"
-            yield Problem(("control_token",), "control asks for one, and there is none", mend)
+            yield SettingsProblem(("control_token",), "control asks for one, and there is none", mend)

@@ -16,7 +16,7 @@ POSITIONS = "landfall.positions"
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class TopicRight:
     """The Kafka topics a reader may read: one, or all whose names begin so."""
 
     topic: str
@@ -46,8 +46,8 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
-def right_to(pattern: str) -> Right:
+def right_to(pattern: str) -> TopicRight:
     """What a pattern of streams means in Kafka."""
     if pattern.endswith("*"):
-        return Right(kafka_topic(pattern.removesuffix("*")), prefix=True)
-    return Right(kafka_topic(pattern), prefix=False)
+        return TopicRight(kafka_topic(pattern.removesuffix("*")), prefix=True)
+    return TopicRight(kafka_topic(pattern), prefix=False)

@@ -14,7 +14,7 @@ from hq.fanout.kafka_messages import Message
 from landfall.storage.kafka.deliveries import Deliveries
 from landfall.storage.kafka.kafka_configuration import asked, asked_of_leaders, client_settings, producer_settings, told
 from landfall.storage.kafka.settings import KafkaAccess
-from streams.gap_skipping_reader import SKIPPED, Standing, standings_from_json, standings_to_json
+from streams.gap_skipping_reader import SKIPPED, ReaderStanding, standings_from_json, standings_to_json
 from streams.model.errors import LandfallError, RetryLater
 
 ANSWER_S_MAX = 15.0
@@ -24,7 +24,7 @@ LINGER_MS = 5
 WHO = "fan-out of this name"
 
 
-class Transactions:
+class FanoutTransactions:
     """A producer all of whose messages come with the Positions they lead to: both are there for a reader, or neither. For one thread.
 
     Every method raises NotAllowed when another process of the same name has taken over, RetryLater for all else that goes wrong: throw the
@@ -83,14 +83,14 @@ class Transactions:
         asked(lambda: self._producer.poll(0), WHO)
 
 
-def standing_messages(stream: str, before: Standing, after: Standing) -> Iterator[Message]:
+def standing_messages(stream: str, before: ReaderStanding, after: ReaderStanding) -> Iterator[Message]:
     """What is kept in POSITIONS of a stream that came from `before` to `after`: its Position; what is skipped of it, where that changed."""
     cleared: dict[str, Any] = {stream + SKIPPED: {}} if before.skipped and not after.skipped else {}
     for name, value in (cleared | standings_to_json({stream: after})).items():
         yield Message(name.encode(), json.dumps(value).encode())
 
 
-def committed_standings(access: KafkaAccess) -> dict[str, Standing]:
+def committed_standings(access: KafkaAccess) -> dict[str, ReaderStanding]:
     """Stream → how far it is fanned out, and without what, by what the broker holds. Raises RetryLater when it does not answer."""
     partition = TopicPartition(POSITIONS, 0, OFFSET_BEGINNING)
     reader = Consumer(

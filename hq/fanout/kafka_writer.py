@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hq.fanout.customer_routes import kafka_topic, route
-from hq.fanout.kafka_client import ANSWER_S_MAX, Transactions, committed_standings, standing_messages
+from hq.fanout.kafka_client import ANSWER_S_MAX, FanoutTransactions, committed_standings, standing_messages
 from hq.fanout.kafka_messages import Message, messages
-from hq.fanout.rights import Rights
+from hq.fanout.rights import KafkaRights
 from hq.fanout.settings import FanoutSettings
 from landfall.runtime.hole_patience import PatientReaders, count_polled
-from landfall.runtime.skipped_watch import Unread, unread_of
+from landfall.runtime.skipped_watch import SkippedOffsets, unread_of
 from landfall.storage.kafka.kafka_configuration import check_lets_in
 from streams.commit_points import commit_point
-from streams.gap_skipping_reader import Polled, Standing
+from streams.gap_skipping_reader import Polled, ReaderStanding
 from streams.log import LogReader
 from streams.model.clock import Clock, WallClock
 from streams.model.errors import Misuse
@@ -35,10 +35,10 @@ class Fanout:
     settings: FanoutSettings
     metrics: Metrics
     clock: Clock = field(default_factory=WallClock)
-    _transactions: Transactions | None = None
-    _rights: Rights | None = None
-    _standings: dict[str, Standing] = field(default_factory=dict)
-    unread: list[Unread] = field(default_factory=list)
+    _transactions: FanoutTransactions | None = None
+    _rights: KafkaRights | None = None
+    _standings: dict[str, ReaderStanding] = field(default_factory=dict)
+    unread: list[SkippedOffsets] = field(default_factory=list)
     """What lay below the log's floor, as last committed; whoever reports it takes it out."""
     lost: list[str] = field(default_factory=list)
     """Sentences on what was in Kafka and is not any more; whoever reports them takes them out."""
@@ -53,11 +53,11 @@ class Fanout:
             self._transactions.close()
         self._transactions = None
         check_lets_in(self.settings.kafka, ANSWER_S_MAX)
-        self._rights = Rights(self.settings)
+        self._rights = KafkaRights(self.settings)
         there = self._rights.topics()
         self._rights.settle()
         commit_point("fanout.settled")
-        self._transactions = Transactions(self.settings.kafka, self.settings.transactional_id)
+        self._transactions = FanoutTransactions(self.settings.kafka, self.settings.transactional_id)
         self._standings = committed_standings(self.settings.kafka)
         self.lost += [
             f"the Kafka topic {topic} was deleted: what the fan-out had written there of {stream} is not in Kafka any more"
@@ -99,12 +99,12 @@ class Fanout:
         return self._transactions is not None
 
     @property
-    def standings(self) -> Mapping[str, Standing]:
+    def standings(self) -> Mapping[str, ReaderStanding]:
         """Where it stands in each stream, and what it went on without, as last committed."""
         return self._standings
 
-    def _standing(self, stream: str) -> Standing:
-        return self._standings.get(stream, Standing())
+    def _standing(self, stream: str) -> ReaderStanding:
+        return self._standings.get(stream, ReaderStanding())
 
 
 @dataclass(slots=True)
@@ -114,9 +114,9 @@ class _Step:
     readers: PatientReaders
     left: int
     taken: int = 0
-    polled: dict[str, tuple[Standing, Polled]] = field(default_factory=dict)
+    polled: dict[str, tuple[ReaderStanding, Polled]] = field(default_factory=dict)
 
-    def messages(self, stream: str, standing: Standing) -> Iterator[Message]:
+    def messages(self, stream: str, standing: ReaderStanding) -> Iterator[Message]:
         """Messages of `stream` from `standing` on, as many as may still be taken; what they reach is known once all are."""
         if self.left == 0:
             return

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from hq.fanout.customer_routes import FANNED_OUT, POSITIONS, Right, kafka_topic, right_to
+from hq.fanout.customer_routes import FANNED_OUT, POSITIONS, TopicRight, kafka_topic, right_to
 from hq.fanout.kafka_client import ANSWER_S_MAX, WHO
 from hq.fanout.settings import FanoutSettings, KafkaReader
 from landfall.storage.kafka.kafka_configuration import client_settings, told
@@ -33,7 +33,7 @@ OURS = "landfall."
 """The Kafka topics whose rights are the fan-out's to give and take away: all whose names begin so."""
 
 
-class Rights:
+class KafkaRights:
     """The administrator's part, with the fan-out's login. Every method raises RetryLater when Kafka does not answer."""
 
     def __init__(self, settings: FanoutSettings) -> None:
@@ -104,7 +104,7 @@ def bindings(reader: KafkaReader) -> list[AclBinding]:
     """The reader's rights: to read the Kafka topics of its streams, and to keep its place in groups `<username>.…`."""
     rights = [right_to(pattern) for pattern in reader.streams]
     topics = [_allowed(ResourceType.TOPIC, right, reader.username, operation) for right in rights for operation in _READING]
-    return [*topics, _allowed(ResourceType.GROUP, Right(f"{reader.username}.", prefix=True), reader.username, AclOperation.READ)]
+    return [*topics, _allowed(ResourceType.GROUP, TopicRight(f"{reader.username}.", prefix=True), reader.username, AclOperation.READ)]
 
 
 _SCRAM: dict[Mechanism, ScramMechanism] = {
@@ -114,7 +114,7 @@ _SCRAM: dict[Mechanism, ScramMechanism] = {
 _READING = (AclOperation.READ, AclOperation.DESCRIBE)
 
 
-def _allowed(resource: ResourceType, right: Right, username: str, operation: AclOperation) -> AclBinding:
+def _allowed(resource: ResourceType, right: TopicRight, username: str, operation: AclOperation) -> AclBinding:
     pattern = ResourcePatternType.PREFIXED if right.prefix else ResourcePatternType.LITERAL
     return AclBinding(resource, right.topic, pattern, f"User:{username}", "*", operation, AclPermissionType.ALLOW)
 

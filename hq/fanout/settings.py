@@ -12,7 +12,7 @@ from hq.fanout.customer_routes import check_pattern
 from landfall.runtime.service import WorkSettings
 from landfall.storage.kafka.settings import KafkaAccess, UserName, check_addresses, too_few_copies
 from landfall.system.listen_address import address
-from landfall.system.settings_table import Door, GivenPath, Host, Problem, SettingsTable, barred, between, repeated, unfit
+from landfall.system.settings_table import GivenPath, Host, ListenAddress, SettingsProblem, SettingsTable, barred, between, repeated, unfit
 
 KNOWN_PASSWORD = "for development"
 _OF_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
@@ -70,29 +70,29 @@ class FanoutSettings(WorkSettings):
     transaction_records_max: int = Field(10_000, ge=1, le=50_000)
 
     @between
-    def _has_enough_copies(self) -> Iterator[Problem]:
+    def _has_enough_copies(self) -> Iterator[SettingsProblem]:
         yield from too_few_copies(self.min_insync, self.replication)
 
     @between
-    def _tells_readers_apart(self) -> Iterator[Problem]:
+    def _tells_readers_apart(self) -> Iterator[SettingsProblem]:
         for number, username in repeated(self.readers, "username"):
-            yield Problem(("readers", number, "username"), f"{username!r} is another reader's already", _OWN_USERNAME)
+            yield SettingsProblem(("readers", number, "username"), f"{username!r} is another reader's already", _OWN_USERNAME)
 
     @between
-    def _keeps_its_login_to_itself(self) -> Iterator[Problem]:
+    def _keeps_its_login_to_itself(self) -> Iterator[SettingsProblem]:
         for number, reader in enumerate(self.readers):
             if reader.is_sound("username") and reader.username == self.kafka.username:
-                yield Problem(("readers", number, "username"), f"{reader.username!r} is the fan-out itself", _OWN_USERNAME)
+                yield SettingsProblem(("readers", number, "username"), f"{reader.username!r} is the fan-out itself", _OWN_USERNAME)
 
     @between
-    def _keeps_groups_apart(self) -> Iterator[Problem]:
+    def _keeps_groups_apart(self) -> Iterator[SettingsProblem]:
         """A reader's right is to all groups that begin with its name and a dot, so no other's may."""
         sound = [(number, reader.username) for number, reader in enumerate(self.readers) if reader.is_sound("username")]
         for number, username in sound:
             for other in (self.kafka.username, *(one for _, one in sound)):
                 if other.startswith(f"{username}."):
                     what = f"{username!r} could be in the groups of {other!r}, which begin with {username + '.'!r} too"
-                    yield Problem(("readers", number, "username"), what, "write one that no other begins with, up to a dot")
+                    yield SettingsProblem(("readers", number, "username"), what, "write one that no other begins with, up to a dot")
 
 
 class KafkaDoorTls(SettingsTable):
@@ -137,24 +137,24 @@ class KafkaBrokerSettings(WorkSettings):
     heap_mb: int = Field(512, ge=256, le=65_536)
 
     @between
-    def _has_each_door_to_itself(self) -> Iterator[Problem]:
+    def _has_each_door_to_itself(self) -> Iterator[SettingsProblem]:
         yield from barred(self._listens())
 
     @between
-    def _keeps_strangers_out(self) -> Iterator[Problem]:
+    def _keeps_strangers_out(self) -> Iterator[SettingsProblem]:
         if self.is_sound("password", "doors") and self.password.get_secret_value() == KNOWN_PASSWORD:
             for door in self.doors:
                 if door.is_sound("host") and door.host not in _OF_THIS_MACHINE:
                     where = address(door.host, door.port)
                     why = f"everybody knows the one of the settings' own, and the door at {where} is open to other machines"
-                    yield Problem(("password",), why, "write one of your own")
+                    yield SettingsProblem(("password",), why, "write one of your own")
 
-    def _listens(self) -> Iterator[Door]:
+    def _listens(self) -> Iterator[ListenAddress]:
         if self.is_sound("doors"):
             sound = ((number, door) for number, door in enumerate(self.doors) if door.is_sound("host", "port"))
-            yield from (Door(("doors", number, "port"), door.host, door.port) for number, door in sound)
+            yield from (ListenAddress(("doors", number, "port"), door.host, door.port) for number, door in sound)
         for name in ("broker_port", "controller_port"):
             if self.is_sound(name):
-                yield Door((name,), "127.0.0.1", getattr(self, name))
+                yield ListenAddress((name,), "127.0.0.1", getattr(self, name))
         if self.is_sound("host", "health_port"):
-            yield Door(("health_port",), self.host, self.health_port)
+            yield ListenAddress(("health_port",), self.host, self.health_port)

@@ -14,11 +14,11 @@ AtMs = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """UTC ms, as a column of 64 bits holds them."""
 
 
-class Unreadable(ValueError):
+class BadBody(ValueError):
     """A record's body is not what its stream promises; the message says where it is not."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class EventBody(msgspec.Struct, frozen=True):
     """Of `events`: what happened, when and where."""
 
     event: str
@@ -30,19 +30,19 @@ class Event(msgspec.Struct, frozen=True):
     node: str | None = None
 
 
-class Place(msgspec.Struct, frozen=True):
+class BodyPlace(msgspec.Struct, frozen=True):
     """On a ship (its IMO number) or on a quay (its UN/LOCODE)."""
 
     kind: str
     id: str
 
 
-class State(msgspec.Struct, frozen=True):
+class StateBody(msgspec.Struct, frozen=True):
     """Of `states`: the last known state of a container or ship."""
 
     kind: str
     at_ms: AtMs
-    place: Place | None = None
+    place: BodyPlace | None = None
     latitude_deg: float | None = None
     longitude_deg: float | None = None
 
@@ -83,4 +83,4 @@ def read(body: str | None, kind: type[Body]) -> Body:
         need_plain(plain)
         return msgspec.convert(plain, kind)
     except ValueError as problem:
-        raise Unreadable(str(problem)) from problem
+        raise BadBody(str(problem)) from problem

@@ -29,7 +29,7 @@ class DatabaseCancelled(DatabaseAway):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DatabaseFault:
     """One cause: its code, what is said of the database, what the operator can do, and the kind of error."""
 
     code: str
@@ -42,17 +42,23 @@ class Fault:
         return self.kind(f"{database} {self.says}", hint=self.hint, code=self.code)
 
 
-GONE = Fault("database_gone", "is gone, or not whole", "nothing to do: the projector makes it again", DatabaseGone)
-CANCELLED = Fault("database_cancelled", "cancelled a statement", "see what slows it down, or raise statement_timeout", DatabaseCancelled)
-BUSY = Fault("database_busy", "is locked by another program", "wait for that program, or end it")
-CROWDED = Fault("database_crowded", "has no connection left", "end some of its users, or raise max_connections")
-READ_ONLY = Fault("database_read_only", "takes no writes", "see default_transaction_read_only, and the rights and mount of its disk")
-FULL = Fault("database_full", "has no room left on its disk", "free some space there")
-FAILING = Fault("database_disk", "can not use its disk", "see the system's log")
-MEMORY = Fault("database_memory", "has no memory left", "see what else runs on its machine")
-RESTARTING = Fault("database_restarting", "starts, ends or was disconnected", "wait for it, or see its log")
-UNREACHABLE = Fault("database_unreachable", "gives no connection", "see that its server runs and has connections left, and database_url")
-UNOPENED = Fault("database_unopened", "can not be opened", "see the rights and the mount of its folder, and database_url")
+GONE = DatabaseFault("database_gone", "is gone, or not whole", "nothing to do: the projector makes it again", DatabaseGone)
+CANCELLED = DatabaseFault(
+    "database_cancelled", "cancelled a statement", "see what slows it down, or raise statement_timeout", DatabaseCancelled
+)
+BUSY = DatabaseFault("database_busy", "is locked by another program", "wait for that program, or end it")
+CROWDED = DatabaseFault("database_crowded", "has no connection left", "end some of its users, or raise max_connections")
+READ_ONLY = DatabaseFault(
+    "database_read_only", "takes no writes", "see default_transaction_read_only, and the rights and mount of its disk"
+)
+FULL = DatabaseFault("database_full", "has no room left on its disk", "free some space there")
+FAILING = DatabaseFault("database_disk", "can not use its disk", "see the system's log")
+MEMORY = DatabaseFault("database_memory", "has no memory left", "see what else runs on its machine")
+RESTARTING = DatabaseFault("database_restarting", "starts, ends or was disconnected", "wait for it, or see its log")
+UNREACHABLE = DatabaseFault(
+    "database_unreachable", "gives no connection", "see that its server runs and has connections left, and database_url"
+)
+UNOPENED = DatabaseFault("database_unopened", "can not be opened", "see the rights and the mount of its folder, and database_url")
 
 _SQLITE = {
     sqlite3.SQLITE_BUSY: BUSY,
@@ -98,7 +104,7 @@ def fault_of(problem: Exception, database: str = SERVING) -> DatabaseAway | None
     return fault.error(database) if fault else None
 
 
-def _fault(problem: Exception) -> Fault | None:
+def _fault(problem: Exception) -> DatabaseFault | None:
     cause = problem.orig if isinstance(problem, DBAPIError) else problem
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", 0)

@@ -83,7 +83,7 @@ class Reading(Base):
     __table_args__ = (Index("reading_once", "topic", "device_at_ms", "identity", unique=True), {"sqlite_with_rowid": False})
 
 
-class Event(Base):
+class EventRow(Base):
     """One record of `events`; an `event_id` that comes again, from a later record, is told again there."""
 
     __tablename__ = "event"
@@ -121,7 +121,7 @@ class AlertChange(Base):
     __table_args__ = (Index("alert_change_of", "alert_id"),)
 
 
-class Alert(AlertColumns, Base):
+class AlertRow(AlertColumns, Base):
     """An alert as it stands: the fold of all its changes. `unconfirmed`: a loss of a box that its ship does not have by the registry."""
 
     __tablename__ = "alert"
@@ -134,7 +134,7 @@ class Alert(AlertColumns, Base):
     )
 
 
-class Incident(Base):
+class IncidentRow(Base):
     """Alerts of one cluster: which boxes, which at risk, since when, how it stands. `unconfirmed`: all of its alerts are."""
 
     __tablename__ = "incident"
@@ -155,13 +155,13 @@ class Incident(Base):
     changed_at_ms: Mapped[int]
 
 
-class Customer(Registered, Base):
+class CustomerRow(Registered, Base):
     """A customer: name, colour, role."""
 
     __tablename__ = "customer"
 
 
-class Booking(Registered, Base):
+class BookingRow(Registered, Base):
     """A booking; its spans are rows of `booking_container`."""
 
     __tablename__ = "booking"
@@ -187,7 +187,7 @@ class BookingContainer(Base):
     )
 
 
-class LoadList(Registered, Base):
+class LoadListRow(Registered, Base):
     """A load list (`<imo>/<call number>`): what is aboard after the call, what goes on and off there."""
 
     __tablename__ = "load_list"
@@ -197,26 +197,26 @@ class LoadList(Registered, Base):
     departs_at_ms: Mapped[int | None]
 
 
-class Custody(Registered, Base):
+class CustodyRow(Registered, Base):
     """Where the papers say a container is: `ship/<imo>`, `quay/<locode>` or `delivered`."""
 
     __tablename__ = "custody"
     at: Mapped[str] = mapped_column(index=True)
 
 
-class Ship(Registered, Base):
+class ShipRow(Registered, Base):
     """A ship of the fleet, by IMO number."""
 
     __tablename__ = "ship"
 
 
-class Port(Registered, Base):
+class PortRow(Registered, Base):
     """A port, by UN/LOCODE."""
 
     __tablename__ = "port"
 
 
-class Story(Registered, Base):
+class StoryRow(Registered, Base):
     """A chapter of the demo's story: what has just happened, and where to look."""
 
     __tablename__ = "story"
@@ -321,7 +321,7 @@ class ProcessStatus(Base):
     offset: Mapped[int]
 
 
-class Waiting(Base):
+class ShipBacklogRow(Base):
     """What one ship last said waits on board for a link: the body of its latest `ships.waiting` record."""
 
     __tablename__ = "waiting"

@@ -21,9 +21,9 @@ from hq.serving.projections.shape import set_aside
 from hq.serving.routes import Routes, route
 from hq.serving.upsert import put, table_of
 from landfall.runtime.hole_patience import PatientReaders, count_polled
-from landfall.runtime.skipped_watch import Unread, unread_of
+from landfall.runtime.skipped_watch import SkippedOffsets, unread_of
 from streams.commit_points import commit_point
-from streams.gap_skipping_reader import Polled, Standing
+from streams.gap_skipping_reader import Polled, ReaderStanding
 from streams.log import LogReader
 from streams.model.clock import Clock
 from streams.model.identifiers import Origin, Position
@@ -42,7 +42,7 @@ class _Step:
     left: int
     taken: int = 0
     behind: bool = False
-    polled: list[tuple[str, Standing, Polled]] = field(default_factory=list)
+    polled: list[tuple[str, ReaderStanding, Polled]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -55,9 +55,9 @@ class Projector:
     metrics: Metrics
     routes: Routes
     step_records_max: int = 20_000
-    unread: list[Unread] = field(default_factory=list)
+    unread: list[SkippedOffsets] = field(default_factory=list)
     """What lay below the log's floor, as last committed; whoever reports it takes it out."""
-    _seen: dict[str, Standing] = field(default_factory=dict)
+    _seen: dict[str, ReaderStanding] = field(default_factory=dict)
     _portions: Portions = field(default_factory=Portions)
     _readers: PatientReaders = field(init=False)
     _noted_at_s: float = float("-inf")
@@ -90,7 +90,7 @@ class Projector:
             self._begin(connection, ends)
             standings = _standings(connection)
             for stream, projection in route(self.routes, ends):
-                standings[stream] = self._project(step, stream, projection, standings.get(stream, Standing()))
+                standings[stream] = self._project(step, stream, projection, standings.get(stream, ReaderStanding()))
             whole = self._tell_readers(step, standings)
         commit_point("projector.step")
         self._seen, self._whole = standings, whole
@@ -110,12 +110,12 @@ class Projector:
         return self._whole
 
     @property
-    def standings(self) -> Mapping[str, Standing]:
+    def standings(self) -> Mapping[str, ReaderStanding]:
         """Where it stands in each stream, and what it went on without, as last committed."""
         return self._seen
 
     def _moves(self, streams: Iterable[str]) -> bool:
-        return any(self._readers.of(stream).moves(self._seen.get(stream, Standing())) for stream in streams)
+        return any(self._readers.of(stream).moves(self._seen.get(stream, ReaderStanding())) for stream in streams)
 
     def _begin(self, connection: Connection, ends: dict[str, Position]) -> None:
         """A new database notes what it must hold before it may be read."""
@@ -123,7 +123,7 @@ class Projector:
             target = {stream: end.to_json() for stream, end in ends.items()}
             connection.execute(insert(Projection).values(id=1, started_wall_at_ms=_wall_ms(), target=target, readings=0))
 
-    def _project(self, step: _Step, stream: str, projection: Projects, standing: Standing) -> Standing:
+    def _project(self, step: _Step, stream: str, projection: Projects, standing: ReaderStanding) -> ReaderStanding:
         """Rows of `stream` from `standing` on, as many as the step may still take; returns where that leads."""
         reader = self._readers.of(stream)
         if not reader.moves(standing):
@@ -147,7 +147,7 @@ class Projector:
         _save_age(step.connection, stream, polled.rows, received_at_ms)
         return polled.standing
 
-    def _tell_readers(self, step: _Step, standings: Mapping[str, Standing]) -> bool:
+    def _tell_readers(self, step: _Step, standings: Mapping[str, ReaderStanding]) -> bool:
         """Note for readers how current the database is; whether it has had all that the log held when it was begun."""
         target = step.connection.execute(select(Projection.target, Projection.ready_wall_at_ms)).one()
         positions = {stream: standing.position for stream, standing in standings.items()}
@@ -166,17 +166,17 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _standings(connection: Connection) -> dict[str, Standing]:
+def _standings(connection: Connection) -> dict[str, ReaderStanding]:
     offsets: dict[str, dict[Origin, int]] = {}
     for row in connection.execute(select(Projected.stream, Projected.origin, Projected.next_offset)):
         offsets.setdefault(row.stream, {})[Origin.parse(row.origin)] = row.next_offset
     skipped: dict[str, dict[Origin, RangeSet]] = {}
     for row in connection.execute(select(Skipped.__table__)):
         skipped.setdefault(row.stream, {}).setdefault(Origin.parse(row.origin), RangeSet()).add(row.first_offset, row.end_offset)
-    return {stream: Standing(Position(next_offsets), skipped.get(stream, {})) for stream, next_offsets in offsets.items()}
+    return {stream: ReaderStanding(Position(next_offsets), skipped.get(stream, {})) for stream, next_offsets in offsets.items()}
 
 
-def _save(connection: Connection, stream: str, before: Standing, after: Standing) -> None:
+def _save(connection: Connection, stream: str, before: ReaderStanding, after: ReaderStanding) -> None:
     put(connection, Projected, [{"stream": stream, "origin": str(origin), "next_offset": end} for origin, end in after.position.items()])
     if after.skipped != before.skipped:
         connection.execute(delete(Skipped).where(table_of(Skipped).c.stream == stream))

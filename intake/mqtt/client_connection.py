@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from intake.message_types import Outcome, Publish
 from intake.mqtt.acknowledgements import acknowledgements
-from intake.mqtt.client_logins import Gateway, account_of
+from intake.mqtt.client_logins import GatewayLogin, account_of
 from intake.mqtt.client_sessions import SESSION_S_MAX
 from intake.mqtt.connect_packet import PACKET_BYTES_MAX, Connect, VersionRefused, read_connect, read_disconnect
 from intake.mqtt.endpoint_api import Door
 from intake.mqtt.packets import (
     PINGRESP,
-    Control,
-    Kind,
+    ControlPacket,
     PacketReader,
+    PacketType,
     Reason,
     Violation,
     connack,
@@ -42,7 +42,7 @@ CLOSE_WITHIN_S = 5.0
 """So long what was said last may take to be read."""
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """The protocol of one socket. Everything happens on the event loop; a violation ends this connection and costs the others nothing."""
 
     def __init__(self, door: Door, address: str = "") -> None:
@@ -51,7 +51,7 @@ class Connection(asyncio.Protocol):
         self.address = address
         self._reader = PacketReader(door.settings.packet_bytes_max)
         self._transport: asyncio.Transport | None = None
-        self._early: list[Publish | Control] = []
+        self._early: list[Publish | ControlPacket] = []
         self._answers = bytearray()
         self._login: asyncio.Task[None] | None = None
         self._in_flight = 0
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         self._packet_bytes_max = PACKET_BYTES_MAX
         self.subscription: Subscription | None = None
         self.session_expiry_s = 0
-        self.gateway: Gateway | None = None
+        self.gateway: GatewayLogin | None = None
         self._deaf_since_s: float | None = None
         self._closed_at_s: float | None = None
         self._rests: asyncio.TimerHandle | None = None
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
         elif not self._begun and data[0] == _TLS_HANDSHAKE:
             self.end(Reason.PROTOCOL_ERROR, "it speaks TLS, and this endpoint has no tls_certificate")
             return
-        elif not self._begun and data[0] >> 4 != Kind.CONNECT:
+        elif not self._begun and data[0] >> 4 != PacketType.CONNECT:
             self.end(Reason.PROTOCOL_ERROR, "it does not begin with a CONNECT")
             return
         self._begun = True
@@ -217,14 +217,14 @@ class Connection(asyncio.Protocol):
         """What was not acknowledged is to come again, here or elsewhere."""
         self.end(Reason.SERVER_BUSY, "this disk lost what it brought, and no other has it")
 
-    def _take(self, packets: list[Publish | Control]) -> None:
+    def _take(self, packets: list[Publish | ControlPacket]) -> None:
         publishes: list[Publish] = []
         violation = self._reader.violation
         try:
             for number, packet in enumerate(packets):
                 if type(packet) is Publish:
                     publishes.append(self._checked(packet))
-                elif type(packet) is Control and not self._control(packet):
+                elif type(packet) is ControlPacket and not self._control(packet):
                     self._early = packets[number + 1 :]
                     if self._early:
                         self.pause("login")
@@ -256,27 +256,27 @@ class Connection(asyncio.Protocol):
             else:
                 self.pause("too many in flight")
 
-    def _control(self, packet: Control) -> bool:
+    def _control(self, packet: ControlPacket) -> bool:
         """Handles one packet; False when what follows it must wait or is not to be read."""
-        if packet.head & 0x0F and packet.kind not in (Kind.SUBSCRIBE, Kind.UNSUBSCRIBE):
+        if packet.head & 0x0F and packet.kind not in (PacketType.SUBSCRIBE, PacketType.UNSUBSCRIBE):
             raise Violation(Reason.MALFORMED_PACKET, f"flags 0x{packet.head & 0x0F:x} in packet type {packet.kind}")
-        if self._transport is None or (self.gateway is None) != (packet.kind == Kind.CONNECT):
+        if self._transport is None or (self.gateway is None) != (packet.kind == PacketType.CONNECT):
             raise Violation(Reason.PROTOCOL_ERROR, f"packet type {packet.kind} at the wrong time")
         v5 = self._reader.v5
-        if packet.kind == Kind.CONNECT:
+        if packet.kind == PacketType.CONNECT:
             self._begin_login(packet.body)
             return False
-        if packet.kind == Kind.PINGREQ:
+        if packet.kind == PacketType.PINGREQ:
             self._answers += PINGRESP
-        elif packet.kind == Kind.SUBSCRIBE:
+        elif packet.kind == PacketType.SUBSCRIBE:
             self._subscribe(packet)
-        elif packet.kind == Kind.UNSUBSCRIBE:
+        elif packet.kind == PacketType.UNSUBSCRIBE:
             answer, ends = unsubscribe(v5, packet, self.subscription)
             if ends and self.subscription is not None:
                 self.subscription = None
                 self._door.subscribed(self, None)
             self._answers += answer
-        elif packet.kind == Kind.DISCONNECT:
+        elif packet.kind == PacketType.DISCONNECT:
             reason, expiry_s = read_disconnect(packet.body) if v5 else (_LEAVES, None)
             if expiry_s and not self.session_expiry_s:
                 raise Violation(Reason.PROTOCOL_ERROR, "a DISCONNECT that wants a session kept which was to end")
@@ -291,7 +291,7 @@ class Connection(asyncio.Protocol):
             raise Violation(Reason.PROTOCOL_ERROR, f"packet type {packet.kind}, which a publisher at QoS 0 and 1 never sends")
         return True
 
-    def _subscribe(self, packet: Control) -> None:
+    def _subscribe(self, packet: ControlPacket) -> None:
         subscribed = subscribe(self._reader.v5, packet, self.subscription)
         self._answers += subscribed.answer
         if subscribed.granted is not None:
@@ -344,7 +344,7 @@ class Connection(asyncio.Protocol):
         else:
             self._let_in(gateway, connect, given)
 
-    def _let_in(self, gateway: Gateway, connect: Connect, given: str | None) -> None:
+    def _let_in(self, gateway: GatewayLogin, connect: Connect, given: str | None) -> None:
         self.gateway, self._keep_alive_s, self._heard_at_s = gateway, connect.keep_alive_s, self._door.now_s()
         self._packet_bytes_max = connect.packet_bytes_max
         self.session_expiry_s = min(connect.session_expiry_s, SESSION_S_MAX)

@@ -20,7 +20,7 @@ PERMITS_MAX = 65_536
 
 
 @dataclass(slots=True)
-class Gateway:
+class GatewayLogin:
     """A client that was let in: its name in logs (None: without a login) and what it may publish to."""
 
     username: str | None
@@ -58,21 +58,21 @@ def account_of(username: str | None, address: str) -> str:
     return f"at {address}" if username is None else f"login {username}"
 
 
-class Logins:
+class GatewayLogins:
     """Checks gateways' logins: user name and password are the name and the token of a credential `gateway:NAME` of the node."""
 
     def __init__(self, anonymous_publish: tuple[str, ...], credentials: Credentials, wrong: WrongSecrets) -> None:
         """`anonymous_publish`: the MQTT topic filters of clients without a login. `wrong`: hears of every wrong secret."""
-        self._anonymous = Gateway(None, _patterns("a client without a login", anonymous_publish)) if anonymous_publish else None
+        self._anonymous = GatewayLogin(None, _patterns("a client without a login", anonymous_publish)) if anonymous_publish else None
         self._credentials, self._wrong = credentials, wrong
-        self._gateways: dict[str, Gateway] = {}
+        self._gateways: dict[str, GatewayLogin] = {}
 
-    def named(self, username: str | None) -> Gateway:
+    def named(self, username: str | None) -> GatewayLogin:
         """The gateway of this login as it is now; one that may publish nothing where there is none any more."""
         gateway = self._anonymous if username is None else self._known(username)
-        return gateway or Gateway(username, ())
+        return gateway or GatewayLogin(username, ())
 
-    async def gateway(self, address: str, username: str | None, password: bytes | None) -> Gateway | None:
+    async def gateway(self, address: str, username: str | None, password: bytes | None) -> GatewayLogin | None:
         """The gateway of these credentials, shown from `address`; None when they are wrong, or none were given and none are not enough.
         That one is wrong is said more slowly each time.
 
@@ -85,17 +85,17 @@ class Logins:
         await self._wrong.shown(username, address)
         return None
 
-    def holds(self, gateway: Gateway) -> bool:
+    def holds(self, gateway: GatewayLogin) -> bool:
         """Whether this gateway's credential is still there, and allows what it did."""
         return gateway.principal is None or self._credentials.gateway(gateway.principal.name.removeprefix(GATEWAY)) == gateway.principal
 
-    def _known(self, username: str) -> Gateway | None:
+    def _known(self, username: str) -> GatewayLogin | None:
         principal = self._credentials.gateway(username)
         if principal is None:
             return None
         known = self._gateways.get(username)
         if known is None or known.principal != principal:
-            known = Gateway(username, _patterns(principal.name, principal.allowed.get("produce", ())), principal)
+            known = GatewayLogin(username, _patterns(principal.name, principal.allowed.get("produce", ())), principal)
             self._gateways[username] = known
         return known
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from intake.message_types import Publish, Sender
-from intake.mqtt.client_logins import Gateway, Logins
+from intake.message_types import MessageSender, Publish
+from intake.mqtt.client_logins import GatewayLogin, GatewayLogins
 from intake.mqtt.connect_packet import Connect
 from intake.mqtt.subscriptions import Subscription
 from intake.settings import EndpointSettings
 
 if TYPE_CHECKING:
-    from intake.mqtt.client_connection import Connection
+    from intake.mqtt.client_connection import ClientConnection
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class SessionStart:
     """Who came: whether its session goes on, and its subscription."""
 
     present: bool
@@ -27,13 +27,13 @@ class Door(Protocol):
     """What a connection asks of the endpoint it belongs to."""
 
     settings: EndpointSettings
-    logins: Logins
+    logins: GatewayLogins
 
     def now_s(self) -> float:
         """Monotone seconds."""
         ...
 
-    def has_room(self, gateway: Gateway, connect: Connect) -> bool:
+    def has_room(self, gateway: GatewayLogin, connect: Connect) -> bool:
         """Whether this login may have one more connection."""
         ...
 
@@ -41,20 +41,20 @@ class Door(Protocol):
         """Whether who comes should turn to another node."""
         ...
 
-    def renounced(self, connection: Connection) -> None:
+    def renounced(self, connection: ClientConnection) -> None:
         """The will of this connection is not to be published."""
         ...
 
-    def joined(self, connection: Connection, connect: Connect) -> Joined:
+    def joined(self, connection: ClientConnection, connect: Connect) -> SessionStart:
         """A client was let in. An older connection of the same one ends, and its session goes on with this one if the client wants it.
         Its will is published unless it is `renounced`."""
         ...
 
-    def subscribed(self, connection: Connection, subscription: Subscription | None) -> None:
+    def subscribed(self, connection: ClientConnection, subscription: Subscription | None) -> None:
         """What this client has subscribed to is now this."""
         ...
 
-    def published(self, sender: Sender, messages: list[Publish]) -> None:
+    def published(self, sender: MessageSender, messages: list[Publish]) -> None:
         """Messages for the pipeline."""
         ...
 
@@ -62,10 +62,10 @@ class Door(Protocol):
         """What the node asked of devices last; None: nothing yet."""
         ...
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: ClientConnection) -> None:
         """The socket is closed; its will is to be published, at once or later."""
         ...
 
-    def ending(self, connection: Connection, detail: str) -> None:
+    def ending(self, connection: ClientConnection, detail: str) -> None:
         """The door ends this connection, and why."""
         ...

@@ -14,7 +14,7 @@ from functools import partial
 from ipaddress import ip_network
 from typing import Any, Protocol
 
-from intake.mqtt.client_connection import Connection
+from intake.mqtt.client_connection import ClientConnection
 from landfall.system.listen_address import EXHAUSTED, ExhaustionFilter, exhausted_words
 
 BACKLOG = 1_024
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 class House(Protocol):
     """To whom the sockets come."""
 
-    def opened(self, connection: Connection) -> bool:
+    def opened(self, connection: ClientConnection) -> bool:
         """A socket was accepted; False when there is no room for it."""
         ...
 
@@ -36,7 +36,7 @@ class House(Protocol):
         """Let go of one that has not logged in, if there is any; whether there was."""
         ...
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: ClientConnection) -> None:
         """It came to nothing."""
         ...
 
@@ -44,11 +44,11 @@ class House(Protocol):
 class Doorway:
     """Listens and accepts, on one event loop."""
 
-    def __init__(self, house: House, made: Callable[[str], Connection], tls: ssl.SSLContext | None, handshake_s: float) -> None:
+    def __init__(self, house: House, made: Callable[[str], ClientConnection], tls: ssl.SSLContext | None, handshake_s: float) -> None:
         """`made` gives the connection of who comes from an address; TLS's handshake may take `handshake_s`."""
         self._house, self._made, self._tls, self._handshake_s = house, made, tls, handshake_s
         self._sockets: list[socket.socket] = []
-        self._opening: dict[Connection, asyncio.Task[None]] = {}
+        self._opening: dict[ClientConnection, asyncio.Task[None]] = {}
         self._exhaustion = ExhaustionFilter(time.monotonic)
 
     @property
@@ -93,7 +93,7 @@ class Doorway:
         """Returns once nobody is in the door any more."""
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
 
-    def give_up(self, connection: Connection) -> None:
+    def give_up(self, connection: ClientConnection) -> None:
         """Let go of one whose handshake is not done."""
         if (opening := self._opening.get(connection)) is not None:
             opening.cancel()
@@ -118,13 +118,13 @@ class Doorway:
             opening = self._opening[connection] = asyncio.get_running_loop().create_task(self._let_in(connection, accepted))
             opening.add_done_callback(partial(self._through, connection, accepted))
 
-    async def _let_in(self, connection: Connection, accepted: socket.socket) -> None:
+    async def _let_in(self, connection: ClientConnection, accepted: socket.socket) -> None:
         handshake_s = self._handshake_s if self._tls is not None else None
         await asyncio.get_running_loop().connect_accepted_socket(
             lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=handshake_s
         )
 
-    def _through(self, connection: Connection, accepted: socket.socket, opening: asyncio.Task[None]) -> None:
+    def _through(self, connection: ClientConnection, accepted: socket.socket, opening: asyncio.Task[None]) -> None:
         """It is let in, or came to nothing: also one given up before its handshake had begun."""
         self._opening.pop(connection, None)
         if not opening.cancelled():

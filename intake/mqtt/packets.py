@@ -46,7 +46,7 @@ CONNECT_BYTES_MAX = 16_384
 """Of who has not logged in nothing longer is held: a name, a password and a will fit."""
 
 
-class Kind(IntEnum):
+class PacketType(IntEnum):
     """Control packet types (MQTT 2.1.2)."""
 
     CONNECT = 1
@@ -63,7 +63,7 @@ class Kind(IntEnum):
     AUTH = 15
 
 
-class Control(msgspec.Struct, frozen=True):
+class ControlPacket(msgspec.Struct, frozen=True):
     """Any packet but PUBLISH: its first byte and all that follows its length."""
 
     head: int
@@ -100,9 +100,9 @@ class PacketReader:
         """Whether nothing is held of a packet that has begun, and no violation was seen."""
         return not self._tail and self._oversized is None and self.violation is None
 
-    def feed(self, data: bytes) -> list[Publish | Control]:
+    def feed(self, data: bytes) -> list[Publish | ControlPacket]:
         """The packets that `data` completes, in order."""
-        packets: list[Publish | Control] = []
+        packets: list[Publish | ControlPacket] = []
         if self.violation is None:
             try:
                 self._read(self._tail + data if self._tail else data, packets)
@@ -111,7 +111,7 @@ class PacketReader:
                 self._tail = b""
         return packets
 
-    def _read(self, buffer: bytes, packets: list[Publish | Control]) -> None:
+    def _read(self, buffer: bytes, packets: list[Publish | ControlPacket]) -> None:
         at, end, publishes, controls, self.more, self.pinged = 0, len(buffer), 0, 0, False, False
         if self._oversized is not None:
             at = self._skip(self._oversized, buffer, packets)
@@ -134,7 +134,7 @@ class PacketReader:
             if stop > end:
                 _check_connect(head, length)
                 break
-            if head >> 4 == Kind.PUBLISH:
+            if head >> 4 == PacketType.PUBLISH:
                 if publishes == PUBLISHES_A_TURN:
                     self.more = True
                     break
@@ -149,18 +149,18 @@ class PacketReader:
             at = stop
         self._tail = buffer[at:]
 
-    def _control(self, head: int, body: bytes) -> Control:
+    def _control(self, head: int, body: bytes) -> ControlPacket:
         kind = head >> 4
-        if kind == Kind.CONNECT and len(body) > 6:
+        if kind == PacketType.CONNECT and len(body) > 6:
             self.v5 = body[6] == 5
         _check_connect(head, len(body))
-        if body and (kind == Kind.PINGREQ or (kind == Kind.DISCONNECT and not self.v5)):
+        if body and (kind == PacketType.PINGREQ or (kind == PacketType.DISCONNECT and not self.v5)):
             raise Violation(Reason.MALFORMED_PACKET, f"{len(body)} bytes in a packet of type {kind}, which has none")
-        return Control(head, body)
+        return ControlPacket(head, body)
 
     def _begin_oversized(self, head: int, buffer: bytes, body: int, stop: int) -> _Oversized | None:
         """None until what is read of it is all there."""
-        if head >> 4 != Kind.PUBLISH:
+        if head >> 4 != PacketType.PUBLISH:
             raise Violation(Reason.PACKET_TOO_LARGE, f"a control packet of {stop - body} bytes")
         if len(buffer) < body + 2:
             return None
@@ -180,7 +180,7 @@ class PacketReader:
             payload_at = end
         return _Oversized(beginning, payload_at, stop - payload_at)
 
-    def _skip(self, oversized: _Oversized, buffer: bytes, packets: list[Publish | Control]) -> int:
+    def _skip(self, oversized: _Oversized, buffer: bytes, packets: list[Publish | ControlPacket]) -> int:
         begin = min(len(buffer), oversized.at)
         stop = min(len(buffer), oversized.at + oversized.left)
         oversized.at -= begin
@@ -231,7 +231,7 @@ def _refuse_topic(publish: Publish) -> None:
 
 
 def _check_connect(head: int, length: int) -> None:
-    if head >> 4 == Kind.CONNECT and length > CONNECT_BYTES_MAX:
+    if head >> 4 == PacketType.CONNECT and length > CONNECT_BYTES_MAX:
         raise Violation(Reason.PACKET_TOO_LARGE, f"a CONNECT of {length} bytes")
 
 
@@ -256,13 +256,13 @@ class _Oversized:
         return Publish(begun.topic, self._kept, begun.packet_id, Outcome.OVERSIZED, reason, self._payload_bytes, self._sha256.hexdigest())
 
 
-PINGRESP = bytes((Kind.PINGRESP << 4, 0))
+PINGRESP = bytes((PacketType.PINGRESP << 4, 0))
 
 
 def connack(v5: bool, code: int, properties: bytes = b"", present: bool = False) -> bytes:
     """A CONNACK with `code` (a return code of 3.1.1 or a reason code of 5), and whether the client's session goes on."""
     body = bytes((present, code)) + (_with_length(properties) if v5 else b"")
-    return packet(Kind.CONNACK << 4, body)
+    return packet(PacketType.CONNACK << 4, body)
 
 
 def welcome_properties(receive_max: int, packet_bytes_max: int, session_expiry_s: int, assigned_client_id: str | None) -> bytes:
@@ -289,7 +289,7 @@ def puback_with_reason(packet_id: bytes, reason: Reason) -> bytes:
 
 def disconnect(reason: Reason) -> bytes:
     """An MQTT 5 DISCONNECT. (3.1.1 knows none from a server: there the connection just ends.)"""
-    return packet(Kind.DISCONNECT << 4, bytes((reason, 0)))
+    return packet(PacketType.DISCONNECT << 4, bytes((reason, 0)))
 
 
 def packet(head: int, body: bytes) -> bytes:

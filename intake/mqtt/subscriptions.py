@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cargo.rules.storm_mode import REQUEST_TOPIC
 from intake.mqtt.packet_properties import Property, PropertySet, Reason, Violation, read_properties, text_of
-from intake.mqtt.packets import Control, Kind, packet
+from intake.mqtt.packets import ControlPacket, PacketType, packet
 
 TOPIC = REQUEST_TOPIC.encode()
 _FLAGS = 0x02
@@ -48,7 +48,7 @@ class Subscribed:
     say_now: bool = False
 
 
-def subscribe(v5: bool, asked: Control, before: Subscription | None) -> Subscribed:
+def subscribe(v5: bool, asked: ControlPacket, before: Subscription | None) -> Subscribed:
     """What becomes of a SUBSCRIBE by a client whose subscription was `before`. Raises Violation when it does not read."""
     codes, granted, say_now = bytearray(), None, False
     packet_id, filters = _filters(v5, asked, options_bytes=1)
@@ -59,21 +59,21 @@ def subscribe(v5: bool, asked: Control, before: Subscription | None) -> Subscrib
             granted = Subscription(keeps_flag=bool(options & 0x08))
             handling = options >> 4
             say_now = handling == 0 or (handling == 1 and before is None)
-    return Subscribed(packet(Kind.SUBACK << 4, packet_id + (b"\0" if v5 else b"") + bytes(codes)), granted, say_now)
+    return Subscribed(packet(PacketType.SUBACK << 4, packet_id + (b"\0" if v5 else b"") + bytes(codes)), granted, say_now)
 
 
-def unsubscribe(v5: bool, asked: Control, before: Subscription | None) -> tuple[bytes, bool]:
+def unsubscribe(v5: bool, asked: ControlPacket, before: Subscription | None) -> tuple[bytes, bool]:
     """The answer to an UNSUBSCRIBE, and whether the subscription ends by it. Raises Violation when it does not read."""
     packet_id, filters = _filters(v5, asked, options_bytes=0)
     names = [name for name, _ in filters]
     codes = bytes(Reason.SUCCESS if name == TOPIC and before else Reason.NO_SUBSCRIPTION_EXISTED for name in names)
-    return packet(Kind.UNSUBACK << 4, packet_id + (b"\0" + codes if v5 else b"")), TOPIC in names
+    return packet(PacketType.UNSUBACK << 4, packet_id + (b"\0" + codes if v5 else b"")), TOPIC in names
 
 
 def request_packet(v5: bool, payload: bytes, flagged: bool) -> bytes:
     """The PUBLISH at QoS 0 that says `payload`; `flagged`: with RETAIN."""
     body = len(TOPIC).to_bytes(2, "big") + TOPIC + (b"\0" if v5 else b"") + payload
-    return packet(Kind.PUBLISH << 4 | flagged, body)
+    return packet(PacketType.PUBLISH << 4 | flagged, body)
 
 
 def _code(v5: bool, name: bytes) -> int:
@@ -93,7 +93,7 @@ def _check_options(v5: bool, options: int) -> None:
         raise Violation(Reason.PROTOCOL_ERROR, f"subscription options 0x{options:02x}")
 
 
-def _filters(v5: bool, asked: Control, options_bytes: int) -> tuple[bytes, list[tuple[bytes, int]]]:
+def _filters(v5: bool, asked: ControlPacket, options_bytes: int) -> tuple[bytes, list[tuple[bytes, int]]]:
     body, at = asked.body, 2
     if asked.head & 0x0F != _FLAGS:
         raise Violation(Reason.MALFORMED_PACKET, f"flags 0x{asked.head & 0x0F:x} in a SUBSCRIBE or UNSUBSCRIBE")

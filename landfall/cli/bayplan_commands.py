@@ -15,7 +15,7 @@ import typer
 
 from cargo.baplie.baplie_reader import Read, read_bayplan
 from cargo.baplie.baplie_writer import Dialect, write_bayplan
-from cargo.baplie.bay_plan import BayPlan, Problem
+from cargo.baplie.bay_plan import BayPlan, PlanProblem
 from cargo.vocabulary.registry_entries import LoadList, Stowed
 from cargo.vocabulary.slots import Slot
 from cargo.vocabulary.trade_codes import is_container, is_imo, is_locode
@@ -208,7 +208,7 @@ def _of_registry(notes: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield note if count == 1 else f"{note} ({count:,} lines)"
 
 
-def _first(found: Sequence[Problem | str]) -> Iterator[str]:
+def _first(found: Sequence[PlanProblem | str]) -> Iterator[str]:
     yield from map(str, found[:TOLD_MAX])
     if len(found) > TOLD_MAX:
         yield f"{len(found) - TOLD_MAX:,} more, {len(found):,} in all"

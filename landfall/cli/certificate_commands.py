@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from landfall.system.private_files import read_private
-from landfall.transport.certificates import Made, describe, make_authority, make_node
+from landfall.transport.certificates import KeyAndCertificate, describe, make_authority, make_node
 from streams.model.errors import Misuse
 
 AUTHORITY = "authority"
@@ -46,7 +46,7 @@ def node(
 ) -> None:
     """Make a certificate and a key for each node: NODE.pem and NODE.key, signed by the authority in the folder."""
     try:
-        signer = Made((folder / f"{AUTHORITY}.pem").read_bytes(), read_private(folder / f"{AUTHORITY}.key"))
+        signer = KeyAndCertificate((folder / f"{AUTHORITY}.pem").read_bytes(), read_private(folder / f"{AUTHORITY}.key"))
     except OSError as problem:
         raise Misuse(
             f"{problem.filename} can not be read: {problem.strerror}", hint="`landfall certs authority` makes one", code="file_unavailable"
@@ -72,7 +72,7 @@ def show(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificat
     console.print(f"counts from {said.since:%Y-%m-%d %H:%M}Z to {said.until:%Y-%m-%d %H:%M}Z: {state}", markup=False)
 
 
-def _write(folder: Path, made: Mapping[str, Made]) -> None:
+def _write(folder: Path, made: Mapping[str, KeyAndCertificate]) -> None:
     """Both files of each, durable; keys for their owner's eyes. Raises Misuse when one is there already: nothing is written then."""
     wanted = {name: (folder / f"{name}.key", folder / f"{name}.pem") for name in made}
     for path in (path for paths in wanted.values() for path in paths):

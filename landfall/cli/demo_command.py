@@ -34,14 +34,14 @@ from landfall.demo.fleet_settings import (
     SIM,
     Doors,
     Fleet,
-    Story,
+    PlayedStory,
     programs,
     sim_settings,
     told_through_hq,
     write_settings,
 )
 from landfall.runtime.service import TellingSettings, running
-from landfall.runtime.telemetry_client import Teller
+from landfall.runtime.telemetry_client import TelemetryClient
 from landfall.system.stop_flag import Stop
 from landfall.system.text_files import ENCODING
 from sim.settings import SimSettings
@@ -67,7 +67,7 @@ class Demo:
         self._console = console
         self._stopping = stopping
         self._told = ExitStack()
-        self._teller: Teller | None = None
+        self._teller: TelemetryClient | None = None
         self.metrics = Metrics("demo")
         self.supervisor = Supervisor(fleet.folder / "logs", self._tell, stopping)
 
@@ -191,17 +191,17 @@ def hindrances(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
         yield f"Only {free_gb:.1f} GB are free where {folder} is to lie; {FREE_GB_MIN:.0f} GB are needed.\n  Free some, or use --folder."
 
 
-def story_told(folder: Path, speed: float, *, fresh: bool, seed: int | None = None, boxes: int | None = None) -> Story:
+def story_told(folder: Path, speed: float, *, fresh: bool, seed: int | None = None, boxes: int | None = None) -> PlayedStory:
     """The story with what is told of it; what is None is, unless it begins afresh, as in `folder`, else as usual."""
-    usual = Story() if fresh else _story_of(folder)
-    return Story(usual.seed if seed is None else seed, usual.boxes if boxes is None else boxes, speed=speed)
+    usual = PlayedStory() if fresh else _story_of(folder)
+    return PlayedStory(usual.seed if seed is None else seed, usual.boxes if boxes is None else boxes, speed=speed)
 
 
-def _story_of(folder: Path) -> Story:
+def _story_of(folder: Path) -> PlayedStory:
     with suppress(OSError, ValueError, KeyError, TypeError):
         table = tomllib.loads((Fleet(folder).settings_folder / f"{SIM}.toml").read_text(ENCODING))
-        return Story(int(table["seed"]), int(table["boxes"]))
-    return Story()
+        return PlayedStory(int(table["seed"]), int(table["boxes"]))
+    return PlayedStory()
 
 
 def unplayable(fleet: Fleet, *, fresh: bool) -> Iterator[str]:

@@ -21,7 +21,7 @@ def write(
 ) -> None:
     """Write the settings, logins and accounts that `docker-compose.yml` needs. Repeating it changes nothing."""
     from landfall.demo.container_fleet import write_containers
-    from landfall.demo.fleet_settings import Story
+    from landfall.demo.fleet_settings import PlayedStory
 
-    write_containers(folder.resolve(), Story(seed=seed, boxes=boxes, speed=speed))
+    write_containers(folder.resolve(), PlayedStory(seed=seed, boxes=boxes, speed=speed))
     say(f"written: {folder / 'settings'}")

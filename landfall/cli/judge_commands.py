@@ -54,13 +54,13 @@ def judge_again(
 
     It uses the times of the readings, and the bookings, sizes and types of those times. It raises no alert and changes nothing.
     """
-    from hq.analytics.judging import Asked, judge_tables
+    from hq.analytics.judging import JudgementRequest, judge_tables
     from hq.analytics.settings import AnalyticsSettings
 
     settings = settings_of("analytics", config)
     assert isinstance(settings, AnalyticsSettings)
     number = None if container is None else stored_number(container)
-    asked = Asked(number, None if since is None else read_at_ms(since), None if until is None else read_at_ms(until))
+    asked = JudgementRequest(number, None if since is None else read_at_ms(since), None if until is None else read_at_ms(until))
     judgement = judge_tables(settings, asked)
     if as_json:
         say(msgspec.json.encode(_body(judgement)).decode())

@@ -19,7 +19,7 @@ UNSEEN_WIDTH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ListColumn:
     """One column: its name with the unit last, its heading for people, how a value of it reads to them, its type.
 
     `nested`: its values are lists and objects; in CSV and Parquet they are JSON text, as a record's body is.
@@ -32,27 +32,27 @@ class Column:
     nested: bool = False
 
     @classmethod
-    def text(cls, name: str, heading: str = "") -> Column:
+    def text(cls, name: str, heading: str = "") -> ListColumn:
         """A column of texts."""
         return cls(name, heading, str, pa.string())
 
     @classmethod
-    def count(cls, name: str, heading: str = "") -> Column:
+    def count(cls, name: str, heading: str = "") -> ListColumn:
         """A column of whole numbers."""
         return cls(name, heading, lambda number: f"{number:,}", pa.int64())
 
     @classmethod
-    def size(cls, name: str, heading: str = "") -> Column:
+    def size(cls, name: str, heading: str = "") -> ListColumn:
         """A column of sizes in bytes."""
         return cls(name, heading, lambda number: f"{number:,} B", pa.int64())
 
     @classmethod
-    def time(cls, name: str, heading: str, unknown: str = "") -> Column:
+    def time(cls, name: str, heading: str, unknown: str = "") -> ListColumn:
         """A column of times, UTC milliseconds; `unknown`: how none of them reads."""
         return cls(name, heading, lambda at_ms: unknown if at_ms is None else utc(at_ms), pa.int64())
 
     @classmethod
-    def lists(cls, name: str, heading: str = "") -> Column:
+    def lists(cls, name: str, heading: str = "") -> ListColumn:
         """A column of lists."""
         return cls(name, heading, json.dumps, pa.string(), nested=True)
 
@@ -61,7 +61,7 @@ class Column:
 class List:
     """A list's columns, and what people are told when it is empty."""
 
-    columns: Sequence[Column]
+    columns: Sequence[ListColumn]
     nothing: str = ""
 
     def tables(self, rows: Iterable[Row]) -> Iterator[pa.Table]:

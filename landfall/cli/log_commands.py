@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
-from landfall.cli.list_output import Column, List
+from landfall.cli.list_output import List, ListColumn
 from landfall.cli.log_folder import awaited_stream, floors_why, known_stream, known_topic, opened
-from landfall.cli.log_follower import Following
+from landfall.cli.log_follower import LogFollower
 from landfall.cli.log_snapshot import Held
 from landfall.cli.number_format import counts, many, read_at_ms
 from landfall.cli.record_output import RECORDS, limited, with_proven
@@ -54,19 +54,19 @@ log_app = typer.Typer(help="Look into a node's log: what it holds, its records, 
 
 ORIGINS = List(
     (
-        Column.text("stream", "stream"),
-        Column.text("origin", "origin"),
-        Column.count("next_offset", "next offset"),
-        Column.count("held", "held"),
-        Column.count("gone", "gone"),
-        Column.count("wanted", "wanted"),
-        Column.count("floor", "floor"),
-        Column("floor_why", "why", in_words, pa.string()),
-        Column.size("stored_bytes", "stored"),
-        Column.time("order_first_at_ms", "from"),
-        Column.time("order_last_at_ms", "to"),
-        Column("unproven", "not proven", lambda count: "never signed" if count is None else f"{count:,}", pa.int64()),
-        Column.time("signed_at_ms", "signed last"),
+        ListColumn.text("stream", "stream"),
+        ListColumn.text("origin", "origin"),
+        ListColumn.count("next_offset", "next offset"),
+        ListColumn.count("held", "held"),
+        ListColumn.count("gone", "gone"),
+        ListColumn.count("wanted", "wanted"),
+        ListColumn.count("floor", "floor"),
+        ListColumn("floor_why", "why", in_words, pa.string()),
+        ListColumn.size("stored_bytes", "stored"),
+        ListColumn.time("order_first_at_ms", "from"),
+        ListColumn.time("order_last_at_ms", "to"),
+        ListColumn("unproven", "not proven", lambda count: "never signed" if count is None else f"{count:,}", pa.int64()),
+        ListColumn.time("signed_at_ms", "signed last"),
     )
 )
 """What `ls` tells of each origin of a stream. `unproven`: held records past what it has signed; none where it never signs."""
@@ -133,7 +133,7 @@ def tail(
         )
     with opened(folder) as log:
         name = awaited_stream(log, stream) if follow else known_stream(log, stream)
-        following = Following(log, name, WallClock(), past_holes=past_holes)
+        following = LogFollower(log, name, WallClock(), past_holes=past_holes)
         last, unread = _last(log, stream, following.ledger, limit)
         write(lambda: iter([last]), RECORDS, format_, output)
         if not follow:

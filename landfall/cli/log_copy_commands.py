@@ -9,7 +9,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from landfall.cli.list_output import Column, List
+from landfall.cli.list_output import List, ListColumn
 from landfall.cli.log_commands import Folder, How, Output, log_app
 from landfall.cli.log_folder import DAMAGED
 from landfall.cli.number_format import many
@@ -17,7 +17,7 @@ from landfall.cli.table_output import Format, Row, check_output, tell, write
 from landfall.storage.backup import backup as copy
 from landfall.storage.backup import check_backup
 from landfall.storage.backup import restore as put_back
-from landfall.storage.log_check import Tally
+from landfall.storage.log_check import CheckTally
 from landfall.storage.log_check import check as find_damage
 from landfall.storage.log_kinds import in_kafka
 from landfall.storage.segments import SEGMENTS
@@ -26,11 +26,19 @@ from streams.model.errors import Misuse
 
 Target = Annotated[Path, typer.Argument(help="Folder to create for the backup.")]
 
-DAMAGE = List((Column.text("where"), Column.text("what")))
+DAMAGE = List((ListColumn.text("where"), ListColumn.text("what")))
 """What `check` tells of each thing that is damaged."""
-BACKUP = List((Column.text("backup"), Column.text("node"), Column.count("commit"), Column.count("files"), Column.size("stored_bytes")))
+BACKUP = List(
+    (
+        ListColumn.text("backup"),
+        ListColumn.text("node"),
+        ListColumn.count("commit"),
+        ListColumn.count("files"),
+        ListColumn.size("stored_bytes"),
+    )
+)
 """What `backup` tells of what it made."""
-RESTORED = List((Column.text("log"), Column.text("replaced")))
+RESTORED = List((ListColumn.text("log"), ListColumn.text("replaced")))
 """What `restore` tells: the log's folder, and where the log that was there lies, if there was one."""
 
 
@@ -44,7 +52,7 @@ def check(folder: Folder, format_: How = Format.TEXT, output: Output = None) -> 
 
     In JSON, CSV and Parquet a row is one damage; the amount checked goes to standard error.
     """
-    log, tally = _log_in(folder, kafka_too=True), Tally()
+    log, tally = _log_in(folder, kafka_too=True), CheckTally()
     words = DAMAGE.in_words(_damaged, "red", lambda damaged: _looked_at(log, damaged, tally))
     damaged = write(lambda: _found(log, tally), words, format_, output)
     if format_ is not Format.TEXT:
@@ -79,7 +87,7 @@ def restore(
     check_backup(source)
     home = folder.absolute().parent if folder.name == "log" else folder
     _refuse_kafka(home / "log")
-    tally = Tally()
+    tally = CheckTally()
     damaged = [line for table in _found(source, tally) for row in table.to_pylist() for line in _damaged(row)]
     tell([*damaged, _looked_at(source, len(damaged), tally)])
     if damaged and not damaged_too:
@@ -90,7 +98,7 @@ def restore(
     write(lambda: RESTORED.tables([row]), RESTORED.in_words(_restored), format_, output)
 
 
-def _found(log: Path, tally: Tally) -> Iterator[pa.Table]:
+def _found(log: Path, tally: CheckTally) -> Iterator[pa.Table]:
     """What is damaged, each as it is found; `tally` counts what was looked at."""
     for finding in find_damage(log, BlockCodec(), tally):
         yield from DAMAGE.tables([{"where": finding.where, "what": finding.what}])
@@ -100,7 +108,7 @@ def _damaged(row: Row) -> Iterator[str]:
     yield f"damaged: {row['where']}: {row['what']}"
 
 
-def _looked_at(log: Path, damaged: int, tally: Tally) -> str:
+def _looked_at(log: Path, damaged: int, tally: CheckTally) -> str:
     frames = "" if in_kafka(log) else f"{many(tally.frames, 'frame')}, "
     looked_at = f"{frames}{many(tally.blocks, 'block')}, {many(tally.records, 'record')}"
     if tally.unread:

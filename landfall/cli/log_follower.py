@@ -20,7 +20,7 @@ from streams.model.ranges import RangeSet
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class NewRecords:
     """What there is since the last look: `tables` of records not shown yet, and what is to be said of holes: which are filled by them, or
     will never be, and before which it waits now; and of what came and can not be read here.
     """
@@ -38,7 +38,7 @@ class _Line:
     holes: list[Gap] = field(default_factory=list)
 
 
-class Following:
+class LogFollower:
     """Follows `stream` of `log` from where it stands now, as `ledger` has it: what is held already is not shown.
 
     In offset order within each origin, up to its first hole; with `past_holes` beyond it, and what comes of a hole later is shown then.
@@ -51,7 +51,7 @@ class Following:
         self.ledger = log.ledger(stream)
         self._lines = {origin: _Line(one.held.copy()) for origin, one in self.ledger.items()}
 
-    def look(self) -> News:
+    def look(self) -> NewRecords:
         """What is new. It counts as shown from now on. Raises what reading the log raises."""
         ledger: Ledger = self._log.ledger(self._stream)
         new: dict[Origin, RangeSet] = {}
@@ -67,7 +67,7 @@ class Following:
             found += [f"{words}: {NEWER}" for words in unread_words(self._stream, origin, unread)]
             ended += self._ended(line, one)
             found += self._found(line, origin, one)
-        return News(ended, lambda: self._rows(new), found)
+        return NewRecords(ended, lambda: self._rows(new), found)
 
     def _rows(self, new: dict[Origin, RangeSet]) -> Iterator[pa.Table]:
         for origin, ranges in new.items():

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from landfall.access.credentials import operator_token
 from landfall.cli.log_commands import Stream, log_app
-from landfall.cli.node_requests import Asked
+from landfall.cli.node_requests import NodeAddress
 from landfall.cli.sync_commands import node_settings
 from landfall.cli.table_output import say
 from landfall.system.listen_address import url_here
@@ -108,9 +108,9 @@ def _in_words(ranges: list[list[int]]) -> str:
     return ", ".join(f"{first}-{end}" for first, end in ranges)
 
 
-def _door(config: Path) -> Asked:
+def _door(config: Path) -> NodeAddress:
     node = node_settings(config)
     url, hint = url_here(node.host, node.port), "`landfall log gaps` shows what is wanted"
-    return Asked(
+    return NodeAddress(
         f"'{node.node}'", url, start_it="start the node", refused=hint, timeout_s=TIMEOUT_S, shown=f"Bearer {operator_token(node.folder)}"
     )

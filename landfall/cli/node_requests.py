@@ -12,7 +12,7 @@ from streams.model.errors import Misuse, RetryLater
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NodeAddress:
     """Who is asked: what it is called, its address, what to do when it can not be reached and when it refuses, and for how long to wait.
 
     `shown`: the `Authorization` header for the door; none where only the time is asked.

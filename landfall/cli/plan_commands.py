@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from edge.planning.leg_simulation import Leg
-from edge.planning.ship_streams import Readings
-from edge.planning.voyage_inputs import DAY_S, HOUR_S, MINUTE_S, Voyage
+from edge.planning.leg_simulation import LegOutcome
+from edge.planning.ship_streams import SampleReadings
+from edge.planning.voyage_inputs import DAY_S, HOUR_S, MINUTE_S, PlannedVoyage
 from edge.planning.voyage_plan import Planned, plan
 from landfall.cli.list_output import UNSEEN_WIDTH
 from landfall.cli.number_format import read_at_ms, utc
@@ -91,7 +91,7 @@ def plan_voyage(
         rates["satellite"] = satellite_rate
     if port_rate:
         rates["port"] = port_rate
-    voyage = Voyage(
+    voyage = PlannedVoyage(
         days_at_sea=days_at_sea,
         boxes=boxes,
         interval_s=interval * MINUTE_S,
@@ -131,10 +131,10 @@ def _next_midnight_ms() -> int:
     return int((now_s // DAY_S + 1) * DAY_S) * 1000
 
 
-def _readings(voyage: Voyage, imo: str) -> Readings:
+def _readings(voyage: PlannedVoyage, imo: str) -> SampleReadings:
     """Steady ones, as the simulated sensors send them."""
     at_ms, every_ms = voyage.sails_at_ms, int(voyage.interval_s * 1000)
-    return Readings(
+    return SampleReadings(
         boxes=lambda count, reports: box_readings(Steady(at_ms, count, reports, every_ms, voyage.signals)),
         ship=lambda reports: ship_readings(imo, at_ms, reports, int(voyage.ship_interval_s * 1000)),
     )
@@ -194,7 +194,7 @@ def _tell(planned: Planned) -> None:
         console.print(line, markup=False)
 
 
-def _lines(leg: Leg) -> Iterator[str]:
+def _lines(leg: LegOutcome) -> Iterator[str]:
     total = sum(day.bytes for day in leg.days)
     costs = [day.cost for day in leg.days if day.cost is not None]
     cost = f", cost {sum(costs):,.2f}" if costs else ""
@@ -208,7 +208,7 @@ def _lines(leg: Leg) -> Iterator[str]:
         )
 
 
-def _cut(leg: Leg) -> str:
+def _cut(leg: LegOutcome) -> str:
     cut = [day for day in leg.days if day.cut_s is not None]
     if not cut:
         return "no day's budget is spent"
@@ -216,7 +216,7 @@ def _cut(leg: Leg) -> str:
     return f"the budget is spent on {len(cut)} of {len(leg.days)} days, first {first}; then all but alerts wait until midnight"
 
 
-def _streams(leg: Leg, planned: Planned) -> Table:
+def _streams(leg: LegOutcome, planned: Planned) -> Table:
     headings = ("", "stream", "lane", "newest ashore after", "all ashore after", "greatest lag", "waits at most", "sent records", "sent")
     table = Table(*headings, box=None, header_style="bold")
     lanes = {one.stream: one.lane for one in planned.flows}

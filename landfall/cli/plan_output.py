@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from edge.planning.backlog_model import Tally
-from edge.planning.leg_simulation import Day, Leg
+from edge.planning.backlog_model import LegTally
+from edge.planning.leg_simulation import Day, LegOutcome
 from edge.planning.voyage_inputs import DAY_S, HOUR_S, MINUTE_S
 from edge.planning.voyage_plan import Planned
 
@@ -34,7 +34,7 @@ def age(seconds: float | None) -> str:
     return f"{round(seconds)} s"
 
 
-def waits_bytes(leg: Leg, stream: str, planned: Planned) -> float:
+def waits_bytes(leg: LegOutcome, stream: str, planned: Planned) -> float:
     """What it takes to bring what waits of a stream at most over the port's link."""
     flow = next((one for one in planned.flows if one.stream == stream), None)
     waits, carrier = leg.streams[stream].waits_records_max, planned.legs[-1].link.line.carrier
@@ -59,7 +59,7 @@ def legs_json(planned: Planned) -> list[dict[str, Any]]:
     ]
 
 
-def _tally_json(tally: Tally, waiting: float) -> dict[str, Any]:
+def _tally_json(tally: LegTally, waiting: float) -> dict[str, Any]:
     return {
         "carried": tally.carried,
         "newest_after_s": None if tally.newest_after_s is None else round(tally.newest_after_s, 1),

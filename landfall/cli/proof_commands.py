@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 from landfall.cli.key_arguments import Keys, given_trust, trust_among
-from landfall.cli.list_output import Column, List
+from landfall.cli.list_output import List, ListColumn
 from landfall.cli.log_commands import Folder, How, Output, Stream, Topic, log_app
 from landfall.cli.log_folder import floors_why, known_stream, known_topic, opened
 from landfall.cli.number_format import printable, read_at_ms, utc
@@ -25,7 +25,7 @@ from streams.integrity.copy_reader import Copy
 from streams.integrity.copy_verifier import Verdict, demand, verify
 from streams.integrity.key_trust import OWN_WORD, registry_trust
 from streams.integrity.missing_ranges import Gap, gaps
-from streams.integrity.proof_builder import Claim, make, signed_by_origins
+from streams.integrity.proof_builder import ProofRequest, make, signed_by_origins
 from streams.integrity.proof_checker import check
 from streams.integrity.proof_file import ProofFile
 from streams.integrity.report_intervals import reported
@@ -53,34 +53,34 @@ READINGS = ("containers", "containers.kept", "ships", "events")
 
 VERDICTS = List(
     (
-        Column.text("stream"),
-        Column.text("origin"),
-        Column("holds", "", str, pa.bool_()),
-        Column.lists("proven"),
-        Column.lists("broken"),
-        Column.lists("unproven"),
-        Column.lists("lacking"),
-        Column.lists("problems"),
-        Column.lists("keys"),
-        Column.text("trust"),
-        Column.count("signed_end"),
-        Column.time("signed_at_ms", ""),
+        ListColumn.text("stream"),
+        ListColumn.text("origin"),
+        ListColumn("holds", "", str, pa.bool_()),
+        ListColumn.lists("proven"),
+        ListColumn.lists("broken"),
+        ListColumn.lists("unproven"),
+        ListColumn.lists("lacking"),
+        ListColumn.lists("problems"),
+        ListColumn.lists("keys"),
+        ListColumn.text("trust"),
+        ListColumn.count("signed_end"),
+        ListColumn.time("signed_at_ms", ""),
     )
 )
 """What `verify` tells of each origin of a stream. Of `proven` each is the first offset that is, and the first that is not any more."""
 COMPLETENESS = List(
     (
-        Column.text("topic"),
-        Column.time("since_at_ms", ""),
-        Column.time("until_at_ms", ""),
-        Column.count("interval_ms"),
-        Column.count("expected"),
-        Column.count("held"),
-        Column.count("thinned"),
-        Column.count("missing"),
-        Column.count("late"),
-        Column.time("longest_silence_since_at_ms", ""),
-        Column.time("longest_silence_until_at_ms", ""),
+        ListColumn.text("topic"),
+        ListColumn.time("since_at_ms", ""),
+        ListColumn.time("until_at_ms", ""),
+        ListColumn.count("interval_ms"),
+        ListColumn.count("expected"),
+        ListColumn.count("held"),
+        ListColumn.count("thinned"),
+        ListColumn.count("missing"),
+        ListColumn.count("late"),
+        ListColumn.time("longest_silence_since_at_ms", ""),
+        ListColumn.time("longest_silence_until_at_ms", ""),
     )
 )
 """What `completeness` tells. Where no interval is known, expected, thinned, missing and late are null."""
@@ -138,7 +138,7 @@ def write_proof(
     with opened(folder, whole=True) as log:
         copy = Copy(log, BlockCodec())
         topic = known_topic(log, topic)
-        claim = Claim(topic, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min))
+        claim = ProofRequest(topic, read_at_ms(since), read_at_ms(until), _interval_ms(interval_min))
         streams = stream or [one for one in READINGS if one in log.streams()]
         named = [(one, _origin(text)) for text in origin or () for one in streams]
         sections = named or signed_by_origins(copy, topic, streams, claim.since_at_ms, claim.until_at_ms)
@@ -164,16 +164,16 @@ def write_proof(
 
 GAPS = List(
     (
-        Column.text("stream", "stream"),
-        Column.text("origin", "origin"),
-        Column.count("first", "from offset"),
-        Column("end", "to", lambda end: f"{end - 1:,}", pa.int64()),
-        Column.count("records", "records"),
-        Column("why", "why", lambda why: why.replace("_", " "), pa.string()),
-        Column("floor_why", "because", in_words, pa.string()),
-        Column.time("since_at_ms", "received after", unknown="?"),
-        Column.time("until_at_ms", "before", unknown="?"),
-        Column.text("dropped_at", "dropped at"),
+        ListColumn.text("stream", "stream"),
+        ListColumn.text("origin", "origin"),
+        ListColumn.count("first", "from offset"),
+        ListColumn("end", "to", lambda end: f"{end - 1:,}", pa.int64()),
+        ListColumn.count("records", "records"),
+        ListColumn("why", "why", lambda why: why.replace("_", " "), pa.string()),
+        ListColumn("floor_why", "because", in_words, pa.string()),
+        ListColumn.time("since_at_ms", "received after", unknown="?"),
+        ListColumn.time("until_at_ms", "before", unknown="?"),
+        ListColumn.text("dropped_at", "dropped at"),
     ),
     nothing="nothing that this copy has heard of is missing (whether what is held reads: `landfall log check`)",
 )

@@ -10,7 +10,7 @@ from landfall.cli.table_output import Row
 from streams.config.companion_streams import KEPT
 from streams.integrity.completeness import Completeness
 from streams.integrity.copy_verifier import Verdict
-from streams.integrity.proof_checker import Finding, SectionFinding
+from streams.integrity.proof_checker import ProofFinding, SectionFinding
 from streams.integrity.signing_keys import key_text
 from streams.integrity.statements import Statement
 from streams.model.records import LATE_MS_MAX
@@ -52,7 +52,7 @@ def verdict_row(verdict: Verdict) -> Row:
     }
 
 
-def finding_words(finding: Finding) -> Iterator[str]:
+def finding_words(finding: ProofFinding) -> Iterator[str]:
     """What a proof file shows, what it does not, and what is wrong with it."""
     proof = finding.proof
     if finding.problems:
@@ -115,7 +115,7 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _interval_by(finding: Finding) -> str:
+def _interval_by(finding: ProofFinding) -> str:
     """On whose word there should be a reading so often, where the file itself says how often; and what its records tell of it."""
     if finding.proof is None or finding.proof.interval_ms is None:
         return ""

@@ -13,16 +13,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.report.loss_form import LINES
-from cargo.report.loss_report import RECIPIENTS, Report, ReportBook, Sending, To, receipt_of
+from cargo.report.loss_report import RECIPIENTS, LossReport, ReportBook, Sending, To, receipt_of
 from cargo.report.loss_text import report_text
 from cargo.report.owner_notice import TOLD_FROM, notices
 from cargo.vocabulary.registry_entries import ToldFrom, parse_entry
 from cargo.vocabulary.registry_fold import Registry
 from landfall.cli.log_folder import opened
 from landfall.cli.login_prompt import PasswordFile, User, basic, read_password
-from landfall.cli.node_requests import Asked
+from landfall.cli.node_requests import NodeAddress
 from landfall.cli.number_format import read_at_ms, utc
 from landfall.cli.search_commands import Current, ForecastFile, Wind, weather_given
 from landfall.cli.status_output import node_of
@@ -125,7 +125,7 @@ def edit(
     password_file: PasswordFile = None,
 ) -> None:
     """Fill in lines of a draft on the running ship's node. LINE= means unknown. It cancels an earlier approval."""
-    _wished(Asking(config, user, password_file), {"do": "edit", "report": which, "given": _lines(given)})
+    _wished(CrewLogin(config, user, password_file), {"do": "edit", "report": which, "given": _lines(given)})
 
 
 @report_app.command("drift")
@@ -143,7 +143,7 @@ def drift(
     ship's node.
     """
     weather = [asdict(one) for one in weather_given(wind, current, forecast, at_ms=0).weather]
-    _wished(Asking(config, user, password_file), {"do": "drift", "report": which, "weather": weather, "hours": hours})
+    _wished(CrewLogin(config, user, password_file), {"do": "drift", "report": which, "weather": weather, "hours": hours})
 
 
 @report_app.command("drifting")
@@ -159,7 +159,7 @@ def drifting(
     """Draft a report of containers seen adrift. Its place is the ship's, unless latitude_deg, longitude_deg and occurred_at are
     given. It is approved and sent like other reports.
     """
-    _wished(Asking(config, user, password_file), {"do": "drifting", "given": _lines(given), "after": after})
+    _wished(CrewLogin(config, user, password_file), {"do": "drifting", "given": _lines(given), "after": after})
 
 
 @report_app.command("approve")
@@ -174,7 +174,7 @@ def approve(
     """Approve the version you read. The command shows empty lines and asks for confirmation. It sends nothing: send the report by
     the ship's means, then record the recipient.
     """
-    asking = Asking(config, user, password_file)
+    asking = CrewLogin(config, user, password_file)
     login = asking.login()
     report = asking.node(login).answer("GET", f"/ship/reports/{quote(which, safe='')}.json", keys=("kind", "report_id", "empty"))
     empty = ", ".join(line.title for line in LINES if line.name in report["empty"])
@@ -197,7 +197,7 @@ def sent(
     """Record that an approved report was sent, once for each recipient."""
     when = None if at is None else read_at_ms(at)
     _wished(
-        Asking(config, user, password_file),
+        CrewLogin(config, user, password_file),
         {"do": "sent", "report": which, "to": _code(to), "means": means, "name": name, "sent_at_ms": when},
     )
 
@@ -216,7 +216,7 @@ def acknowledged(
     """Record that a recipient acknowledged a report that was sent."""
     when = None if at is None else read_at_ms(at)
     wish = {"do": "acknowledged", "report": which, "to": _code(to), "name": name, "who": who, "acknowledged_at_ms": when}
-    _wished(Asking(config, user, password_file), wish)
+    _wished(CrewLogin(config, user, password_file), wish)
 
 
 @report_app.command("final")
@@ -229,7 +229,7 @@ def final(
     """Draft the FINAL report of an incident or a sighting, after a thorough inspection. Fill in the number of containers with
     `edit`.
     """
-    _wished(Asking(config, user, password_file), {"do": "final", "incident": incident})
+    _wished(CrewLogin(config, user, password_file), {"do": "final", "incident": incident})
 
 
 def _code(to: Recipient) -> To:
@@ -249,7 +249,7 @@ def _lines(given: list[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class CrewLogin:
     """Who asks which ship's node: her settings, the person's user name, and the file of the password, if not to be asked for."""
 
     config: Path | None
@@ -260,7 +260,7 @@ class Asking:
         """The header that shows who asks. Asks for the password where there is no file of it."""
         return basic(self.user, read_password(self.password_file))
 
-    def node(self, login: str) -> Asked:
+    def node(self, login: str) -> NodeAddress:
         """The ship's node, asked by `login`."""
         return node_of("ship", self.config, HINT, login)
 
@@ -270,17 +270,17 @@ class Asking:
         say(f"{told['kind']} report {told['report_id']} is {told['state']}, version {told['digest'][:8]}")
 
 
-def _wished(asking: Asking, wish: dict[str, Any]) -> None:
+def _wished(asking: CrewLogin, wish: dict[str, Any]) -> None:
     asking.done(wish, asking.login())
 
 
-def _sent_to(report: Report, sending: Sending) -> str:
+def _sent_to(report: LossReport, sending: Sending) -> str:
     receipt = receipt_of(report, sending)
     told = f"{sending.to} {sending.name}".strip()
     return told if receipt is None else f"{told} (acknowledged {utc(receipt.acknowledged_at_ms)})"
 
 
-def _as_file(report: Report, ending: str) -> bytes:
+def _as_file(report: LossReport, ending: str) -> bytes:
     if ending == ".json":
         return (json.dumps(report.to_json(), ensure_ascii=False, indent=1) + "\n").encode()
     if ending == ".pdf":
@@ -296,7 +296,7 @@ def _as_file(report: Report, ending: str) -> bytes:
     )
 
 
-def _one(folder: Path, which: str) -> Report:
+def _one(folder: Path, which: str) -> LossReport:
     try:
         return _book(folder).find(which)
     except ValueError as problem:
@@ -326,6 +326,6 @@ def _registry(log: LogReader) -> Registry:
             for _, body in Bodies(log, stream).news():
                 try:
                     registry.learn(parse_entry(json.dumps(body)))
-                except Unreadable:
+                except BadEntry:
                     continue
     return registry

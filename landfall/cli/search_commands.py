@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.report.search_line import APART_MS_MAX
-from cargo.search.drift import Fix, LossSegment
+from cargo.search.drift import LossSegment, TrackPoint
 from cargo.search.forecast import Forecast, Weather, read_forecast
 from cargo.search.search_area import NOTE, Search, search_area
 from cargo.vocabulary.geo import distance_nm
@@ -79,7 +79,7 @@ def _segment(lost: list[str]) -> LossSegment:
         if not FIRST_MS <= at_ms < LAST_MS:
             raise Misuse(f"--lost {text}: nobody searches for what fell then", hint="look at the year: 2000 to 2099", code="time_invalid")
         try:
-            fixes.append(Fix(at_ms, latitude, longitude))
+            fixes.append(TrackPoint(at_ms, latitude, longitude))
         except ValueError as problem:
             raise Misuse(f"--lost {text}: {problem}", hint="latitude -90 to 90, longitude -180 to 180", code="place_invalid") from None
     try:
@@ -130,7 +130,7 @@ def _from_file(file: Path, wind: str, current: str) -> Forecast:
         raise Misuse(
             f"{file} can not be read: {problem}", hint="give a text file: docs/guide/search-area.md", code="file_unavailable"
         ) from None
-    except Unreadable as problem:
+    except BadEntry as problem:
         raise Misuse(f"{file}: {problem}", hint="mend what is listed: docs/guide/search-area.md", code="forecast_unreadable") from None
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from landfall.cli.node_requests import Asked
+from landfall.cli.node_requests import NodeAddress
 from landfall.cli.number_format import utc
 from landfall.demo import FOLDER, local_ports
 from landfall.demo.demo_secrets import CONTROL, SECRETS, Secrets
@@ -88,6 +88,6 @@ def _tell(url: str, method: str, path: str, body: dict[str, Any] | None = None, 
     hint, shown = "is the demo running? give its clock's address with --url", None
     if folder is not None and (folder / SECRETS).exists():
         shown = f"Bearer {Secrets(folder / SECRETS).of(CONTROL)}"
-    clock = Asked("the fleet's clock", url, start_it=hint, refused=hint, timeout_s=CONTROL_TIMEOUT_S, shown=shown)
+    clock = NodeAddress("the fleet's clock", url, start_it=hint, refused=hint, timeout_s=CONTROL_TIMEOUT_S, shown=shown)
     view = clock.answer(method, path, body, keys=("fleet_at_ms", "speed", "state"))
     Console().print(f"{utc(view['fleet_at_ms'])}  {view['speed']:g} x real time  {view['state']}", markup=False)

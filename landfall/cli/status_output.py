@@ -13,7 +13,7 @@ from rich.table import Table
 
 from intake.message_types import Outcome
 from landfall.access.credentials import operator_token
-from landfall.cli.node_requests import Asked
+from landfall.cli.node_requests import NodeAddress
 from landfall.cli.number_format import utc
 from landfall.process_table import settings_of
 from landfall.system.listen_address import url_here
@@ -25,7 +25,7 @@ KEYS = ("node", "link", "companions", "kept_here", "intake", "troubles")
 Told = Mapping[str, Any]
 
 
-def node_of(word: str, config: Path | None, hint: str, login: str | None = None) -> Asked:
+def node_of(word: str, config: Path | None, hint: str, login: str | None = None) -> NodeAddress:
     """The door of the node that `landfall <word>` runs by these settings, to be asked; `hint`: what to do when it refuses.
 
     `login`: the `Authorization` header of a person; without one it is asked as its own user on this machine. Raises RetryLater where the
@@ -35,7 +35,7 @@ def node_of(word: str, config: Path | None, hint: str, login: str | None = None)
     node = settings.node
     shown = login or f"Bearer {operator_token(node.folder)}"
     url = url_here(node.host, node.port)
-    return Asked(f"'{node.node}'", url, start_it=f"start it with `landfall {word}`", refused=hint, timeout_s=TIMEOUT_S, shown=shown)
+    return NodeAddress(f"'{node.node}'", url, start_it=f"start it with `landfall {word}`", refused=hint, timeout_s=TIMEOUT_S, shown=shown)
 
 
 def show(told: Told, as_json: bool, lines: Callable[[Told], Iterable[str]], tables: Iterable[Table]) -> None:

@@ -27,8 +27,8 @@ from landfall.node.settings import NodeSettings
 from landfall.offline.bundle_frames import FrameWriter, read_frames
 from landfall.offline.bundle_messages import Contents
 from landfall.offline.bundle_plan import position_file, read_position_file, wanted
-from landfall.offline.bundle_reader import Lost, Taken, Taking
-from landfall.offline.bundle_writer import Written, write
+from landfall.offline.bundle_reader import BundleReader, Lost, Taken
+from landfall.offline.bundle_writer import BundleContents, write
 from landfall.offline.sealed_box import OpeningKey, opening_key_from_text, opening_key_text
 from landfall.process_table import settings_of
 from landfall.system.listen_address import url_here
@@ -131,7 +131,7 @@ def import_(
     settings = node_settings(config)
     with opened(settings.folder, whole=True) as log:
         opening = _opening_key(settings) if (settings.folder / OPENING_KEY_NAME).exists() else None
-        taking = Taking(_Door(settings, log), _signers(settings, log, known or ()), key_text)
+        taking = BundleReader(_Door(settings, log), _signers(settings, log, known or ()), key_text)
         try:
             with file.open("rb") as source:
                 taken = taking.take(read_frames(source, opening))
@@ -222,7 +222,7 @@ def _bytes(path: Path) -> bytes:
         ) from problem
 
 
-def _tell_written(file: Path, written: Written, signer: str) -> None:
+def _tell_written(file: Path, written: BundleContents, signer: str) -> None:
     size = file.stat().st_size
     console.print(f"{file}: {written.records:,} records in {written.blocks:,} blocks, {size:,} bytes, signed with {signer}", markup=False)
     for (stream, origin), ranges in sorted(written.unread.items()):

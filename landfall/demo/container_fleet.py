@@ -20,7 +20,7 @@ from landfall.demo.fleet_settings import (
     QUAYS,
     SHIP_NODES,
     Fleet,
-    Story,
+    PlayedStory,
     Table,
     settings_tables,
     told_through_hq,
@@ -41,7 +41,7 @@ READER_PASSWORD = "landfall-demo"
 PASSWORD_ROUNDS, SALT_BYTES = 101, 12
 
 
-def write_containers(folder: Path, story: Story) -> None:
+def write_containers(folder: Path, story: PlayedStory) -> None:
     """All settings, secrets and accounts lie below `folder`, as the containers see it. Written again they change nothing.
 
     Each process's settings lie in a folder of their own, the only one that its container mounts.

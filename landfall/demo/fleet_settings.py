@@ -74,7 +74,7 @@ class Doors:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class PlayedStory:
     """What is played: the seed, how many boxes, how often they report, how fast. `boxes` and `cadence` belong to a folder for good."""
 
     seed: int = 1
@@ -91,7 +91,7 @@ class Fleet:
     """
 
     folder: Path
-    story: Story = Story()
+    story: PlayedStory = PlayedStory()
     doors: Doors = field(default_factory=Doors)
     hosts: Mapping[str, str] = field(default_factory=dict)
     database_url: str | None = None

@@ -8,8 +8,8 @@ from landfall.docs.markdown_tables import GENERATED, table
 
 _HEAD = f"""# Alerts
 
-An alert is open, acknowledged or closed. Every program that shows an alert asks `cargo.alerts.alert_log.Standing` for its state: pages,
-portal, the crew's console and the API. {GENERATED}
+An alert is open, acknowledged or closed. Every program that shows an alert asks `cargo.alerts.alert_log.AlertStanding` for its state:
+pages, portal, the crew's console and the API. {GENERATED}
 
 * **Acknowledged**: a person knows of it. The record has who, when, a note, the severity and the figure. A higher severity, or a figure
   {WORSE_BY:g} times as far from its limit, opens the alert again, at most once in {REOPENS_EVERY_MS // 3_600_000} h.

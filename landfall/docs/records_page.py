@@ -11,7 +11,7 @@ import msgspec
 from msgspec import inspect as types
 
 from cargo.alerts.alert_body import AlertBody
-from cargo.alerts.crew_decisions import Said
+from cargo.alerts.crew_decisions import CrewDecision
 from cargo.report.loss_report import Content, Head, Receipt, Sending
 from cargo.report.owner_notice import Notice
 from cargo.shore_rules.ship_queries import Answer, Ask
@@ -24,7 +24,7 @@ Struct = type[msgspec.Struct]
 RECORDS: Mapping[str, tuple[Struct, ...]] = {
     "alerts": (AlertBody,),
     "reports": (Head, Content, Sending, Receipt),
-    "decisions": (Said,),
+    "decisions": (CrewDecision,),
     "registry": tuple(ENTRY_TYPES.values()),
     "aboard/\\<imo\\>": (Ask,),
     "answers": (Answer,),

@@ -11,7 +11,7 @@ from landfall.node.block_loader import Loader
 from landfall.node.peers.bulk_load import Bulk
 from streams.commit_points import commit_point
 from streams.config.companion_streams import HEADS
-from streams.integrity.admission_verifier import Belief, Believing, Doubted, Refused
+from streams.integrity.admission_verifier import Belief, Believing, Doubted, RefusedBlock
 from streams.log import Log, NotProven
 from streams.model.block import Block, Codec
 from streams.model.errors import LandfallError, RetryLater
@@ -155,7 +155,7 @@ class Store:
             return self._admit(blocks, unread)
         looked_at = [(block, believing.looked_at(block, bringer)) for block in blocks]
         taken = [block for block, found in looked_at if found is None]
-        refused = [found for _, found in looked_at if isinstance(found, Refused)]
+        refused = [found for _, found in looked_at if isinstance(found, RefusedBlock)]
         new = self._admit([*taken, *(block for one in refused for block in one.believed)], unread)
         doubted = [found for _, found in looked_at if isinstance(found, Doubted)]
         beliefs = list(zip(doubted, believing.judge(doubted), strict=True))
@@ -176,7 +176,7 @@ class Store:
                 continue  # its session is over
             if isinstance(doubted, LandfallError):
                 waiting.done.set_result(doubted)
-            elif isinstance(doubted, Refused):
+            elif isinstance(doubted, RefusedBlock):
                 waiting.done.set_result(doubted.problem)
                 taken += [_Waiting(block) for block in doubted.believed]
             elif doubted is None:
@@ -186,8 +186,8 @@ class Store:
                 self._doubted.append(waiting)
         return taken
 
-    def _doubts(self, batch: Sequence[_Waiting]) -> list[Doubted | Refused | LandfallError | None]:
-        found: list[Doubted | Refused | LandfallError | None] = []
+    def _doubts(self, batch: Sequence[_Waiting]) -> list[Doubted | RefusedBlock | LandfallError | None]:
+        found: list[Doubted | RefusedBlock | LandfallError | None] = []
         for one in batch:
             try:
                 found.append(self._believing.looked_at(one.block, one.bringer) if self._believing else None)

@@ -52,7 +52,7 @@ class Losing:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PeerClaims:
     """What peers say of one origin of a stream. `settled`: per peer in session what it needs no more; `floors`: below what it has dropped
     all; `known`: all nodes that may have the records.
     """
@@ -66,7 +66,7 @@ class Said:
         return RangeSet([(0, floor)]) if (floor := self.floors.get(node, 0)) else RangeSet()
 
 
-def losing(log: Log, me: Peer, key: Key, asked: RangeSet, said: Said) -> Losing:
+def losing(log: Log, me: Peer, key: Key, asked: RangeSet, said: PeerClaims) -> Losing:
     """What giving up `asked` would mean; changes nothing.
 
     Raises NotAllowed for another node's origin but at headquarters, and there while that node is in session and has not dropped them all:
@@ -92,7 +92,7 @@ def losing(log: Log, me: Peer, key: Key, asked: RangeSet, said: Said) -> Losing:
     return found
 
 
-def missing(log: Log, me: Peer, key: Key, said: Said) -> Losing | None:
+def missing(log: Log, me: Peer, key: Key, said: PeerClaims) -> Losing | None:
     """What this node wants of `key` and its living origin has dropped; None if there is nothing."""
     one = log.ledger(key[0]).get(key[1])
     if one is None or key[1].node == me.node:
@@ -101,7 +101,7 @@ def missing(log: Log, me: Peer, key: Key, said: Said) -> Losing | None:
     return found if found.lost else None
 
 
-def _meaning(key: Key, one: OriginLedger, asked: RangeSet, said: Said, reason: GoneReason) -> Losing:
+def _meaning(key: Key, one: OriginLedger, asked: RangeSet, said: PeerClaims, reason: GoneReason) -> Losing:
     lost = asked.without(one.settled())
     peers = {peer: holds for peer, settled in said.settled.items() if (holds := settled.common(lost).without(said.dropped_by(peer)))}
     ends = [one.settled().end(), *(settled.end() for settled in said.settled.values())]

@@ -25,7 +25,7 @@ from landfall.access.credentials import Credentials
 from landfall.node.block_store import Store
 from landfall.node.fleet_clock import clock_of, follow
 from landfall.node.http.connection_guard import Doorkeeper, open_many_files
-from landfall.node.http.http_api import Door
+from landfall.node.http.http_api import HttpApi
 from landfall.node.http.request_guard import Guard
 from landfall.node.peers.link_budgets import ALERTS, Purses
 from landfall.node.peers.session_manager import Links
@@ -37,11 +37,11 @@ from landfall.node.services.definition_watcher import Defining
 from landfall.node.services.retention_job import Retaining
 from landfall.node.services.signing_job import KEY_NAME, keep_signing, load_or_make_key
 from landfall.node.services.skipped_reporter import keep_floor_trouble
-from landfall.node.services.telemetry_reporter import Teller
+from landfall.node.services.telemetry_reporter import TelemetryReporter
 from landfall.node.services.upkeep_job import keep_up
 from landfall.node.services.verify_job import Rounds, keep_verifying
 from landfall.node.settings import NodeSettings, PeerAddress
-from landfall.node.shutdown import Part, end_in_turn, set_when_asked
+from landfall.node.shutdown import ShutdownStep, end_in_turn, set_when_asked
 from landfall.node.write_authorization import Originating
 from landfall.storage.damage import Damage
 from landfall.storage.log_kinds import AnyLog, LogOptions, open_log
@@ -93,7 +93,7 @@ class Node:
             self._backgrounds["clock"] = partial(follow, asked, settings.clock)
         self.app = web.Application(client_max_size=0)
         self._doorkeeper = Doorkeeper(self.clock.monotonic_s)
-        self._teller = Teller(self.metrics, self.clock, settings)
+        self._teller = TelemetryReporter(self.metrics, self.clock, settings)
         self.definitions = Definitions(settings.retentions())
         self._defining = Defining(settings.me(), self.definitions, self.report)
         self.retaining = Retaining(settings, self.definitions, self.clock_keeper.check, self.metrics, self.report)
@@ -112,7 +112,7 @@ class Node:
         self._runner: web.AppRunner | None = None
         self.credentials = Credentials(settings.folder)
         self.guard = Guard(self.app, self.credentials, self.clock, self.metrics, self.report)
-        Door(self, self.guard).mount(self.app)
+        HttpApi(self, self.guard).mount(self.app)
 
     @property
     def log(self) -> Log:
@@ -271,13 +271,13 @@ class Node:
         """
         self._stopping.set()
         await end_in_turn(
-            Part("background work", partial(self._end, self._backgrounds), WORK_ENDED_WITHIN_S),
-            Part("the links", self._close_links, ENDED_WITHIN_S),
-            Part("the node's own work", partial(self._end, self._tasks), ENDED_WITHIN_S),
-            Part("the doors", self._close_doors, ENDED_WITHIN_S),
-            Part("what is told last", self._tell_last, ENDED_WITHIN_S),
-            Part("what is being committed", self._close_committer, None),
-            Part("the log", self._close_log, None),
+            ShutdownStep("background work", partial(self._end, self._backgrounds), WORK_ENDED_WITHIN_S),
+            ShutdownStep("the links", self._close_links, ENDED_WITHIN_S),
+            ShutdownStep("the node's own work", partial(self._end, self._tasks), ENDED_WITHIN_S),
+            ShutdownStep("the doors", self._close_doors, ENDED_WITHIN_S),
+            ShutdownStep("what is told last", self._tell_last, ENDED_WITHIN_S),
+            ShutdownStep("what is being committed", self._close_committer, None),
+            ShutdownStep("the log", self._close_log, None),
         )
 
     async def _close_links(self) -> None:

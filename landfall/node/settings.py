@@ -11,12 +11,12 @@ from pydantic import Field, SecretStr
 from landfall.storage.kafka.settings import FileLogSettings, LogSettings
 from landfall.system.settings_table import (
     ClockAddress,
-    Door,
     DoorUrl,
     GivenPath,
     Host,
+    ListenAddress,
     Place,
-    Problem,
+    SettingsProblem,
     SettingsTable,
     between,
     given,
@@ -61,17 +61,17 @@ class KnownPeer(SettingsTable):
     bytes_per_day: int | None = Field(default=None, gt=0)
 
     @between
-    def _has_keys_that_read(self) -> Iterator[Problem]:
+    def _has_keys_that_read(self) -> Iterator[SettingsProblem]:
         for number, key in enumerate(self.keys):
             try:
                 key_from_text(key)
             except Misuse as problem:
-                yield Problem(("keys", number), str(problem), "write it as `landfall proof key` shows it at that node")
+                yield SettingsProblem(("keys", number), str(problem), "write it as `landfall proof key` shows it at that node")
 
     @between
-    def _says_which_customer_it_is(self) -> Iterator[Problem]:
+    def _says_which_customer_it_is(self) -> Iterator[SettingsProblem]:
         if self.role == "customer" and not self.identity:
-            yield Problem(("identity",), "a customer's node needs the customer's id", 'write it, like identity = "duckworks"')
+            yield SettingsProblem(("identity",), "a customer's node needs the customer's id", 'write it, like identity = "duckworks"')
 
     def principals(self) -> tuple[str, ...]:
         """The principals as which it may come with a token."""
@@ -83,10 +83,12 @@ class KnownPeer(SettingsTable):
         return Peer(self.node, self.role, self.identity)
 
 
-def unproven(url: str, token: SecretStr | None) -> Iterator[Problem]:
+def unproven(url: str, token: SecretStr | None) -> Iterator[SettingsProblem]:
     """The problem with dialling `url` so, if there is one: who we are is proven by a token, or by a certificate over TLS."""
     if token is None and not url.startswith("https:"):
-        yield Problem(("token",), f"{url} wants a token, for certificates go with https:// alone", "write the one that is known there")
+        yield SettingsProblem(
+            ("token",), f"{url} wants a token, for certificates go with https:// alone", "write the one that is known there"
+        )
 
 
 class PeerAddress(SettingsTable):
@@ -100,7 +102,7 @@ class PeerAddress(SettingsTable):
     token: PeersToken | None = None
 
     @between
-    def _is_proven(self) -> Iterator[Problem]:
+    def _is_proven(self) -> Iterator[SettingsProblem]:
         yield from unproven(self.url, self.token)
 
     def shown_token(self) -> str | None:
@@ -131,16 +133,18 @@ class LinkSettings(SettingsTable):
     price_per_mb: float = Field(default=0.0, ge=0)
 
     @between
-    def _has_the_budget_it_speaks_of(self) -> Iterator[Problem]:
+    def _has_the_budget_it_speaks_of(self) -> Iterator[SettingsProblem]:
         if self.budget_bytes_per_day is None and self.is_sound("alerts_reserve_bytes") and self.alerts_reserve_bytes:
             what = "there is no budget for alerts_reserve_bytes"
-            yield Problem(("budget_bytes_per_day",), what, "write how many bytes a day may take, or take out alerts_reserve_bytes")
+            yield SettingsProblem(("budget_bytes_per_day",), what, "write how many bytes a day may take, or take out alerts_reserve_bytes")
 
     @between
-    def _can_open_a_link(self) -> Iterator[Problem]:
+    def _can_open_a_link(self) -> Iterator[SettingsProblem]:
         if self.budget_bytes_per_day is not None and self.budget_bytes_per_day - self.alerts_reserve_bytes < OPENING_BYTES:
             what = f"beside the reserve for alerts it is at least {OPENING_BYTES} bytes, or no link is ever opened"
-            yield Problem(("budget_bytes_per_day",), what, f"write {self.alerts_reserve_bytes + OPENING_BYTES} or more, or reserve less")
+            yield SettingsProblem(
+                ("budget_bytes_per_day",), what, f"write {self.alerts_reserve_bytes + OPENING_BYTES} or more, or reserve less"
+            )
 
     def pace(self, default: Pace) -> Pace:
         """How a dead peer is noticed: as these settings say, and else by default. Raises ValueError when the two do not go together."""
@@ -188,22 +192,24 @@ class TlsSettings(SettingsTable):
         return TlsFiles(self.authority, self.certificate, self.key)
 
 
-def stranger(where: Place, node: str) -> Problem:
+def stranger(where: Place, node: str) -> SettingsProblem:
     """`node` is to be dialled, but not known."""
-    return Problem(where, f"{node!r} is to be dialled, but is not among node.known", "write a [[node.known]] that tells its role")
+    return SettingsProblem(where, f"{node!r} is to be dialled, but is not among node.known", "write a [[node.known]] that tells its role")
 
 
-def uncertified(where: Place, nodes: list[str]) -> Problem:
+def uncertified(where: Place, nodes: list[str]) -> SettingsProblem:
     """`nodes` are to be dialled over TLS, but there is no certificate to show."""
     named = ", ".join(map(repr, sorted(nodes)))
-    return Problem(where, f"{named} at https:// wants a certificate of this node's own", "write the table [node.tls], or use http://")
+    return SettingsProblem(
+        where, f"{named} at https:// wants a certificate of this node's own", "write the table [node.tls], or use http://"
+    )
 
 
-def disks_missing(node: NodeSettings, disks: str) -> Iterator[Problem]:
+def disks_missing(node: NodeSettings, disks: str) -> Iterator[SettingsProblem]:
     """The problem with `intake.ack` being `disks`, if there is one: the other of two disks is another node's."""
     if disks == "two_nodes" and node.is_sound("role", "identity", "known") and not node.companions():
         what = "two_nodes wants another node of the same ship or port, and none is among node.known"
-        yield Problem(("intake", "ack"), what, 'write a [[node.known]] with this node\'s own role and identity, or ack = "local"')
+        yield SettingsProblem(("intake", "ack"), what, 'write a [[node.known]] with this node\'s own role and identity, or ack = "local"')
 
 
 class NodeSettings(SettingsTable):
@@ -240,42 +246,42 @@ class NodeSettings(SettingsTable):
     reserve_bytes: int = Field(default=RESERVE_BYTES, ge=0)
 
     @between
-    def _knows_each_once(self) -> Iterator[Problem]:
+    def _knows_each_once(self) -> Iterator[SettingsProblem]:
         for number, node in repeated(self.known, "node"):
-            yield Problem(("known", number, "node"), f"{node!r} is known already", "leave one table of each node")
+            yield SettingsProblem(("known", number, "node"), f"{node!r} is known already", "leave one table of each node")
 
     @between
-    def _is_not_among_the_known(self) -> Iterator[Problem]:
+    def _is_not_among_the_known(self) -> Iterator[SettingsProblem]:
         for number, peer in enumerate(self.known):
             if peer.is_sound("node") and peer.node == self.node:
-                yield Problem(("known", number, "node"), f"{peer.node!r} is this node itself", "take its table out")
+                yield SettingsProblem(("known", number, "node"), f"{peer.node!r} is this node itself", "take its table out")
 
     @between
-    def _knows_whom_it_dials(self) -> Iterator[Problem]:
+    def _knows_whom_it_dials(self) -> Iterator[SettingsProblem]:
         names = {peer.node for peer in self.known}
         for number, address in enumerate(self.peers):
             if address.is_sound("node") and address.node not in names:
                 yield stranger(("peers", number, "node"), address.node)
 
     @between
-    def _has_a_certificate_to_dial_with(self) -> Iterator[Problem]:
+    def _has_a_certificate_to_dial_with(self) -> Iterator[SettingsProblem]:
         secured = [one.node for one in self.peers if one.is_sound("node", "url") and one.url.startswith("https:")]
         if self.tls is None and secured:
             yield uncertified(("tls",), secured)
 
     @between
-    def _keeps_what_holds_until_there_is_newer(self) -> Iterator[Problem]:
+    def _keeps_what_holds_until_there_is_newer(self) -> Iterator[SettingsProblem]:
         for name in self.keep:
             if any(fnmatchcase(name, pattern) for pattern in STANDING):
                 what = f"the latest records of {name!r} hold until there are newer ones: it is kept for ever"
-                yield Problem(("keep", name), what, "take the table out")
+                yield SettingsProblem(("keep", name), what, "take the table out")
 
     def retentions(self) -> dict[str, Retention]:
         """How this node keeps streams in a way of its own, by name or pattern."""
         return {name: keep.retention() for name, keep in self.keep.items()}
 
     @between
-    def _asks_more_often_than_a_silence_lasts(self) -> Iterator[Problem]:
+    def _asks_more_often_than_a_silence_lasts(self) -> Iterator[SettingsProblem]:
         for link, own in self.links.items():
             if own.is_sound("ping_every_s", "dead_after_s"):
                 default = _POLICIES[link].pace
@@ -283,10 +289,12 @@ class NodeSettings(SettingsTable):
                 if dead_s <= ping_s:
                     named = "dead_after_s" if own.dead_after_s is not None else "ping_every_s"
                     what = f"a silence of {dead_s:g} s is to mean that a {link} peer is gone, which is asked only every {ping_s:g} s"
-                    yield Problem(("links", link, named), what, f"write dead_after_s of more than {ping_s:g}, best of twice that and more")
+                    yield SettingsProblem(
+                        ("links", link, named), what, f"write dead_after_s of more than {ping_s:g}, best of twice that and more"
+                    )
 
     @between
-    def _can_open_a_link_with_its_part(self) -> Iterator[Problem]:
+    def _can_open_a_link_with_its_part(self) -> Iterator[SettingsProblem]:
         nodes = 1 + len(self.companions()) if self.is_sound("role", "identity", "known") else 1
         for link, own in self.links.items():
             sound = own.is_sound("budget_bytes_per_day", "alerts_reserve_bytes", "overhead_percent")
@@ -301,19 +309,19 @@ class NodeSettings(SettingsTable):
                     f"with less than {least} none opens the link for more than alerts"
                 )
                 mend = f"write {budget.reserve_bytes + nodes * least} or more, the same at each of them, or reserve less"
-                yield Problem(("links", link, "budget_bytes_per_day"), what, mend)
+                yield SettingsProblem(("links", link, "budget_bytes_per_day"), what, mend)
 
     @between
-    def _says_who_it_is(self) -> Iterator[Problem]:
+    def _says_who_it_is(self) -> Iterator[SettingsProblem]:
         if self.role in ROLES_WITH_IDENTITY and not self.identity:
-            yield Problem(("identity",), f"a {self.role} needs its identity", "write a ship's IMO number, or a customer's id")
+            yield SettingsProblem(("identity",), f"a {self.role} needs its identity", "write a ship's IMO number, or a customer's id")
 
-    def doors(self) -> Iterator[Door]:
+    def doors(self) -> Iterator[ListenAddress]:
         """Where it listens, as far as that is right; settings are named as a process's file has them, where this is `node`."""
         if self.is_sound("host", "port"):
-            yield Door(("node", "port"), self.host, self.port)
+            yield ListenAddress(("node", "port"), self.host, self.port)
         if self.is_sound("tls") and self.tls and self.tls.is_sound("host", "port"):
-            yield Door(("node", "tls", "port"), self.tls.host, self.tls.port)
+            yield ListenAddress(("node", "tls", "port"), self.tls.host, self.tls.port)
 
     def trust(self) -> Trust:
         """The keys that are known by these settings."""

@@ -25,7 +25,7 @@ def set_when_asked(stopping: asyncio.Event) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ShutdownStep:
     """`end` ends it. Where it takes longer than `within_s` it is given up; None: however long it takes."""
 
     what: str
@@ -33,7 +33,7 @@ class Part:
     within_s: float | None
 
 
-async def end_in_turn(*parts: Part) -> None:
+async def end_in_turn(*parts: ShutdownStep) -> None:
     """End one after the other. Raises what was raised first, once the last had its turn: TimeoutError where a part was given up, which
     takes for granted that its `end` heeds being cancelled.
     """
@@ -42,7 +42,7 @@ async def end_in_turn(*parts: Part) -> None:
             turns.push_async_exit(partial(_turn, part))
 
 
-async def _turn(part: Part, _: type[BaseException] | None, first: BaseException | None, __: TracebackType | None) -> None:
+async def _turn(part: ShutdownStep, _: type[BaseException] | None, first: BaseException | None, __: TracebackType | None) -> None:
     try:
         async with asyncio.timeout(part.within_s) as limit:
             await part.end()

@@ -34,7 +34,7 @@ _SEARCH_BYTES_MIN, _SEARCH_BYTES_MAX = 1 << 8, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignedMessage:
     """A message, and the public key whose private half signed it."""
 
     message: Message
@@ -73,7 +73,7 @@ class FrameWriter:
         self._numbers += 1
 
 
-def read_frames(file: BinaryIO, opening: OpeningKey | None) -> Iterator[Signed | Damaged]:
+def read_frames(file: BinaryIO, opening: OpeningKey | None) -> Iterator[SignedMessage | Damaged]:
     """Every frame of the file, in its order, and every stretch of it that is none. Holds one frame at a time.
 
     Anybody can write heads, each of which claims what follows for its body: bodies that are not what their heads say are read for at most
@@ -110,7 +110,7 @@ class _Torn(Corrupt):
     pass
 
 
-def _opened(head: bytes, body: bytes, opening: OpeningKey | None, ciphers: dict[bytes, Cipher]) -> Signed:
+def _opened(head: bytes, body: bytes, opening: OpeningKey | None, ciphers: dict[bytes, Cipher]) -> SignedMessage:
     """Raises _Torn for damage, Corrupt for a body that is not for this node or does not read, NotAllowed for a wrong signature."""
     about, (_, sealed, id_, number, public) = head[: _ABOUT.size], _ABOUT.unpack_from(head)
     if _SIZED.unpack_from(head, _ABOUT.size)[1] != digest(body):
@@ -126,7 +126,7 @@ def _opened(head: bytes, body: bytes, opening: OpeningKey | None, ciphers: dict[
     message = body[PUBLIC_BYTES + SIGNATURE_BYTES :]
     if not signed_by(key, _TITLE + about + message, signature):
         raise NotAllowed("its signature is not of the key that it names", code="signature_invalid")
-    return Signed(decode(message), key)
+    return SignedMessage(decode(message), key)
 
 
 def _body_bytes(head: bytes) -> int | None:

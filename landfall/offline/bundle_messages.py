@@ -18,7 +18,7 @@ Name = Annotated[str, Meta(max_length=300)]
 Ranges = Annotated[list[tuple[Offset, Offset]], Meta(max_length=RANGES_MAX)]
 
 
-class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class BundleEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Offsets of one (stream, origin)."""
 
     stream: Name
@@ -40,7 +40,7 @@ class Contents(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     node: Name
     receiver: Name
     at_ms: Offset
-    entries: Annotated[list[Entry], Meta(max_length=ENTRIES_MAX)]
+    entries: Annotated[list[BundleEntry], Meta(max_length=ENTRIES_MAX)]
     last: bool
 
 
@@ -50,10 +50,10 @@ class Carried(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
     block: bytes
 
 
-class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
+class BundleGone(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
     """These offsets will never come, says their origin: `thinned`, `expired` or `lost`."""
 
-    entry: Entry
+    entry: BundleEntry
     reason: Name
 
 
@@ -61,7 +61,7 @@ class End(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
     """The file ends here."""
 
 
-Message = Contents | Carried | Gone | End
+Message = Contents | Carried | BundleGone | End
 
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

@@ -31,7 +31,7 @@ _TITLE = "position 1"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BundlePlan:
     """Of one (stream, origin): the offsets to carry, and those that will never come, by reason."""
 
     key: Key
@@ -64,7 +64,7 @@ def read_position_file(data: bytes, receiver: str) -> Settled:
     return settled
 
 
-def wanted(log: LogReader, terms: Terms, settled: Settled) -> Iterator[Wanted]:
+def wanted(log: LogReader, terms: Terms, settled: Settled) -> Iterator[BundlePlan]:
     """What `terms.other` may have of this log and lacks, the most urgent streams first, what was signed of them before they come."""
     for stream in sorted(log.streams(), key=lambda stream: (terms.lane(stream), not stream.endswith(HEADS), stream)):
         ledger: Ledger = log.ledger(stream)
@@ -74,7 +74,7 @@ def wanted(log: LogReader, terms: Terms, settled: Settled) -> Iterator[Wanted]:
             has = settled.get((stream, origin), RangeSet())
             gone = {reason: news for reason in GONE_REASONS if (news := one.gone.get(reason, RangeSet()).without(has))}
             if (held := one.held.without(has)) or gone:
-                yield Wanted((stream, origin), held, gone)
+                yield BundlePlan((stream, origin), held, gone)
 
 
 def believed(terms: Terms, key: Key, refused: Callable[[str], None]) -> bool:

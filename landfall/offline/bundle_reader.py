@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from landfall.offline.bundle_frames import Damaged, Signed
-from landfall.offline.bundle_messages import Carried, Contents, End, Entry, Gone
+from landfall.offline.bundle_frames import Damaged, SignedMessage
+from landfall.offline.bundle_messages import BundleEntry, BundleGone, Carried, Contents, End
 from landfall.offline.bundle_plan import believed
 from streams.model.block import Block
 from streams.model.errors import Corrupt, Misuse
@@ -29,7 +29,7 @@ class Lost:
     ranges: RangeSet
 
 
-class Log(Protocol):
+class AdmittingLog(Protocol):
     """The node's log, as files are taken into it."""
 
     def admit(self, blocks: list[bytes], bringer: str) -> int:
@@ -60,10 +60,10 @@ class Taken:
     missing: dict[Key, RangeSet] = field(default_factory=dict)
 
 
-class Taking:
+class BundleReader:
     """`take` all frames of a file. `signers`: per public key, whose it is and what may come from that node."""
 
-    def __init__(self, log: Log, signers: Mapping[bytes, Terms], key_text: Callable[[bytes], str]) -> None:
+    def __init__(self, log: AdmittingLog, signers: Mapping[bytes, Terms], key_text: Callable[[bytes], str]) -> None:
         self._log, self._signers, self._key_text = log, signers, key_text
         self._batch: list[Block] = []
         self._bringer = ""
@@ -73,7 +73,7 @@ class Taking:
         self._whole_list = self._ended = False
         self._taken = Taken()
 
-    def take(self, frames: Iterable[Signed | Damaged]) -> Taken:
+    def take(self, frames: Iterable[SignedMessage | Damaged]) -> Taken:
         """Everything that can be believed is durable when it returns; taking it again changes nothing. Raises RetryLater when the node is
         away or its disk full: what was taken until then stays, and the file can be taken again.
         """
@@ -92,7 +92,7 @@ class Taking:
             self._declare_below_held(node, lost)
         return self._outcome()
 
-    def _heard(self, frame: Signed, terms: Terms) -> None:
+    def _heard(self, frame: SignedMessage, terms: Terms) -> None:
         match frame.message:
             case Contents() as contents:
                 self._whole_list |= contents.last
@@ -108,7 +108,7 @@ class Taking:
                     self._batch.append(block)
                     if len(self._batch) >= BATCH_BLOCKS_MAX or sum(len(one.payload) for one in self._batch) >= BATCH_BYTES_MAX:
                         self._flush()
-            case Gone(entry, reason):
+            case BundleGone(entry, reason):
                 lost = Lost(entry.key(), checked_reason(reason), _ranges(entry))
                 if lost.key[1].node != terms.me.node and believed(terms, lost.key, self._problem):
                     if terms.other.node == lost.key[1].node or terms.other.role == "hq":
@@ -165,5 +165,5 @@ class Taking:
         return self._taken
 
 
-def _ranges(entry: Entry) -> RangeSet:
+def _ranges(entry: BundleEntry) -> RangeSet:
     return checked_ranges(entry.ranges)

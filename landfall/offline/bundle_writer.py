@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from landfall.offline.bundle_frames import FrameWriter
-from landfall.offline.bundle_messages import ENTRIES_MAX, RANGES_MAX, Carried, Contents, End, Entry, Gone
-from landfall.offline.bundle_plan import Wanted
+from landfall.offline.bundle_messages import ENTRIES_MAX, RANGES_MAX, BundleEntry, BundleGone, Carried, Contents, End
+from landfall.offline.bundle_plan import BundlePlan
 from streams.model.identifiers import Origin
 from streams.model.ranges import RangeSet
 from streams.replication.effects import Loaded
@@ -19,7 +19,7 @@ Load = Callable[[str, Origin, int, int], Loaded | None]
 
 
 @dataclass(slots=True)
-class Written:
+class BundleContents:
     """What went into a file, and what was to and could not be read."""
 
     blocks: int = 0
@@ -27,15 +27,15 @@ class Written:
     unread: dict[Key, RangeSet] = field(default_factory=dict)
 
 
-def write(writer: FrameWriter, about: Contents, plan: Sequence[Wanted], load: Load) -> Written:
+def write(writer: FrameWriter, about: Contents, plan: Sequence[BundlePlan], load: Load) -> BundleContents:
     """All of `plan`, a block in memory at a time. `about` says from whom to whom; its list is made here. Raises OSError."""
     for contents in _contents(about, plan):
         writer.write(contents)
     for one in plan:
         for reason, ranges in one.gone.items():
             for entry in _entries(one.key, ranges):
-                writer.write(Gone(entry, reason))
-    written = Written()
+                writer.write(BundleGone(entry, reason))
+    written = BundleContents()
     for one in plan:
         for first, end in one.held:
             _write_range(writer, one.key, first, end, load, written)
@@ -43,7 +43,7 @@ def write(writer: FrameWriter, about: Contents, plan: Sequence[Wanted], load: Lo
     return written
 
 
-def _write_range(writer: FrameWriter, key: Key, first: int, end: int, load: Load, written: Written) -> None:
+def _write_range(writer: FrameWriter, key: Key, first: int, end: int, load: Load, written: BundleContents) -> None:
     while first < end:
         loaded = load(*key, first, end)
         begins = end if loaded is None else loaded.first
@@ -57,8 +57,8 @@ def _write_range(writer: FrameWriter, key: Key, first: int, end: int, load: Load
         first = loaded.end
 
 
-def _contents(about: Contents, plan: Sequence[Wanted]) -> Iterator[Contents]:
-    part: list[Entry] = []
+def _contents(about: Contents, plan: Sequence[BundlePlan]) -> Iterator[Contents]:
+    part: list[BundleEntry] = []
     for entry in (entry for one in plan for entry in _entries(one.key, one.held)):
         if len(part) == ENTRIES_MAX or sum(len(other.ranges) for other in part) > PART_RANGES_MAX:
             yield Contents(about.node, about.receiver, about.at_ms, part, last=False)
@@ -67,7 +67,7 @@ def _contents(about: Contents, plan: Sequence[Wanted]) -> Iterator[Contents]:
     yield Contents(about.node, about.receiver, about.at_ms, part, last=True)
 
 
-def _entries(key: Key, ranges: RangeSet) -> Iterator[Entry]:
+def _entries(key: Key, ranges: RangeSet) -> Iterator[BundleEntry]:
     (stream, origin), listed = key, list(ranges)
     for at in range(0, len(listed), RANGES_MAX):
-        yield Entry(stream, origin.node, origin.generation, listed[at : at + RANGES_MAX])
+        yield BundleEntry(stream, origin.node, origin.generation, listed[at : at + RANGES_MAX])

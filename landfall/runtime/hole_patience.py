@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from landfall.node.services.definition_watcher import Defining
-from landfall.runtime.telemetry_client import Teller, failure
+from landfall.runtime.telemetry_client import TelemetryClient, failure
 from streams.config.roles import Peer
 from streams.config.stream_definitions import Definitions
-from streams.gap_skipping_reader import Patience, PatientReader, Polled, Skipped, Standing, newly_skipped
+from streams.gap_skipping_reader import Patience, PatientReader, Polled, ReaderStanding, Skipped, newly_skipped
 from streams.log import Append, LogReader
 from streams.model.clock import Clock
 from streams.model.metrics import Metrics
@@ -40,11 +40,11 @@ class PatientReaders:
 class SkippedTold:
     """Tells of each hole that a process went on without. A process that starts anew tells again what has not come: that changes nothing."""
 
-    def __init__(self, teller: Teller, process: str) -> None:
+    def __init__(self, teller: TelemetryClient, process: str) -> None:
         self._teller, self._process = teller, process
         self._seen: set[tuple[str, int]] = set()
 
-    def look(self, standings: Mapping[str, Standing]) -> None:
+    def look(self, standings: Mapping[str, ReaderStanding]) -> None:
         """What is skipped in `standings`, which are committed, is told to `exceptions` soon. Returns at once."""
         for reason, key in _named(self._process, standings):
             if key not in self._seen:
@@ -52,7 +52,7 @@ class SkippedTold:
                 self._teller.report(reason, outcome=OUTCOME, key=key)
 
 
-def skipped_failures(process: str, standings: Mapping[str, Standing], at_ms: int) -> list[Append]:
+def skipped_failures(process: str, standings: Mapping[str, ReaderStanding], at_ms: int) -> list[Append]:
     """Records of `exceptions` on all that is skipped in `standings`. Appended again they change nothing."""
     return [failure(process, reason, "", at_ms, key, OUTCOME) for reason, key in _named(process, standings)]
 
@@ -68,7 +68,7 @@ def count_polled(metrics: Metrics, before: Skipped, polled: Polled) -> None:
             metrics.count(name, amount)
 
 
-def _named(process: str, standings: Mapping[str, Standing]) -> list[tuple[str, tuple[str, int]]]:
+def _named(process: str, standings: Mapping[str, ReaderStanding]) -> list[tuple[str, tuple[str, int]]]:
     """Of each hole why it is told, and producer and sequence: holes are skipped in ascending order, and only shrink from then on."""
     return [
         (f"{stream}:{origin} {first}..{end - 1} did not come in time", (f"{process}/skipped/{stream}/{origin}", end))

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from landfall.runtime.settings_types import kinds_in, models_in
-from landfall.system.settings_table import Place, Problem, SettingsTable
+from landfall.system.settings_table import Place, SettingsProblem, SettingsTable
 
 
 class _InDoubtError(Exception):
@@ -30,7 +30,7 @@ class Draft:
     all_read: bool
     _made: list[tuple[Place, SettingsTable]] = field(default_factory=list)
 
-    def problems(self, kind: type[SettingsTable], values: Mapping[str, Any]) -> Iterator[Problem]:
+    def problems(self, kind: type[SettingsTable], values: Mapping[str, Any]) -> Iterator[SettingsProblem]:
         """All that does not fit together in `values`, settings of `kind`, whatever else is wrong; each at its whole place."""
         self._table(kind, values, ())
         for place, table in self._made:

@@ -14,8 +14,8 @@ from pydantic import Field, SecretStr
 
 from landfall.runtime.health_server import serve_health
 from landfall.runtime.process_clock import following
-from landfall.runtime.telemetry_client import DOOR_TIMEOUT_S, Standing, Teller
-from landfall.system.settings_table import ClockAddress, DoorUrl, Host, Problem, SettingsTable, WithCertificate, between
+from landfall.runtime.telemetry_client import DOOR_TIMEOUT_S, Standing, TelemetryClient
+from landfall.system.settings_table import ClockAddress, DoorUrl, Host, SettingsProblem, SettingsTable, WithCertificate, between
 from landfall.system.stop_flag import Stop
 from landfall.transport.http_client import AppendDoor
 from streams.model.clock import Clock, FleetClock
@@ -42,10 +42,10 @@ class TellingSettings(SettingsTable):
     clock: ClockAddress = "wall"
 
     @between
-    def _has_what_its_door_asks_for(self) -> Iterator[Problem]:
+    def _has_what_its_door_asks_for(self) -> Iterator[SettingsProblem]:
         mend = "write the token that `landfall credential add` gives there, or take out door"
         if self.door is not None and not self.token.get_secret_value().strip():
-            yield Problem(("token",), f"{self.door} asks for one, and there is none", mend)
+            yield SettingsProblem(("token",), f"{self.door} asks for one, and there is none", mend)
 
 
 class WorkSettings(TellingSettings, WithCertificate):
@@ -57,7 +57,7 @@ class WorkSettings(TellingSettings, WithCertificate):
 
 
 @dataclass(slots=True)
-class Waiting:
+class StepFailure:
     """Why the last step of a process failed, None where it did not, and since when every step has, by the monotonic clock."""
 
     problem: RetryLater | None = None
@@ -80,9 +80,9 @@ class Running:
 
     clock: FleetClock
     metrics: Metrics
-    teller: Teller
+    teller: TelemetryClient
     stop: Stop = field(default_factory=Stop)
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: StepFailure = field(default_factory=StepFailure)
 
     @property
     def troubles(self) -> dict[str, str]:
@@ -111,10 +111,10 @@ Made = Callable[[Running], AbstractContextManager[Work]]
 """Makes the work of a process under way, and releases at the end what it holds."""
 
 
-def teller_of(settings: TellingSettings, metrics: Metrics, clock: Clock, standing: Standing = dict[str, Any]) -> Teller:
+def teller_of(settings: TellingSettings, metrics: Metrics, clock: Clock, standing: Standing = dict[str, Any]) -> TelemetryClient:
     """The process's word on itself, as its settings say."""
     door = AppendDoor(settings.door, settings.token.get_secret_value(), DOOR_TIMEOUT_S) if settings.door else None
-    return Teller(door, metrics, clock, settings.metrics_every_s, standing)
+    return TelemetryClient(door, metrics, clock, settings.metrics_every_s, standing)
 
 
 @contextmanager

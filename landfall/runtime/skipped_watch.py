@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from landfall.runtime.service import Running, Work
-from streams.gap_skipping_reader import Polled, Standing
+from streams.gap_skipping_reader import Polled, ReaderStanding
 from streams.log import LogReader
 from streams.model.identifiers import Position
 from streams.skipped_records import OVER, FloorTrouble, floor_topic
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class SkippedOffsets:
     """Offsets `first .. end - 1` of one origin of a stream that lay below the floor when a consumer came to read them."""
 
     stream: str
@@ -28,9 +28,9 @@ class Unread:
         return f"{self.stream}:{self.origin} {self.first}..{self.end - 1}"
 
 
-def unread_of(stream: str, before: Standing, polled: Polled) -> list[Unread]:
+def unread_of(stream: str, before: ReaderStanding, polled: Polled) -> list[SkippedOffsets]:
     """What a consumer that stood at `before` went past without reading. A consumer that starts from nothing misses nothing."""
-    passed = [Unread(stream, str(origin), first, end) for origin, ranges in sorted(polled.passed.items()) for first, end in ranges]
+    passed = [SkippedOffsets(stream, str(origin), first, end) for origin, ranges in sorted(polled.passed.items()) for first, end in ranges]
     if passed and not before.position:
         log.info("%s: begins above %s, which this log has dropped", stream, ", ".join(map(str, passed)))
         return []
@@ -44,7 +44,7 @@ class BelowFloor:
         self.reader, self._running, self._process = reader, running, process
         self._trouble = FloorTrouble(reader, process, running.troubles, running.clock.monotonic_s)
 
-    def look(self, unread: Iterable[Unread] = (), lost: Iterable[str] = ()) -> None:
+    def look(self, unread: Iterable[SkippedOffsets] = (), lost: Iterable[str] = ()) -> None:
         """Report what is `unread`, and sentences on what else is `lost`; then health says how it stands. Called after each step."""
         outcome = f"went on without; `landfall consumer accept {self._process}` once it is known"
         for one in unread:
@@ -68,7 +68,7 @@ class WorkAboveFloor:
     def __init__(self, work: Work, floor: BelowFloor, positions: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
         """`positions`: by stream, what the work has read and committed, as `Position.to_json`."""
         self._work, self._floor, self._positions = work, floor, positions
-        self._seen: set[Unread] = set()
+        self._seen: set[SkippedOffsets] = set()
 
     @property
     def ready(self) -> bool:
@@ -90,6 +90,6 @@ class WorkAboveFloor:
         self._floor.look(sorted(news - self._seen, key=str))
         self._seen |= news
 
-    def _unread(self, stream: str, position: Position) -> list[Unread]:
+    def _unread(self, stream: str, position: Position) -> list[SkippedOffsets]:
         ledger = self._floor.reader.ledger(stream)
-        return [Unread(stream, str(at), position[at], one.floor) for at, one in ledger.items() if one.floor > position[at]]
+        return [SkippedOffsets(stream, str(at), position[at], one.floor) for at, one in ledger.items() if one.floor > position[at]]

@@ -40,7 +40,7 @@ Standing = Callable[[], Mapping[str, Any]]
 """What a `metrics` record says beside counts, gauges and histograms."""
 
 
-class Teller:
+class TelemetryClient:
     """What one process has to say. Safe from any thread.
 
     `with teller:` tells while the block runs: metrics every `interval_s` of the wall, failures soon after `report`, both once more at its

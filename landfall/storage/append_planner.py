@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.storage.frames import Admitted, Produced
-from landfall.storage.log_state import Line
+from landfall.storage.log_state import OriginState
 from landfall.storage.row_tables import agree
 from landfall.storage.topic_filters import topics_told
 from streams.log import Append, Appended, Witness
@@ -61,7 +61,7 @@ class NewBlock:
 
 
 @dataclass(slots=True)
-class Plan:
+class AppendPlan:
     """What one call of append will write and answer."""
 
     answers: list[Appended] = field(default_factory=list)
@@ -69,9 +69,9 @@ class Plan:
     rows: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
 
 
-def plan_appends(appends: Sequence[Append], origin: Origin, end: Callable[[str], int], produced: Produceds) -> Plan:
+def plan_appends(appends: Sequence[Append], origin: Origin, end: Callable[[str], int], produced: Produceds) -> AppendPlan:
     """Offsets for all rows that are no repeats, from `end(stream)` on. Raises Misuse for records no log takes."""
-    plan = Plan()
+    plan = AppendPlan()
     ends: dict[str, int] = {}
     last: dict[tuple[str, str], Produced] = {}
     for append in appends:
@@ -128,8 +128,8 @@ class DeviceTimes:
 def new_blocks(
     codec: Codec,
     origin: Origin,
-    plan: Plan,
-    line: Callable[[str], Line],
+    plan: AppendPlan,
+    line: Callable[[str], OriginState],
     clock: Clock,
     devices: DeviceTimes,
     witness: Witness | None = None,

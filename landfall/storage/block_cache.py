@@ -7,7 +7,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 
-from landfall.storage.log_state import Location
+from landfall.storage.log_state import FileLocation
 from streams.model.block import HEAD_BYTES_MAX, BlockHead, Codec, OpenedBlock, ReadBytes, TopicRows
 from streams.model.errors import Corrupt
 
@@ -16,7 +16,7 @@ KEPT_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CachedBlock:
     """A block's head, where in it the payload begins, and what its codec has read of that."""
 
     head: BlockHead
@@ -41,11 +41,11 @@ class OpenBlocks:
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
-        self._kept: OrderedDict[Location, Known] = OrderedDict()
+        self._kept: OrderedDict[FileLocation, CachedBlock] = OrderedDict()
         self._lock = threading.Lock()
 
     def topic_rows(
-        self, location: Location, read: ReadBytes, topic: str, outline: bytes | None = None
+        self, location: FileLocation, read: ReadBytes, topic: str, outline: bytes | None = None
     ) -> tuple[BlockHead, TopicRows | None]:
         """The head of the block there, and its rows of the topic; where it does not read by what is kept as its `outline`, without that.
         Raises Corrupt, and what `read` does.
@@ -67,18 +67,18 @@ class OpenBlocks:
         known = self._opened(location, read)
         return known.head, known.topic_rows(read, topic)
 
-    def knows(self, location: Location) -> bool:
+    def knows(self, location: FileLocation) -> bool:
         """Whether the block there was opened, and stayed known."""
         with self._lock:
             return location in self._kept
 
-    def spans(self, location: Location, read: ReadBytes, topic: str) -> list[tuple[int, int]]:
+    def spans(self, location: FileLocation, read: ReadBytes, topic: str) -> list[tuple[int, int]]:
         """Which spans of the block there `topic_rows` will ask for, of one that was not opened yet once it is. Raises as that."""
         with self._lock:
             known = self._kept.get(location)
         return (known or self._opened(location, read)).spans(topic)
 
-    def _opened(self, location: Location, read: ReadBytes, outline: bytes | None = None) -> Known:
+    def _opened(self, location: FileLocation, read: ReadBytes, outline: bytes | None = None) -> CachedBlock:
         """Read anew; from now on it is known, if it lasts."""
         known = self._read(location, read, outline)
         if known.opened.lasting:
@@ -88,6 +88,6 @@ class OpenBlocks:
                     self._kept.popitem(last=False)
         return known
 
-    def _read(self, location: Location, read: ReadBytes, outline: bytes | None) -> Known:
+    def _read(self, location: FileLocation, read: ReadBytes, outline: bytes | None) -> CachedBlock:
         head, payload_at = BlockHead.from_bytes(read(0, min(HEAD_BYTES_MAX, location.length)))
-        return Known(head, payload_at, self._codec.opened(head, lambda at, length: read(payload_at + at, length), outline))
+        return CachedBlock(head, payload_at, self._codec.opened(head, lambda at, length: read(payload_at + at, length), outline))

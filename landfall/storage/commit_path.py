@@ -11,8 +11,8 @@ import msgspec
 from landfall.storage.append_planner import NewBlock
 from landfall.storage.frames import FRAME_BYTES_MAX, FrameHeader, StoredBlock, frame_bytes
 from landfall.storage.log_opener import LogFolder
-from landfall.storage.log_replay import Opened
-from landfall.storage.log_state import LineKey, Location, Piece, PlacedBlock
+from landfall.storage.log_replay import ReplayedLog
+from landfall.storage.log_state import FileLocation, LineKey, Piece, PlacedBlock
 from landfall.storage.segments import SegmentWriter
 from streams.commit_points import commit_point
 from streams.model.errors import Misuse
@@ -29,7 +29,7 @@ class WriteLimits:
 class LogWriter:
     """Commits to a log. Not safe from several threads: the log's lock guards it."""
 
-    def __init__(self, place: LogFolder, opened: Opened, limits: WriteLimits) -> None:
+    def __init__(self, place: LogFolder, opened: ReplayedLog, limits: WriteLimits) -> None:
         """Goes on where `opened` ends. Raises RetryLater when the disk does not let what lies behind be cut off."""
         self._place, self._marker, self._limits = place, place.marker, limits
         self._marker_due = 0
@@ -69,7 +69,7 @@ class LogWriter:
         spans = header.spans(at + len(opening) + blocks_at)
         placed = [
             PlacedBlock(
-                new.block, Location(self._segments.number, first, end - first), new.topics, new.received_at_ms, admitted=new.admitted
+                new.block, FileLocation(self._segments.number, first, end - first), new.topics, new.received_at_ms, admitted=new.admitted
             )
             for new, (first, end) in zip(blocks, spans, strict=True)
         ]
@@ -103,7 +103,7 @@ class LogWriter:
         self.book, self._index = opened.book, opened.index
         return opened.doubt
 
-    def swap(self, key: LineKey, old: Collection[Location], new: Sequence[Piece]) -> None:
+    def swap(self, key: LineKey, old: Collection[FileLocation], new: Sequence[Piece]) -> None:
         """What is still held at `old` is found in `new` from now on. Raises RetryLater when the index can not be written."""
         self._index.swap(key, old, new)
 

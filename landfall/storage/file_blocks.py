@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from landfall.storage.log_reader import IndexedReader, Moved, Parts
-from landfall.storage.log_state import LineKey, Location, Piece
+from landfall.storage.log_state import FileLocation, LineKey, Piece
 from landfall.storage.log_view import PassedOver
 from landfall.storage.segments import OpenFile
-from landfall.storage.topic_filters import Asked, outline_in
+from landfall.storage.topic_filters import TopicQuery, outline_in
 from streams.model.block import Codec, OutlinedBlock, ReadBytes
 from streams.model.errors import Corrupt, LandfallError
 
@@ -50,7 +50,7 @@ class FileLogReader(IndexedReader):
         with closing(OpenFile(self._folder)) as file:
             yield partial(self._part, file)
 
-    def _sifted(self, asked: Asked, pieces: Sequence[Piece]) -> list[Piece]:
+    def _sifted(self, asked: TopicQuery, pieces: Sequence[Piece]) -> list[Piece]:
         """Without those whose outlines say where the topic would be, and it is not. The disk is told of many places at once: it reads them
         sooner."""
         outlined = {place: block for place, piece in enumerate(pieces) if (block := self._outlined(piece)) is not None}
@@ -75,19 +75,19 @@ class FileLogReader(IndexedReader):
         except Corrupt:  # another version's: the block itself tells
             return None
 
-    def _lacks(self, file: OpenFile, asked: Asked, piece: Piece, block: OutlinedBlock) -> bool:
+    def _lacks(self, file: OpenFile, asked: TopicQuery, piece: Piece, block: OutlinedBlock) -> bool:
         try:
             return block.lacks(self._part(file, piece), asked.topic)
         except LandfallError:  # the look-up itself meets it again
             return False
 
-    def _expect_heads(self, file: OpenFile, places: Sequence[Location]) -> None:
+    def _expect_heads(self, file: OpenFile, places: Sequence[FileLocation]) -> None:
         """The disk is told of those of all blocks that are not known."""
         for place in places:
             if place.length <= AT_ONCE_BYTES or not self._open.knows(place):
                 file.expect(place.segment, place.at, place.length if place.length <= AT_ONCE_BYTES else BEGUN_BYTES)
 
-    def _expect_rows(self, file: OpenFile, asked: Asked, pieces: Sequence[Piece]) -> None:
+    def _expect_rows(self, file: OpenFile, asked: TopicQuery, pieces: Sequence[Piece]) -> None:
         """The disk is told of what the look-up needs of each block, once its head is there."""
         for piece in pieces:
             place = piece.location
@@ -109,7 +109,7 @@ class FileLogReader(IndexedReader):
         return read
 
 
-def _read(file: OpenFile, place: Location, at: int, length: int) -> bytes:
+def _read(file: OpenFile, place: FileLocation, at: int, length: int) -> bytes:
     if not 0 <= at <= at + length <= place.length:
         raise Corrupt(f"bytes {at} to {at + length} are asked for of a block of {place.length}")
     try:

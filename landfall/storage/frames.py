@@ -54,7 +54,7 @@ class Produced(msgspec.Struct, array_like=True, frozen=True, gc=False):
     generation: int
 
 
-class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class FrameGone(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Offsets `first .. end - 1` of (stream, node@generation) will never come."""
 
     stream: str
@@ -124,7 +124,7 @@ class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     commit: int = 0
     blocks: tuple[StoredBlock, ...] = ()
     produced: tuple[Produced, ...] = ()
-    gone: tuple[Gone, ...] = ()
+    gone: tuple[FrameGone, ...] = ()
     floors: tuple[Floor, ...] = ()
     openings: tuple[Opening, ...] = ()
     checkpoint: Checkpoint | None = None

@@ -17,7 +17,7 @@ import msgspec
 import xxhash
 
 from landfall.storage.frames import Admitted, LineState, Opening, Produced
-from landfall.storage.log_state import Book, LineKey, Location, Piece, line_of
+from landfall.storage.log_state import Book, FileLocation, LineKey, Piece, line_of
 from landfall.storage.segments import unreadable
 from landfall.system.sqlite_files import ReadingConnection, connect_to_read
 from streams.core_limit import give_way
@@ -136,7 +136,7 @@ class IndexReader:
         statement = f"SELECT {columns} FROM pieces WHERE line = ? AND first > ? ORDER BY first LIMIT {PIECES_PAGE}"
         while line is not None and (rows := _numbers(self.rows(statement, (line, after)))):
             for first, end, segment, at, length, order_first_ms, order_last_ms, undecoded in rows:
-                yield Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, None if undecoded else b"")
+                yield Piece(first, end, FileLocation(segment, at, length), order_first_ms, order_last_ms, None if undecoded else b"")
             after = rows[-1][0]
 
     def lasts(self) -> dict[LineKey, int]:
@@ -352,4 +352,4 @@ def piece_of(line: int, row: tuple[Any, ...]) -> Piece:
     """The piece in a row of PIECE_COLUMNS. Raises IndexDamaged when its checksum does not match."""
     _, first, end, segment, at, length, order_first_ms, order_last_ms, topics, admitted = _verified((line, *row))
     runs = () if admitted is None else msgspec.msgpack.decode(admitted, type=Admitted)
-    return Piece(first, end, Location(segment, at, length), order_first_ms, order_last_ms, topics, runs)
+    return Piece(first, end, FileLocation(segment, at, length), order_first_ms, order_last_ms, topics, runs)

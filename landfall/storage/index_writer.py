@@ -28,7 +28,7 @@ from landfall.storage.index import (
     summed,
 )
 from landfall.storage.index_integrity import SUM_SUFFIX, drop_sum, keep_sum, sum_problem
-from landfall.storage.log_state import Book, Change, Line, LineKey, Location, Piece, state_of
+from landfall.storage.log_state import Book, FileLocation, FrameChange, LineKey, OriginState, Piece, state_of
 from landfall.storage.segments import disk_refused, not_writable
 from landfall.system.sqlite_files import foreign_file
 from streams.model.ranges import RangeSet
@@ -100,7 +100,7 @@ class IndexWriter(IndexReader):
         with self._lock:
             self._verified_files(book)
 
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[FrameChange]) -> None:
         """All of `changes` and the mark of the last, or nothing. Raises RetryLater, IndexDamaged."""
         ids: dict[LineKey, int] = {}
 
@@ -111,7 +111,7 @@ class IndexWriter(IndexReader):
         self._transact(write)
         self._line_ids.update(ids)
 
-    def set_aside(self, key: LineKey, first: int, end: int, line: Line) -> None:
+    def set_aside(self, key: LineKey, first: int, end: int, line: OriginState) -> None:
         """Offsets `first .. end - 1` are no longer held; `line` is how `key` stands without them. Raises as `apply`."""
 
         def drop() -> None:
@@ -120,7 +120,7 @@ class IndexWriter(IndexReader):
 
         self._transact(drop)
 
-    def swap(self, key: LineKey, old: Collection[Location], new: Sequence[Piece]) -> None:
+    def swap(self, key: LineKey, old: Collection[FileLocation], new: Sequence[Piece]) -> None:
         """What of `new` is still held in blocks at `old` is held in `new` from now on: where a piece was cut or dropped, it stays so.
 
         Raises as `apply`.
@@ -194,7 +194,7 @@ class IndexWriter(IndexReader):
                 bring_down(self._path, self._disk)
                 self._brought_down_bytes = bytes_
 
-    def _apply(self, change: Change, ids: dict[LineKey, int]) -> None:
+    def _apply(self, change: FrameChange, ids: dict[LineKey, int]) -> None:
         for key, line in change.lines.items():
             self._write_line(key, line, ids)
         for key, piece in change.added:
@@ -221,7 +221,7 @@ class IndexWriter(IndexReader):
             commit, segment, end, others = mark_of(self._execute(MARK))
             self._write_mark(commit, segment, end, others ^ self._others)
 
-    def _write_line(self, key: LineKey, line: Line, ids: dict[LineKey, int]) -> int:
+    def _write_line(self, key: LineKey, line: OriginState, ids: dict[LineKey, int]) -> int:
         state = msgspec.msgpack.encode(state_of(line))
         number = ids.get(key) or self._line_ids.get(key)
         if number is None:

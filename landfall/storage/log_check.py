@@ -32,7 +32,7 @@ class Wrong(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LogFinding:
     """One thing that is not as it should be: where, and what."""
 
     where: str
@@ -40,7 +40,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Tally:
+class CheckTally:
     """How much was looked at. `unread`: records in blocks of a codec that this version does not read, whose checksums were verified.
     `let_go`: blocks that do not verify and that the index does not name any more: what they held was fetched again, or is wanted.
     """
@@ -52,7 +52,7 @@ class Tally:
     let_go: int = 0
 
 
-def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
+def check(log: Path, codec: Codec, tally: CheckTally) -> Iterator[LogFinding]:
     """What is wrong with the log in folder `log`, as it is found; nothing when all is well. `tally` counts along.
 
     Of a log in a Kafka that is its index, and every block that the brokers have of it. Raises RetryLater when they do not answer. Where the
@@ -60,22 +60,22 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
     """
     mark: tuple[int, int, int] | None = None
     ends: dict[int, int] = {}
-    damaged: list[Finding] = []
+    damaged: list[LogFinding] = []
     try:
         if not (log / INDEX_NAME).exists():
             raise IndexDamaged("it is missing", hint=REBUILT)
         damaged = list(_check_bytes(log / INDEX_NAME))
         if not (damaged or in_kafka(log)) and (why := index_problem(log)) is not None:
-            damaged.append(Finding("the index", why))
+            damaged.append(LogFinding("the index", why))
         yield from damaged
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
             mark, ends = index.mark(), index.file_ends()
             for (said,) in index.rows("PRAGMA quick_check"):
                 if said != "ok":
-                    yield Finding("the index", str(said))
+                    yield LogFinding("the index", str(said))
     except (IndexDamaged, Unreadable, *UNREADABLE) as problem:
         if not damaged:
-            yield Finding("the index", str(problem))
+            yield LogFinding("the index", str(problem))
     files = () if in_kafka(log) else (*segment_numbers(log), *merged_numbers(log))
     seen = mark or (0, max(files, default=0), 0)
     told: set[Lost] = set()
@@ -92,7 +92,7 @@ def check(log: Path, codec: Codec, tally: Tally) -> Iterator[Finding]:
                 continue
             told.update(lost)
             whose = ", ".join(f"{stream}:{origin} offsets {first} to {after - 1}" for stream, origin, first, after in lost)
-            yield Finding(f"{file_path(log, number).name} bytes {at} to {end - 1}", f"{whose}: {why}" if whose else why)
+            yield LogFinding(f"{file_path(log, number).name} bytes {at} to {end - 1}", f"{whose}: {why}" if whose else why)
     if mark is not None:
         yield from _check_lines(log, codec, tally, told)
 
@@ -110,19 +110,19 @@ def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]] | None:
     return held
 
 
-def _check_bytes(index: Path) -> Iterator[Finding]:
+def _check_bytes(index: Path) -> Iterator[LogFinding]:
     """Of a log that is closed, or whose process was killed: what SQLite would pass over in silence. Raises Unreadable."""
     wal = index.with_name(f"{index.name}-wal")
     try:
         if (problem := sum_problem(index)) is not None:
-            yield Finding("the index", problem)
+            yield LogFinding("the index", problem)
         if (problem := wal_problem(index)) is not None and time.time() - wal.stat().st_mtime >= INDEXED_S:
-            yield Finding("the index", problem)
+            yield LogFinding("the index", problem)
     except OSError as refused:
         raise unreadable(index, refused) from refused
 
 
-def _check_lines(log: Path, codec: Codec, tally: Tally, told: set[Lost]) -> Iterator[Finding]:
+def _check_lines(log: Path, codec: Codec, tally: CheckTally, told: set[Lost]) -> Iterator[LogFinding]:
     try:
         with closing(open_reader(log, codec)) as reader:
             for stream in reader.streams():
@@ -133,10 +133,10 @@ def _check_lines(log: Path, codec: Codec, tally: Tally, told: set[Lost]) -> Iter
     except RetryLater:
         raise
     except (LandfallError, *UNREADABLE) as problem:
-        yield Finding("the index", str(problem))
+        yield LogFinding("the index", str(problem))
 
 
-def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], pointed_end: int, tally: Tally) -> Iterator[Wrong]:
+def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], pointed_end: int, tally: CheckTally) -> Iterator[Wrong]:
     """Frames and blocks of one file. Bytes behind what the index has seen are being written, or were when a process died.
 
     `pointed_end`: where what the index points to in this file ends.
@@ -151,7 +151,7 @@ def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int]
                     yield wrong
 
 
-def _check_found(found: FoundFrame | Hole, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Wrong]:
+def _check_found(found: FoundFrame | Hole, data: memoryview, codec: Codec, tally: CheckTally) -> Iterator[Wrong]:
     if isinstance(found, Hole):
         yield Wrong(found.at, found.end, found.why)
     else:
@@ -161,7 +161,7 @@ def _check_found(found: FoundFrame | Hole, data: memoryview, codec: Codec, tally
         yield from _check_frame(found, data, codec, tally)
 
 
-def _check_frame(frame: FoundFrame, data: memoryview, codec: Codec, tally: Tally) -> Iterator[Wrong]:
+def _check_frame(frame: FoundFrame, data: memoryview, codec: Codec, tally: CheckTally) -> Iterator[Wrong]:
     for _, at, end, block in frame.blocks(data):
         tally.blocks += 1
         if isinstance(block, Corrupt):
@@ -173,14 +173,14 @@ def _check_frame(frame: FoundFrame, data: memoryview, codec: Codec, tally: Tally
                 yield Wrong(at, end, str(problem), is_block=True)
 
 
-def _check_line(reader: AnyReader, line: LineKey, tally: Tally, told: set[Lost]) -> Iterator[Finding]:
+def _check_line(reader: AnyReader, line: LineKey, tally: CheckTally, told: set[Lost]) -> Iterator[LogFinding]:
     """What the ledger holds is what the index points to, and what it points to reads, but for what was `told` already."""
     stream, origin = line
     spans = list(reader.spans(stream, origin))
     pointed = RangeSet((span.first, span.end) for span in spans)
     held = reader.ledger(stream)[origin].held
     if missing := held.without(pointed):
-        yield Finding(f"{stream}:{origin}", f"the ledger holds {missing}, and the index does not say where")
+        yield LogFinding(f"{stream}:{origin}", f"the ledger holds {missing}, and the index does not say where")
     for span in (one for one in spans if (stream, origin, one.first, one.end) not in told):
         try:
             for batch in reader.run(stream, origin, span.first, span.end):
@@ -190,4 +190,4 @@ def _check_line(reader: AnyReader, line: LineKey, tally: Tally, told: set[Lost])
         except UnknownCodec:
             tally.unread += span.end - span.first
         except LandfallError as problem:
-            yield Finding(f"{stream}:{origin} offsets {span.first} to {span.end - 1}", str(problem))
+            yield LogFinding(f"{stream}:{origin} offsets {span.first} to {span.end - 1}", str(problem))

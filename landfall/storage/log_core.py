@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from landfall.storage.admission_times import taken_in
-from landfall.storage.append_planner import DeviceTimes, NewBlock, Plan, given_before, new_blocks, plan_appends
+from landfall.storage.append_planner import AppendPlan, DeviceTimes, NewBlock, given_before, new_blocks, plan_appends
 from landfall.storage.damage import WANTED_AGAIN, Damage
 from landfall.storage.epoch_marker import check_node
-from landfall.storage.frames import Floor, FrameHeader, Gone, Opening
+from landfall.storage.frames import Floor, FrameGone, FrameHeader, Opening
 from landfall.storage.index import IndexDamaged
 from landfall.storage.log_reader import IndexedReader
-from landfall.storage.log_state import Book, Line, LineKey, Lines, Piece, Positions
+from landfall.storage.log_state import Book, LineKey, Lines, OriginState, Piece, Positions
 from landfall.storage.rejected_records import Disowned
 from landfall.storage.row_tables import INT64_MAX
 from landfall.storage.topic_filters import topics_told
@@ -238,11 +238,11 @@ class KeptLog(IndexedReader):
         if (after := self._keeper.book.lines) is not before:
             self._tell(stream for stream, lines in after.items() if lines is not before.get(stream))
 
-    def _append(self, appends: Sequence[Append]) -> Plan:
+    def _append(self, appends: Sequence[Append]) -> AppendPlan:
         self._ready()
         origin, book = self.origin, self._keeper.book
 
-        def line(stream: str) -> Line:
+        def line(stream: str) -> OriginState:
             return book.line((stream, origin))
 
         plan = plan_appends(appends, origin, lambda stream: line(stream).end, book.produced)
@@ -276,7 +276,7 @@ class KeptLog(IndexedReader):
         if origin.node != self._node:
             news = news.without(ledger.held)
         if news:
-            gone = tuple(Gone(stream, origin.node, origin.generation, first, end, reason) for first, end in news)
+            gone = tuple(FrameGone(stream, origin.node, origin.generation, first, end, reason) for first, end in news)
             self._keeper.commit(FrameHeader(gone=gone))
         return news
 

@@ -52,11 +52,11 @@ def open_log(
         home.mkdir(parents=True, exist_ok=True)
         let_group_through(home, settings.group)
     if settings.kind == "kafka":
-        from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place
+        from landfall.storage.kafka.commit_transaction import KafkaLogOptions, KafkaLogPlace
         from landfall.storage.kafka.kafka_log import KafkaLog
 
         named = settings.model_copy(update={"prefix": settings.prefix or f"log-{node}"})
-        return KafkaLog(Place(named, node, folder, marker), codec, clock, KafkaLogOptions(options.on_damage, options.stopping))
+        return KafkaLog(KafkaLogPlace(named, node, folder, marker), codec, clock, KafkaLogOptions(options.on_damage, options.stopping))
     if in_kafka(folder):
         raise Misuse(
             f"{folder} is the index of a log in Kafka",

@@ -14,7 +14,7 @@ from landfall.storage.index import INDEX_NAME, IndexDamaged
 from landfall.storage.index_integrity import wal_problem
 from landfall.storage.index_writer import IndexWriter, put_in_place, remove_index
 from landfall.storage.log_location import LOCK_NAME
-from landfall.storage.log_replay import Opened, OtherFiles, Placing, Replay
+from landfall.storage.log_replay import OtherFiles, Placing, Replay, ReplayedLog
 from landfall.storage.quarantine import Aside
 from landfall.storage.rejected_records import Disowned
 from landfall.storage.segments import disk_refused, merged_numbers, secret_of, segment_numbers
@@ -60,7 +60,7 @@ class LogFolder:
     disowned: Disowned
     marker: Marker
 
-    def open(self) -> Opened:
+    def open(self) -> ReplayedLog:
         """Brings the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
 
         What SQLite does not take of its write-ahead log, because of damage or a power cut, is told of; the files have it.
@@ -83,7 +83,7 @@ class LogFolder:
                 raise disk_refused(problem) from problem
         return self.rebuilt(why, seen)
 
-    def rebuilt(self, why: str | None, seen: int, release: Callable[[], None] = lambda: None) -> Opened:
+    def rebuilt(self, why: str | None, seen: int, release: Callable[[], None] = lambda: None) -> ReplayedLog:
         """The index made anew beside the old one, and put in its place when it is whole: readers see the one or the other.
 
         `why`: what is wrong with the old one, which is set aside then. `seen`: a commit that it knew of. `release` closes it: SQLite would
@@ -105,6 +105,6 @@ class LogFolder:
         lost = f"the log's files end at commit {opened.book.commit}, but {seen} were indexed" if opened.book.commit < seen else None
         return replace(opened, index=IndexWriter.open_for(path, self.disk), doubt=lost or opened.doubt)
 
-    def _replay(self, index: IndexWriter, *, whole: bool) -> Opened:
+    def _replay(self, index: IndexWriter, *, whole: bool) -> ReplayedLog:
         placing = Placing(self.codec, self.disowned, self.marker.reached)
         return Replay(self.path, placing, self.aside, index, whole=whole).run()

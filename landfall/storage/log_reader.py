@@ -20,14 +20,14 @@ import pyarrow.compute as pc
 from landfall.storage.admission_times import admitted_at_ms
 from landfall.storage.block_cache import OpenBlocks
 from landfall.storage.index import REBUILT, IndexDamaged
-from landfall.storage.log_state import LineKey, Location, Piece
+from landfall.storage.log_state import FileLocation, LineKey, Piece
 from landfall.storage.log_view import IndexView, PassedOver
 from landfall.storage.row_tables import INT64_MAX, INT64_MIN, coalesced, merged
 from landfall.storage.segments import file_path
-from landfall.storage.topic_filters import Asked, outline_in, topic_hash
+from landfall.storage.topic_filters import TopicQuery, outline_in, topic_hash
 from streams.config.companion_streams import kept_of
 from streams.integrity.record_authorization import Entitled
-from streams.log import READ_RECORDS_MAX, HeldBlock, History, Span
+from streams.log import READ_RECORDS_MAX, HeldBlock, HeldSpan, History
 from streams.memory_release import spares
 from streams.model.block import Block, BlockHead, Codec, ReadBytes, TopicRows
 from streams.model.errors import Corrupt, LandfallError, RetryLater, Trimmed
@@ -107,13 +107,13 @@ class IndexedReader(IndexView, ABC):
             yield Batch(stream, origin, records)
         self._check_none_missing(key, left, builds)
 
-    def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[Span]:
+    def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[HeldSpan]:
         """What this copy holds from offset `first` on, ascending, told without reading any block."""
-        counted = set[Location]()  # a block around others' rows, as those that were asked for, is of many pieces
+        counted = set[FileLocation]()  # a block around others' rows, as those that were asked for, is of many pieces
         for piece in self._pieces((stream, origin), first, INT64_MAX):
             stored_bytes = 0 if piece.location in counted else piece.location.length
             times = piece.order_first_ms, piece.order_last_ms
-            yield Span(max(first, piece.first), piece.end, *times, stored_bytes, readable=piece.topics is not None)
+            yield HeldSpan(max(first, piece.first), piece.end, *times, stored_bytes, readable=piece.topics is not None)
             counted.add(piece.location)
 
     def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
@@ -210,7 +210,7 @@ class IndexedReader(IndexView, ABC):
         """For one look-up: what it gives may hold a file open until it ends."""
 
     @abstractmethod
-    def _sifted(self, asked: Asked, pieces: Sequence[Piece]) -> list[Piece]:
+    def _sifted(self, asked: TopicQuery, pieces: Sequence[Piece]) -> list[Piece]:
         """Those of the pieces that are to be looked into, one after another: where bytes take their time to come, they may come at once."""
 
     def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
@@ -251,7 +251,7 @@ class IndexedReader(IndexView, ABC):
             yield piece, wanted
 
     def _topic_rows(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
-        asked, after = Asked(key, topic, topic_hash(topic)), 0
+        asked, after = TopicQuery(key, topic, topic_hash(topic)), 0
         found: list[TopicRows] = []
         with self._parts(key) as parts:
             while pieces := self._with_index(partial(lambda after: self._index.pieces_between(key, since, until, after), after)):
@@ -265,7 +265,7 @@ class IndexedReader(IndexView, ABC):
         yield from (Batch(*key, records) for records in self._codec.records(found))
 
     def _last_row(self, key: LineKey, topic: str, end: int) -> pa.RecordBatch | None:
-        asked, before = Asked(key, topic, topic_hash(topic)), end
+        asked, before = TopicQuery(key, topic, topic_hash(topic)), end
         with self._parts(key) as parts:
             while pieces := self._with_index(partial(lambda before: self._index.pieces_backwards(key, before), before)):
                 for piece in chain.from_iterable(self._sifted(asked, [piece]) for piece in pieces):
@@ -276,7 +276,7 @@ class IndexedReader(IndexView, ABC):
                 before = pieces[-1].first
         return None
 
-    def _piece_rows(self, asked: Asked, parts: Parts, piece: Piece) -> Iterator[TopicRows]:
+    def _piece_rows(self, asked: TopicQuery, parts: Parts, piece: Piece) -> Iterator[TopicRows]:
         """The piece's rows of the topic; nothing when it has none, or can not be read here."""
         if not asked.may_be_in(piece):
             return
@@ -292,7 +292,7 @@ class IndexedReader(IndexView, ABC):
         except Corrupt as problem:
             self._set_aside(asked.key, piece, problem)
 
-    def _topic_of(self, asked: Asked, read: ReadBytes, piece: Piece) -> TopicRows | None:
+    def _topic_of(self, asked: TopicQuery, read: ReadBytes, piece: Piece) -> TopicRows | None:
         """The piece's rows of the topic, reading no more of its block than that takes. Raises Corrupt, Moved."""
         head, rows = self._open.topic_rows(piece.location, read, asked.topic, outline_in(piece.topics))
         _check_place(asked.key, piece, head)

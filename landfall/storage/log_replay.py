@@ -12,7 +12,7 @@ from landfall.storage.file_header import HEAD_BYTES
 from landfall.storage.frames import Checkpoint, FoundFrame, FrameHeader, Hole, Opening, StoredBlock, find_frames
 from landfall.storage.index import UNREADABLE, IndexDamaged
 from landfall.storage.index_writer import IndexWriter
-from landfall.storage.log_state import Book, Change, LineKey, Location, PlacedBlock
+from landfall.storage.log_state import Book, FileLocation, FrameChange, LineKey, PlacedBlock
 from landfall.storage.rejected_records import Disowned
 from landfall.storage.segments import file_path, mapped, merged_numbers, secret_of, segment_numbers
 from landfall.storage.topic_filters import topics_told
@@ -28,7 +28,7 @@ TAIL_CURE = "set aside; asked for again from peers, if it was ever acknowledged"
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class ReplayedLog:
     """A log's state as found: where to go on writing, and why it may not be the latest copy, if the folder shows it."""
 
     book: Book
@@ -64,9 +64,9 @@ class Placing:
     def blocks(self, frame: FoundFrame, data: memoryview, number: int) -> Iterator[PlacedBlock | Damage]:
         """The blocks of a frame of file `number`, each by itself: one that does not verify costs no other."""
         for stored, at, end, block in frame.blocks(data):
-            yield self._placed(block, Location(number, at, end - at), stored, bytes(data[at:end][:HEAD_BYTES_MAX]))
+            yield self._placed(block, FileLocation(number, at, end - at), stored, bytes(data[at:end][:HEAD_BYTES_MAX]))
 
-    def _placed(self, block: Block | Corrupt, place: Location, stored: StoredBlock, begun: bytes) -> PlacedBlock | Damage:
+    def _placed(self, block: Block | Corrupt, place: FileLocation, stored: StoredBlock, begun: bytes) -> PlacedBlock | Damage:
         """The block, or that it is damaged; `begun` are its first bytes, which may tell of what."""
         try:
             if isinstance(block, Corrupt):
@@ -88,11 +88,11 @@ class Replay:
         self._folder, self._placing, self._on_damage, self._index, self._whole = folder, placing, on_damage, index, whole
         self._book = Book()
         self._doubt: str | None = None
-        self._unindexed: list[Change] = []
+        self._unindexed: list[FrameChange] = []
         self._promised: dict[LineKey, RangeSet] = {}
         self._damages: list[Damage] = []
 
-    def run(self) -> Opened:
+    def run(self) -> ReplayedLog:
         """Everything up to the last whole frame is in the book and the index. Raises IndexDamaged, RetryLater; the index is closed then."""
         try:
             with ExitStack() as failed:
@@ -103,7 +103,7 @@ class Replay:
         except UNREADABLE as problem:
             raise IndexDamaged(f"the log's index does not work: {problem}") from problem
 
-    def _run(self) -> Opened:
+    def _run(self) -> ReplayedLog:
         self._book = self._index.load()
         segment, end = (1, 0) if self._whole else self._checked_mark()
         if self._whole:
@@ -117,7 +117,7 @@ class Replay:
         last = numbers[-1] if numbers else segment
         if (end or self._whole) and self._has_lost_its_head(last):
             last, end = last + 1, 0  # no frame can be added that would be found again
-        return Opened(self._book, self._index, last, end, self._doubt)
+        return ReplayedLog(self._book, self._index, last, end, self._doubt)
 
     def _has_lost_its_head(self, number: int) -> bool:
         """Of a segment in which no frame is known that does not matter: the power failed as its first was written, and it begins anew."""
@@ -229,7 +229,7 @@ class Replay:
         self._take(self._book.change(header, placed, segment, end, [lost for damage in damages for lost in damage.offsets]))
         return damages
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: FrameChange) -> None:
         self._book.take(change)
         self._unindexed.append(change)
         if len(self._unindexed) >= REPLAYED_MAX:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from landfall.storage.frames import Admitted, Checkpoint, FrameHeader, Gone, LineAt, LineState, Opening, Produced
+from landfall.storage.frames import Admitted, Checkpoint, FrameGone, FrameHeader, LineAt, LineState, Opening, Produced
 from streams.model.block import Block
 from streams.model.identifiers import Origin, Position
 from streams.model.ledger import OriginLedger
@@ -15,7 +15,7 @@ LineKey = tuple[str, Origin]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OriginState:
     """One (stream, origin). `end`: one past the largest offset ever heard of. `received_at_ms`: the last one stamped here (UTC ms).
 
     The ledger is never changed in place: a commit makes a new Line, so whoever holds one holds a snapshot.
@@ -26,19 +26,19 @@ class Line:
     received_at_ms: int = 0
     next_offset: int = 0
 
-    def without(self, first: int, end: int) -> Line:
+    def without(self, first: int, end: int) -> OriginState:
         """The line as it stands when `first .. end - 1` are no longer held, and so wanted again."""
         ledger = self.ledger.copy()
         ledger.held = ledger.held.without(RangeSet([(first, end)]))
-        return Line(ledger, self.end, self.received_at_ms, ledger.next_offset())
+        return OriginState(ledger, self.end, self.received_at_ms, ledger.next_offset())
 
 
-Lines = Mapping[str, Mapping[Origin, Line]]
+Lines = Mapping[str, Mapping[Origin, OriginState]]
 Positions = Mapping[str, Position]
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class FileLocation:
     """Where bytes are: the number of the file (see `landfall.storage.segments.file_path`), first byte, length."""
 
     segment: int
@@ -56,7 +56,7 @@ class Piece:
 
     first: int
     end: int
-    location: Location
+    location: FileLocation
     order_first_ms: int
     order_last_ms: int
     topics: bytes | None
@@ -77,7 +77,7 @@ class PlacedBlock:
     """
 
     block: Block
-    location: Location
+    location: FileLocation
     topics: bytes | None
     received_at_ms: int
     left_out: RangeSet | None = None
@@ -85,13 +85,13 @@ class PlacedBlock:
 
 
 @dataclass(slots=True)
-class Change:
+class FrameChange:
     """What one frame changes: in the order of the fields, except that pieces are dropped after they are added."""
 
     commit: int
     segment: int
     end: int
-    lines: dict[LineKey, Line] = field(default_factory=dict)
+    lines: dict[LineKey, OriginState] = field(default_factory=dict)
     added: list[tuple[LineKey, Piece]] = field(default_factory=list)
     dropped: list[tuple[LineKey, int, int]] = field(default_factory=list)
     produced: tuple[Produced, ...] = ()
@@ -124,11 +124,11 @@ class Book:
         """Every line, by stream and origin."""
         return self.view[0]
 
-    def line(self, key: LineKey) -> Line:
+    def line(self, key: LineKey) -> OriginState:
         """The line as it stands; an empty one when nothing was ever heard of it."""
-        return self.lines.get(key[0], {}).get(key[1], Line())
+        return self.lines.get(key[0], {}).get(key[1], OriginState())
 
-    def take(self, change: Change) -> None:
+    def take(self, change: FrameChange) -> None:
         """Remember `change`."""
         self.commit = change.commit
         self.set_lines(change.lines)
@@ -137,10 +137,10 @@ class Book:
         self.openings.extend(change.openings)
         self.followed.update(change.followed)
 
-    def set_lines(self, changed: Mapping[LineKey, Line]) -> None:
+    def set_lines(self, changed: Mapping[LineKey, OriginState]) -> None:
         """These stand so from now on. Readers see either all lines before or all lines after."""
         lines, positions = dict(self.view[0]), dict(self.view[1])
-        by_stream: dict[str, dict[Origin, Line]] = {}
+        by_stream: dict[str, dict[Origin, OriginState]] = {}
         for (stream, origin), line in changed.items():
             by_stream.setdefault(stream, {})[origin] = line
         for stream, of_stream in by_stream.items():  # once each: a stream may have thousands of origins
@@ -151,12 +151,12 @@ class Book:
 
     def change(
         self, header: FrameHeader, blocks: Iterable[PlacedBlock], segment: int, end: int, lost: Iterable[tuple[str, Origin, int, int]] = ()
-    ) -> Change:
+    ) -> FrameChange:
         """What a frame changes that ends at byte `end` of `segment`. The same for the same book and frame: live, or replayed.
 
         `lost`: stream, origin, first and end of what damaged blocks of it held: not held any more, but heard of.
         """
-        change = Change(header.commit, segment, end, produced=header.produced, openings=header.openings)
+        change = FrameChange(header.commit, segment, end, produced=header.produced, openings=header.openings)
         draft = _Draft(self, change)
         for placed in blocks:
             draft.add(placed)
@@ -178,11 +178,11 @@ class Book:
         )
         return Checkpoint(lines, tuple(self.produced.values()), tuple(self.openings))
 
-    def restored(self, header: FrameHeader, checkpoint: Checkpoint, segment: int, end: int) -> Change:
+    def restored(self, header: FrameHeader, checkpoint: Checkpoint, segment: int, end: int) -> FrameChange:
         """What a checkpoint adds to a book that lacks frames before it. Held is what blocks were found of, not what it says."""
         known = {opening.generation for opening in self.openings}
         openings = tuple(opening for opening in checkpoint.openings if opening.generation not in known)
-        change = Change(header.commit, segment, end, produced=checkpoint.produced, openings=openings)
+        change = FrameChange(header.commit, segment, end, produced=checkpoint.produced, openings=openings)
         draft = _Draft(self, change)
         for at in checkpoint.lines:
             draft.restore((at.stream, Origin(at.node, at.generation)), at.state)
@@ -190,23 +190,23 @@ class Book:
         return change
 
 
-def state_of(line: Line) -> LineState:
+def state_of(line: OriginState) -> LineState:
     """The line as it is written down."""
     ledger = line.ledger
     gone = {reason: list(ranges) for reason, ranges in ledger.gone.items()}
     return LineState(list(ledger.held), gone, ledger.floor, line.end, line.received_at_ms)
 
 
-def line_of(state: LineState) -> Line:
+def line_of(state: LineState) -> OriginState:
     """The line that was written down so."""
     ledger = OriginLedger(RangeSet(state.held), {reason: RangeSet(ranges) for reason, ranges in state.gone.items()}, state.floor)
-    return Line(ledger, state.end, state.received_at_ms, ledger.next_offset())
+    return OriginState(ledger, state.end, state.received_at_ms, ledger.next_offset())
 
 
 class _Draft:
     """Lines being changed by one frame."""
 
-    def __init__(self, book: Book, change: Change) -> None:
+    def __init__(self, book: Book, change: FrameChange) -> None:
         self._book = book
         self._change = change
         self._ledgers: dict[LineKey, OriginLedger] = {}
@@ -237,7 +237,7 @@ class _Draft:
         self.ledger(key)
         self._ends[key] = max(self._ends.get(key, 0), end)
 
-    def declare_gone(self, gone: Gone) -> None:
+    def declare_gone(self, gone: FrameGone) -> None:
         key = (gone.stream, Origin(gone.node, gone.generation))
         ledger = self.ledger(key)
         ranges = RangeSet([(gone.first, gone.end)])
@@ -259,7 +259,7 @@ class _Draft:
         self.raise_floor(key, state.floor)
         for reason, ranges in state.gone.items():
             for first, end in ranges:
-                self.declare_gone(Gone(key[0], key[1].node, key[1].generation, first, end, reason))
+                self.declare_gone(FrameGone(key[0], key[1].node, key[1].generation, first, end, reason))
         self._ends[key], self._received[key] = state.end, state.received_at_ms
 
     def _own(self, key: LineKey) -> bool:
@@ -272,4 +272,4 @@ class _Draft:
             before = self._book.line(key)
             received = max(before.received_at_ms, self._received.get(key, 0))
             end = max(before.end, ledger.end(), self._ends.get(key, 0))
-            self._change.lines[key] = Line(ledger, end, received, ledger.next_offset())
+            self._change.lines[key] = OriginState(ledger, end, received, ledger.next_offset())

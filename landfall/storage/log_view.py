@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from landfall.storage.index import INDEX_NAME, IndexDamaged, IndexReader
-from landfall.storage.log_state import Line, LineKey, Lines, Piece, Positions
+from landfall.storage.log_state import LineKey, Lines, OriginState, Piece, Positions
 from streams.model.errors import Corrupt
 from streams.model.identifiers import Origin, Position
 from streams.model.ledger import OriginLedger
@@ -125,8 +125,8 @@ class IndexView:
         if is_new:
             self._passed_over(what)
 
-    def _line(self, key: LineKey) -> Line:
-        return self._lines().get(key[0], {}).get(key[1], Line())
+    def _line(self, key: LineKey) -> OriginState:
+        return self._lines().get(key[0], {}).get(key[1], OriginState())
 
     def _pieces(self, key: LineKey, first: int, end: int) -> Iterator[Piece]:
         at = first

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from landfall.storage.disk import Disk
 from landfall.storage.frames import Admitted, FrameHeader, StoredBlock, frame_bytes
-from landfall.storage.log_state import Location, Piece
+from landfall.storage.log_state import FileLocation, Piece
 from landfall.storage.merge_levels import Level, passed
 from landfall.storage.segments import SegmentWriter, merged_numbers
 from streams.commit_points import commit_point
@@ -77,7 +77,14 @@ class MergedFiles:
         writer.keep(len(frame))
         spans = header.spans(at + blocks_at)
         return [
-            Piece(one.block.first, one.block.end, Location(writer.number, first, end - first), *_order(one.block), one.topics, one.admitted)
+            Piece(
+                one.block.first,
+                one.block.end,
+                FileLocation(writer.number, first, end - first),
+                *_order(one.block),
+                one.topics,
+                one.admitted,
+            )
             for one, (first, end) in zip(blocks, spans, strict=True)
         ]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams.model.records import GIVEN, OFFSET, ORDER_AT, STAMPED, Batch, levelled, mixed_types
-from streams.model.row_columns import Columns, Joined
+from streams.model.row_columns import Columns, JoinedColumns
 
 Rows = TypeVar("Rows", pa.RecordBatch, Columns)
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -24,7 +24,7 @@ def coalesced(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.R
 
 def joined(parts: Iterable[Columns], rows_max: int) -> Iterator[Columns]:
     """The same of rows whose columns are not there yet."""
-    return (waiting[0] if len(waiting) == 1 else Joined.of(waiting) for waiting in _together(parts, rows_max))
+    return (waiting[0] if len(waiting) == 1 else JoinedColumns.of(waiting) for waiting in _together(parts, rows_max))
 
 
 def _together(batches: Iterable[Rows], rows_max: int) -> Iterator[list[Rows]]:

@@ -35,7 +35,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TopicQuery:
     """What a look-up is for: one topic of one line, and what the filters of its blocks are asked for."""
 
     key: LineKey

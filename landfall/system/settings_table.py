@@ -20,7 +20,7 @@ _SAID = "{what}; {hint}"
 _MARK = "_checks_between_settings"
 _SAME_HOST = {"localhost": "127.0.0.1"}
 _EVERY_HOST = {"0.0.0.0", "::"}
-Check = TypeVar("Check", bound=Callable[[Any], Iterator["Problem"]])
+Check = TypeVar("Check", bound=Callable[[Any], Iterator["SettingsProblem"]])
 Place = tuple[str | int, ...]
 DoorUrl = Annotated[str, Field(pattern=r"^https?://[^/]+$", examples=["http://127.0.0.1:8770"])]
 """Where a node's door is. A setting with a pattern has `examples` of what fits it: who is told that it is wrong is told those."""
@@ -31,7 +31,7 @@ Host = Annotated[str, Field(pattern=r"^[^\s/]+$", examples=["127.0.0.1", "localh
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SettingsProblem:
     """Settings that do not fit together: where to mend it (keys and indices, from the table that says so), what is wrong, what to do."""
 
     where: Place
@@ -90,26 +90,26 @@ TrustedProxies = Annotated[tuple[str, ...], AfterValidator(_networks)]
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class ListenAddress:
     """Where a process listens: the setting that says which port (`where`), host and port. Port 0 is any free one."""
 
     where: Place
     host: str
     port: int
 
-    def bars(self, other: Door) -> bool:
+    def bars(self, other: ListenAddress) -> bool:
         """Whether the two can not both be had."""
         one, two = (_SAME_HOST.get(door.host, door.host) for door in (self, other))
         return self.port == other.port != 0 and (one == two or bool(_EVERY_HOST & {one, two}))
 
 
-def barred(doors: Iterable[Door]) -> Iterator[Problem]:
+def barred(doors: Iterable[ListenAddress]) -> Iterator[SettingsProblem]:
     """The problem with each of the doors whose port one before it has."""
-    before: list[Door] = []
+    before: list[ListenAddress] = []
     for door in doors:
         if first := next((one for one in before if one.bars(door)), None):
             taken = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first.where).removeprefix(".")
-            yield Problem(door.where, f"{taken} is port {door.port} already", "write another port")
+            yield SettingsProblem(door.where, f"{taken} is port {door.port} already", "write another port")
         before.append(door)
 
 
@@ -134,7 +134,7 @@ class SettingsTable(BaseModel):
         """Whether these settings of the table are right: always, except while what is wrong in a configuration is being found."""
         return all(hasattr(self, name) for name in names)
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[SettingsProblem]:
         """What does not fit together in this table, as far as what it holds is right."""
         for kind in reversed(type(self).__mro__):
             for check in vars(kind).values():
@@ -163,7 +163,7 @@ class WithCertificate(SettingsTable):
     tls_key: GivenPath | None = None
 
     @between
-    def _has_certificate_and_key(self) -> Iterator[Problem]:
+    def _has_certificate_and_key(self) -> Iterator[SettingsProblem]:
         if (self.tls_certificate is None) != (self.tls_key is None):
             missing, there = ("tls_certificate", "tls_key") if self.tls_certificate is None else ("tls_key", "tls_certificate")
-            yield Problem((missing,), f"it goes together with {there}, and is missing", f"write it, or take {there} out")
+            yield SettingsProblem((missing,), f"it goes together with {there}, and is missing", f"write it, or take {there} out")

@@ -27,7 +27,7 @@ _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class KeyAndCertificate:
     """A certificate and its private key (PKCS #8, unencrypted), both PEM."""
 
     certificate: bytes
@@ -46,7 +46,7 @@ class Described:
     authority: bool
 
 
-def make_authority(name: str, now: datetime, days: float) -> Made:
+def make_authority(name: str, now: datetime, days: float) -> KeyAndCertificate:
     """A new authority that signs nodes' certificates for `days` from `now` on. For development: its key lies in a file."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _named(name)
@@ -73,7 +73,7 @@ def make_authority(name: str, now: datetime, days: float) -> Made:
     return _made(builder.sign(key, hashes.SHA256()), key)
 
 
-def make_node(authority: Made, node: str, hosts: Sequence[str], now: datetime, days: float) -> Made:
+def make_node(authority: KeyAndCertificate, node: str, hosts: Sequence[str], now: datetime, days: float) -> KeyAndCertificate:
     """A certificate for `node`, signed by `authority`, for dialling and for being dialled, at `hosts` (names or addresses) too.
 
     It counts `days`, and no longer than its authority. Raises Misuse for a name that no node or host can have, or an authority that does
@@ -178,7 +178,7 @@ def _dated(now: datetime, days: float, latest: datetime | None = None) -> x509.C
     )
 
 
-def _loaded(authority: Made) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+def _loaded(authority: KeyAndCertificate) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     hint = "give the folder in which `landfall certs authority` wrote authority.pem and authority.key"
     try:
         certificate = x509.load_pem_x509_certificate(authority.certificate)
@@ -190,9 +190,9 @@ def _loaded(authority: Made) -> tuple[x509.Certificate, ec.EllipticCurvePrivateK
     return certificate, key
 
 
-def _made(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Made:
+def _made(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyAndCertificate:
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return Made(certificate.public_bytes(serialization.Encoding.PEM), pem)
+    return KeyAndCertificate(certificate.public_bytes(serialization.Encoding.PEM), pem)
 
 
 def _host(host: str) -> x509.GeneralName:

@@ -19,7 +19,7 @@ import msgspec
 
 from landfall.transport.foreign_servers import no_node
 from streams.arrow_ipc import to_ipc
-from streams.gap_skipping_reader import Standing, skipped_to_json
+from streams.gap_skipping_reader import ReaderStanding, skipped_to_json
 from streams.log import Append, Appended
 from streams.model.errors import LandfallError, Misuse, NotAllowed, RetryLater, Trimmed
 from streams.model.identifiers import Origin, Position
@@ -74,7 +74,8 @@ class WireAdmits(msgspec.Struct):
 
 
 class WireFollow(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of `POST /follow/<stream>`: where who asks stands (`streams.gap_skipping_reader.Standing`), and what it takes at a time."""
+    """The body of `POST /follow/<stream>`: where who asks stands (`streams.gap_skipping_reader.ReaderStanding`), and what it takes at a
+    time."""
 
     position: dict[str, int]
     skipped: dict[str, list[tuple[int, int]]]
@@ -118,7 +119,7 @@ class Followed:
     """Rows as they are told by `ReadDoor.read`, what came late first; and where who has dealt with all of them stands."""
 
     rows: list[dict[str, Any]]
-    standing: Standing
+    standing: ReaderStanding
 
 
 class AdmitDoor:
@@ -195,7 +196,7 @@ class ReadDoor:
         query = {"position": json.dumps((position or Position()).to_json()), "limit": str(limit)}
         yield from self._door.rows(f"/read/{stream}?{urllib.parse.urlencode(query)}")
 
-    def follow(self, stream: str, standing: Standing, limit: int = 10_000, wait_ms: int = 0) -> Followed:
+    def follow(self, stream: str, standing: ReaderStanding, limit: int = 10_000, wait_ms: int = 0) -> Followed:
         """What follows `standing`: what came late of what it skipped, then at most as many rows from its Position on as make `limit`.
 
         The node waits at a hole as long as the stream's patience, and goes on beyond it then. When there is nothing it waits for
@@ -206,7 +207,7 @@ class ReadDoor:
         if not lines:
             raise no_node(self._door.url, http.client.OK)
         *rows, told = lines
-        return Followed(rows, Standing.from_json(told))
+        return Followed(rows, ReaderStanding.from_json(told))
 
     def latest(self, stream: str, topic: str) -> Iterator[dict[str, Any]]:
         """The last row of `topic` at each origin of `stream` that has one."""

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from cargo.alerts.alert_body import AlertBody, read_alert
-from cargo.alerts.alert_log import AlertBook, Standing
-from cargo.errors import Unreadable
+from cargo.alerts.alert_log import AlertBook, AlertStanding
+from cargo.errors import BadEntry
 from cargo.loss.event_time import BELIEVED_AHEAD_MS
 from cargo.report.loss_draft import READ_WITHIN_MS, Facts
 from cargo.report.search_line import drift_line
@@ -42,21 +42,21 @@ class LossAlerts:
         for topic, body in self._news.news():
             try:
                 alert = _reportable(read_alert(body))
-            except Unreadable as problem:
+            except BadEntry as problem:
                 self._unread(topic, problem)
                 continue
             if alert.rule in RULES:
                 self._book.learn(topic, msgspec.to_builtins(alert))
 
-    def incidents(self) -> list[Standing]:
+    def incidents(self) -> list[AlertStanding]:
         """The alert of each incident."""
         return [one for one in self._book.standing() if one.body["rule"] == "incident"]
 
-    def incident(self, incident_id: str) -> Standing | None:
+    def incident(self, incident_id: str) -> AlertStanding | None:
         """The alert of this incident, or None."""
         return next((one for one in self.incidents() if one.body["incident_id"] == incident_id), None)
 
-    def bare_facts(self, ship: str, incident: Standing, now_at_ms: int) -> Facts:
+    def bare_facts(self, ship: str, incident: AlertStanding, now_at_ms: int) -> Facts:
         """The facts that make the news, without what the ship's sensors and papers add."""
         boxes = [one for one in self._book.standing() if one.body["incident_id"] == incident.body["incident_id"] and one is not incident]
         return Facts(
@@ -99,7 +99,7 @@ def _reportable(alert: AlertBody) -> AlertBody:
     cluster, position = alert.incident, alert.position
     timed = cluster is not None and cluster.from_at_ms is not None and cluster.until_at_ms is not None
     if alert.rule == "incident" and (alert.incident_id is None or not timed or (position is not None and position.at_ms is None)):
-        raise Unreadable("an incident has an id, from when and until when it was, and the time of its position")
+        raise BadEntry("an incident has an id, from when and until when it was, and the time of its position")
     return alert
 
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import msgspec
 import xxhash
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch_state import WatchSettings, WatchState
 from streams.model.identifiers import Position
@@ -44,17 +44,17 @@ def read_kept(path: Path, settings: WatchSettings, reached: Mapping[str, Positio
     try:
         with path.open("rb") as file:
             if _digest_of(file) != file.read(DIGEST_BYTES):
-                raise Unreadable("its checksum does not match its bytes")
+                raise BadEntry("its checksum does not match its bytes")
             standing = file.read(int.from_bytes(file.read(LENGTH_BYTES), "little"))
             told = msgspec.msgpack.decode(standing, type=_Standing)
             at = {stream: Position.from_json(position) for stream, position in told.positions.items()}
             if at.keys() != reached.keys() or not all(reached[stream].reaches(at[stream]) for stream in at):
-                raise Unreadable("it is ahead of this log, or of another watch")
+                raise BadEntry("it is ahead of this log, or of another watch")
             return Kept(from_snapshot(file, settings), at, Position.from_json(told.committed))
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as problem:
-        raise Unreadable(f"it does not read: {problem}") from problem
+        raise BadEntry(f"it does not read: {problem}") from problem
 
 
 def write_kept(path: Path, kept: Kept) -> None:

@@ -22,12 +22,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from cargo.alerts.crew_decisions import read_said, take_said
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.loss.clock_turnback import turned_back
 from cargo.loss.reading_rows import Heard, rows
 from cargo.loss.roll_call import to_call
 from cargo.loss.watch import arrived, falls_due_ms, learn, step
-from cargo.loss.watch_outcome import Made, Outcome
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import Entry, parse_entry
 from intake.pipeline import STREAMS, Sink
@@ -262,10 +262,10 @@ class Watching:
                 _log.info("the watch begins here: %s", reason)
         return appends
 
-    def _judge(self, batches: Mapping[str, Sequence[Batch]], times: Times) -> Outcome:
+    def _judge(self, batches: Mapping[str, Sequence[Batch]], times: Times) -> WatchOutcome:
         """Registry entries first, then all readings taken in, in order of time, whichever stream they are in; then that time has gone on;
         then what people said. Before all that, that the node listens again, if it was down."""
-        outcome = Outcome()
+        outcome = WatchOutcome()
         for stream in self._told_by:
             outcome.add(learn(self._state, self._entries(batches.get(stream, ()))))
         own = [batch for stream in STREAMS for batch in batches.get(stream, ()) if batch.origin.node in self._nodes]
@@ -302,12 +302,12 @@ class Watching:
             if self.gives_way():
                 time.sleep(self._clock.monotonic_s() - began_s)
 
-    def _decided(self, body: str | None) -> Outcome:
+    def _decided(self, body: str | None) -> WatchOutcome:
         try:
             return take_said(self._state, read_said(read_body(body)))
         except ValueError as problem:
             self._report("what a person says of a box is not so any more", "left out by the watch", problem=str(problem))
-            return Outcome()
+            return WatchOutcome()
 
     def _entries(self, batches: Sequence[Batch]) -> Iterator[Entry]:
         for batch in batches:
@@ -316,7 +316,7 @@ class Watching:
                     continue
                 try:
                     yield parse_entry(body or "")
-                except Unreadable as problem:
+                except BadEntry as problem:
                     self._report("a registry entry does not read", "left out by the watch", topic=topic, problem=str(problem))
 
     async def _commit(self, made: _Step, sink: Sink) -> None:
@@ -393,7 +393,7 @@ def _nothing() -> int:
     return 0
 
 
-def _records(made: Sequence[Made]) -> pa.RecordBatch:
+def _records(made: Sequence[MadeRecord]) -> pa.RecordBatch:
     return to_batch([Record(topic=one.topic, device_at_ms=one.at_ms, body=one.body) for one in made])
 
 

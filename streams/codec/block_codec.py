@@ -16,7 +16,7 @@ from streams.codec.lazy_columns import BlockColumns, StoredColumns
 from streams.codec.row_groups import GROUP_ROWS, GROUP_ROWS_MIN, Payload
 from streams.codec.topic_lookup import OpenBlock
 from streams.codec.topic_rows import PickedRows, records_of
-from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, CELLS_OF_A_TEXT, COLUMNS_MAX, Budget
+from streams.codec.wire import BITS_OF_A_CELL, CELLS_MAX, CELLS_OF_A_TEXT, COLUMNS_MAX, DecodeBudget
 from streams.model.block import BLOCK_BYTES_MAX, BLOCK_RECORDS_MAX, Block, BlockHead, BlockTooLarge, ReadBytes, TopicRows, UnknownCodec
 from streams.model.errors import Corrupt, Misuse
 from streams.model.identifiers import Origin
@@ -69,7 +69,7 @@ class BlockCodec:
     def columns(self, block: Block) -> Columns:
         """The block's rows in offset order, of a large block each column unpacked when it is asked for. Raises as `decode`."""
         _check_codec(block.codec)
-        payload = Payload(lambda at, length: block.payload[at : at + length], block.head.payload_bytes, block.count, Budget())
+        payload = Payload(lambda at, length: block.payload[at : at + length], block.head.payload_bytes, block.count, DecodeBudget())
         if payload.only is not None:
             return Whole(self.decode(block))
         return BlockColumns(StoredColumns(block.head, payload), 0, block.count)

@@ -10,7 +10,7 @@ from streams.codec.block_directory import Directory, Guide
 from streams.codec.column_pages import GroupPages
 from streams.codec.row_groups import Groups, Payload, Spans, read_groups
 from streams.codec.topic_columns import read_names
-from streams.codec.wire import Budget
+from streams.codec.wire import DecodeBudget
 from streams.model.block import BlockHead, ReadBytes
 from streams.model.errors import Corrupt
 
@@ -67,14 +67,14 @@ class Outline:
     def lacks(self, read: ReadBytes, topic: str) -> bool:
         """See `streams.model.block.OutlinedBlock`."""
         chosen = self.guide.groups_of(topic)
-        groups = read_groups(lambda at, length: read(self._payload_at + at, length), self.guide.spans, chosen, Budget())
+        groups = read_groups(lambda at, length: read(self._payload_at + at, length), self.guide.spans, chosen, DecodeBudget())
         pages = (GroupPages(group, sized=True).next() for group in groups)
         return all(read_names(page, rows).topics.place(topic) is None for page, rows in zip(pages, self._groups.sizes(chosen), strict=True))
 
 
 def outline_of(head: BlockHead, read: ReadBytes) -> bytes:
     """The outline of the block with this head, whose payload `read` gives spans of; nothing of a block of one group. Raises Corrupt."""
-    payload = Payload(read, head.payload_bytes, head.count, Budget())
+    payload = Payload(read, head.payload_bytes, head.count, DecodeBudget())
     if payload.group is not None:
         return b""
     groups, guide = payload.groups, Directory.read(payload, head).guide

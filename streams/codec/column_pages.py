@@ -27,7 +27,7 @@ _PCO_TYPES: dict[Kind, PcoType] = {"int": "i64", "float": "f64", "bit": "u16"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedValues:
     """Of the `count` values that a column has in a group, those at `places`, ascending. The first `reach` are all that must be unpacked:
     `scratch` is room for as many of each kind, one column's at a time.
     """
@@ -38,7 +38,7 @@ class Wanted:
     scratch: Mapping[Kind, Values]
 
     @classmethod
-    def of(cls, count: int, places: Ints, room: Values | None = None) -> Wanted:
+    def of(cls, count: int, places: Ints, room: Values | None = None) -> WantedValues:
         """The least reach there is, as pcodec unpacks; in the room for as many whole numbers at least, if there is some."""
         reach = pco_reach(count, int(places[-1])) if len(places) else 0
         numbers = np.empty(reach, np.int64) if room is None else room[:reach]
@@ -187,7 +187,7 @@ class PackedColumn:
         """What its pages are unpacked with, by one thread at a time; None where they are no such pages, or none. Raises Corrupt."""
         return self._tables() if self._how == _PAGES else None
 
-    def at(self, pages: GroupPages, wanted: Wanted, tables: PcoTables | None) -> Values:
+    def at(self, pages: GroupPages, wanted: WantedValues, tables: PcoTables | None) -> Values:
         """The values `wanted` of one group, whose page of this column, if there is one, is next; `tables` are the column's. Raises Corrupt.
 
         No more of the page is unpacked than what comes before the last of them.

@@ -18,7 +18,7 @@ _GAIN_BITS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class DecimalColumn:
     """A column of whole numbers of 10^-decimals.
 
     `number` is its place among the block's columns of numbers, `mask` that of the column that says which rows are known, 0 when all are.
@@ -30,7 +30,7 @@ class Measured:
     mask: int
 
 
-def neighbours_of(columns: Sequence[Measured], before: Sequence[Measured] = ()) -> list[Measured | None]:
+def neighbours_of(columns: Sequence[DecimalColumn], before: Sequence[DecimalColumn] = ()) -> list[DecimalColumn | None]:
     """For each column the earlier one of the same resolution and the same rows that tells it in fewer bits, judged by some rows; of those
     `before` them too, which are at least `candidates` of all there were."""
     every, new = [*before, *columns], len(before)
@@ -45,7 +45,7 @@ def neighbours_of(columns: Sequence[Measured], before: Sequence[Measured] = ()) 
     return [every[other] if other >= 0 else None for _, other in best]
 
 
-def candidates(columns: Sequence[Measured]) -> list[Measured]:
+def candidates(columns: Sequence[DecimalColumn]) -> list[DecimalColumn]:
     """Those that a later column may be told from."""
     seen: Counter[tuple[int, int]] = Counter()
     kept = []
@@ -63,7 +63,7 @@ def _bytes(sketch: Sketch | None, values: Ints) -> int:
     return sketch.bytes
 
 
-def _like(column: Measured, earlier: Sequence[Measured]) -> list[int]:
+def _like(column: DecimalColumn, earlier: Sequence[DecimalColumn]) -> list[int]:
     """The last columns before it that may tell it."""
     if len(column.values) < _JUDGED_ROWS_MIN:
         return []

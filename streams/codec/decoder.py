@@ -21,7 +21,7 @@ from streams.codec.row_groups import Payload, known_sizes
 from streams.codec.text_columns import Owners, read_texts, take
 from streams.codec.timestamps import Stamps, times_of
 from streams.codec.topic_columns import GroupTopics, joined, read_group, read_names
-from streams.codec.wire import CELLS_OF_A_TEXT, Bools, Budget, Ints, Reader, Values
+from streams.codec.wire import CELLS_OF_A_TEXT, Bools, DecodeBudget, Ints, Reader, Values
 from streams.model.block import BlockHead, ReadBytes
 from streams.model.errors import Corrupt
 from streams.model.records import OFFSET, TOPIC
@@ -33,7 +33,7 @@ CHECKED_ROWS = 1 << 15
 
 def read_rows(head: BlockHead, read: ReadBytes) -> pa.RecordBatch:
     """All rows of a block in offset order. Raises Corrupt."""
-    budget = Budget()
+    budget = DecodeBudget()
     payload = Payload(read, head.payload_bytes, head.count, budget)
     directory = Directory.read(payload, head)
     every = range(len(payload.groups))
@@ -76,7 +76,7 @@ def read_some_rows(head: BlockHead, read: ReadBytes, wanted: range) -> pa.Record
 
 def _parts(head: BlockHead, read: ReadBytes) -> Iterator[tuple[int, StoredRows]]:
     """The rows of a block as they are stored, about CHECKED_ROWS at a time, and which of all the first of them is. Raises Corrupt."""
-    budget = Budget()
+    budget = DecodeBudget()
     payload = Payload(read, head.payload_bytes, head.count, budget)
     directory = Directory.read(payload, head)
     count = len(payload.groups)
@@ -90,7 +90,7 @@ def _parts(head: BlockHead, read: ReadBytes) -> Iterator[tuple[int, StoredRows]]
 
 def read_topics(head: BlockHead, read: ReadBytes) -> pa.StringArray:
     """The topics of a block, each at least once, in no particular order; its other columns are not unpacked. Raises Corrupt."""
-    budget = Budget()
+    budget = DecodeBudget()
     payload = Payload(read, head.payload_bytes, head.count, budget)
     every = range(len(payload.groups))
     pages, sizes = _pages(payload, Directory.read(payload, head), every), payload.groups.sizes(every)
@@ -106,7 +106,7 @@ def _pages(payload: Payload, directory: Directory, chosen: range) -> list[GroupP
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ColumnPresence:
     """Where a column has values: `mask` says it of each row. Each group has `counts` values."""
 
     mask: Bools
@@ -114,7 +114,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DecodedRows:
     """What was read of the rows: what tells the stamps, the named columns, and where those of them that have nulls, and device times (None:
     everywhere), are known."""
 
@@ -137,7 +137,7 @@ class Checked:
 class StoredRows:
     """The rows of one block on their way from the order they are stored in to records in offset order."""
 
-    def __init__(self, head: BlockHead, directory: Directory, pages: Sequence[GroupPages], sizes: list[int], budget: Budget) -> None:
+    def __init__(self, head: BlockHead, directory: Directory, pages: Sequence[GroupPages], sizes: list[int], budget: DecodeBudget) -> None:
         self._head, self._sizes, self._layout, self._received = head, sizes, directory.layout, directory.received
         self._schema = directory.schema
         self._pages, self._budget, self._room = pages, budget, budget.room
@@ -190,7 +190,7 @@ class StoredRows:
         """The pages of the next column."""
         return [pages.next() for pages in self._pages]
 
-    def _found(self, groups: Sequence[GroupTopics]) -> Found:
+    def _found(self, groups: Sequence[GroupTopics]) -> DecodedRows:
         every, has_device_at, *rest = self._masks()
         known = dict(zip((column.name for column in self._layout.named if column.has_nulls), rest, strict=True))
         numbers, texts = self._numbers(every, has_device_at, known), self._texts(every, known, groups)
@@ -203,22 +203,24 @@ class StoredRows:
         texts_read = iter(values[len(numbers) :])
         named = [(column, next(texts_read if column.kind == TEXT else signals)) for column in self._layout.named]
         device_known = None if has_device_at is every else has_device_at.mask
-        return Found(places, resolved, named, {name: one.mask for name, one in known.items()}, device_known)
+        return DecodedRows(places, resolved, named, {name: one.mask for name, one in known.items()}, device_known)
 
-    def _masks(self) -> list[Known]:
+    def _masks(self) -> list[ColumnPresence]:
         """Where every row is known, where device times are, and where the columns with nulls."""
-        every = Known(np.ones(self._rows, np.bool_), self._sizes)
+        every = ColumnPresence(np.ones(self._rows, np.bool_), self._sizes)
         if all(mask.always for mask in self._layout.masks):
             masks = [every for _ in self._layout.masks]
         else:
             found = self._each(self._tasks([(mask, every) for mask in self._layout.masks]))
             for mask, values in zip(self._layout.masks, found, strict=True):
                 mask.resolved(values, self._done)
-            masks = [every if whole.all() else Known(whole, known_sizes(whole, self._sizes)) for whole in self._done]
+            masks = [every if whole.all() else ColumnPresence(whole, known_sizes(whole, self._sizes)) for whole in self._done]
         self._done = [known.mask for known in masks]
         return [every, *masks]
 
-    def _numbers(self, every: Known, has_device_at: Known, known: dict[str, Known]) -> list[tuple[PackedColumn, Task]]:
+    def _numbers(
+        self, every: ColumnPresence, has_device_at: ColumnPresence, known: dict[str, ColumnPresence]
+    ) -> list[tuple[PackedColumn, Task]]:
         """The columns of numbers after the masks, and what reads them."""
         layout = self._layout
         columns = [(layout.place, every), (layout.received, every), (layout.device, has_device_at), (layout.order, every)]
@@ -226,7 +228,7 @@ class StoredRows:
         there = [(column, rows) for column, rows in columns if column is not None]
         return list(zip((column for column, _ in there), self._tasks(there), strict=True))
 
-    def _texts(self, every: Known, known: dict[str, Known], groups: Sequence[GroupTopics]) -> list[Task]:
+    def _texts(self, every: ColumnPresence, known: dict[str, ColumnPresence], groups: Sequence[GroupTopics]) -> list[Task]:
         tasks: list[Task] = []
         for column in self._layout.named:
             if column.kind == TEXT:
@@ -236,7 +238,7 @@ class StoredRows:
                 tasks.append(partial(text_values, self._next(), at.counts, owners))
         return tasks
 
-    def _tasks(self, columns: Sequence[tuple[PackedColumn, Known]]) -> list[Task]:
+    def _tasks(self, columns: Sequence[tuple[PackedColumn, ColumnPresence]]) -> list[Task]:
         """What reads these columns, whose values are paid for."""
         self._budget.pay_cells(sum(column.cells(sum(known.counts)) for column, known in columns))
         return [partial(column.values, self._next() if column.paged else [], known.counts) for column, known in columns]
@@ -267,7 +269,7 @@ class StoredRows:
             raise Corrupt("a row of a block has an offset outside it")
         return places
 
-    def _stamps(self, found: Found, pick: Ints | None, places: Ints | None = None) -> Stamps:
+    def _stamps(self, found: DecodedRows, pick: Ints | None, places: Ints | None = None) -> Stamps:
         """Offsets and times, in the order of the offsets; with `places`, of these rows alone, in their own order."""
         layout, room, numbers = self._layout, self._room, iter(found.numbers)
         received = next(numbers) if layout.received else np.empty(0, np.int64)

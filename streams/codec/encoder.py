@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from streams.codec.column_names import write_name
 from streams.codec.column_pages import NEIGHBOUR_MAX, Kind, Unpacked, pack_columns
-from streams.codec.column_predictor import Measured, candidates, neighbours_of
+from streams.codec.column_predictor import DecimalColumn, candidates, neighbours_of
 from streams.codec.column_types import BOOL, DECIMALS, ELSEWHERE, FLOAT, HAS_NULLS, INT, TEXT, narrowed, type_number
 from streams.codec.decimals import RAW, as_decimals
 from streams.codec.parallel_columns import each
@@ -124,8 +124,8 @@ class _Numbers:
         self._bodies, self._rows = bodies, sum(sizes)
         self._written = 0
         self._waiting: list[Unpacked] = []
-        self._measured: list[Measured] = []
-        self._earlier: list[Measured] = []
+        self._measured: list[DecimalColumn] = []
+        self._earlier: list[DecimalColumn] = []
         self._bits: dict[tuple[int, int, bytes], int] = {}
 
     def add_bits(self, bits: Bools, sizes: Sequence[int], mask: int = 0) -> int:
@@ -147,7 +147,7 @@ class _Numbers:
         """Whole numbers that an earlier column may predict."""
         number = self._add(Unpacked("int", values, sizes))
         if number < NEIGHBOUR_MAX:
-            self._measured.append(Measured(number, values, decimals, mask))
+            self._measured.append(DecimalColumn(number, values, decimals, mask))
 
     def write(self) -> None:
         """All that waits; of what another one predicts best, what they differ by."""

@@ -19,7 +19,7 @@ from streams.codec.row_groups import Payload, known_sizes
 from streams.codec.text_columns import take
 from streams.codec.timestamps import RECEIVED, times_of
 from streams.codec.topic_columns import joined, read_group
-from streams.codec.wire import Bools, Budget, Ints, Reader, Values
+from streams.codec.wire import Bools, DecodeBudget, Ints, Reader, Values
 from streams.model.block import BlockHead
 from streams.model.errors import Corrupt
 from streams.model.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
@@ -72,7 +72,7 @@ class StoredColumns:
 
     def column(self, name: str, at: int, count: int) -> pa.Array:
         """`count` rows of this column from place `at` on. Raises Corrupt."""
-        budget, pick = Budget(), self._rows(at, count)
+        budget, pick = DecodeBudget(), self._rows(at, count)
         if name == TOPIC:
             names, codes = joined(self._groups, self.head.count, budget.room)
             return names.texts(budget, codes.take(pick))
@@ -115,7 +115,7 @@ class StoredColumns:
     def _rows(self, at: int, count: int) -> Ints:
         return np.arange(at, at + count) if self._pick is None else self._pick[at : at + count].astype(np.int64)
 
-    def _times(self, name: str, at: int, pick: Ints, budget: Budget) -> pa.Array:
+    def _times(self, name: str, at: int, pick: Ints, budget: DecodeBudget) -> pa.Array:
         """Device, received or order times."""
         runs = self._received
         received = self._values_at(_RECEIVED).take(pick) if runs is None else runs.at(np.arange(at, at + len(pick)))
@@ -133,7 +133,7 @@ class StoredColumns:
             raise Corrupt("a block's order times are not those of its header")
         return pa.array(order_at)
 
-    def _text(self, column: Named, pick: Ints, budget: Budget) -> pa.StringArray:
+    def _text(self, column: Named, pick: Ints, budget: DecodeBudget) -> pa.StringArray:
         known = self._nulls.get(column.name)
         masks: Sequence[Bools | None] = [None] * len(self._sizes) if known is None else split(known, self._sizes)
         owners = [group.owners(mask) for group, mask in zip(self._groups, masks, strict=True)]
@@ -172,7 +172,7 @@ class StoredColumns:
         kept = self._kept.get(number)
         if kept is not None:
             return kept.astype(np.int64) if np.issubdtype(kept.dtype, np.signedinteger) else kept.copy()
-        column, budget = self._numbers[number], Budget()
+        column, budget = self._numbers[number], DecodeBudget()
         counts = self._counts(self._masks[column.mask])
         budget.pay_cells(column.packed.cells(sum(counts)))
         readers = [Reader(page, budget) for page in column.pages]

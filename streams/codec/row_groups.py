@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 
 from streams.codec.integer_lists import read_ints, whole_numbers, write_ints
-from streams.codec.wire import Bools, Budget, Reader, Writer
+from streams.codec.wire import Bools, DecodeBudget, Reader, Writer
 from streams.model import varints
 from streams.model.block import ReadBytes
 from streams.model.errors import Corrupt
@@ -80,7 +80,7 @@ def assembled(groups: Groups, directory: Writer, bodies: Sequence[bytes]) -> byt
 class Payload:
     """A payload of `payload_bytes` bytes and `rows` rows, of which `read` gives spans; whatever it gives out is verified."""
 
-    def __init__(self, read: ReadBytes, payload_bytes: int, rows: int, budget: Budget) -> None:
+    def __init__(self, read: ReadBytes, payload_bytes: int, rows: int, budget: DecodeBudget) -> None:
         """Reads the directory; of a payload of one group, all of it. Raises Corrupt."""
         self._read, self._bytes, self._budget = read, payload_bytes, budget
         head = read(0, min(_PROBE_BYTES, payload_bytes))
@@ -122,7 +122,7 @@ class Payload:
         return read_groups(self._read, spans, chosen, self._budget)
 
 
-def read_groups(read: ReadBytes, spans: Spans, chosen: Sequence[int], budget: Budget) -> list[Reader]:
+def read_groups(read: ReadBytes, spans: Spans, chosen: Sequence[int], budget: DecodeBudget) -> list[Reader]:
     """The `chosen` groups, ascending, each run of neighbours read as one span. Raises Corrupt unless they are whole."""
     starts, readers = spans.starts, []
     for groups, at, length in spans.runs(chosen):

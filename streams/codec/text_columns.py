@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from streams.codec.integer_lists import read_ints, write_ints
 from streams.codec.text_lists import TextList, numbered_of, read_list, write_list, write_numbered
-from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
+from streams.codec.wire import Bools, DecodeBudget, Ints, Reader, Writer
 from streams.memory_release import release_arrow
 from streams.model.errors import Corrupt
 
@@ -157,7 +157,7 @@ class PickedTexts:
 NO_TEXTS = PickedTexts([], np.empty(0, np.int64))
 
 
-def take(budget: Budget, dictionary: pa.StringArray, codes: Ints, nulls: Bools | None = None) -> pa.StringArray:
+def take(budget: DecodeBudget, dictionary: pa.StringArray, codes: Ints, nulls: Bools | None = None) -> pa.StringArray:
     """The texts that `codes` point at, none where `nulls` says so. Raises Corrupt for more text than a block may hold."""
     lengths = pc.binary_length(dictionary).to_numpy(zero_copy_only=False)
     length = int(lengths[0]) if len(lengths) else 0
@@ -170,7 +170,7 @@ def take(budget: Budget, dictionary: pa.StringArray, codes: Ints, nulls: Bools |
     return dictionary.take(pa.array(codes, mask=nulls))
 
 
-def _taken_alike(budget: Budget, dictionary: pa.StringArray, codes: Ints, length: int) -> pa.StringArray:
+def _taken_alike(budget: DecodeBudget, dictionary: pa.StringArray, codes: Ints, length: int) -> pa.StringArray:
     """As `dictionary.take`, of texts of as many bytes each: a copy of rows of a table."""
     _, offsets, data = dictionary.buffers()
     first = int(np.frombuffer(offsets, np.int32)[dictionary.offset])

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from streams.codec.digits import split
 from streams.codec.integer_lists import read_ints, write_ints
-from streams.codec.wire import Budget, Ints, Reader, Writer
+from streams.codec.wire import DecodeBudget, Ints, Reader, Writer
 from streams.model.errors import Corrupt
 
 _JOINED, _NUMBERED = 0, 1
@@ -52,11 +52,11 @@ class TextList(ABC):
         return (_JoinedList if reader.below(2, "a kind of list") == _JOINED else _NumberedList).of(reader, count, last)
 
     @abstractmethod
-    def all(self, budget: Budget) -> pa.StringArray:
+    def all(self, budget: DecodeBudget) -> pa.StringArray:
         """Every one. Raises Corrupt."""
 
     @abstractmethod
-    def some(self, budget: Budget, places: Ints) -> list[bytes]:
+    def some(self, budget: DecodeBudget, places: Ints) -> list[bytes]:
         """The UTF-8 of those at these places. Raises Corrupt."""
 
 
@@ -76,11 +76,11 @@ class _NumberedList(TextList):
         width = reader.below(_DIGITS_MAX + 1, "a number's width")
         return cls(beginning, width, read_ints(reader, count, last))
 
-    def all(self, budget: Budget) -> pa.StringArray:
+    def all(self, budget: DecodeBudget) -> pa.StringArray:
         self._check(int(self.numbers.min()), int(self.numbers.max()))
         return _numbered_texts(budget, self.beginning, self.width, self.numbers)
 
-    def some(self, budget: Budget, places: Ints) -> list[bytes]:
+    def some(self, budget: DecodeBudget, places: Ints) -> list[bytes]:
         numbers = self.numbers.take(places).tolist()
         self._check(min(numbers), max(numbers))
         budget.pay_text((len(self.beginning) + _DIGITS_MAX) * len(numbers))
@@ -111,7 +111,7 @@ class _JoinedList(TextList):
             raise Corrupt(f"texts of {ends[-1]} bytes do not make up {len(together)} bytes")
         return cls(ends, together)
 
-    def all(self, budget: Budget) -> pa.StringArray:
+    def all(self, budget: DecodeBudget) -> pa.StringArray:
         texts = pa.StringArray.from_buffers(len(self.ends) - 1, pa.py_buffer(self.ends.astype(np.int32)), pa.py_buffer(self.together))
         try:
             texts.validate(full=True)
@@ -119,14 +119,14 @@ class _JoinedList(TextList):
             raise Corrupt(f"a text is not UTF-8: {problem}") from problem
         return texts
 
-    def some(self, budget: Budget, places: Ints) -> list[bytes]:
+    def some(self, budget: DecodeBudget, places: Ints) -> list[bytes]:
         parts = [self.together[self.ends[place] : self.ends[place + 1]] for place in places.tolist()]
         for part in parts:
             _check_utf8(part)
         return parts
 
 
-def _numbered_texts(budget: Budget, beginning: bytes, width: int, numbers: Ints) -> pa.StringArray:
+def _numbered_texts(budget: DecodeBudget, beginning: bytes, width: int, numbers: Ints) -> pa.StringArray:
     digits = np.maximum(np.searchsorted(_POWERS, numbers, "right") + 1, width)
     ends = np.zeros(len(numbers) + 1, np.int64)
     np.cumsum(digits + len(beginning), out=ends[1:])

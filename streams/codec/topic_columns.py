@@ -16,7 +16,7 @@ from streams.codec.container_numbers import NUMBERS, SERIALS, packed, packed_one
 from streams.codec.integer_lists import packed_ints, read_ints, whole_numbers, write_ints
 from streams.codec.text_columns import Owners, dictionary_of, take
 from streams.codec.text_lists import read_list, write_list
-from streams.codec.wire import Bools, Budget, Ints, Reader, Writer
+from streams.codec.wire import Bools, DecodeBudget, Ints, Reader, Writer
 from streams.model.errors import Corrupt
 
 _NO_TEXTS = pa.nulls(0, pa.string())  # not pa.array([]): of a list that asks pandas, whose import takes longer than all of ours
@@ -43,7 +43,7 @@ class Topics:
         count = len(self.numbers)
         return [int(self.numbers[code]) if code < count else self.others[code - count].as_py() for code in codes]
 
-    def texts(self, budget: Budget, codes: Ints) -> pa.StringArray:
+    def texts(self, budget: DecodeBudget, codes: Ints) -> pa.StringArray:
         """The topic of each code. Raises Corrupt for more text than a block may hold."""
         if len(codes) < len(self):
             used, codes = np.unique(codes, return_inverse=True)
@@ -169,7 +169,7 @@ def read_group(page: Reader, rows: int) -> GroupTopics:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class TopicCodes:
     """The topics of a group, how its rows say which is theirs, and where that is known by then, each row's code."""
 
     topics: Topics
@@ -177,18 +177,18 @@ class Names:
     codes: Ints | None = None
 
 
-def read_names(page: Reader, rows: int) -> Names:
+def read_names(page: Reader, rows: int) -> TopicCodes:
     """The topics of one group of `rows` rows: what is first in its page. Raises Corrupt."""
     how = page.below(3, "how topics are stored")
     if how == _EACH:
         numbers = read_ints(page, rows) * SERIALS + read_ints(page, rows)
         _check_numbers(numbers.min(), numbers.max())
         topics, codes = _sorted_out(numbers)
-        return Names(topics, how, codes)
-    return Names(_read_sorted(page, rows), how)
+        return TopicCodes(topics, how, codes)
+    return TopicCodes(_read_sorted(page, rows), how)
 
 
-def read_owners(page: Reader, rows: int, names: Names) -> GroupTopics:
+def read_owners(page: Reader, rows: int, names: TopicCodes) -> GroupTopics:
     """The rest of the page. Raises Corrupt."""
     topics = names.topics
     if names.how == _EACH:

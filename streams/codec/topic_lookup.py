@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.codec.block_directory import Directory, Guide, Tables
-from streams.codec.column_pages import GroupPages, Wanted
+from streams.codec.column_pages import GroupPages, WantedValues
 from streams.codec.column_types import stored_at
 from streams.codec.decoder import read_rows
 from streams.codec.row_groups import Payload, read_groups
@@ -16,7 +16,7 @@ from streams.codec.text_columns import NO_TEXTS, PickedTexts, read_some_texts
 from streams.codec.timestamps import Stamps, times_of
 from streams.codec.topic_columns import GroupTopics, read_names, read_owners
 from streams.codec.topic_rows import PickedRows
-from streams.codec.wire import CELLS_OF_A_TEXT, Bools, Budget, Ints, Reader, Values
+from streams.codec.wire import CELLS_OF_A_TEXT, Bools, DecodeBudget, Ints, Reader, Values
 from streams.model.block import BlockHead, ReadBytes
 from streams.model.errors import Corrupt
 
@@ -28,7 +28,7 @@ class OpenBlock:
 
     def __init__(self, head: BlockHead, read: ReadBytes, guide: Guide | None = None) -> None:
         """Raises Corrupt."""
-        payload = Payload(read, head.payload_bytes, head.count, Budget())
+        payload = Payload(read, head.payload_bytes, head.count, DecodeBudget())
         self._head, self._groups = head, payload.groups
         self._directory = Directory.read(payload, head, guide)
         self._only = payload.group
@@ -49,7 +49,7 @@ class OpenBlock:
 
     def topic_rows(self, read: ReadBytes, topic: str) -> PickedRows | None:
         """The rows of `topic` alone, in offset order; None when there is none. Raises Corrupt."""
-        head, directory, budget = self._head, self._directory, Budget()
+        head, directory, budget = self._head, self._directory, DecodeBudget()
         if not directory.alone:
             return PickedRows.of_records(read_rows(head, read), topic)
         lookup = Lookup(head, directory, topic, budget)
@@ -70,7 +70,7 @@ class OpenBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TopicPresence:
     """Where a column has values in a group: `whole` says it of all rows (None: everywhere), `mask` of the topic's.
 
     The values of the topic's rows are `wanted`.
@@ -78,13 +78,13 @@ class Known:
 
     whole: Bools | None
     mask: Bools
-    wanted: Wanted
+    wanted: WantedValues
 
 
 class Lookup:
     """Looks for the rows of one topic in one group of a block after another."""
 
-    def __init__(self, head: BlockHead, directory: Directory, topic: str, budget: Budget) -> None:
+    def __init__(self, head: BlockHead, directory: Directory, topic: str, budget: DecodeBudget) -> None:
         self._head, self._directory, self._topic, self._budget = head, directory, topic, budget
         self._tables: Tables | None = None
         self._layout, self._received, self._schema = directory.layout, directory.received, directory.schema
@@ -101,7 +101,7 @@ class Lookup:
         places = group.rows_of(place)
         if not len(places):
             return []
-        masks = self._masks(pages, Known(None, np.ones(len(places), np.bool_), Wanted.of(rows, places)))
+        masks = self._masks(pages, TopicPresence(None, np.ones(len(places), np.bool_), WantedValues.of(rows, places)))
         (at, received, given, other, *numbers) = self._numbers(pages, masks)
         stamps = self._stamps(places if at is None else at, received, (given, masks[1]), other)
         values: list[Values | PickedTexts] = []
@@ -114,7 +114,7 @@ class Lookup:
         pages.end()
         return [PickedRows(self._topic, self._schema, stamps, named, values, of_nulls)]
 
-    def _masks(self, pages: GroupPages, every: Known) -> list[Known]:
+    def _masks(self, pages: GroupPages, every: TopicPresence) -> list[TopicPresence]:
         """Where every row is known, where device times are, and where the columns with nulls."""
         masks = self._layout.masks
         if all(mask.always for mask in masks):
@@ -125,7 +125,7 @@ class Lookup:
             mask.resolved(mask.values([pages.next()] if mask.paged else [], [every.wanted.count]), wholes)
         return [every, *(_known(every, whole) for whole in wholes)]
 
-    def _numbers(self, pages: GroupPages, masks: Sequence[Known]) -> list[Values | None]:
+    def _numbers(self, pages: GroupPages, masks: Sequence[TopicPresence]) -> list[Values | None]:
         """The columns after the masks, as they are stored; None where there is none. `masks`: where each may have values."""
         self._budget.pay_cells(sum([masks[mask].wanted.count for column, mask in self._columns if column is not None]))
         if self._tables is None:
@@ -136,7 +136,7 @@ class Lookup:
             for (column, mask), tables in zip(self._columns, self._tables, strict=True)
         ]
 
-    def _stamps(self, places: Ints, received: Values | None, device: tuple[Values | None, Known], other: Values | None) -> Stamps:
+    def _stamps(self, places: Ints, received: Values | None, device: tuple[Values | None, TopicPresence], other: Values | None) -> Stamps:
         """Offsets and times of the rows at these places of the block."""
         received_at = self._received.at(places) if self._received is not None else np.asarray(received)
         given, known = device
@@ -146,7 +146,7 @@ class Lookup:
         device_at, order_at = times_of((layout.device_kind, layout.order_kind), received_at, (device_at, null), other, room)
         return Stamps(self._head.first + places, received_at, order_at, device_at, null)
 
-    def _texts(self, pages: GroupPages, known: Known, group: GroupTopics) -> PickedTexts:
+    def _texts(self, pages: GroupPages, known: TopicPresence, group: GroupTopics) -> PickedTexts:
         """The topic's texts in one column, where they are known."""
         page, wanted = pages.next(), known.wanted
         if not wanted.count:
@@ -158,10 +158,10 @@ class Lookup:
         return found if len(places) else NO_TEXTS
 
 
-def _known(every: Known, whole: Bools) -> Known:
+def _known(every: TopicPresence, whole: Bools) -> TopicPresence:
     """Where a column has values of which `whole` says in which of a group's rows they are."""
     if whole.all():
         return every
     mask = whole.take(every.wanted.places)
     places = (np.cumsum(whole) - 1).take(every.wanted.places)[mask]
-    return Known(whole, mask, Wanted.of(int(np.count_nonzero(whole)), places, every.wanted.scratch["int"]))
+    return TopicPresence(whole, mask, WantedValues.of(int(np.count_nonzero(whole)), places, every.wanted.scratch["int"]))

@@ -80,7 +80,7 @@ class Writer:
         return bytes(self._parts)
 
 
-class Budget:
+class DecodeBudget:
     """What decoding one block may still allocate, whatever its bytes say. Counts for all threads that decode it."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Reader:
 
     __slots__ = ("_at", "_data", "_end", "budget")
 
-    def __init__(self, data: bytes, budget: Budget, at: int = 0) -> None:
+    def __init__(self, data: bytes, budget: DecodeBudget, at: int = 0) -> None:
         self._data, self._end, self._at = data, len(data), at
         self.budget = budget
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from streams.config.companion_streams import HEADS
-from streams.integrity.copy_reader import Copy, Unread
+from streams.integrity.copy_reader import Copy, UnreadRows
 from streams.integrity.hash_chain import entries
 from streams.integrity.key_trust import Trust
 from streams.integrity.merkle_tree import Entry, Tree
@@ -64,7 +64,7 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedBlock:
     """A block that is not its origin's to write; or of one of statements some, or all, are by no key that is known as their origin's, and
     `believed` are the others, cut out of it."""
 
@@ -89,12 +89,12 @@ class Believing:
         """
         self._copy, self._trust, self._entitled, self._vouches = copy, trust, entitled or Entitled(), vouches
 
-    def looked_at(self, block: Block, bringer: str | None = None) -> Doubted | Refused | None:
+    def looked_at(self, block: Block, bringer: str | None = None) -> Doubted | RefusedBlock | None:
         """None for a block that is taken as it comes; of statements, what is not taken of them, if anything; else the block, ready to be
         judged. Raises Corrupt when it does not decode.
         """
         if (problem := self._entitled.problem(block)) is not None:
-            return Refused(problem)
+            return RefusedBlock(problem)
         trust = self._trust(block.origin.node)
         if block.origin.node not in trust.keys:
             return self._of_unknown_key(block, bringer)
@@ -106,26 +106,26 @@ class Believing:
         """As `Entitled.foreign`."""
         return self._entitled.foreign(block, self._copy.codec)
 
-    def _of_unknown_key(self, block: Block, bringer: str | None) -> Refused | None:
+    def _of_unknown_key(self, block: Block, bringer: str | None) -> RefusedBlock | None:
         node = block.origin.node
         if not signed_at_once(block.stream) or self._vouches(bringer, node):
             return None
         why = f"no key of {node} is known here, and {bringer} is neither it nor headquarters"
         what = f"{block.stream}:{block.origin} {block.first} to {block.end - 1} is acted upon, and not believed: {why}"
-        return Refused(NotProven(f"{what}; give its key, pin it, or let it come itself once", forged=False, code="key_unknown"))
+        return RefusedBlock(NotProven(f"{what}; give its key, pin it, or let it come itself once", forged=False, code="key_unknown"))
 
     def _rows(self, block: Block) -> list[Entry]:
         codec: Codec = self._copy.codec
         return entries(codec.decode(block)) if codec.knows(block.codec) else []
 
-    def _statements(self, block: Block, trust: Trust) -> Refused | None:
+    def _statements(self, block: Block, trust: Trust) -> RefusedBlock | None:
         """Of an encoding that is not known here only those of records that are acted upon are not taken."""
         codec, stream = self._copy.codec, block.stream.removesuffix(HEADS)
         if not codec.knows(block.codec):
             unread = NotProven(
                 f"{block.stream}:{block.origin} is of encoding {block.codec}, which is not known here", forged=False, code="codec_unknown"
             )
-            return Refused(unread) if signed_at_once(stream) else None
+            return RefusedBlock(unread) if signed_at_once(stream) else None
         believed, why = RangeSet(), list[NotProven]()
         for offset, one in statements_in(codec.decode(block), stream, block.origin):
             problem = str(one) if isinstance(one, Corrupt) else trust.problem(one)
@@ -138,7 +138,7 @@ class Believing:
                         f"offset {offset} of {block.stream}:{block.origin} is not believed: {problem}", forged, "statement_not_believed"
                     )
                 )
-        return Refused(why[0], [codec.cut(block, first, end) for first, end in believed]) if why else None
+        return RefusedBlock(why[0], [codec.cut(block, first, end) for first, end in believed]) if why else None
 
     def judge(self, doubted: Sequence[Doubted]) -> list[Belief]:
         """What each is worth now, by the statements that are held here. Raises what reading the log raises."""
@@ -188,7 +188,7 @@ class Believing:
 
     def _held(self, key: Key, first: int, end: int) -> list[_Rows]:
         parts = self._copy.rows(*key, first, end)
-        return [_Rows(part.column(OFFSET)[0].as_py(), entries(part)) for part in parts if not isinstance(part, Unread)]
+        return [_Rows(part.column(OFFSET)[0].as_py(), entries(part)) for part in parts if not isinstance(part, UnreadRows)]
 
     def _signed(self, key: Key, doubted: Sequence[Doubted]) -> list[Signed]:
         """What was signed of the rows that are doubted, by first offset; found from the newest statement on. What lies beyond the end of a

@@ -21,7 +21,7 @@ UNKNOWN_CODEC = "in a block of an encoding that is not known here"
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadRows:
     """Offsets `first .. end - 1`, and why their rows were not to be had."""
 
     first: int
@@ -39,7 +39,7 @@ class Copy:
     codec: Codec
     past_unreadable: bool = False
 
-    def rows(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[pa.RecordBatch | Unread]:
+    def rows(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[pa.RecordBatch | UnreadRows]:
         """Offsets `first .. end - 1` in ascending order, each once: as stamped rows, or as Unread.
 
         Where bytes do not verify and the copy can not set them aside itself, the rest of their run is taken for unread.
@@ -50,24 +50,24 @@ class Copy:
                 for held in self.log.whole_blocks(stream, origin, at, end):
                     block, low, high = held.block, held.first, held.end
                     if at < low:
-                        yield Unread(at, low, NOT_HELD)
+                        yield UnreadRows(at, low, NOT_HELD)
                     if not self.codec.knows(block.codec):
-                        yield Unread(low, high, UNKNOWN_CODEC)
+                        yield UnreadRows(low, high, UNKNOWN_CODEC)
                     else:
                         for part in range(low, high, PART_ROWS):
                             at = part
                             yield self.codec.some_rows(block, part, min(part + PART_ROWS, high))
                     at = high
                 if at < end:
-                    yield Unread(at, end, NOT_HELD)
+                    yield UnreadRows(at, end, NOT_HELD)
                 return
             except Unreadable as problem:
                 found = next(self.log.spans(stream, origin, at), None) if self.past_unreadable else None
                 if found is None:
                     raise
-                yield Unread(at, bad_end := min(end, found.end), str(problem))
+                yield UnreadRows(at, bad_end := min(end, found.end), str(problem))
                 at = bad_end
             except Corrupt as problem:
                 bad_end = min(end, (at // RUN + 1) * RUN)
-                yield Unread(at, bad_end, f"{DAMAGED}: {problem}")
+                yield UnreadRows(at, bad_end, f"{DAMAGED}: {problem}")
                 at = bad_end

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from streams.integrity.altered_records import located
-from streams.integrity.copy_reader import DAMAGED, Copy, Unread
+from streams.integrity.copy_reader import DAMAGED, Copy, UnreadRows
 from streams.integrity.hash_chain import RUN, UNKNOWN, entries, first_head, next_head
 from streams.integrity.key_trust import Trust
 from streams.integrity.merkle_tree import Entry, Tree
@@ -72,7 +72,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Signed:
+class SignedHeads:
     """All believed statements of one (stream, origin): roots of closed runs, heads by number of runs, roots of open runs by end, and sums
     by the end and root they were signed beside.
     """
@@ -120,9 +120,9 @@ class Signed:
             self.forks.append(Doubt(first, end, FORKED))
 
 
-def gather(verdict: Verdict, said: Iterable[Said], trust: Trust, signed: Signed | None = None) -> Signed:
+def gather(verdict: Verdict, said: Iterable[Said], trust: Trust, signed: SignedHeads | None = None) -> SignedHeads:
     """The statements to be believed, beside those in `signed`; others go to the verdict's problems, contradictions to what is broken."""
-    signed = signed or Signed(heads={0: first_head(verdict.stream, verdict.origin)})
+    signed = signed or SignedHeads(heads={0: first_head(verdict.stream, verdict.origin)})
     known = len(signed.forks)
     for at, one in said:
         problem = str(one) if isinstance(one, Corrupt) else trust.problem(one)
@@ -160,11 +160,11 @@ def demand(copy: Copy, verdict: Verdict, until_at_ms: int | None = None) -> None
     """
     for doubt in (one for one in verdict.unproven if one not in verdict.lacking):  # its first row was received first
         first = None if until_at_ms is None else next(copy.rows(verdict.stream, verdict.origin, doubt.first, doubt.first + 1))
-        if until_at_ms is None or first is None or isinstance(first, Unread) or first.column(RECEIVED_AT)[0].as_py() < until_at_ms:
+        if until_at_ms is None or first is None or isinstance(first, UnreadRows) or first.column(RECEIVED_AT)[0].as_py() < until_at_ms:
             verdict.lacking.append(doubt)
 
 
-def judge(copy: Copy, verdict: Verdict, signed: Signed, held: RangeSet, begun: Run | None = None) -> Run | None:
+def judge(copy: Copy, verdict: Verdict, signed: SignedHeads, held: RangeSet, begun: HeldRun | None = None) -> HeldRun | None:
     """Hold these offsets against what was signed. A run is judged by what of it is among them.
 
     Returns the last run if it has no hole: given back as `begun`, the rows read of it, which must be among `held` and the same as then, are
@@ -177,7 +177,7 @@ def judge(copy: Copy, verdict: Verdict, signed: Signed, held: RangeSet, begun: R
 
 
 @dataclass(slots=True)
-class Run:
+class HeldRun:
     """What is held of one run: the rows from its first offset on without a hole, and what comes behind the first hole. `kept`: the
     statements that its rows were found to keep.
     """
@@ -196,21 +196,21 @@ class Run:
         return self.first + len(self.rows)
 
 
-def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet, begun: Run | None) -> Iterator[Run]:
+def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet, begun: HeldRun | None) -> Iterator[HeldRun]:
     """Every run of which anything is held, read once; the first one further than `begun`."""
     run = begun
     for first, end in held if begun is None else held.within(begun.end, held.end()):
         at = first
         for part in copy.rows(stream, origin, first, end):
-            part_end = part.end if isinstance(part, Unread) else at + part.num_rows
+            part_end = part.end if isinstance(part, UnreadRows) else at + part.num_rows
             start = at
             while at < part_end:
                 if run is None or run.number != at // RUN:
                     if run is not None:
                         yield run
-                    run = Run(at // RUN)
+                    run = HeldRun(at // RUN)
                 upto = min(part_end, (at // RUN + 1) * RUN)
-                if isinstance(part, Unread):
+                if isinstance(part, UnreadRows):
                     run.beyond.append(Doubt(at, upto, part.why))
                 elif run.end == at and not run.beyond:
                     run.rows += entries(part.slice(at - start, upto - at))  # a run at a time spares memory
@@ -221,7 +221,7 @@ def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet, begun: Run | 
         yield run
 
 
-def _judge(verdict: Verdict, signed: Signed, run: Run) -> None:
+def _judge(verdict: Verdict, signed: SignedHeads, run: HeldRun) -> None:
     marks = [mark for mark in sorted(signed.tails.get(run.number, [])) if mark[0] <= run.end]
     why = UNSIGNED if not run.beyond else PARTLY_HELD
     if len(run.rows) == RUN:
@@ -243,13 +243,13 @@ def _judge(verdict: Verdict, signed: Signed, run: Run) -> None:
         verdict.unproven.append(Doubt(judged, run.end, why))
 
 
-def _differing(run: Run, proven: int, mark: Mark, sums: bytes | None) -> tuple[int, ...]:
+def _differing(run: HeldRun, proven: int, mark: Mark, sums: bytes | None) -> tuple[int, ...]:
     """The offsets that differ from what was signed up to `mark`; none when the sums do not tell."""
     places = located(run.rows[: mark[0] - run.first], sums) if sums is not None else []
     return tuple(run.first + place for place in places) or ((proven,) if mark[0] - proven == 1 and sums is None else ())
 
 
-def _held_to(run: Run, marks: Sequence[Mark]) -> tuple[int, Mark | None, str]:
+def _held_to(run: HeldRun, marks: Sequence[Mark]) -> tuple[int, Mark | None, str]:
     """How far the rows are what was signed; then, unless that is all, the first mark they do not keep, and why."""
     few = marks[::-1][:: len(marks) // MARKS_MAX + 1][::-1]
     kept = [_kept(run, mark) for mark in few]
@@ -265,7 +265,7 @@ def _held_to(run: Run, marks: Sequence[Mark]) -> tuple[int, Mark | None, str]:
     raise AssertionError(f"a mark of run {run.number} is kept at one time and not at another")
 
 
-def _kept(run: Run, mark: Mark) -> bool:
+def _kept(run: HeldRun, mark: Mark) -> bool:
     end, root = mark
     if mark not in run.kept and Tree(run.rows[: end - run.first]).root() == root:
         run.kept.add(mark)

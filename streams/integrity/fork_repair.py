@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from streams.integrity.copy_reader import Copy, Unread
+from streams.integrity.copy_reader import Copy, UnreadRows
 from streams.integrity.hash_chain import RUN
 from streams.log import Append, Log
 from streams.model.errors import Misuse
@@ -30,7 +30,7 @@ def append_again(log: Log, copy: Copy, stream: str, origin: Origin, first: int) 
     own_end, again, at = log.own_end(stream, origin), 0, first
     while at < own_end:
         end = min(own_end, (at // RUN + 1) * RUN)
-        parts = (part for part in copy.rows(stream, origin, at, end) if not isinstance(part, Unread))
+        parts = (part for part in copy.rows(stream, origin, at, end) if not isinstance(part, UnreadRows))
         appends = [Append(stream, _again(part, stream, origin), f"forks/{origin}", _end(part)) for part in parts]
         again += sum(answer.count for answer in log.append(appends))
         at = end

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from streams.config.companion_streams import HEADS
 from streams.integrity.copy_reader import Copy
-from streams.integrity.copy_verifier import UNHEARD, Doubt, Run, Signed, Verdict, gather, judge
+from streams.integrity.copy_verifier import UNHEARD, Doubt, HeldRun, SignedHeads, Verdict, gather, judge
 from streams.integrity.hash_chain import RUN, first_head
 from streams.integrity.key_trust import NOBODY, Trust, pinned_in, registry_trust
 from streams.integrity.signer import signed_at_once
@@ -33,7 +33,7 @@ class _Watched:
     `doubted`: what was asked for again, as the verdict's `unbelieved` named it.
     """
 
-    signed: Signed
+    signed: SignedHeads
     heads_read: RangeSet = field(default_factory=RangeSet)
     run: int = 0
     seen: tuple[int, int] = (0, 0)
@@ -61,7 +61,7 @@ class Watch:
         """
         self._copy, self._own, self._given, self._introduced = copy, own, given, introduced
         self._watched: dict[tuple[str, Origin], _Watched] = {}
-        self._open: dict[tuple[str, Origin], Run] = {}
+        self._open: dict[tuple[str, Origin], HeldRun] = {}
         self._brought_anew: deque[tuple[str, Origin, int]] = deque()
         self._unheard: dict[tuple[str, Origin], int] = {}
         self._trust = Trust()
@@ -95,7 +95,7 @@ class Watch:
         old = self._watched.get((stream, origin))
         if old is not None:
             told = {doubt for doubt in old.told if doubt[1] <= first}
-            signed = Signed(heads={0: first_head(stream, origin)})
+            signed = SignedHeads(heads={0: first_head(stream, origin)})
             run = min(old.run, first // RUN)
             self._watched[stream, origin] = _Watched(signed, run=run, told=told, problems=old.problems, doubted=old.doubted)
 
@@ -142,7 +142,7 @@ class Watch:
                         yield stream, origin, seen
 
     def _judged(self, stream: str, origin: Origin, trust: Trust, seen: tuple[int, int], rows_max: int) -> tuple[Verdict, int]:
-        watched = self._watched.setdefault((stream, origin), _Watched(Signed(heads={0: first_head(stream, origin)})))
+        watched = self._watched.setdefault((stream, origin), _Watched(SignedHeads(heads={0: first_head(stream, origin)})))
         verdict = Verdict(stream, origin, trust.of(origin.node))
         gather(verdict, _read(watched, statements(self._copy, stream, origin, watched.heads_read.copy()), trust), trust, watched.signed)
         unbelieved = verdict.unbelieved.items() if len(watched.doubted) < DOUBTED_MAX else ()

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from streams.config.companion_streams import HEADS, kept_of
 from streams.integrity.base64_text import to_text
 from streams.integrity.completeness import completeness
-from streams.integrity.copy_reader import Copy, Unread
+from streams.integrity.copy_reader import Copy, UnreadRows
 from streams.integrity.copy_verifier import UNREAD_BY_ORIGIN
 from streams.integrity.hash_chain import RUN, UNKNOWN, entries
 from streams.integrity.key_trust import Trust
@@ -41,7 +41,7 @@ from streams.model.records import SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ProofRequest:
     """What is to be shown: the records of `topic` with since <= order time < until (UTC ms). `interval_ms`: how often it should report."""
 
     topic: str
@@ -54,7 +54,7 @@ class Claim:
             raise Misuse("a span of time ends after it begins", hint="give --since before --until", code="span_invalid")
 
 
-def make(copy: Copy, claim: Claim, of: Sequence[tuple[str, Origin]], trust: Trust) -> ProofFile:
+def make(copy: Copy, claim: ProofRequest, of: Sequence[tuple[str, Origin]], trust: Trust) -> ProofFile:
     """The proof of `claim` over these (stream, origin). Whoever holds it needs the origins' public keys and nothing else.
 
     Beside others that did, one that never signed anything is named in it, and not shown. Raises Corrupt when the copy is not what was
@@ -82,7 +82,7 @@ def make(copy: Copy, claim: Claim, of: Sequence[tuple[str, Origin]], trust: Trus
 class _Maker:
     """One section of one proof."""
 
-    def __init__(self, copy: Copy, claim: Claim, stream: str, origin: Origin, trust: Trust) -> None:
+    def __init__(self, copy: Copy, claim: ProofRequest, stream: str, origin: Origin, trust: Trust) -> None:
         self._copy, self._claim, self._stream, self._origin = copy, claim, stream, origin
         found = reach(copy, stream, origin, (claim.since_at_ms, claim.until_at_ms), trust)
         self._start, self._end, self._signed = found.start, found.end, found.signed
@@ -99,11 +99,11 @@ class _Maker:
         parts: list[pa.RecordBatch] = []
         whole, at = True, first
         for part in self._copy.rows(self._stream, self._origin, first, self._end.end):
-            part_end = part.end if isinstance(part, Unread) else at + part.num_rows
+            part_end = part.end if isinstance(part, UnreadRows) else at + part.num_rows
             start = at
             while at < part_end:
                 upto = min(part_end, (at // RUN + 1) * RUN)
-                if isinstance(part, Unread):
+                if isinstance(part, UnreadRows):
                     whole = False
                 else:
                     parts.append(part.slice(at - start, upto - at))

@@ -52,7 +52,7 @@ class SectionFinding:
 
 
 @dataclass(slots=True)
-class Finding:
+class ProofFinding:
     """What a proof file shows: it holds when `problems` is empty, and then for what its sections and `completeness` say and no more."""
 
     problems: list[str] = field(default_factory=list)
@@ -79,9 +79,9 @@ class Finding:
         return all(run.why == "thinned" and (stream, origin, run.run) in kept for stream, origin, run in not_shown)
 
 
-def check(data: bytes, trust: Trust) -> Finding:
+def check(data: bytes, trust: Trust) -> ProofFinding:
     """Check the bytes of a proof file against the keys in `trust`. Trusts nothing in them, raises nothing for anything they may be."""
-    finding = Finding()
+    finding = ProofFinding()
     try:
         proof = finding.proof = ProofFile.from_bytes(data)
     except Corrupt as problem:
@@ -129,7 +129,7 @@ def _readings(section: Section) -> Iterator[Row]:
                 yield from_cells(row.row)
 
 
-def _told_and_counted(proof: ProofFile, finding: Finding) -> Iterator[str]:
+def _told_and_counted(proof: ProofFile, finding: ProofFinding) -> Iterator[str]:
     """What the file says of completeness is counted again."""
     try:
         readings, thinned = reported(readings_shown(proof.sections))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from streams.integrity.copy_reader import Copy, Unread
-from streams.integrity.copy_verifier import Signed
+from streams.integrity.copy_reader import Copy, UnreadRows
+from streams.integrity.copy_verifier import SignedHeads
 from streams.integrity.hash_chain import first_head
 from streams.integrity.key_trust import Trust
 from streams.integrity.statements import Statement, statements
@@ -26,7 +26,7 @@ class Reach:
 
     start: Statement | None
     end: Statement
-    signed: Signed
+    signed: SignedHeads
 
 
 def reach(copy: Copy, stream: str, origin: Origin, span: tuple[int, int], trust: Trust) -> Reach:
@@ -38,7 +38,7 @@ def reach(copy: Copy, stream: str, origin: Origin, span: tuple[int, int], trust:
     """
     since_at_ms, until_at_ms = span
     settled_at_ms = until_at_ms + LATE_MS_MAX
-    signed = Signed(heads={0: first_head(stream, origin)})
+    signed = SignedHeads(heads={0: first_head(stream, origin)})
     start: Statement | None = None
     end: Statement | None = None
     tried_run = -1
@@ -66,7 +66,7 @@ def reach(copy: Copy, stream: str, origin: Origin, span: tuple[int, int], trust:
 def _last_received_at_ms(copy: Copy, one: Statement) -> int:
     """When the last record that a statement covers was received; 0 when that can not be read here."""
     for part in copy.rows(one.stream, one.origin, max(0, one.end - 1), one.end):
-        if not isinstance(part, Unread):
+        if not isinstance(part, UnreadRows):
             at_ms: int = part.column(RECEIVED_AT)[0].as_py()
             return at_ms
     return 0

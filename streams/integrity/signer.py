@@ -11,7 +11,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from streams.config.companion_streams import DERIVED, HEADS, KEPT, WAITING
-from streams.integrity.copy_reader import Copy, Unread
+from streams.integrity.copy_reader import Copy, UnreadRows
 from streams.integrity.hash_chain import Chain, entries
 from streams.integrity.merkle_tree import Entry
 from streams.integrity.signing_keys import SigningKey
@@ -173,8 +173,8 @@ def signed_at_once(stream: str) -> bool:
     return any(fnmatchcase(stream, pattern) for pattern in SIGNED_AT_ONCE) and not stream.endswith(DERIVED)
 
 
-def _take(chain: Chain, part: pa.RecordBatch | Unread) -> None:
-    if isinstance(part, Unread):
+def _take(chain: Chain, part: pa.RecordBatch | UnreadRows) -> None:
+    if isinstance(part, UnreadRows):
         chain.skip(part.end)
     else:
         chain.follow(part)

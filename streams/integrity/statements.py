@@ -17,7 +17,7 @@ from streams.config.companion_streams import HEADS
 from streams.integrity.altered_records import SUMS_BYTES
 from streams.integrity.base64_text import from_text, to_text
 from streams.integrity.canonical_bytes import DIGEST_BYTES
-from streams.integrity.copy_reader import Copy, Unread
+from streams.integrity.copy_reader import Copy, UnreadRows
 from streams.integrity.hash_chain import RUN, Chain
 from streams.integrity.merkle_tree import Entry, Tree
 from streams.integrity.signing_keys import PUBLIC_BYTES, SIGNATURE_BYTES, SigningKey, key_text, signed_by
@@ -186,7 +186,7 @@ def statements(copy: Copy, stream: str, origin: Origin, known: Iterable[Range] =
 def statements_at(copy: Copy, stream: str, origin: Origin, first: int, end: int) -> Iterator[Said]:
     """Of these, those that stand at offsets `first .. end - 1` of `<stream>.heads`."""
     for part in copy.rows(stream + HEADS, origin, first, end):
-        if not isinstance(part, Unread):
+        if not isinstance(part, UnreadRows):
             yield from statements_in(part, stream, origin)
 
 

@@ -74,14 +74,14 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedColumns:
     """Rows of several parts, whose columns agree in their types, one part after another: null where a part lacks a column."""
 
     parts: Sequence[Columns]
     schema: pa.Schema
 
     @classmethod
-    def of(cls, parts: Sequence[Columns]) -> Joined:
+    def of(cls, parts: Sequence[Columns]) -> JoinedColumns:
         """Over the union of their columns."""
         return cls(parts, pa.unify_schemas([part.schema for part in parts]))
 
@@ -104,7 +104,7 @@ class Joined:
         alike = zip(self.parts, found, strict=True)
         return np.concatenate([np.ones(part.num_rows, np.bool_) if known is None else known for part, known in alike])
 
-    def slice(self, at: int, length: int | None = None) -> Joined:
+    def slice(self, at: int, length: int | None = None) -> JoinedColumns:
         """Some of them, with the same columns."""
         end = self.num_rows if length is None else min(at + length, self.num_rows)
         parts = []
@@ -112,7 +112,7 @@ class Joined:
             low, high = max(at - first, 0), min(end - first, part.num_rows)
             if low < high:
                 parts.append(part.slice(low, high - low))
-        return Joined(parts, self.schema)
+        return JoinedColumns(parts, self.schema)
 
 
 def _texts(parts: Iterable[pa.StringArray], rows: int) -> pa.StringArray:

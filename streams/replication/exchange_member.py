@@ -41,7 +41,7 @@ _RELAYS = ("port", "hq")
 
 
 @dataclass(slots=True, eq=False)
-class News:
+class ExchangeMember:
     """The member of the exchange that stands for one session. Notes what to say, wakes the session's driver, and never calls back.
 
     `neighbours`: the nodes the peer is in session with, by its own word.

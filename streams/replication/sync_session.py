@@ -23,7 +23,7 @@ from streams.replication.announcements import Announcer
 from streams.replication.deletion_claims import Hearsay
 from streams.replication.effects import BROKE_RULES, OTHER_VERSION, PLAYED_BACK, Closed, Effect, Loaded, OldCopy, Opened, Report, Unread
 from streams.replication.exchange import Exchange
-from streams.replication.exchange_member import News
+from streams.replication.exchange_member import ExchangeMember
 from streams.replication.handshake import Meeting
 from streams.replication.ledger_summaries import checked_ranges, checked_reason, checked_stream, gone_by, settled_by
 from streams.replication.link_terms import Key, Terms
@@ -52,7 +52,7 @@ class Session:
         self._meeting = Meeting(exchange, terms)
         self._hearsay = Hearsay(exchange, terms.other, self._effects.append)
         own = (self._announcer, self._sender, self._meeting, self._liveness)
-        self._news = News(exchange, terms, *own, now_s, wake, self._hearsay, self._effects.append)
+        self._news = ExchangeMember(exchange, terms, *own, now_s, wake, self._hearsay, self._effects.append)
         self._receiver = Receiver(self._news, exchange, terms, self._announcer.say, self._effects.append)
         self._their_tracks: list[Key] = []
         self._told_of = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from streams.config.stream_definitions import Retention
-from streams.log import Span
+from streams.log import HeldSpan
 from streams.model.identifiers import Origin, Position
 from streams.retention.floor_reasons import AGE, BYTES
 
@@ -19,7 +19,7 @@ AGED_MS_MAX = DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ClosedRun:
     """A closed run of one origin, of which some is held: its offsets, the last order time in it (UTC ms) and what it takes on disk."""
 
     origin: Origin
@@ -30,7 +30,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DropPlan:
     """Where the floors go and why (`age`, `bytes`), and by how many bytes the stream is above its limit all the same: what its home lacks
     stays.
     """
@@ -40,19 +40,19 @@ class Plan:
     why: Mapping[Origin, str]
 
 
-def runs_of(origin: Origin, spans: Iterable[Span], end: int) -> Iterator[Run]:
+def runs_of(origin: Origin, spans: Iterable[HeldSpan], end: int) -> Iterator[ClosedRun]:
     """The runs of `origin` that are held, ascending, of those that end at `end` or before. A span's bytes count to runs by its offsets."""
-    found: dict[int, Run] = {}
+    found: dict[int, ClosedRun] = {}
     for span in spans:
         for first in range(span.first // RUN * RUN, span.end, RUN):
             inside = min(span.end, first + RUN) - max(span.first, first)
             bytes_ = round(span.stored_bytes * inside / (span.end - span.first))
-            known = found.get(first, Run(origin, first, first + RUN, span.order_last_ms, 0))
-            found[first] = Run(origin, first, first + RUN, max(known.order_last_ms, span.order_last_ms), known.stored_bytes + bytes_)
+            known = found.get(first, ClosedRun(origin, first, first + RUN, span.order_last_ms, 0))
+            found[first] = ClosedRun(origin, first, first + RUN, max(known.order_last_ms, span.order_last_ms), known.stored_bytes + bytes_)
     return (run for first, run in sorted(found.items()) if run.end <= end)
 
 
-def plan_floors(spans: Mapping[Origin, list[Span]], retention: Retention, now_ms: int | None, at_home: Position) -> Plan:
+def plan_floors(spans: Mapping[Origin, list[HeldSpan]], retention: Retention, now_ms: int | None, at_home: Position) -> DropPlan:
     """The floors of one stream at fleet time `now_ms`: whole runs, the oldest first, none beyond `at_home` (what the home has durably).
 
     Age drops AGED_MS_MAX of records at most, and nothing where `now_ms` is None: the clock is not confirmed. Bytes ask no clock.
@@ -78,7 +78,7 @@ def plan_floors(spans: Mapping[Origin, list[Span]], retention: Retention, now_ms
             held_bytes -= run.stored_bytes
             if at + 1 < len(queues[origin]):
                 heappush(oldest, (queues[origin][at + 1].order_last_ms, origin, at + 1))
-    return Plan(floors, 0 if retention.bytes is None else max(0, held_bytes - retention.bytes), why)
+    return DropPlan(floors, 0 if retention.bytes is None else max(0, held_bytes - retention.bytes), why)
 
 
 def whole_runs(offset: int) -> int:

@@ -11,7 +11,7 @@ from cargo.loss.muster import ACCOUNTED, Reason, muster
 from cargo.loss.reading_rows import Heard
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import arrived, falls_due_ms, learn, step
-from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_outcome import WatchOutcome
 from cargo.loss.watch_state import WatchState
 from tests.support.sea import MINUTE_MS, SECOND_MS, Sea, settings
 
@@ -36,7 +36,7 @@ class Node:
     lost: frozenset[str]
     looks_from_ms: int
     state: WatchState = field(default_factory=lambda: WatchState(settings()))
-    made: Outcome = field(default_factory=Outcome)
+    made: WatchOutcome = field(default_factory=WatchOutcome)
     wrong: list[tuple[str, int, Reason]] = field(default_factory=list)
     closely_until_ms: int = 0
     looked_ms: int = 0

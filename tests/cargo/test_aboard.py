@@ -8,24 +8,26 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cargo.shore_rules.fleet_rules import HOUR_MS, TWO_SHIPS_MS, Report
+from cargo.shore_rules.fleet_rules import HOUR_MS, TWO_SHIPS_MS, ContainerReport
 from cargo.shore_rules.ship_of_box import LOOK_BACK_MS, is_disputed, place_heard
 
 FIRST, SECOND, THIRD, QUAY = "ship/9321495", "ship/9321483", "ship/9074729", "quay/SGSIN"
 START_MS = 1_777_593_600_000
 MINUTE_MS = 60_000
 REPORTS = st.lists(
-    st.builds(Report, st.integers(0, 60).map(lambda at: START_MS + at * 10 * MINUTE_MS), st.sampled_from([FIRST, SECOND, THIRD, QUAY])),
+    st.builds(
+        ContainerReport, st.integers(0, 60).map(lambda at: START_MS + at * 10 * MINUTE_MS), st.sampled_from([FIRST, SECOND, THIRD, QUAY])
+    ),
     max_size=40,
 )
 
 
-def at(minutes: float, heard_by: str) -> Report:
+def at(minutes: float, heard_by: str) -> ContainerReport:
     """A report so many minutes after the start."""
-    return Report(START_MS + round(minutes * MINUTE_MS), heard_by)
+    return ContainerReport(START_MS + round(minutes * MINUTE_MS), heard_by)
 
 
-def places(reports: list[Report]) -> list[str | None]:
+def places(reports: list[ContainerReport]) -> list[str | None]:
     """The place after each report, as they come."""
     return [place_heard(reports[: count + 1]) for count in range(len(reports))]
 
@@ -66,14 +68,14 @@ def test_a_quay_that_reports_a_box_has_it() -> None:
 
 
 @given(REPORTS, st.randoms(use_true_random=False))
-def test_the_order_of_reports_and_repeats_change_nothing(reports: list[Report], chance: random.Random) -> None:
-    shuffled = [*reports, *reports[:3], *(Report(report.at_ms - 2 * LOOK_BACK_MS, THIRD) for report in reports)]
+def test_the_order_of_reports_and_repeats_change_nothing(reports: list[ContainerReport], chance: random.Random) -> None:
+    shuffled = [*reports, *reports[:3], *(ContainerReport(report.at_ms - 2 * LOOK_BACK_MS, THIRD) for report in reports)]
     chance.shuffle(shuffled)
     assert place_heard(shuffled) == place_heard(reports)
 
 
 @given(REPORTS)
-def test_without_a_dispute_the_newest_report_is_the_place(reports: list[Report]) -> None:
+def test_without_a_dispute_the_newest_report_is_the_place(reports: list[ContainerReport]) -> None:
     heard: dict[str, int] = {}
     for report in reports:
         heard[report.heard_by] = max(heard.get(report.heard_by, 0), report.at_ms)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.loss.accounted_boxes import (
     ACCOUNTED,
     AGE_BANDS,
@@ -17,7 +17,7 @@ from cargo.loss.accounted_boxes import (
     QUAY_INTERVAL_MS,
     STATED_EVERY_MS,
     Account,
-    Known,
+    BoxReport,
     account,
     held_to,
     total,
@@ -30,7 +30,7 @@ MINUTE_MS = 60_000
 
 
 def counts_as(age_ms: int | None, interval_ms: int = QUAY_INTERVAL_MS, **more: Any) -> Account:
-    return account(Known(None if age_ms is None else NOW_MS - age_ms, interval_ms, **more), NOW_MS)
+    return account(BoxReport(None if age_ms is None else NOW_MS - age_ms, interval_ms, **more), NOW_MS)
 
 
 def test_within_its_own_interval_and_no_longer() -> None:
@@ -61,7 +61,7 @@ def test_what_is_no_silence() -> None:
 
 
 def test_a_ships_statement_counts_until_two_are_overdue() -> None:
-    stated = Known(NOW_MS - 90 * HOUR_MS, HOUR_MS, stated_at_ms=NOW_MS)
+    stated = BoxReport(NOW_MS - 90 * HOUR_MS, HOUR_MS, stated_at_ms=NOW_MS)
     ends_ms = 2 * STATED_EVERY_MS + STATED_EVERY_MS // 10
     assert account(stated, NOW_MS) == account(stated, NOW_MS + ends_ms) == "by_ship"
     assert account(stated, NOW_MS + ends_ms + 1) == "under_7d"
@@ -94,7 +94,7 @@ def test_a_ship_states_its_muster_as_its_crew_sees_it() -> None:
 
 @pytest.mark.parametrize("odd", [None, {}, [], [1] * (len(STATED) + 1), [True] * len(STATED), [-1] * len(STATED), ["1"] * len(STATED)])
 def test_what_is_no_statement_does_not_read(odd: object) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(BadEntry):
         read_statement(odd)
 
 
@@ -106,5 +106,5 @@ def test_the_muster_has_the_same_boxes_accounted_for() -> None:
     at_ms = state.memory.settled_at_ms
     for roll in muster(state, at_ms):
         box = state.memory.boxes[roll.container]
-        known = Known(box.heard_at_ms, state.interval_ms(box, at_ms), state.silent_from_ms(box))
+        known = BoxReport(box.heard_at_ms, state.interval_ms(box, at_ms), state.silent_from_ms(box))
         assert (account(known, at_ms) in ACCOUNTED) == (roll.container != number(0)), roll

@@ -8,12 +8,23 @@ from typing import Any
 import pytest
 
 from cargo.alerts.alert_authorization import foreign_alert
-from cargo.alerts.alert_log import Alert, AlertBook, AlertState, Figure, Severity, Standing, acknowledged, alert_id, closed, unacknowledged
+from cargo.alerts.alert_log import (
+    Alert,
+    AlertBook,
+    AlertStanding,
+    AlertState,
+    Figure,
+    Severity,
+    acknowledged,
+    alert_id,
+    closed,
+    unacknowledged,
+)
 from cargo.loss.loss_classifier import Evidence
-from cargo.loss.watch_outcome import Made
+from cargo.loss.watch_outcome import MadeRecord
 from cargo.rules.episodes import Limits, RuleMemory, Where
 from cargo.rules.reading_rules import judge_reading
-from cargo.shore_rules.fleet_rules import Report, impossible_speed
+from cargo.shore_rules.fleet_rules import ContainerReport, impossible_speed
 from tests.support.sea import HOUR_MS, MINUTE_MS, SHIP, START_MS, number
 
 BOX = number(1)
@@ -45,7 +56,7 @@ class Told:
         )
         self.take(Alert(**{name: getattr(told, name) for name in told.__slots__} | {"figure": figure}).made())
 
-    def take(self, *made: Made) -> None:
+    def take(self, *made: MadeRecord) -> None:
         """These records come."""
         for one in made:
             self.book.learn(one.topic, one.body)
@@ -55,7 +66,7 @@ class Told:
         self.take(acknowledged(self.stands, by, at_ms, note))
 
     @property
-    def stands(self) -> Standing:
+    def stands(self) -> AlertStanding:
         """The one alert."""
         (one,) = self.book.standing()
         return one
@@ -135,7 +146,7 @@ def test_a_person_closes_it_and_the_rule_opens_it_again() -> None:
 
 def jumps(count: int) -> list[tuple[str, Mapping[str, Any]]]:
     """Records of a tracker that is here and there by turns."""
-    reports = [Report(START_MS + at * MINUTE_MS, "quay/SGSIN", 0.0, 100.0 + 10.0 * (at % 2)) for at in range(count + 1)]
+    reports = [ContainerReport(START_MS + at * MINUTE_MS, "quay/SGSIN", 0.0, 100.0 + 10.0 * (at % 2)) for at in range(count + 1)]
     made = [alert.made() for alert in impossible_speed(BOX, reports)]
     return [(one.topic, one.body) for one in made]
 

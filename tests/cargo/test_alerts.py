@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cargo.alerts.alert_log import Alert, AlertBook, AlertState, Figure, Standing, acknowledged, alert_id
+from cargo.alerts.alert_log import Alert, AlertBook, AlertStanding, AlertState, Figure, acknowledged, alert_id
 from cargo.loss.loss_classifier import Evidence
 from tests.support.sea import number
 
@@ -62,7 +62,7 @@ def test_the_id_names_rule_topic_and_first_evidence() -> None:
     assert len({id_, *others}) == 5
 
 
-def who_when(standing: Standing) -> tuple[str, int] | None:
+def who_when(standing: AlertStanding) -> tuple[str, int] | None:
     """Who acknowledged it, and when."""
     noted = standing.acknowledgement
     return None if noted is None else (noted["by"], noted["at_ms"])

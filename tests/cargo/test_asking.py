@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.errors import Unreadable
-from cargo.shore_rules.ship_queries import RECORDS_MAX, Allowance, Ask, Found, answered, read_answer, read_ask
+from cargo.errors import BadEntry
+from cargo.shore_rules.ship_queries import RECORDS_MAX, Allowance, Ask, QueryMatch, answered, read_answer, read_ask
 from cargo.vocabulary.trade_codes import make_container
 
 BODY: dict[str, Any] = {
@@ -32,7 +32,7 @@ PRICE_ALONE: Agreed = {"spend": "nothing"}
 
 
 def said(bytes_: int, agreed: Agreed | None = None, allowance: Allowance | None = SATELLITE, records: int = 40, before: int = 0) -> Any:
-    return answered(read_ask({**BODY, **(agreed or {})}), Found(records, before, bytes_), allowance, 5, 6)
+    return answered(read_ask({**BODY, **(agreed or {})}), QueryMatch(records, before, bytes_), allowance, 5, 6)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_a_link_without_a_budget_costs_nothing_and_what_was_sent_is_told() -> No
     ],
 )
 def test_a_question_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(BadEntry):
         read_ask({**BODY, **wrong})
     assert isinstance(read_ask(BODY), Ask)
 
 
 @pytest.mark.parametrize("wrong", [{"state": "lost"}, {"bytes": -1}, {"told": "\0"}, {"cost": float("inf")}, {"records": 1 << 60}])
 def test_an_answer_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(BadEntry):
         read_answer({**msgspec.to_builtins(said(1)), **wrong})

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from cargo.alerts.alert_log import AlertBook
-from cargo.alerts.crew_decisions import WORDS, Said, Word, may_say, read_said, take_said
-from cargo.errors import Unreadable
+from cargo.alerts.crew_decisions import WORDS, CrewDecision, Word, may_say, read_said, take_said
+from cargo.errors import BadEntry
 from cargo.loss.muster import muster, muster_event
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, step
-from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_outcome import WatchOutcome
 from cargo.loss.watch_state import WatchState
 from tests.support.refusals import refusal
 from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, number, settings, watch
@@ -21,11 +21,11 @@ LOSS_MS = SAILS_MS + 2 * HOUR_MS
 SAID_MS = LOSS_MS + 4 * HOUR_MS
 
 
-def said(word: Word, serial: int = 0) -> Said:
-    return Said(number(serial), SHIP, word, SAID_MS, "Mate Meyer", "from the wing")
+def said(word: Word, serial: int = 0) -> CrewDecision:
+    return CrewDecision(number(serial), SHIP, word, SAID_MS, "Mate Meyer", "from the wing")
 
 
-def silent(*, blow: bool) -> tuple[WatchState, Outcome]:
+def silent(*, blow: bool) -> tuple[WatchState, WatchOutcome]:
     """A watch with box 0 silent: lost with a blow, or missing only."""
     sea = Sea(boxes=24, silent={0: [(LOSS_MS, 1 << 62)]})
     state, made = watch(sea, sea.readings(SAID_MS - MINUTE_MS, fall(sea, 0, LOSS_MS) if blow else []))
@@ -33,7 +33,7 @@ def silent(*, blow: bool) -> tuple[WatchState, Outcome]:
     return state, made
 
 
-def speaking_on(state: WatchState, until_ms: int, *, again: bool = False) -> Outcome:
+def speaking_on(state: WatchState, until_ms: int, *, again: bool = False) -> WatchOutcome:
     """The others speak on, a storm passes; `again`: at last box 0 does too."""
     storm = [(SAID_MS + 2 * HOUR_MS, SAID_MS + 3 * HOUR_MS)]
     sea = Sea(boxes=24, silent={0: [(LOSS_MS, until_ms - 2 * HOUR_MS if again else 1 << 62)]}, storms=storm)
@@ -184,5 +184,5 @@ def test_what_does_not_read_is_refused(wrong: dict[str, Any]) -> None:
     """Goal: a record holds who, what and when, and no more; what its own fields write reads back."""
     body = dict(said("seen").made().body)
     assert read_said(body) == said("seen")
-    with pytest.raises(Unreadable, match="does not read"):
+    with pytest.raises(BadEntry, match="does not read"):
         read_said({**body, **wrong})

@@ -13,7 +13,7 @@ import pytest
 from cargo.loss import loss_evidence
 from cargo.loss.accounted_boxes import in_time
 from cargo.loss.container_state import Box
-from cargo.loss.gateway_census import Census, Count, Line
+from cargo.loss.gateway_census import Census, CensusBox, Count
 from cargo.loss.loss_classifier import GONE_STATES, GROUP_WINDOW_MS
 from cargo.loss.reading_rows import Heard
 from cargo.loss.watch import learn, step
@@ -153,11 +153,11 @@ def _astray(row: Heard) -> Heard:
     return msgspec.structs.replace(row, signals=signals)
 
 
-def _row(stack: dict[str, Line], near: int = 5) -> tuple[Census, Counter[str]]:
+def _row(stack: dict[str, CensusBox], near: int = 5) -> tuple[Census, Counter[str]]:
     """A census of boxes in one long row, each with its neighbours to either side; how often it asked for which."""
     numbers, asked = list(stack), Counter[str]()
 
-    def line(number: str) -> Line | None:
+    def line(number: str) -> CensusBox | None:
         asked["line"] += 1
         return stack.get(number)
 
@@ -171,7 +171,7 @@ def _row(stack: dict[str, Line], near: int = 5) -> tuple[Census, Counter[str]]:
 
 def test_thousands_that_fall_silent_are_each_looked_at_once() -> None:
     """Goal: one after the other falls silent and is asked about: the work does not grow with how many already are."""
-    stack = {f"BOX{at:05d}": Line(True, True, False, at * 1_000, at * 1_000, (60_000, 90_000), (60_000, 90_000)) for at in range(MANY)}
+    stack = {f"BOX{at:05d}": CensusBox(True, True, False, at * 1_000, at * 1_000, (60_000, 90_000), (60_000, 90_000)) for at in range(MANY)}
     census, asked = _row(stack)
     for at, number in enumerate(stack):
         count = census.count(number, at * 1_000 + 90_000, 75_000.0, 0, storm=False)
@@ -184,11 +184,11 @@ def test_who_speaks_again_parts_a_neighbourhood() -> None:
     """Goal: of twelve that fell silent together the two in the middle speak again: each side is on its own, and a blow counts for its own
     side only."""
     quiet_for = (60_000, 90_000)
-    stack = {f"BOX{at:02d}": Line(True, True, at == 0, 0, 0, quiet_for, quiet_for) for at in range(12)}
+    stack = {f"BOX{at:02d}": CensusBox(True, True, at == 0, 0, 0, quiet_for, quiet_for) for at in range(12)}
     census, asked = _row(stack, near=2)
     assert census.count("BOX11", 100_000, 75_000.0, 0, storm=False) == Count(0, 11, 11, True)
     for number in ("BOX05", "BOX06"):
-        stack[number] = Line(True, True, False, 100_000, 100_000, quiet_for, quiet_for)
+        stack[number] = CensusBox(True, True, False, 100_000, 100_000, quiet_for, quiet_for)
         census.changed(number)
     assert census.count("BOX11", 110_000, 75_000.0, 0, storm=False) == Count(2, 9, 4, False)
     assert census.count("BOX04", 110_000, 75_000.0, 0, storm=False) == Count(2, 9, 4, True)
@@ -202,14 +202,14 @@ def test_who_speaks_again_parts_a_neighbourhood() -> None:
 def test_a_blow_anywhere_in_a_neighbourhood_counts_for_all_of_it(blown: int) -> None:
     """Goal: in whatever order they grow together; also where the box that asks is the one that was struck, and nobody is with it."""
     quiet_for = (60_000, 90_000)
-    lines = {f"BOX{at:02d}": Line(True, True, at == blown, 0, 0, quiet_for, quiet_for) for at in range(12)}
+    lines = {f"BOX{at:02d}": CensusBox(True, True, at == blown, 0, 0, quiet_for, quiet_for) for at in range(12)}
     for asks in lines:
         census, _ = _row(lines, near=1)
         assert census.count(asks, 100_000, 75_000.0, 0, storm=False) == Count(0, 11, 11, True)
     alone, _ = _row(lines, near=0)
     assert alone.count(f"BOX{blown:02d}", 100_000, 75_000.0, 0, storm=False) == Count(0, 11, 0, True)
     assert alone.count(f"BOX{(blown + 1) % 12:02d}", 100_000, 75_000.0, 0, storm=False) == Count(0, 11, 0, False)
-    lines[f"BOX{blown:02d}"] = Line(True, True, True, 50_000, 50_000, quiet_for, quiet_for)
+    lines[f"BOX{blown:02d}"] = CensusBox(True, True, True, 50_000, 50_000, quiet_for, quiet_for)
     alone.changed(f"BOX{blown:02d}")
     assert alone.count(f"BOX{blown:02d}", 100_000, 75_000.0, 0, storm=False) == Count(0, 11, 0, True)
 
@@ -219,8 +219,8 @@ def test_those_told_as_lost_hold_a_neighbourhood_together() -> None:
     neighbourhoods apart know of each other; where fewer than half were struck, a loss explains nothing."""
     quiet_for = (60_000, 90_000)
 
-    def line(at: int, heard_at_ms: int = 0, *, struck: bool = True) -> Line:
-        return Line(at % 2 == 0, True, struck, heard_at_ms, heard_at_ms, quiet_for, quiet_for, lost=at % 2 == 1)
+    def line(at: int, heard_at_ms: int = 0, *, struck: bool = True) -> CensusBox:
+        return CensusBox(at % 2 == 0, True, struck, heard_at_ms, heard_at_ms, quiet_for, quiet_for, lost=at % 2 == 1)
 
     near, _ = _row({f"BOX{at:02d}": line(at) for at in range(12)}, near=1)
     assert near.count("BOX00", 100_000, 75_000.0, 0, storm=False) == Count(0, 5, 5, True, felt=True)
@@ -232,7 +232,7 @@ def test_those_told_as_lost_hold_a_neighbourhood_together() -> None:
 
 def test_what_an_outage_explains_is_no_silence() -> None:
     """Goal: nobody is silent from before its gateway heard again; and what is due in a storm is due there alone."""
-    lines = {f"BOX{at:02d}": Line(True, True, False, 0, 0, (3_600_000, 3_960_000), (60_000, 90_000)) for at in range(6)}
+    lines = {f"BOX{at:02d}": CensusBox(True, True, False, 0, 0, (3_600_000, 3_960_000), (60_000, 90_000)) for at in range(6)}
     census, _ = _row(lines)
     assert census.count("BOX00", 100_000, 75_000.0, 50_000, storm=True) == Count(5, 0, 0, False)
     assert census.count("BOX00", 140_000, 75_000.0, 50_000, storm=True) == Count(0, 5, 5, False)

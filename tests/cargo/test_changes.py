@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cargo.alerts.crew_decisions import Said, take_said
+from cargo.alerts.crew_decisions import CrewDecision, take_said
 from cargo.loss.muster import muster
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, step
-from cargo.loss.watch_outcome import Made, Outcome
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome
 from tests.cargo.faults import of_boxes, of_gateway, without
 from tests.cargo.test_presence import CALL_MS, second_call, voyage
 from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, number, settings, told, watch
@@ -19,7 +19,7 @@ SILENT_MS = SAILS_MS + 6 * HOUR_MS
 END_MS = SAILS_MS + 16 * HOUR_MS
 
 
-def signals_of(made: Made) -> set[str]:
+def signals_of(made: MadeRecord) -> set[str]:
     """The signals of an event's evidence, each piece of which is whole."""
     evidence: list[dict[str, Any]] = made.body["evidence"]
     assert evidence
@@ -85,7 +85,7 @@ def test_who_is_put_ashore_is_discharged_with_evidence() -> None:
 def test_what_a_person_says_is_the_evidence(word: Any, code: str) -> None:
     sea = Sea(boxes=24)
     state, _ = watch(sea, without(sea.readings(END_MS), of_boxes(5), SILENT_MS, 1 << 62))
-    made: Outcome = take_said(state, Said(number(5), SHIP, word, END_MS, "Mate Meyer"))
+    made: WatchOutcome = take_said(state, CrewDecision(number(5), SHIP, word, END_MS, "Mate Meyer"))
     (one,) = told(made.events, event=code)
     assert (one.topic, one.body["by"]) == (number(5), "Mate Meyer")
     assert word in signals_of(one)

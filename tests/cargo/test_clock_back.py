@@ -8,7 +8,7 @@ import pytest
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import arrived, learn, step
-from cargo.loss.watch_outcome import Made, Outcome
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome
 from cargo.loss.watch_state import WatchState
 from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, START_MS, Sea, number, settings, told
 
@@ -37,10 +37,10 @@ def by_clock(row: Heard, back_ms: int) -> Heard:
     return msgspec.structs.replace(row, device_at_ms=device_at_ms, order_at_ms=order_at_ms)
 
 
-def voyage(bursts: list[list[Heard]], sensors: bool = True) -> list[Made]:
+def voyage(bursts: list[list[Heard]], sensors: bool = True) -> list[MadeRecord]:
     """The alerts of the ship, step by step as a node makes them, from a snapshot each time."""
     until_ms = max(row.received_at_ms for row in bursts[-1])
-    state, made = WatchState(settings()), Outcome()
+    state, made = WatchState(settings()), WatchOutcome()
     made.add(learn(state, SEA.entries()))
     ship = SEA.ship(until_ms) if sensors else []
     for rows in bursts:

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cargo.errors import Unreadable
-from cargo.search.drift import CLASSES, FORTY, TWENTY, Cloud, Fix, Leeway, LossSegment, drift, segment_along
+from cargo.errors import BadEntry
+from cargo.search.drift import CLASSES, FORTY, TWENTY, Cloud, Leeway, LossSegment, TrackPoint, drift, segment_along
 from cargo.search.forecast import Forecast, Weather, read_forecast
 from cargo.search.search_area import HULL_HOURS, NOTE, Search, area, convex_hull, search_area
 from tests.support.refusals import refusal
 
 HOUR_MS = 3_600_000
 KM_PER_DEG = 1.852 * 60
-EQUATOR = LossSegment(Fix(0, 0.0, 0.0), Fix(0, 0.0, 0.0))
+EQUATOR = LossSegment(TrackPoint(0, 0.0, 0.0), TrackPoint(0, 0.0, 0.0))
 
 
 def north_wind(speed_ms: float) -> Forecast:
@@ -71,7 +71,7 @@ def test_a_current_carries_all_alike_and_wind_turns_with_its_forecast() -> None:
 
 def test_boxes_fall_along_the_whole_segment_and_drift_from_when_they_fell() -> None:
     still = Leeway("still", "a class that does not drift", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
-    segment = LossSegment(Fix(0, 10.0, 179.9), Fix(4 * HOUR_MS, 11.0, -179.9))
+    segment = LossSegment(TrackPoint(0, 10.0, 179.9), TrackPoint(4 * HOUR_MS, 11.0, -179.9))
     cloud = after(still, north_wind(10), 1, segment)
     assert (cloud.latitude_deg.min(), cloud.latitude_deg.max()) == pytest.approx((10.0, 11.0), abs=0.01)
     assert (cloud.longitude_deg.min(), cloud.longitude_deg.max()) == pytest.approx((179.9, 180.1), abs=0.001), "the short way over ±180"
@@ -105,7 +105,7 @@ def hulls(drawn: dict[str, Any], hours: int) -> dict[tuple[str, float], Any]:
 @pytest.mark.parametrize("longitude_deg", [151.3, 179.99, -179.99])
 def test_the_hulls_hold_their_share_of_the_particles_on_both_sides_of_180(longitude_deg: float) -> None:
     """Both classes, 50 % within 95 %; rings are closed, counterclockwise, within ±180, and hold what they say they hold."""
-    fix = Fix(0, -34.0, longitude_deg)
+    fix = TrackPoint(0, -34.0, longitude_deg)
     drawn = search_area(Search(LossSegment(fix, fix), north_wind(12), hours=30, particles=500))
     assert drawn["note"] == NOTE
     assert "Not for navigation" in NOTE
@@ -158,7 +158,7 @@ def test_a_hull_is_convex_and_holds_every_point(points: list[tuple[int, int]]) -
 
 
 def test_a_segment_is_cut_out_of_a_track() -> None:
-    track = [Fix(HOUR_MS * hour, -30.0 - hour, 179.5 + hour if hour < 1 else -180.5 + hour) for hour in range(3)]
+    track = [TrackPoint(HOUR_MS * hour, -30.0 - hour, 179.5 + hour if hour < 1 else -180.5 + hour) for hour in range(3)]
     segment = segment_along(reversed(track), HOUR_MS // 2, 5 * HOUR_MS)
     assert segment is not None
     assert (segment.start.latitude_deg, segment.start.longitude_deg) == pytest.approx((-30.5, -180.0), abs=1e-9)
@@ -195,7 +195,7 @@ def test_a_forecast_is_read_from_csv_and_json_alike() -> None:
 )
 def test_a_current_has_speed_and_direction_and_yes_is_no_speed(wrong: dict[str, object]) -> None:
     """Goal: what a file leaves out of a current is not made up: no search is sent north for an empty column."""
-    with refusal(Unreadable, "forecast_unreadable"):
+    with refusal(BadEntry, "forecast_unreadable"):
         read_forecast(json.dumps([{"time": "2026-05-01T00:00:00Z", "wind_speed_ms": 10, "wind_from_deg": 10, **wrong}]))
 
 
@@ -203,11 +203,11 @@ def test_all_that_is_wrong_with_a_forecast_is_told_together() -> None:
     text = (
         CSV + "soon,1,2,,\n2026-05-01T07:00:00,1,2,,\n2026-05-01T08:00:00Z,fresh,2,,\n2026-05-01T09:00:00Z,5,400,,\n" + CSV.splitlines()[1]
     )
-    with pytest.raises(Unreadable) as told:
+    with pytest.raises(BadEntry) as told:
         read_forecast(text)
     lines = str(told.value).splitlines()
     assert [line.split(":")[0].strip() for line in lines[1:]] == ["line 4", "line 5", "line 6", "line 7", "line 8"]
     twice = "time,wind_speed_ms,wind_from_deg,wind_speed_ms\n2026-05-01T06:00:00Z,12,350,99\n"
     for text in ("", "[]", "[3]", "{", "time,wind_speed_ms\n", twice):
-        with pytest.raises(Unreadable):
+        with pytest.raises(BadEntry):
             read_forecast(text)

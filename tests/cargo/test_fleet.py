@@ -6,7 +6,7 @@ import random
 
 from cargo.shore_rules.fleet_rules import (
     HOUR_MS,
-    Report,
+    ContainerReport,
     heard_again,
     impossible_speed,
     judge_container,
@@ -20,9 +20,9 @@ BOX = number(1)
 HERE, THERE = "ship/9321483", "ship/9321495"
 
 
-def at(hours: float, heard_by: str, *where: float) -> Report:
+def at(hours: float, heard_by: str, *where: float) -> ContainerReport:
     """A report so many hours after the start."""
-    return Report(START_MS + round(hours * HOUR_MS), heard_by, *where)
+    return ContainerReport(START_MS + round(hours * HOUR_MS), heard_by, *where)
 
 
 def test_a_box_does_not_fly() -> None:

@@ -12,7 +12,7 @@ from cargo.alerts.alert_log import Alert, AlertBook
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, step
-from cargo.loss.watch_outcome import Made, Outcome, Place
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.rules.climate_limits import Climate
 from cargo.rules.episodes import Excursion, Limits, RuleMemory, Where
@@ -20,7 +20,7 @@ from cargo.rules.reading_rules import judge_reading
 from cargo.rules.temperature import Late, correct_reading
 from tests.support.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
-QUAY = WatchSettings(Place("port-jptyo", port="JPTYO"))
+QUAY = WatchSettings(WatchPlace("port-jptyo", port="JPTYO"))
 WHERE = Where(number(1), None, None, at_sea=False, side="JPTYO")
 Sample = tuple[int, float]
 
@@ -215,9 +215,9 @@ def test_the_watch_tells_a_correction_as_a_later_version_of_the_same_event() -> 
     rows = [Heard(number(1), "TRK", at, at, at, chilled(supply)) for at, supply in ((START_MS + m * MINUTE_MS, c) for m, c in PAST)]
     late_at = START_MS + 120 * MINUTE_MS
     late = Heard(number(1), "TRK", late_at, late_at, START_MS + 7 * HOUR_MS, chilled(14.0))
-    told: list[list[Made]] = []
+    told: list[list[MadeRecord]] = []
     for restarts in (False, True):
-        state, made = WatchState(QUAY), Outcome()
+        state, made = WatchState(QUAY), WatchOutcome()
         for row in (*rows, late):
             made.add(step(state, [row]))
             made.add(advance(state, row.received_at_ms + QUAY.lateness_ms))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.report.loss_report import Report, edit
+from cargo.report.loss_report import LossReport, edit
 from cargo.report.report_actions import Change, Drifting
 from cargo.search.forecast import Weather
 from tests.cargo.lossnews import LOST_AT_MS
@@ -20,7 +20,7 @@ from tests.support.sea import HOUR_MS
 WIND = Weather(0, 17.0, 200.0, 0.4, 20.0)
 
 
-def drift(report: Report, *weather: Weather, hours: int = 24) -> str:
+def drift(report: LossReport, *weather: Weather, hours: int = 24) -> str:
     """The line, as the wish that comes over the door makes it."""
     wish = {"do": "drift", "report": report.id, "by": "Mate Meyer", "weather": [asdict(one) for one in weather], "hours": hours}
     made = msgspec.json.decode(msgspec.json.encode(wish), type=Change).made(report, AT_MS + 1)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cargo.report.loss_form import Filled
-from cargo.report.loss_report import Box, Content, Head, Report, State
+from cargo.report.loss_report import Content, Head, LossReport, ReportedBox, State
 from cargo.report.owner_notice import Notice, notice_text, notices
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Custody, Entry, Ship, ToldFrom
 from cargo.vocabulary.registry_fold import Registry
@@ -25,7 +25,7 @@ NUMBERS = [make_container("DUCU", serial) for serial in range(12)]
 
 words = st.text("abcdefgh", min_size=6, max_size=6)
 boxes = st.builds(
-    Box,
+    ReportedBox,
     container=st.sampled_from(NUMBERS),
     at_ms=st.integers(LOST_AT_MS, LOST_AT_MS + 600_000),
     slot=st.sampled_from(["0020782", "0060884"]),
@@ -69,16 +69,16 @@ def registries(draw: st.DrawFn) -> Registry:
     return Registry(entries)
 
 
-def report(content: Content, state: State = "draft", number: int = 1) -> Report:
+def report(content: Content, state: State = "draft", number: int = 1) -> LossReport:
     head = Head("incident-7", SHIP, "INITIAL", number)
-    return Report(head, content, "d", "n", 0, state, START_MS, "ship", None, None, ())
+    return LossReport(head, content, "d", "n", 0, state, START_MS, "ship", None, None, ())
 
 
 def of(customer: str, made: list[Notice]) -> Notice | None:
     return next((one for one in made if one.customer == customer), None)
 
 
-def owned_by(customer: str, registry: Registry, box: Box) -> bool:
+def owned_by(customer: str, registry: Registry, box: ReportedBox) -> bool:
     return registry.may_see(customer, box.container, box.at_ms)
 
 
@@ -87,7 +87,7 @@ def test_others_boxes_change_nothing_in_an_owners_notice(content: Content, regis
     """The boxes of all others taken out, and another incident's put in their place: the owner's notice is the same, byte for byte."""
     told = of(owner, notices([report(content)], registry, "drafted"))
 
-    def swapped(kind: str) -> tuple[Box, ...]:
+    def swapped(kind: str) -> tuple[ReportedBox, ...]:
         own = [box for box in getattr(content, kind) if owned_by(owner, registry, box)]
         taken = {box.container for box in (*content.lost, *content.at_risk, *content.found)}
         foreign = [box for box in getattr(other, kind) if not owned_by(owner, registry, box) and box.container not in taken]
@@ -125,7 +125,7 @@ SEEN: dict[ToldFrom, tuple[str, ...]] = {
 
 def content() -> tuple[Content, Registry]:
     lost = tuple(
-        Box(container=number, at_ms=LOST_AT_MS, lost_at_ms=LOST_AT_MS, lost_until_ms=LOST_AT_MS + 60_000) for number in NUMBERS[:2]
+        ReportedBox(container=number, at_ms=LOST_AT_MS, lost_at_ms=LOST_AT_MS, lost_until_ms=LOST_AT_MS + 60_000) for number in NUMBERS[:2]
     )
     spans = tuple(BookedContainer(number, START_MS) for number in NUMBERS[:2])
     booking = Booking("BK-1", "duckworks", "Toys", "toy ducks", "JPTYO", "GBLON", containers=spans)

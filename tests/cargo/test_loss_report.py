@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cargo.report.loss_draft import final_draft, next_draft
 from cargo.report.loss_form import LINES
-from cargo.report.loss_report import Receipt, Report, ReportBook, Sending, acknowledge, approve, edit, mark_sent
+from cargo.report.loss_report import LossReport, Receipt, ReportBook, Sending, acknowledge, approve, edit, mark_sent
 from cargo.report.loss_text import WIDTH, report_text
 from cargo.report.owner_notice import notice_text, notices
 from cargo.vocabulary.instants import time_text, window_text
@@ -30,7 +30,7 @@ NODE = f"ship-{SHIP}"
 AT_MS = FACTS.now_at_ms
 
 
-def first(facts: Any = FACTS) -> tuple[ReportBook, Report]:
+def first(facts: Any = FACTS) -> tuple[ReportBook, LossReport]:
     """A book with the INITIAL's draft."""
     made = next_draft([], facts, NODE)
     assert made is not None
@@ -39,16 +39,16 @@ def first(facts: Any = FACTS) -> tuple[ReportBook, Report]:
     return book, last(book)
 
 
-def last(book: ReportBook) -> Report:
+def last(book: ReportBook) -> LossReport:
     return book.reports()[-1]
 
 
-def line(report: Report, name: str) -> tuple[Any, str]:
+def line(report: LossReport, name: str) -> tuple[Any, str]:
     filled = report.content.lines[name]
     return filled.value, filled.basis
 
 
-def learn(book: ReportBook, made: Any) -> Report:
+def learn(book: ReportBook, made: Any) -> LossReport:
     book.learn(json.loads(json.dumps(made.body)))
     return last(book)
 
@@ -339,7 +339,7 @@ def life() -> list[Mapping[str, Any]]:
     assert drafted is not None
     bodies: list[Mapping[str, Any]] = [drafted.body]
 
-    def done(made: Any) -> Report:
+    def done(made: Any) -> LossReport:
         bodies.append(made.body)
         return learn(book, made)
 

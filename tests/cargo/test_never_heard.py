@@ -7,7 +7,7 @@ import pytest
 from cargo.loss.muster import muster
 from cargo.loss.reading_rows import Heard
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_outcome import WatchOutcome
 from cargo.loss.watch_state import WatchState
 from tests.cargo.faults import held_back, of_boxes, stamped, without
 from tests.cargo.test_presence import CALL_MS, NORTH, calling, second_call
@@ -17,7 +17,7 @@ REEFER, DRY = 5, 7
 FOR_EVER = 1 << 62
 
 
-def musters(made: Outcome) -> list[int]:
+def musters(made: WatchOutcome) -> list[int]:
     """When the musters were told, in the order they were."""
     return [record.at_ms for record in told(made.events, event="X_MUSTER")]
 

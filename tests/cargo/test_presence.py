@@ -6,7 +6,7 @@ import msgspec
 
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_outcome import WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import LoadList, Port
 from tests.cargo.faults import of_boxes, without
@@ -44,7 +44,7 @@ def calling(sea: Sea, until_ms: int) -> list[Heard]:
     return readings
 
 
-def voyage(sea: Sea, listed: LoadList, boxes: list[Heard], until_ms: int) -> Outcome:
+def voyage(sea: Sea, listed: LoadList, boxes: list[Heard], until_ms: int) -> WatchOutcome:
     """The ship's watch over two calls."""
     state = WatchState(settings())
     made = learn(state, [*sea.entries(), entry("port", "JPHAK", NORTH), entry("load_list", listed.id, listed)])
@@ -54,7 +54,7 @@ def voyage(sea: Sea, listed: LoadList, boxes: list[Heard], until_ms: int) -> Out
     return made
 
 
-def places(made: Outcome, code: str) -> set[tuple[str, str]]:
+def places(made: WatchOutcome, code: str) -> set[tuple[str, str]]:
     """Which box had this event where."""
     return {(record.topic, record.body["place"]) for record in told(made.events, event=code)}
 
@@ -156,9 +156,9 @@ def test_a_box_still_heard_after_its_discharge_is_carried_too_far() -> None:
     assert told(made.events, event="X_MUSTER")[-1].body["not_on_list"] == [number(7)]
 
 
-def quay(readings: list[Heard], *lists: LoadList) -> Outcome:
+def quay(readings: list[Heard], *lists: LoadList) -> WatchOutcome:
     """The watch of Tokyo's quay."""
-    state = WatchState(WatchSettings(Place("port-jptyo", port="JPTYO")))
+    state = WatchState(WatchSettings(WatchPlace("port-jptyo", port="JPTYO")))
     made = learn(state, [entry("load_list", listed.id, listed) for listed in lists])
     made.add(step(state, sorted(readings, key=lambda heard: heard.order_at_ms)))
     made.add(advance(state, max(heard.order_at_ms for heard in readings) + state.settings.lateness_ms))

@@ -10,7 +10,7 @@ import pytest
 
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_outcome import WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import LoadList, Stowed
 from tests.support.sea import HOUR_MS, SHIP, entry, number, settings, told
@@ -44,7 +44,7 @@ def ship(rows: list[Heard], roll_deg: float) -> list[Heard]:
     return sorted([*rows, *said], key=lambda heard: heard.order_at_ms)
 
 
-def aboard(rows: list[Heard], roll_deg: float) -> Outcome:
+def aboard(rows: list[Heard], roll_deg: float) -> WatchOutcome:
     """The five boxes in one outboard stack of that ship."""
     stack = tuple(Stowed(number(at), f"00201{82 + 2 * at}", "45G1", "JPTYO", "SGSIN") for at in range(5))
     listed = LoadList(SHIP, "JPTYO", 1, stack, (), (), rows[0].order_at_ms - 2 * HOUR_MS)
@@ -82,10 +82,10 @@ def test_no_real_box_is_lost_at_sea(roll_deg: float) -> None:
 
 def test_the_real_readings_as_they_are_on_a_quay() -> None:
     """Goal: the same on a quay: nothing but comings and goings; repeats make nothing twice."""
-    state = WatchState(WatchSettings(Place("port-jptyo", port="JPTYO")))
+    state = WatchState(WatchSettings(WatchPlace("port-jptyo", port="JPTYO")))
     rows = readings()
     made = step(state, [row for row in rows for _ in range(2)])
-    once = step(WatchState(WatchSettings(Place("port-jptyo", port="JPTYO"))), rows)
+    once = step(WatchState(WatchSettings(WatchPlace("port-jptyo", port="JPTYO"))), rows)
     assert {record.body["event"] for record in made.events} <= {"GTIN", "GTOT", "X_SHOCK", "X_FREE_FALL"}
     assert [record.body["event_id"] for record in made.events] == [record.body["event_id"] for record in once.events]
     assert len({record.body["event_id"] for record in made.events}) == len(made.events)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.vocabulary.registry_entries import (
     AT_MS_MAX,
     ENTRY_TYPES,
@@ -85,7 +85,7 @@ def test_values_come_back_as_they_were_written() -> None:
 )
 def test_what_does_not_hold_is_refused_by_name(kind: str, value: dict[str, Any], word: str) -> None:
     """Goal: a clerk who mistypes is told which field and why."""
-    with pytest.raises(Unreadable, match=word):
+    with pytest.raises(BadEntry, match=word):
         parse_value(kind, value)
 
 
@@ -93,10 +93,10 @@ def test_a_booking_of_an_impossible_box_is_refused() -> None:
     """Goal: rights are never given over a number that is none, or for a span that ends before it begins."""
     value = msgspec.to_builtins(booking().value)
     value["containers"] = [{"container": "DUCU0000018", "from_at_ms": 1, "until_at_ms": None}]
-    with pytest.raises(Unreadable, match="ISO 6346"):
+    with pytest.raises(BadEntry, match="ISO 6346"):
         parse_value("booking", value)
     value["containers"] = [{"container": DUCK, "from_at_ms": 2, "until_at_ms": 1}]
-    with pytest.raises(Unreadable, match="ends after"):
+    with pytest.raises(BadEntry, match="ends after"):
         parse_value("booking", value)
 
 
@@ -108,7 +108,7 @@ def test_a_load_list_agrees_with_itself() -> None:
         ({"discharge": [number(1)]}, "not aboard"),
         ({"aboard": value["aboard"] * 2}, "once"),
     ]:
-        with pytest.raises(Unreadable, match=word):
+        with pytest.raises(BadEntry, match=word):
             parse_value("load_list", {**value, **change})
 
 
@@ -118,7 +118,7 @@ def test_a_number_beyond_every_store_does_not_read(number: int, at: str) -> None
     """Goal: of an entry already in a log too: Unreadable, which projector, Spark and ships have a way with."""
     body = entry_body(booking())
     (body if at in body else body["value"]["containers"][0])[at] = number
-    with pytest.raises(Unreadable):
+    with pytest.raises(BadEntry):
         parse_entry(json.dumps(body))
 
 
@@ -130,14 +130,14 @@ def test_a_text_or_nesting_that_stops_others_does_not_read(hostile: str, at: str
     """Goal: the same of texts, numbers that are none, and deep JSON, at whatever place."""
     body = entry_body(booking())
     (body if at in body else body["value"])[at] = "<>"
-    with pytest.raises(Unreadable):
+    with pytest.raises(BadEntry):
         parse_entry(json.dumps(body).replace('"<>"', hostile))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"type":"port"}', '{"type":"x","id":"1","version":1,"at_ms":1,"by":"a","value":{}}'])
 def test_a_record_that_is_none_is_refused(text: str) -> None:
     """Goal: hostile bytes end in Unreadable, nothing else."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(BadEntry):
         parse_entry(text)
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from itertools import permutations
 
 from cargo.alerts.alert_log import AlertBook
-from cargo.alerts.crew_decisions import BY_REPORT, Said, Word, may_say, said_by_report, take_said
+from cargo.alerts.crew_decisions import BY_REPORT, CrewDecision, Word, may_say, said_by_report, take_said
 from cargo.loss.muster import muster_event
 from cargo.loss.state_pruner import DAY_MS, PAST_MS, forget
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, step
-from cargo.loss.watch_outcome import Made, Outcome
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome
 from cargo.loss.watch_state import WatchState
 from tests.support.refusals import refusal
 from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, Sea, fall, number, settings, watch
@@ -21,8 +21,8 @@ SAID_MS = LOSS_MS + 4 * HOUR_MS
 REPORT = f"{SHIP}-77aa-1"
 
 
-def said(word: Word, serial: int = 0) -> Said:
-    return Said(number(serial), SHIP, word, SAID_MS, "Master Moe", REPORT)
+def said(word: Word, serial: int = 0) -> CrewDecision:
+    return CrewDecision(number(serial), SHIP, word, SAID_MS, "Master Moe", REPORT)
 
 
 def two_lost() -> tuple[WatchState, AlertBook]:
@@ -32,7 +32,7 @@ def two_lost() -> tuple[WatchState, AlertBook]:
     return state, AlertBook((one.topic, one.body) for one in made.alerts)
 
 
-def learned(book: AlertBook, made: Outcome) -> Outcome:
+def learned(book: AlertBook, made: WatchOutcome) -> WatchOutcome:
     for one in made.alerts:
         book.learn(one.topic, one.body)
     return made
@@ -86,7 +86,7 @@ def test_a_reported_box_that_is_heard_again_is_taken_back() -> None:
     assert alerts(book)[1] == ("PROBABLE_OVERBOARD", "1 container probably overboard")
 
 
-def finally_reported(state: WatchState, book: AlertBook, *serials: int) -> list[Made]:
+def finally_reported(state: WatchState, book: AlertBook, *serials: int) -> list[MadeRecord]:
     """The FINAL tells of these boxes: what the watch makes of it."""
     words: tuple[Word, ...] = ("reported", "finally_reported")
     return [one for at in serials for word in words for one in learned(book, take_said(state, said(word, at))).alerts]

@@ -13,7 +13,7 @@ from cargo.loss.reading_rows import Heard
 from cargo.loss.roll_call import to_call
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import learn, step
-from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_outcome import WatchOutcome
 from cargo.loss.watch_state import WatchState
 from cargo.vocabulary.instants import time_text
 from tests.cargo.faults import jittered
@@ -48,7 +48,7 @@ def called(sea: Sea, boxes: Iterable[int]) -> list[Heard]:
     return answers(sea, boxes, LOSS_MS + 4 * SECOND_MS, LOSS_MS + 3 * MINUTE_MS, 5)
 
 
-def after_s(made: Outcome) -> dict[int, float]:
+def after_s(made: WatchOutcome) -> dict[int, float]:
     """Which boxes were told as lost, and after how many seconds."""
     numbers = {number(at): at for at in range(96)}
     return {numbers[record.topic]: (record.at_ms - LOSS_MS) / 1_000 for record in told(made.alerts, rule="lost_container", state="raised")}

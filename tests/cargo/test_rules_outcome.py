@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Made, Outcome, Place
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.rules.climate_limits import Climate
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry
 from tests.support.sea import HOUR_MS, MINUTE_MS, START_MS, number
 
-QUAY = WatchSettings(Place("port-jptyo", port="JPTYO"))
+QUAY = WatchSettings(WatchPlace("port-jptyo", port="JPTYO"))
 BOX = number(1)
 SIGNALS: dict[str, st.SearchStrategy[Value]] = {
     "supply_c": st.sampled_from([4.0, 6.9, 9.0, 12.5, -1.0]),
@@ -50,9 +50,9 @@ def told(draw: st.DrawFn) -> list[Heard]:
     return rows
 
 
-def outcome(rows: list[Heard], restarts: frozenset[int] = frozenset()) -> list[Made]:
+def outcome(rows: list[Heard], restarts: frozenset[int] = frozenset()) -> list[MadeRecord]:
     """All the quay's watch tells of them, taken down before the readings numbered in `restarts`."""
-    state, made = WatchState(QUAY), Outcome()
+    state, made = WatchState(QUAY), WatchOutcome()
     made.add(learn(state, [booking(1, humidity_pct=(50, 90), above_c=2.5)]))
     for at, row in enumerate(rows):
         if at in restarts:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Made, Outcome
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome
 from cargo.loss.watch_state import WatchState
 from tests.support.sea import HOUR_MS, MINUTE_MS, SECOND_MS, START_MS, Sea, fall, settings
 
@@ -63,9 +63,9 @@ def happens(sea: Sea, at: int, fate: Fate, at_ms: int) -> list[Heard]:
     return [sea.says(at, at_ms + n * 30 * MINUTE_MS, **said[fate]) for n in range(12)] if fate in said else []
 
 
-def outcome(sea: Sea, rows: list[Heard], restarts: frozenset[int] = frozenset()) -> list[Made]:
+def outcome(sea: Sea, rows: list[Heard], restarts: frozenset[int] = frozenset()) -> list[MadeRecord]:
     """All that her watch tells of them, taken down and taken up again from its snapshot before the readings numbered in `restarts`."""
-    state, made, first = WatchState(settings()), Outcome(), 0
+    state, made, first = WatchState(settings()), WatchOutcome(), 0
     made.add(learn(state, sea.entries()))
     for at in [*sorted(restarts), len(rows)]:
         made.add(step(state, rows[first:at]))

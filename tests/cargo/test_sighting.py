@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cargo.report.loss_report import Report, ReportBook, Sending, approve, mark_sent
+from cargo.report.loss_report import LossReport, ReportBook, Sending, approve, mark_sent
 from cargo.report.loss_text import report_text
 from cargo.report.sighting import Sighted, followed
 from cargo.vocabulary.registry_entries import Entry, Ship
@@ -21,14 +21,14 @@ PAPERS = Registry([Entry("ship", SHIP, 1, SAILS_MS, "clerk", Ship(SHIP, "Big Blu
 HERE: tuple[int, dict[str, Any]] = (AT_MS - 60_000, {"latitude_deg": 36.1, "longitude_deg": 139.8, "speed_kn": 15.0})
 
 
-def seen(given: dict[str, str], where: Any = HERE, registry: Registry = PAPERS) -> tuple[ReportBook, Report]:
+def seen(given: dict[str, str], where: Any = HERE, registry: Registry = PAPERS) -> tuple[ReportBook, LossReport]:
     made = Sighted("Mate Meyer", given).made(SHIP, registry, where, AT_MS)
     book = ReportBook(json.loads(json.dumps(one.body)) for one in made)
     [report] = book.reports()
     return book, report
 
 
-def values(report: Report, *names: str) -> list[tuple[Any, str]]:
+def values(report: LossReport, *names: str) -> list[tuple[Any, str]]:
     return [(line.value, line.basis) for line in (report.content.lines[name] for name in names)]
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from cargo.alerts.alert_log import AlertBook
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Made, Outcome
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome
 from cargo.loss.watch_state import WatchState
 from cargo.rules.climate_limits import Climate
 from cargo.shore_rules.fleet_rules import silent
@@ -34,7 +34,7 @@ def booked(serial: int, **limits: Any) -> Entry:
     return entry("booking", f"B{serial}", value)
 
 
-def voyage(sea: Sea, until_ms: int = END_MS, more: tuple[Entry, ...] = ()) -> Outcome:
+def voyage(sea: Sea, until_ms: int = END_MS, more: tuple[Entry, ...] = ()) -> WatchOutcome:
     """What the watch makes of the voyage; it heard of `more` with its lists."""
     state = WatchState(settings())
     made = learn(state, [*sea.entries(), *more])
@@ -43,12 +43,12 @@ def voyage(sea: Sea, until_ms: int = END_MS, more: tuple[Entry, ...] = ()) -> Ou
     return made
 
 
-def silence(made: Outcome, serial: int) -> list[tuple[str, str]]:
+def silence(made: WatchOutcome, serial: int) -> list[tuple[str, str]]:
     """The changes of the box's alerts of silence."""
     return [(one.body["rule"], one.body["state"]) for one in made.alerts if one.topic == number(serial) and one.body["rule"] in RULES]
 
 
-def intervals(one: Made) -> float:
+def intervals(one: MadeRecord) -> float:
     """How many intervals after the box's last word the alert came."""
     last_ms: int = one.body["evidence"][0]["at_ms"]
     return (one.at_ms - last_ms) / HOUR_MS

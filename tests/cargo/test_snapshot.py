@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.loss.container_state import Box
 from cargo.loss.event_time import DeviceClock
 from cargo.loss.state_snapshot import PART_ENTRIES, from_snapshot, snapshot_of
@@ -53,5 +53,5 @@ def test_a_load_list_that_lacks_a_part_is_no_snapshot() -> None:
     state = WatchState(settings())
     one = Stowed(make_container("MSKU", 1), "0010182", "22G1", "JPTYO", "SGSIN")
     state.memory.lists = {f"{SHIP}/1": LoadList(SHIP, "JPTYO", 1, (one,), (one.container,), (), 1)}
-    with refusal(Unreadable, "snapshot_unreadable"):
+    with refusal(BadEntry, "snapshot_unreadable"):
         from_snapshot(list(snapshot_of(state))[:1], settings())

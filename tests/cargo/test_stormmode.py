@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cargo.errors import Unreadable
-from cargo.rules.storm_mode import CALLED_MAX, Asking, Request, RollCall, StormRules, storm_span
+from cargo.errors import BadEntry
+from cargo.rules.storm_mode import CALLED_MAX, Request, RollCall, StormRequests, StormRules, storm_span
 
 RULES = StormRules()
 MINUTE_MS = 60_000
@@ -54,7 +54,7 @@ def test_it_never_begins_without_a_hard_roll_nor_ends_within_half_an_hour_of_one
 def test_what_is_said_when() -> None:
     """How things stand at first; the request at once with a drill, without it when that is over, again each 10 min while it lasts, and
     its end once."""
-    asking, said, calls = Asking(SHIP, RULES), [], []
+    asking, said, calls = StormRequests(SHIP, RULES), [], []
     degrees = [3.0, 12.0, *[9.0] * 20, *[3.0] * 60]
     for minute in range(len(degrees)):
         rolls = minutely(*degrees[: minute + 1])
@@ -68,14 +68,14 @@ def test_what_is_said_when() -> None:
 
 def test_after_a_restart_it_asks_for_what_it_asked_before() -> None:
     rolls = minutely(12.0, *[9.0] * 20)
-    again = Asking(SHIP, RULES).due(rolls, rolls[-1][0])
+    again = StormRequests(SHIP, RULES).due(rolls, rolls[-1][0])
     assert again is not None
     assert again.interval_s == 60
 
 
 def test_a_drill_is_said_again_till_it_is_over_and_each_sixth_hour() -> None:
     """Its seconds are those that are left; at 06:00 UTC of a storm there is another one."""
-    asking, told = Asking(SHIP, RULES), []
+    asking, told = StormRequests(SHIP, RULES), []
     hours_ms = 6 * 60 * MINUTE_MS
     rolls = [(minute * MINUTE_MS, 12.0) for minute in range(5 * 60, 7 * 60)]
     for now_ms in [*range(5 * 60 * MINUTE_MS, 5 * 60 * MINUTE_MS + 60_000, 500), *range(hours_ms - 1_000, hours_ms + 60_000, 500)]:
@@ -86,7 +86,7 @@ def test_a_drill_is_said_again_till_it_is_over_and_each_sixth_hour() -> None:
 
 def test_who_is_called_is_said_at_once_and_again_beside_the_storms_request() -> None:
     """Others being called are said at once; of too many no name is; the end of the call is said once. A call needs no storm mode."""
-    asking, calm, told = Asking(SHIP, RULES), Asking(SHIP, RULES), []
+    asking, calm, told = StormRequests(SHIP, RULES), StormRequests(SHIP, RULES), []
     rolls, begins_ms = minutely(12.0), MINUTE_MS
     two, three = ("MSKU1234565", "TGHU7654327"), ("MSKU1234565", "MSKU1234570", "TGHU7654327")
     many = tuple(f"MSKU{at:07d}" for at in range(CALLED_MAX + 1))
@@ -121,5 +121,5 @@ def test_how_a_request_is_written() -> None:
     assert json.loads(Request(SHIP, 1, 60, 1_800, RollCall(10, 40)).to_bytes())["roll_call"] == {"interval_s": 10, "holds_s": 40}
     none_at_all = b'{"ship": "9321483", "at": 1, "interval_s": 60, "holds_s": 1, "roll_call": {"interval_s": 0, "holds_s": 1}}'
     for bad in (none_at_all, b"", b"{", b"[]", b'{"ship": "9321483", "at": 1, "interval_s": 0, "holds_s": 1}', b'{"interval_s": 60}'):
-        with pytest.raises(Unreadable):
+        with pytest.raises(BadEntry):
             Request.from_bytes(bad)

@@ -9,7 +9,7 @@ import pytest
 from cargo.alerts.alert_log import Alert, AlertBook
 from cargo.alerts.alert_timestamps import tell, tell_anew
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
-from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_outcome import WatchOutcome
 from cargo.loss.watch_state import WatchState
 from tests.support.sea import SECOND_MS, settings
 
@@ -27,7 +27,7 @@ def state() -> WatchState:
     return state
 
 
-def stands(made: Outcome, id_: str = "a") -> str:
+def stands(made: WatchOutcome, id_: str = "a") -> str:
     """In what state the alert stands."""
     standing = AlertBook((one.topic, one.body) for one in reversed(made.alerts)).get(id_)
     assert standing is not None

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.roll_call import HEARD_WORDS, to_call
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_outcome import WatchOutcome
 from cargo.loss.watch_state import WatchState
 from cargo.vocabulary.instants import time_text
 from tests.cargo.faults import jittered, of_gateway, without
@@ -44,7 +44,7 @@ def on(sea: Sea, at: int, words: int = WORDS, at_ms: int = BLOW_MS) -> list[Hear
     ]
 
 
-def lost(made: Outcome) -> dict[int, float]:
+def lost(made: WatchOutcome) -> dict[int, float]:
     """Which boxes were told as lost, and how many seconds after the blow."""
     numbers = {number(at): at for at in range(96)}
     return {numbers[one.topic]: (one.at_ms - BLOW_MS) / 1_000 for one in told(made.alerts, rule="lost_container", state="raised")}

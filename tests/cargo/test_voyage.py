@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cargo.loss.reading_rows import Value
-from cargo.loss.voyage import Voyage
+from cargo.loss.voyage import ShipVoyage
 from cargo.vocabulary.registry_entries import Port
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
@@ -20,7 +20,7 @@ def fix(latitude: float, longitude: float, speed_kn: float = 18.0, course_deg: f
 
 def test_she_is_between_her_fixes_and_runs_on_from_the_last() -> None:
     """Goal: interpolated between two fixes, across ±180° too, run on for at most 30 minutes, unknown before the first."""
-    voyage = Voyage()
+    voyage = ShipVoyage()
     voyage.locate(NOW, fix(10.0, 179.9, 12.0, 90.0), {})
     voyage.locate(NOW + HOUR_MS, fix(10.0, -179.9, 12.0, 90.0), {})
     assert voyage.position_at(NOW - 1) is None
@@ -36,7 +36,7 @@ def test_she_is_between_her_fixes_and_runs_on_from_the_last() -> None:
 
 def test_a_turn_between_two_fixes_explains_a_box_off_the_line() -> None:
     """Goal: fifteen minutes each way round a corner: a box on the corner is where the ship was; one ten miles off is not."""
-    voyage = Voyage()
+    voyage = ShipVoyage()
     voyage.locate(NOW, fix(35.0, 140.0), {})
     voyage.locate(NOW + 30 * MINUTE_MS, fix(35.075, 140.09), {})
     voyage.locate(NOW + 2 * HOUR_MS, fix(35.075, 140.6), {})
@@ -47,7 +47,7 @@ def test_a_turn_between_two_fixes_explains_a_box_off_the_line() -> None:
 
 def test_an_impossible_fix_is_doubted_until_the_next_agrees() -> None:
     """Goal: one wrong fix moves nobody; a leap of the demo's clock is believed with the second fix."""
-    voyage = Voyage()
+    voyage = ShipVoyage()
     voyage.locate(NOW, fix(35.0, 140.0), {})
     assert voyage.locate(NOW + MINUTE_MS, fix(0.0, 0.0), {}) is None
     assert voyage.position_at(NOW) == (35.0, 140.0)
@@ -61,7 +61,7 @@ def test_an_impossible_fix_is_doubted_until_the_next_agrees() -> None:
 
 def test_she_arrives_when_she_lies_still_in_the_circle_and_sails_when_she_moves_or_leaves() -> None:
     """Goal: passing through is no arrival, shifting at the berth no departure; under way inside the circle is at sea."""
-    voyage = Voyage()
+    voyage = ShipVoyage()
     assert voyage.locate(NOW, fix(35.55, 139.8, 12.0), TOKYO) is None
     arrived = voyage.locate(NOW + 15 * MINUTE_MS, fix(35.6, 139.8, 0.2), TOKYO)
     assert arrived is not None
@@ -74,7 +74,7 @@ def test_she_arrives_when_she_lies_still_in_the_circle_and_sails_when_she_moves_
 
 def test_a_storm_begins_with_roll_or_wind_and_ends_three_minutes_after() -> None:
     """Goal: what the ship feels, not a forecast; the largest roll of a span, either side, and whether it grows."""
-    voyage = Voyage()
+    voyage = ShipVoyage()
     assert not voyage.feel(NOW, {"roll_deg": 7.9, "wind_speed_ms": 17.1})
     assert voyage.feel(NOW + MINUTE_MS, {"roll_deg": -9.0})
     assert not voyage.feel(NOW + 2 * MINUTE_MS, {"wind_speed_ms": 20.0})

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from cargo.alerts.alert_log import AlertBook
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.watch import arrived, falls_due_ms, learn, step
-from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_outcome import WatchOutcome
 from cargo.loss.watch_state import WatchState
 from cargo.vocabulary.geo import distance_nm
 from cargo.vocabulary.instants import time_text
@@ -29,7 +29,7 @@ def stormy(lost: range = LOST, untracked: frozenset[int] = frozenset()) -> Sea:
     )
 
 
-def probable(made: Outcome) -> dict[str, int]:
+def probable(made: WatchOutcome) -> dict[str, int]:
     """The boxes raised as lost, and after how many ms."""
     return {record.topic: record.at_ms - LOSS_MS for record in told(made.alerts, rule="lost_container", state="raised")}
 
@@ -90,7 +90,7 @@ def test_in_calm_water_a_fall_is_told_within_the_minute() -> None:
     heard = sea.readings(LOSS_MS + 15 * SECOND_MS, [*blows, *lives])
     state = WatchState(settings())
     learn(state, sea.entries())
-    made = Outcome()
+    made = WatchOutcome()
     for one in heard:
         made.add(step(state, [one]))
         made.add(arrived(state))

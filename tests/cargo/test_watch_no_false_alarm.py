@@ -7,7 +7,7 @@ import random
 import pytest
 
 from cargo.loss.reading_rows import Heard
-from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_outcome import WatchOutcome
 from tests.cargo.faults import held_back, jittered, lossy, of_boxes, of_gateway, repeated, without, wrong_clocks
 from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SECOND_MS, START_MS, Sea, fall, number, told, watch
 
@@ -17,7 +17,7 @@ END_MS = STORM_ENDS_MS + 6 * HOUR_MS
 FOR_EVER = 1 << 62
 
 
-def quiet(made: Outcome) -> bool:
+def quiet(made: WatchOutcome) -> bool:
     """Whether no box was ever raised as lost."""
     return not told(made.alerts, rule="lost_container") and not told(made.alerts, rule="incident")
 

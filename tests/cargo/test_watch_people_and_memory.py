@@ -13,7 +13,7 @@ from cargo.loss.muster import muster
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Outcome
+from cargo.loss.watch_outcome import WatchOutcome
 from cargo.loss.watch_state import WatchState
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry
 from tests.support.refusals import refusal
@@ -24,7 +24,7 @@ LOSS_MS = STORM_MS + HOUR_MS
 DAY_MS = 24 * HOUR_MS
 
 
-def lost() -> tuple[WatchState, Outcome]:
+def lost() -> tuple[WatchState, WatchOutcome]:
     """A watch that has just raised box 0."""
     sea = Sea(boxes=24, storms=[(STORM_MS, STORM_MS + 2 * HOUR_MS)], silent={0: [(LOSS_MS, 1 << 62)]})
     return watch(sea, sea.readings(LOSS_MS + 5 * MINUTE_MS, fall(sea, 0, LOSS_MS)))

@@ -9,11 +9,11 @@ from functools import cache
 import pytest
 
 from cargo.alerts.alert_log import AlertBook
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.loss.reading_rows import Heard
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, arrived, falls_due_ms, learn, step
-from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_outcome import WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from tests.cargo.faults import held_back, jittered, of_gateway, repeated, without, wrong_clocks
 from tests.support.refusals import refusal
@@ -49,7 +49,7 @@ def plain(seed: int = 1) -> list[tuple[str, int, str]]:
     return flat(watch(sea, readings)[1])
 
 
-def flat(made: Outcome) -> list[tuple[str, int, str]]:
+def flat(made: WatchOutcome) -> list[tuple[str, int, str]]:
     """All that was made, comparable."""
     return [(record.topic, record.at_ms, repr(record.body)) for record in [*made.events, *made.alerts]]
 
@@ -100,7 +100,7 @@ def test_restarts_change_nothing(seed: int) -> None:
     stopped."""
     sea, readings = eventful(seed)
     chance = random.Random(seed)
-    wanted, made = plain(seed), Outcome()
+    wanted, made = plain(seed), WatchOutcome()
     state = WatchState(settings())
     made.add(learn(state, sea.entries()))
     at = 0
@@ -134,10 +134,10 @@ def test_wrong_clocks_and_late_heaps_change_no_verdict() -> None:
     assert verdicts(held_back(readings, of_gateway("GW-1"), STORM_MS + HOUR_MS, STORM_MS + 2 * HOUR_MS)) == wanted
 
 
-def live(sea: Sea, readings: list[Heard], restarts: bool = False) -> Outcome:
+def live(sea: Sea, readings: list[Heard], restarts: bool = False) -> WatchOutcome:
     """As a node does it: each second what came is taken, time goes on by the arrivals, and by the node's clock while something falls
     due."""
-    state, made = WatchState(settings()), Outcome()
+    state, made = WatchState(settings()), WatchOutcome()
     made.add(learn(state, sea.entries()))
     at = 0
     while at < len(readings):
@@ -169,7 +169,7 @@ def test_shore_runs_the_same_watch_and_agrees() -> None:
     alert."""
     sea, readings = eventful()
     here = watch(sea, readings)[1]
-    state = WatchState(WatchSettings(Place("shore-tokyo", ship=SHIP)))
+    state = WatchState(WatchSettings(WatchPlace("shore-tokyo", ship=SHIP)))
     there = learn(state, sea.entries())
     there.add(step(state, readings))
     there.add(advance(state, END_MS + state.settings.lateness_ms))
@@ -181,7 +181,7 @@ def test_a_snapshot_of_another_place_or_no_snapshot_is_refused() -> None:
     """Goal: a watch is never continued from what is not its own."""
     sea, readings = eventful()
     state, _ = watch(sea, readings[:500])
-    with refusal(Unreadable, "snapshot_of_another"):
-        from_snapshot(snapshot_of(state), WatchSettings(Place("port-jptyo", port="JPTYO")))
-    with refusal(Unreadable, "snapshot_unreadable"):
+    with refusal(BadEntry, "snapshot_of_another"):
+        from_snapshot(snapshot_of(state), WatchSettings(WatchPlace("port-jptyo", port="JPTYO")))
+    with refusal(BadEntry, "snapshot_unreadable"):
         from_snapshot([b"{}"], settings())

@@ -48,7 +48,7 @@ def door(station: Station) -> landfall.NodeDoor:
 class Following:
     """A thread that follows, as a program would."""
 
-    def __init__(self, follower: landfall.Follower) -> None:
+    def __init__(self, follower: landfall.StreamFollower) -> None:
         self.follower, self.rows = follower, list[dict[str, Any]]()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -227,7 +227,7 @@ def test_what_can_not_be_asked_is_said_at_once(lasting: Station) -> None:
         with refusal(Misuse, "consumer_name_invalid"):
             fleet.follow("containers", name)
     with refusal(Misuse, "standing_ambiguous"):
-        fleet.follow("containers", "pager", landfall.Standing())
+        fleet.follow("containers", "pager", landfall.ReaderStanding())
 
 
 def test_nobody_at_home_is_told_after_a_while() -> None:
@@ -345,8 +345,8 @@ async def test_it_begins_at_the_node_that_has_dropped_least(tmp_path: Path) -> N
             await node.append([readings(0, 100)])
             node.log.trim("containers", node.log.origin, floor)
     fleet = landfall.connect([landfall.NodeDoor(node.url, f"door-of-{node.settings.node}") for node in nodes])
-    assert await asyncio.to_thread(fleet.start, "containers") == landfall.Standing(Position({nodes[1].log.origin: 20}))
-    assert await asyncio.to_thread(fleet.start, "events") == landfall.Standing()
+    assert await asyncio.to_thread(fleet.start, "containers") == landfall.ReaderStanding(Position({nodes[1].log.origin: 20}))
+    assert await asyncio.to_thread(fleet.start, "events") == landfall.ReaderStanding()
     for node in nodes:
         await node.stop()
 

@@ -17,7 +17,7 @@ import pytest
 import landfall
 from landfall.node.node import Node
 from landfall.storage.file_log import FileLog
-from streams.gap_skipping_reader import Standing
+from streams.gap_skipping_reader import ReaderStanding
 from streams.model.clock import StillClock
 from streams.model.identifiers import Origin, Position
 from streams.model.ranges import RangeSet
@@ -51,11 +51,11 @@ def offsets(given: list[dict[str, Any]]) -> list[int]:
     return [row["offset"] for row in given]
 
 
-async def pager_at(*nodes: Node) -> landfall.Follower:
+async def pager_at(*nodes: Node) -> landfall.StreamFollower:
     return await asyncio.to_thread(landfall.connect(doors(*nodes)).follow, "alerts", "pager")
 
 
-async def taken(follower: landfall.Follower, count: int) -> list[int]:
+async def taken(follower: landfall.StreamFollower, count: int) -> list[int]:
     """The offsets of the next `count` records."""
     async with asyncio.timeout(60):
         return offsets(await asyncio.to_thread(lambda: [next(follower) for _ in range(count)]))
@@ -71,7 +71,7 @@ async def test_alerts_are_not_held_up_by_one_that_is_missing(tmp_path: Path) -> 
             await asyncio.to_thread(pager.commit)
             await bring(ship, "alerts", node, (12, 15))
             assert await taken(pager, 2) == [12, 13], "14 is fetched and not given: it is not committed"
-            assert pager.standing == Standing(Position({ship.origin: 40}), {ship.origin: RangeSet([(10, 12), (14, 15)])})
+            assert pager.standing == ReaderStanding(Position({ship.origin: 40}), {ship.origin: RangeSet([(10, 12), (14, 15)])})
             await asyncio.to_thread(pager.commit)
         records = await asyncio.to_thread(lambda: list(landfall.connect(doors(node)).read("consumers")))
         assert records[-1]["body"]["skipped"] == {str(ship.origin): [[10, 12], [14, 15]]}
@@ -79,7 +79,7 @@ async def test_alerts_are_not_held_up_by_one_that_is_missing(tmp_path: Path) -> 
             assert await taken(again, 1) == [14]
             await bring(ship, "alerts", node, (10, 12))
             assert await taken(again, 2) == [10, 11]
-            assert again.standing == Standing(Position({ship.origin: 40}))
+            assert again.standing == ReaderStanding(Position({ship.origin: 40}))
         told = await asyncio.to_thread(lambda: list(landfall.connect(doors(node)).read("exceptions")))
         [reason] = [row["body"]["reason"] for row in told]
         assert reason.startswith(f"alerts:{ship.origin} 10..14 ")
@@ -160,7 +160,7 @@ async def test_copies_with_holes_of_their_own_are_one_stream(tmp_path: Path) -> 
             await bring(ship, "alerts", tokyo, (10, 15), (30, 40))
             await hq.stop()
             assert await taken(pager, 1) == [12]
-            assert pager.standing == Standing(Position({ship.origin: 40}))
+            assert pager.standing == ReaderStanding(Position({ship.origin: 40}))
     await tokyo.stop()
 
 
@@ -180,7 +180,7 @@ async def test_what_two_nodes_heard_of_a_consumer_is_taken_together(tmp_path: Pa
             await asyncio.to_thread(second.commit)
         for order in ((tokyo, hq), (hq, tokyo)):
             third = await pager_at(*order)
-            assert third.standing == Standing(Position({ship.origin: 40}))
+            assert third.standing == ReaderStanding(Position({ship.origin: 40}))
     await hq.stop()
     await tokyo.stop()
 
@@ -214,21 +214,21 @@ async def test_nodes_that_end_late_blocks_and_programs_that_begin_again(tmp_path
                 await until(partial(have_heard, pager.standing, *ports.values()))
                 pager.close()
                 pager = await pager_at(*ports.values())
-        assert pager.standing == Standing(Position({ship.origin: 300}))
+        assert pager.standing == ReaderStanding(Position({ship.origin: 300}))
         pager.close()
     assert given == [offset for first, end in pieces for offset in range(first, end)]
     for node in (*ports.values(), hq):
         await node.stop()
 
 
-def have_heard(standing: Standing, *nodes: Node) -> bool:
+def have_heard(standing: ReaderStanding, *nodes: Node) -> bool:
     """Whether all of them know that the pager stands there."""
     return all(standing in _known(node) for node in nodes)
 
 
-def _known(node: Node) -> list[Standing]:
+def _known(node: Node) -> list[ReaderStanding]:
     rows = [row.record.body or {} for batch in node.log.latest("consumers", "client/pager") for row in batch.rows()]
-    return [Standing.from_json(body) for body in rows]
+    return [ReaderStanding.from_json(body) for body in rows]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -247,8 +247,8 @@ def test_two_words_of_one_reader_are_the_later_one(seed: int) -> None:
             hole, more = chance.choice([0, 3]), chance.randint(1, 5)
             left[origin].add(ends[origin], ends[origin] + hole)
             ends[origin] += hole + more
-        words.append(Standing(Position(ends), {one: ranges.copy() for one, ranges in left.items() if ranges}))
+        words.append(ReaderStanding(Position(ends), {one: ranges.copy() for one, ranges in left.items() if ranges}))
     for _ in range(20):
         earlier, later = sorted(chance.sample(range(30), 2))
         assert words[earlier].merged(words[later]) == words[later].merged(words[earlier]) == words[later]
-        assert Standing.from_json(words[later].to_json()) == words[later]
+        assert ReaderStanding.from_json(words[later].to_json()) == words[later]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cargo.report.loss_form import Filled
-from cargo.report.loss_report import Box, Content, Head, ReportBook, Sending, approve, drafted, mark_sent
+from cargo.report.loss_report import Content, Head, ReportBook, ReportedBox, Sending, approve, drafted, mark_sent
 from cargo.report.sighting import Sighted
 from cargo.vocabulary.registry_fold import Registry
 from landfall.transport.http_client import AppendDoor
@@ -18,8 +18,8 @@ def report(stage: Stage) -> None:
     [incident] = stage.asked("mira", "incidents")["items"]
     at_ms = incident["raised_at_ms"]
     fell = {"latitude_deg": -33.9, "longitude_deg": 151.9, "lost_at_ms": at_ms - 90_000, "lost_until_ms": at_ms - 80_000}
-    lost = tuple(Box(container=number, at_ms=at_ms, cargo="goods", **fell) for number in stage.fallen())
-    beside = (Box(container=stage.numbers("merlion")[0], at_ms=at_ms),)
+    lost = tuple(ReportedBox(container=number, at_ms=at_ms, cargo="goods", **fell) for number in stage.fallen())
+    beside = (ReportedBox(container=stage.numbers("merlion")[0], at_ms=at_ms),)
     lines = {"number_lost": Filled(len(lost), "RECKONED", "boxes with trackers"), "number_is": Filled("ESTIMATED", "RECKONED")}
     lines["reported_by"] = Filled("COMPANY", "GIVEN", "Mira Okafor")
     head = Head(incident["incident_id"], incident["ship"], "INITIAL", 1)

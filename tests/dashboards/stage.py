@@ -32,7 +32,7 @@ from landfall.access.wrong_secrets import WrongSecrets
 from landfall.node.node import Node
 from landfall.node.settings import NodeSettings
 from landfall.runtime.process_clock import following
-from landfall.runtime.telemetry_client import Teller
+from landfall.runtime.telemetry_client import TelemetryClient
 from landfall.storage.file_log import FileLogReader
 from landfall.system.private_files import write_private
 from landfall.transport.http_client import AppendDoor
@@ -109,7 +109,7 @@ class Stage:
     def spark_speaking(self) -> Iterator[None]:
         """Spark's metrics go on, as they do where it runs."""
         fleet = FleetClock(FleetTime(wall_ms(), self.clock.now_ms(), 60.0))
-        with Teller(AppendDoor(self.door, TOKEN), Metrics("analytics"), fleet, 1.0):
+        with TelemetryClient(AppendDoor(self.door, TOKEN), Metrics("analytics"), fleet, 1.0):
             yield
 
 

@@ -7,14 +7,14 @@ import pytest
 from pydantic import SecretStr
 
 from dashboards import headline
-from dashboards.api_client import ROWS_MAX, ApiClient, ComingBack, LoggedOut, NotThere, Trouble, Viewer, address
+from dashboards.api_client import ROWS_MAX, ApiClient, ComingBack, LoggedOut, NotThere, PageViewer, Trouble, address
 from dashboards.pages_server import options
 from dashboards.settings import DashboardSettings
 from dashboards.views.tab_session import latest_now_ms
 from hq.browser_address import BROWSER
 
 STORY = {"movable": True}
-MIRA = Viewer("token-of-mira", "operations", "Mira")
+MIRA = PageViewer("token-of-mira", "operations", "Mira")
 
 
 def client(answer: httpx.Response | Exception) -> ApiClient:
@@ -95,7 +95,7 @@ def test_a_part_of_an_address_stays_one_part() -> None:
 def test_logging_in() -> None:
     told = {"access_token": "t", "role": "customer", "name": "Ducks", "customer": "duckworks", "ship": None}
     viewer = client(httpx.Response(200, json=told)).log_in("ducks", "secret")
-    assert viewer == Viewer("t", "customer", "Ducks", "duckworks")
+    assert viewer == PageViewer("t", "customer", "Ducks", "duckworks")
     assert client(httpx.Response(200, json=told)).log_in("ducks", "secret", "203.0.113.7").browser == "203.0.113.7"
     assert viewer.is_customer
     assert (viewer.sees_fleet, viewer.moves(STORY), viewer.acknowledges) == (False, False, False)
@@ -119,7 +119,7 @@ def test_a_file_is_fetched_and_the_browser_named() -> None:
         asked.append(request)
         return httpx.Response(200, content=b"%PDF-") if "file" in request.url.path else httpx.Response(403, json={"error": "No."})
 
-    viewer = Viewer("t", "operations", "Mira", browser="203.0.113.7")
+    viewer = PageViewer("t", "operations", "Mira", browser="203.0.113.7")
     for token in (SecretStr("shared"), None):
         api = ApiClient("http://api", 1.0, httpx.MockTransport(handle), token=token)
         assert api.file(viewer, "/reports/i-1/file", **{"as": "pdf"}) == b"%PDF-"

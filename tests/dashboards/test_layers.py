@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cargo.search.drift import CLASSES, Fix, LossSegment
+from cargo.search.drift import CLASSES, LossSegment, TrackPoint
 from cargo.search.forecast import Forecast, Weather
 from cargo.search.search_area import Search, search_area
 from dashboards import container_blocks, map_layers, map_marks
@@ -23,7 +23,7 @@ def drawn(told: dict[str, Any], beat: int = 0, search: dict[str, Any] | None = N
 
 def searched(**weather: Any) -> dict[str, Any]:
     """Where to search 12 hours after a loss beside ±180, in a wind the ship reported 10 minutes ago, unless `weather` says otherwise."""
-    fix = Fix(NOW_MS, -34.0, 179.99)
+    fix = TrackPoint(NOW_MS, -34.0, 179.99)
     area = search_area(Search(LossSegment(fix, fix), Forecast([Weather(NOW_MS, 12, 200)]), hours=12, particles=100))
     wind = {"basis": "SHIP", "at_ms": NOW_MS - 600_000, "wind_speed_ms": 12.0, "wind_from_deg": 200.0}
     return {"hours": 12, "weather": wind | weather, "area": area}

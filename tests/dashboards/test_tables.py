@@ -144,7 +144,7 @@ def test_markup_escapes() -> None:
     """A name with markup in it stays a name."""
     evil = "<img src=x onerror=alert(1)>"
     tile = markup.strip([markup.Tile(evil, evil, evil)])
-    table = markup.table((markup.Column("a", evil),), [{"a": evil}], "")
+    table = markup.table((markup.MarkupColumn("a", evil),), [{"a": evil}], "")
     told = tile + table + markup.card(evil, "", note=evil) + markup.banner(evil, "alert", evil) + markup.pill(evil, "good")
     told += markup.facts({evil: evil}) + markup.swatch([1, 2, evil], evil) + markup.lines([(evil, evil, "good")]) + markup.paragraph(evil)
     assert "<img" not in told

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.stages import State
+from sim.stages import StageState
 from sim.world import World
 
 ABSENT, LOST, DELIVERED = "absent", "lost", "delivered"
-_ELSEWHERE = {State.ABSENT: ABSENT, State.LOST: LOST, State.ROAD: DELIVERED, State.SHOP: DELIVERED}
+_ELSEWHERE = {StageState.ABSENT: ABSENT, StageState.LOST: LOST, StageState.ROAD: DELIVERED, StageState.SHOP: DELIVERED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Truth:
         column = self.world.stages.column_at(boxes, np.full(len(boxes), self.at_ms))
         places = self.world.places.names
         return {
-            number: _ELSEWHERE.get(State(state)) or places[place]
+            number: _ELSEWHERE.get(StageState(state)) or places[place]
             for number, state, place in zip(
                 self.world.boxes.numbers,
                 self.world.stages.state[boxes, column].tolist(),

@@ -16,7 +16,7 @@ import numpy as np
 
 from cargo.loss.reading_rows import Heard
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Made, Outcome, Place
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import Booking, Entry, entry_body, parse_value
 from cargo.vocabulary.signals import SIGNALS
@@ -24,7 +24,7 @@ from edge.services.backlog_reporter import waiting
 from hq.analytics.disclosure import disclosed
 from landfall.storage.file_log import FileLog
 from sim.paperwork import Paper, paperwork
-from sim.reading_columns import Readings
+from sim.reading_columns import SimulatedReadings
 from sim.sensors import Sensors
 from sim.settings import CADENCES
 from sim.voyages import INTAKES
@@ -113,7 +113,7 @@ class Voyage:
         for watch in self._watches.values():
             learn(watch, entries)
 
-    def _hear(self, intake: str, heard: Readings, end_at_ms: int) -> None:
+    def _hear(self, intake: str, heard: SimulatedReadings, end_at_ms: int) -> None:
         node, watch = NODES[intake], self._watches[intake]
         rows = self._records(heard)
         self.clock.at_ms = end_at_ms
@@ -128,7 +128,7 @@ class Voyage:
         if end_at_ms == self.until_at_ms:
             self._tell(node, advance(watch, end_at_ms))
 
-    def _records(self, heard: Readings) -> list[Record]:
+    def _records(self, heard: SimulatedReadings) -> list[Record]:
         boxes = len(self.world.boxes)
         names = list(heard.signals)
         columns = np.array([heard.signals[name] for name in names]).T if names else np.empty((len(heard), 0))
@@ -144,7 +144,7 @@ class Voyage:
             records.append(Record(topic, self._sensors.devices[thing], at_ms, signals, noted or None))
         return records
 
-    def _tell(self, node: str, outcome: Outcome) -> None:
+    def _tell(self, node: str, outcome: WatchOutcome) -> None:
         for stream, made in (("events", outcome.events), ("alerts", outcome.alerts)):
             if made:
                 self._append(node, stream, [_record(one) for one in made])
@@ -245,7 +245,7 @@ def _wall_ms() -> int:
 
 def _watch_settings(intake: str) -> WatchSettings:
     kind, _, identity = intake.partition("/")
-    return WatchSettings(Place(NODES[intake], **{"ship" if kind == "ship" else "port": identity}))
+    return WatchSettings(WatchPlace(NODES[intake], **{"ship" if kind == "ship" else "port": identity}))
 
 
 def _typed(name: str, value: float) -> Any:
@@ -258,7 +258,7 @@ def _heard(record: Record) -> Heard:
     return Heard(record.topic, record.device or "", at_ms, at_ms, at_ms, record.signals)
 
 
-def _record(made: Made) -> Record:
+def _record(made: MadeRecord) -> Record:
     return Record(made.topic, device_at_ms=made.at_ms, body=made.body)
 
 

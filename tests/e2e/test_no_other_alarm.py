@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_outcome import WatchPlace
 from tests.e2e.amending import FIRST_IMO, SECOND_IMO, SINGAPORE
 from tests.e2e.offsydney import FIRST
 from tests.e2e.played import Played
@@ -36,7 +36,7 @@ def test_each_alert_has_its_cause_and_each_cause_its_alert(played: Played) -> No
         states["silence" if body["rule"] in SILENCE else "blow" if body["rule"] == "shock" else "else"].add(body["state"])
     due_ashore = {box for box in truth.failed() for ship in ABOARD if box in truth.moved(ship, SINGAPORE)}
     wanted = {(rule, box) for box in truth.fallen() for rule in ("lost_container", "shock")}
-    wanted |= {("incident", Place(FIRST, ship=FIRST_IMO).log_topic)} | {("missing_at_discharge", box) for box in due_ashore}
+    wanted |= {("incident", WatchPlace(FIRST, ship=FIRST_IMO).log_topic)} | {("missing_at_discharge", box) for box in due_ashore}
     missing = unheard(played)
     quiet = {rule: {box: len(ids.pop((rule, box))) for name, box in list(ids) if name == rule} for rule in SILENCE}
     assert ids.keys() == wanted

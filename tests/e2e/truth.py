@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from cargo.vocabulary.signals import SIGNALS
-from landfall.demo.fleet_settings import Story
+from landfall.demo.fleet_settings import PlayedStory
 from sim.arrays import NEVER_MS
 from sim.settings import BEGINS_AT_MS
 from sim.truth import published
@@ -27,7 +27,7 @@ Stage = dict[str, Any]
 class Truth:
     """The ground truth beside the readings, which no process of the fleet reads, and the seed's world, from which it came."""
 
-    def __init__(self, folder: Path, story: Story) -> None:
+    def __init__(self, folder: Path, story: PlayedStory) -> None:
         self._folder, self._story = folder, story
 
     @cached_property

@@ -20,7 +20,7 @@ from landfall.cli.demo_command import held, prepare
 from landfall.demo.demo_accounts import add_accounts
 from landfall.demo.demo_processes import Supervisor
 from landfall.demo.demo_secrets import CONTROL, SECRETS, Secrets
-from landfall.demo.fleet_settings import SIM, Doors, Story, programs, write_settings
+from landfall.demo.fleet_settings import SIM, Doors, PlayedStory, programs, write_settings
 from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
 from streams.commit_points import CRASH_VARIABLE
@@ -32,7 +32,7 @@ from tests.e2e.cables import CabledFleet, Cables
 from tests.e2e.truth import Truth
 from tests.support.ports import free_ports
 
-SHORT = Story(seed=7, boxes=40, cadence="short", speed=60.0)
+SHORT = PlayedStory(seed=7, boxes=40, cadence="short", speed=60.0)
 BRISK, FAST = 2_000.0, 20_000.0
 DEADLINE_S = 240.0
 POLL_S = 0.2
@@ -47,7 +47,7 @@ UNHURRIED = "refresh_s = 10.0\n"
 class Voyage:
     """The fleet under way. `shut` when it is no longer wanted."""
 
-    def __init__(self, folder: Path, story: Story = SHORT, later: Collection[str] = ()) -> None:
+    def __init__(self, folder: Path, story: PlayedStory = SHORT, later: Collection[str] = ()) -> None:
         """Return when every process is healthy and the story goes on. `later`: processes that are not started yet."""
         prepare(folder, fresh=True)
         doors = free_doors()

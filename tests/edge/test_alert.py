@@ -11,7 +11,7 @@ from typing import Any
 
 from cargo.loss.muster import ACCOUNTED, muster
 from cargo.loss.reading_rows import Heard
-from cargo.loss.watch_outcome import Made
+from cargo.loss.watch_outcome import MadeRecord
 from cargo.vocabulary.registry_entries import entry_body
 from streams.log import Append
 from streams.model.records import Record, to_batch
@@ -82,7 +82,7 @@ def test_without_silence_a_shock_is_a_shock_and_no_loss() -> None:
     assert not unaccounted
 
 
-def sail(*, blows: bool, silence: bool) -> tuple[list[Made], set[str]]:
+def sail(*, blows: bool, silence: bool) -> tuple[list[MadeRecord], set[str]]:
     """The alerts that the ship's watch makes of the voyage, and the boxes that are not accounted for after it."""
     state, made = watch(Sea(boxes=BOXES), voyage(blows=blows, silence=silence))
     lines = muster(state, state.memory.settled_at_ms)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from edge.planning.backlog_model import Aboard
+from edge.planning.backlog_model import ShipBacklog
 from edge.planning.disk_model import Buffer, Rung, rungs_of
-from edge.planning.record_bytes import Carrier, Measured, fragment_bytes, websocket
+from edge.planning.record_bytes import MessageCarrier, StreamBytes, fragment_bytes, websocket
 from edge.planning.record_samples import as_heard
 from edge.planning.stream_flows import Flow
 from edge.planning.voyage_plan import TLS_BYTES, UPGRADE_BYTES
@@ -53,7 +53,7 @@ async def test_a_link_and_a_record_on_it_take_what_the_socket_counts(tmp_path: P
             chosen = chosen.model_copy(update={"tls": tls})
         nodes.append(Node(chosen, StillClock(NOW_MS) if name == "hq" else None))
     hq, ship = nodes
-    carrier, rows = Carrier(websocket(secured), fragment_bytes(10**9)), ship_readings("9321483", NOW_MS, RECORDS, 600_000)
+    carrier, rows = MessageCarrier(websocket(secured), fragment_bytes(10**9)), ship_readings("9321483", NOW_MS, RECORDS, 600_000)
     try:
         await hq.start()
         await ship.start()
@@ -67,7 +67,7 @@ async def test_a_link_and_a_record_on_it_take_what_the_socket_counts(tmp_path: P
             await ship.append([Append("ships", rows.slice(at, 1))])
             await until(lambda: hq.log.position("ships") == ship.log.position("ships"))
             await until(lambda: not ship.links.status()["hq"]["unacknowledged_records"])
-        measured = Measured(BlockCodec(), "ships", ship.log.origin, as_heard(rows).slice(0, RECORDS))
+        measured = StreamBytes(BlockCodec(), "ships", ship.log.origin, as_heard(rows).slice(0, RECORDS))
         told = Flow("ships", Lane.SHIPS, 1 / 300, measured, RECORDS).live_bytes(carrier)
         assert (_spent(ship) - met) / RECORDS == pytest.approx(told, rel=NEAR)
     finally:
@@ -90,10 +90,10 @@ def test_what_thins_is_what_thinning_makes_of_a_real_log(tmp_path: Path) -> None
     clock = StillClock(begins_ms)
     log, codec, definitions = open_log(tmp_path, clock=clock), BlockCodec(), Definitions()
     rows = stamped(readings, 0, NOW_MS)
-    measured = Measured(codec, "containers", log.origin, rows.slice(0, HOURLY_ROWS))
+    measured = StreamBytes(codec, "containers", log.origin, rows.slice(0, HOURLY_ROWS))
     flow = Flow("containers", Lane.READINGS, BOXES / (EVERY_MS / 1000), measured, HOURLY_ROWS)
     budget = round((FULL_H - 0.5) * HOURLY_ROWS * flow.stored_bytes())
-    aboard = Aboard([flow], begins_ms / 1000)
+    aboard = ShipBacklog([flow], begins_ms / 1000)
 
     def rungs(stream: str) -> Sequence[Rung]:
         return rungs_of(stream, log.origin, [rows], codec)

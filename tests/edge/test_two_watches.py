@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cargo.alerts.alert_log import AlertBook, Standing
-from cargo.alerts.crew_decisions import Said, Word
+from cargo.alerts.alert_log import AlertBook, AlertStanding
+from cargo.alerts.crew_decisions import CrewDecision, Word
 from cargo.loss.reading_rows import Heard
-from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_outcome import WatchPlace
 from cargo.loss.watch_state import WatchSettings
 from cargo.vocabulary.registry_entries import entry_body
 from landfall.node.node import Node
@@ -36,7 +36,7 @@ async def watched(name: str, folder: Path, clock: StillClock, begin: asyncio.Eve
     own = settings(name, folder)
     node = Node(own.model_copy(update={"peers": tuple(peers)}), clock, process="ship")
     watching = Watching(
-        WatchSettings(Place(name, ship=IMO)),
+        WatchSettings(WatchPlace(name, ship=IMO)),
         own.folder,
         clock,
         node.metrics,
@@ -93,7 +93,7 @@ def lost(node: Node) -> int:
     return sum(one.body["rule"] == "lost_container" and one.body["state"] != "retracted" for one in book.standing())
 
 
-def of_losses(node: Node) -> list[Standing]:
+def of_losses(node: Node) -> list[AlertStanding]:
     """The alerts of losses there, by the fold of all of them."""
     book = AlertBook((row.record.topic, dict(row.record.body or {})) for row in stored(node.log, "alerts"))
     return [one for one in book.standing() if one.body["incident_id"]]
@@ -127,7 +127,7 @@ async def test_what_the_final_report_closes_is_closed_at_both(tmp_path: Path) ->
         await hear(bridge, voyage())
         await until(lambda: lost(bridge) == lost(engine) == LOST)
         words: tuple[Word, ...] = ("reported", "finally_reported")
-        said = [Said(number(at), IMO, word, UNTIL_MS, "Master Moe", "r-2").made() for at in range(LOST) for word in words]
+        said = [CrewDecision(number(at), IMO, word, UNTIL_MS, "Master Moe", "r-2").made() for at in range(LOST) for word in words]
         await engine.append([Append("decisions", to_batch([Record(one.topic, device_at_ms=one.at_ms, body=one.body) for one in said]))])
         closed = {("cleared", "REPORTED_FINAL")}
         await until(lambda: all(len(of_losses(node)) == LOST + 1 and fates(node) == closed for node in (bridge, engine)))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cargo.loss.watch_outcome import Made
+from cargo.loss.watch_outcome import MadeRecord
 from cargo.report.loss_form import Filled
-from cargo.report.loss_report import Box, Content, Head, Report, ReportBook, drafted
+from cargo.report.loss_report import Content, Head, LossReport, ReportBook, ReportedBox, drafted
 from cargo.vocabulary.trade_codes import make_container, make_imo
 from hq.analytics.disclosure import KIND, KINDS
 from landfall.storage.file_log import FileLog, FileLogOptions
@@ -117,10 +117,11 @@ class Fleet:
         body |= {"detail": "shock, then silence", "ship": SHIP, "status": "PROBABLE_OVERBOARD", "position": where, "evidence": [], **more}
         return self.append(node, "alerts", [Record(topic, device_at_ms=at_ms, body=body)])
 
-    def reported(self, incident_id: str, numbers: Iterable[str], then: Callable[[Report, int], Made] | None = None) -> None:
+    def reported(self, incident_id: str, numbers: Iterable[str], then: Callable[[LossReport, int], MadeRecord] | None = None) -> None:
         """The ship's draft of an incident's loss report, of these boxes; `then`: what her people did with it."""
         lost = tuple(
-            Box(container=number, at_ms=NOW_MS, lost_at_ms=NOW_MS - 1_000, lost_until_ms=NOW_MS, cargo="goods") for number in numbers
+            ReportedBox(container=number, at_ms=NOW_MS, lost_at_ms=NOW_MS - 1_000, lost_until_ms=NOW_MS, cargo="goods")
+            for number in numbers
         )
         lines = {"number_lost": Filled(len(lost), "RECKONED"), "number_is": Filled("ESTIMATED", "RECKONED")}
         made = [drafted(Head(incident_id, SHIP, "INITIAL", 1), Content(lines, lost, (), ()), "news", 0, "ship-one", NOW_MS)]

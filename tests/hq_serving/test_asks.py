@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from cargo.shore_rules.ship_queries import Allowance, Found, answered, read_ask
+from cargo.shore_rules.ship_queries import Allowance, QueryMatch, answered, read_ask
 from hq.serving.database import ServingDatabase
 from hq.serving.projection_loop import Projector
 from hq.serving.routes import routes
@@ -93,7 +93,7 @@ def answer(vessel: FileLog, desk: Desk, ask: dict[str, Any]) -> list[Batch]:
     """What the ship of this log says and brings, admitted as a session would."""
     question = read_ask(ask)
     rows = list(vessel.topic_rows("containers", question.container, question.since_at_ms, question.until_at_ms))
-    found = Found(sum(batch.records.num_rows for batch in rows), 0, 500)
+    found = QueryMatch(sum(batch.records.num_rows for batch in rows), 0, 500)
     said = answered(question, found, Allowance("satellite", "2026-05-01", 100_000, 500_000, 8.0), NOW_MS, NOW_MS)
     bodies = [*(pack(CODEC, batch) for batch in rows), msgspec.to_builtins(said)]
     vessel.append([Append(CARRIER, to_batch([Record(question.topic, body=body) for body in bodies]))])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hq.api import audit
-from hq.api.accounts import Account, Accounts, Change
+from hq.api.accounts import Account, AccountChange, Accounts
 from streams.config.roles import Peer
 from streams.config.stream_definitions import Definitions, may_have, may_originate
 from streams.model.errors import Misuse
@@ -70,7 +70,7 @@ def test_accounts_that_can_not_be_read_hold_up_no_other_record(tmp_path: Path, m
     """Their changes are appended once they can be."""
     settings, broken, changes = settings_for(tmp_path / "log", tmp_path), threading.Event(), Accounts.changes
 
-    def read(self: Accounts, changes_max: int) -> list[Change]:
+    def read(self: Accounts, changes_max: int) -> list[AccountChange]:
         if broken.is_set():
             raise sqlite3.OperationalError("disk I/O error")
         return changes(self, changes_max)

@@ -15,8 +15,8 @@ from landfall.access.credentials import operator_token
 from landfall.cli.main import main
 from landfall.runtime import skipped_watch
 from landfall.runtime.service import Running
-from landfall.runtime.skipped_watch import BelowFloor, Unread, WorkAboveFloor
-from landfall.runtime.telemetry_client import Teller
+from landfall.runtime.skipped_watch import BelowFloor, SkippedOffsets, WorkAboveFloor
+from landfall.runtime.telemetry_client import TelemetryClient
 from landfall.storage.log_kinds import open_reader
 from landfall.transport.http_client import AppendDoor
 from streams.codec import BlockCodec
@@ -33,7 +33,7 @@ from tests.support.fleet import started
 
 def under_way(door: AppendDoor | None = None, process: str = "projector") -> Running:
     clock, metrics = FleetClock(FleetTime(NOW_MS, NOW_MS, 0.0)), Metrics(process)
-    return Running(clock, metrics, Teller(door, metrics, clock, 60.0))
+    return Running(clock, metrics, TelemetryClient(door, metrics, clock, 60.0))
 
 
 def test_a_projector_that_comes_back_below_the_floor_says_so(fleet: Fleet, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: P
     running = under_way(door, "fanout")
     with closing(open_reader(tmp_path / "hq" / "log", BlockCodec())) as reader:
         floor = BelowFloor(reader, running, "fanout")
-        floor.look([Unread("containers", "tokyo@1", 10, 20)])
+        floor.look([SkippedOffsets("containers", "tokyo@1", 10, 20)])
         assert TROUBLE in running.troubles
         assert await asyncio.to_thread(running.teller.tell)
         floor.look()
@@ -137,7 +137,7 @@ async def test_it_is_accepted_by_a_command_and_remembered_by_the_log(tmp_path: P
         assert await asyncio.to_thread(started_again.teller.tell)
         [batch] = reader.latest("exceptions", floor_topic("fanout"))
         assert "nobody accepted this" in batch.records.column("body")[-1].as_py(), "that health shows it no more is reported"
-        floor.look([Unread("containers", "tokyo@1", 20, 30)])
+        floor.look([SkippedOffsets("containers", "tokyo@1", 20, 30)])
         assert await asyncio.to_thread(running.teller.tell)
         await node.append([floor_append(NODE, "of the node", "went on", NOW_MS)])
         await asyncio.to_thread(accept, tmp_path, node.url, "fanout")

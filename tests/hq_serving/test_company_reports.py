@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from cargo.alerts.alert_log import AlertBook, Standing
+from cargo.alerts.alert_log import AlertBook, AlertStanding
 from cargo.report.loss_draft import Facts, fill_in
 from cargo.vocabulary.registry_entries import entry_body
 from landfall.storage.file_log import FileLog, FileLogReader
@@ -50,7 +50,7 @@ class Desk:
         """The alerts of losses that are not open any more."""
         return [one.body for one in self._losses() if one.closed]
 
-    def _losses(self) -> list[Standing]:
+    def _losses(self) -> list[AlertStanding]:
         with closing(FileLogReader(self.folder / "log", BlockCodec())) as reader:
             book = AlertBook(Bodies(reader, "alerts").news())
         return [one for one in book.standing() if one.body["incident_id"]]

@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from cargo.report.loss_form import Filled
-from cargo.report.loss_report import Box, Content, Head, drafted
+from cargo.report.loss_report import Content, Head, ReportedBox, drafted
 from hq.browser_address import browser_headers
 from landfall.transport.http_client import AppendDoor
 from streams.log import Append
@@ -40,7 +40,7 @@ def client(folder: Path) -> Iterator[httpx.Client]:
 
 
 def report(door: str) -> None:
-    lost = (Box(container=DUCKS[0], at_ms=NOW_MS, lost_at_ms=NOW_MS - 1_000, lost_until_ms=NOW_MS, cargo="goods"),)
+    lost = (ReportedBox(container=DUCKS[0], at_ms=NOW_MS, lost_at_ms=NOW_MS - 1_000, lost_until_ms=NOW_MS, cargo="goods"),)
     lines = {"number_lost": Filled(1, "RECKONED"), "number_is": Filled("ESTIMATED", "RECKONED")}
     made = drafted(Head("i-1", SHIP, "INITIAL", 1), Content(lines, lost, (), ()), "news", 0, "ship-one", NOW_MS)
     papers = {

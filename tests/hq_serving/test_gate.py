@@ -15,7 +15,7 @@ from hq.api import gate
 from hq.api.accounts import Account, Accounts
 from hq.api.error_answers import ApiError
 from hq.api.gate import BODY_BYTES_MAX
-from hq.api.logins import FAILURES_FREE, WAITING_OF_ADDRESS_MAX, Logins
+from hq.api.logins import FAILURES_FREE, WAITING_OF_ADDRESS_MAX, AccountLogins
 from hq.browser_address import browser_headers
 from landfall.access.password_checks import PasswordChecks
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, until
@@ -110,7 +110,7 @@ def accounts(tmp_path_factory: pytest.TempPathFactory) -> Accounts:
     return one
 
 
-async def code_of(logins: Logins, address: str, password: str) -> str:
+async def code_of(logins: AccountLogins, address: str, password: str) -> str:
     """What becomes of a login as mira."""
     try:
         await logins.check(address, "mira", password)
@@ -122,7 +122,7 @@ async def code_of(logins: Logins, address: str, password: str) -> str:
 async def test_nobody_locks_another_out(accounts: Accounts) -> None:
     """Guesses slow the pair of account and address, in IPv6 the network, longer each time; a right password ends it."""
     now_s = 1_000.0
-    logins = Logins(accounts, lambda: now_s, PasswordChecks(lambda _, password: password == b"right"))
+    logins = AccountLogins(accounts, lambda: now_s, PasswordChecks(lambda _, password: password == b"right"))
     for _ in range(FAILURES_FREE):
         assert await code_of(logins, "2001:db8::1", "wrong") == "login_wrong"
     assert await code_of(logins, "2001:db8::2", "right") == "login_slowed"
@@ -145,7 +145,7 @@ async def test_of_one_address_only_so_many_logins_wait(accounts: Accounts) -> No
         assert go_on.wait(DEADLINE_S)
         return password == b"right"
 
-    logins = Logins(accounts, lambda: 0.0, PasswordChecks(verify))
+    logins = AccountLogins(accounts, lambda: 0.0, PasswordChecks(verify))
     guesses = [asyncio.ensure_future(logins.check("192.0.2.1", f"nobody-{number}", "wrong")) for number in range(WAITING_OF_ADDRESS_MAX)]
     await asyncio.to_thread(until, lambda: logins.waiting == WAITING_OF_ADDRESS_MAX, "all to wait")
     assert await code_of(logins, "192.0.2.1", "right") == "logins_too_many"

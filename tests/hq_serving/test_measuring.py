@@ -11,7 +11,7 @@ import pytest
 
 from hq.serving.projector import PROCESS
 from hq.serving.rejects import untold
-from landfall.runtime.telemetry_client import FAILURES_KEPT_MAX, Teller
+from landfall.runtime.telemetry_client import FAILURES_KEPT_MAX, TelemetryClient
 from landfall.storage.file_log import FileLogReader
 from landfall.transport.http_client import AppendDoor
 from streams.codec import BlockCodec
@@ -52,7 +52,7 @@ def test_rejected_records_are_told_once(tmp_path: Path, fleet: Fleet) -> None:
             with one.database.transaction() as connection:
                 appends, told = untold(connection, {}, PROCESS, NOW_MS)
                 assert untold(connection, told, PROCESS, NOW_MS) == ([], told)
-            assert Teller(AppendDoor(door, "door"), Metrics(PROCESS), StillClock(NOW_MS), 1.0).tell(appends)
+            assert TelemetryClient(AppendDoor(door, "door"), Metrics(PROCESS), StillClock(NOW_MS), 1.0).tell(appends)
             one.database.close()
         with api_of(settings_for(tmp_path / "node" / "log", tmp_path, door)) as client:
             reasons = [body["reason"] for body in Headquarters(tmp_path / "node", client, door).bodies("exceptions")]
@@ -70,7 +70,7 @@ def test_a_node_that_is_away_is_told_later(tmp_path: Path) -> None:
     with running_node(tmp_path) as door:
         pass
     metrics, clock = Metrics("api"), StillClock(NOW_MS)
-    teller = Teller(AppendDoor(door, "door"), metrics, clock, 3600)
+    teller = TelemetryClient(AppendDoor(door, "door"), metrics, clock, 3600)
     for number in range(FAILURES_KEPT_MAX + 1):
         teller.report("broke", f"GET /{number}")
     assert not teller.tell()
@@ -85,7 +85,7 @@ def test_a_node_that_is_away_is_told_later(tmp_path: Path) -> None:
 
 def test_an_error_that_ends_a_process_is_told(tmp_path: Path) -> None:
     with running_node(tmp_path) as door:
-        with pytest.raises(ZeroDivisionError), Teller(AppendDoor(door, "door"), Metrics("api"), StillClock(NOW_MS), 3600):
+        with pytest.raises(ZeroDivisionError), TelemetryClient(AppendDoor(door, "door"), Metrics("api"), StillClock(NOW_MS), 3600):
             _ = 1 // 0
         (told,) = bodies(tmp_path, "exceptions")
     assert told["reason"].startswith("ZeroDivisionError: ")

@@ -50,7 +50,7 @@ def test_the_projector_and_the_api_meet_where_the_demos_settings_say(tmp_path: P
     assert [path for path in tmp_path.rglob("serving.db*") if path.suffix == ".db"] == [demo.folder / "serving" / "serving.db"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted({"logs", name})
     with closing(ServingReader(answering.database_url)) as reader, reader.snapshot() as connection:
-        assert connection.execute(select(func.count()).select_from(m.Booking)).scalar() == 3
+        assert connection.execute(select(func.count()).select_from(m.BookingRow)).scalar() == 3
     with api_of(settings_for(logs.hq_dir, demo.folder, database_url=answering.database_url)) as client:
         found = client.get(f"/api/containers/{DUCKS[0]}", headers=log_in(client, "mira"))
     assert (found.status_code, found.json()["booking"]["reference"]) == (200, "BK-1")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hq.api.entry_parser import Unacceptable, Wanted
-from hq.api.registrar import Receipt, Registrar
+from hq.api.entry_parser import GivenEntry, Unacceptable
+from hq.api.registrar import Registrar, RegistryReceipt
 from landfall.storage.file_log import FileLogReader
 from landfall.transport.http_client import AppendDoor
 from streams.codec import BlockCodec
@@ -81,10 +81,10 @@ def test_of_two_registrars_at_once_one_is_refused_or_sees_the_others_booking(hq:
     """Goal: what came between look and append is looked at: a closed span refuses the late booking, an open one is ended by it."""
     clock = StillClock(NOW_MS)
 
-    def wanted(reference: str, shipper: str, since_ms: int, until_ms: int | None, box: str = BOX) -> Wanted:
-        return Wanted(*booked(reference, shipper, since_ms, until_ms, container=box))
+    def wanted(reference: str, shipper: str, since_ms: int, until_ms: int | None, box: str = BOX) -> GivenEntry:
+        return GivenEntry(*booked(reference, shipper, since_ms, until_ms, container=box))
 
-    def write(reader: FileLogReader, between: Wanted, late: Wanted) -> Receipt:
+    def write(reader: FileLogReader, between: GivenEntry, late: GivenEntry) -> RegistryReceipt:
         def other() -> None:
             Registrar(reader, AppendDoor(hq.door, "door"), clock).write([between], "Otto")
 

@@ -86,10 +86,10 @@ def test_an_acknowledged_alert_keeps_who_did_it(fleet: Fleet, tmp_path: Path) ->
     project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
     reader = ServingReader(sqlite_url(tmp_path))
     with reader.snapshot() as connection:
-        noted = connection.execute(select(m.Alert.acknowledgement).where(m.Alert.alert_id == "a-duck")).scalar_one()
+        noted = connection.execute(select(m.AlertRow.acknowledgement).where(m.AlertRow.alert_id == "a-duck")).scalar_one()
         assert noted is not None
         assert (noted["by"], noted["at_ms"], noted["severity"]) == ("Mira", NOW_MS + 1, "CRITICAL")
-        incident = connection.execute(select(m.Incident.__table__)).mappings().one()
+        incident = connection.execute(select(m.IncidentRow.__table__)).mappings().one()
     assert (incident["open_alerts"], incident["ship"], incident["bays"]) == (1, SHIP, [74])
     reader.close()
 
@@ -102,7 +102,7 @@ def test_a_loss_confirmed_aboard_is_confirmed_here_though_it_was_acknowledged_me
     project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
     reader = ServingReader(sqlite_url(tmp_path))
     with reader.snapshot() as connection:
-        asked = select(m.Alert.status, m.Alert.state, m.Alert.acknowledgement).where(m.Alert.alert_id == "a-duck")
+        asked = select(m.AlertRow.status, m.AlertRow.state, m.AlertRow.acknowledgement).where(m.AlertRow.alert_id == "a-duck")
         status, state, noted = connection.execute(asked).one()
     assert (status, state, noted["by"]) == ("CONFIRMED_LOST", "acknowledged", "Mira")
     reader.close()

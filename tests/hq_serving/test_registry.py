@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from cargo.report.loss_form import Filled
-from cargo.report.loss_report import Box, Content, Head, drafted
+from cargo.report.loss_report import Content, Head, ReportedBox, drafted
 from hq.api.accounts import Account, Accounts
-from hq.api.entry_parser import Wanted
-from hq.api.registrar import ATTEMPTS_MAX, Receipt, Registrar, Written
+from hq.api.entry_parser import GivenEntry
+from hq.api.registrar import ATTEMPTS_MAX, Registrar, RegistryReceipt, WrittenEntry
 from hq.api.registrar import Overtaken as Overruled
 from hq.serving.projection_loop import Projector
 from landfall.access.password_checks import verifies
@@ -159,21 +159,23 @@ def test_two_registrars_beside_each_other_give_a_version_once(hq: Headquarters) 
     clock, reader = StillClock(NOW_MS), FileLogReader(hq.folder / "log", BlockCodec())
     names = iter(f"Works {number}" for number in range(100))
 
-    def entry(based_on: int | None = None) -> Wanted:
-        return Wanted("customer", "ducks", customer(next(names), (1, 2, 3)), based_on)
+    def entry(based_on: int | None = None) -> GivenEntry:
+        return GivenEntry("customer", "ducks", customer(next(names), (1, 2, 3)), based_on)
 
-    def other() -> Receipt:
+    def other() -> RegistryReceipt:
         return Registrar(reader, AppendDoor(hq.door, "door"), clock).write([entry()], "Otto")
 
-    assert Registrar(reader, Overtaken(hq.door, other), clock).write([entry()], "Cleo").entries == (Written("customer", "ducks", 2, True),)
+    assert Registrar(reader, Overtaken(hq.door, other), clock).write([entry()], "Cleo").entries == (
+        WrittenEntry("customer", "ducks", 2, True),
+    )
     with pytest.raises(Overruled, match="1 of the entries"):
         Registrar(reader, Overtaken(hq.door, other), clock).write([entry(based_on=2)], "Cleo")
     same = customer("The Same", (1, 2, 3))
     again = Overtaken(
-        hq.door, lambda: Registrar(reader, AppendDoor(hq.door, "door"), clock).write([Wanted("customer", "ducks", same)], "Otto")
+        hq.door, lambda: Registrar(reader, AppendDoor(hq.door, "door"), clock).write([GivenEntry("customer", "ducks", same)], "Otto")
     )
-    assert Registrar(reader, again, clock).write([Wanted("customer", "ducks", same, 3)], "Cleo").entries == (
-        Written("customer", "ducks", 4, False),
+    assert Registrar(reader, again, clock).write([GivenEntry("customer", "ducks", same, 3)], "Cleo").entries == (
+        WrittenEntry("customer", "ducks", 4, False),
     )
     with refusal(RetryLater, "registry_overtaken"):
         Registrar(reader, Overtaken(hq.door, other, times=1_000), clock).write([entry()], "Cleo")
@@ -317,7 +319,7 @@ def test_while_the_node_is_away_nothing_is_said_to_be_written(tmp_path: Path) ->
 
 def test_the_company_reports_in_the_masters_place_in_its_own_name(hq: Headquarters) -> None:
     """The ship's draft, edited, approved and written down as sent by operations; nothing in the master's name, and by nobody else."""
-    lost = (Box(container=DUCKS[0], at_ms=NOW_MS),)
+    lost = (ReportedBox(container=DUCKS[0], at_ms=NOW_MS),)
     content = Content({"reported_by": Filled("MASTER", "RECKONED"), "number_lost": Filled(1, "RECKONED")}, lost, (), ())
     made = drafted(Head("i-7", SHIP, "INITIAL", 1), content, "news", 0, "ship-one", NOW_MS)
     AppendDoor(hq.door, "door").append([Append("reports", to_batch([Record(made.topic, body=made.body)]))])

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from hq.serving.database import ServingReader
-from hq.serving.models import Alert, Incident
+from hq.serving.models import AlertRow, IncidentRow
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, booking, customer, ship
 
@@ -112,7 +112,7 @@ def judged(fleet: Fleet, url: str) -> list[bool]:
     """Whether alerts and incidents are unconfirmed in the store, once it has all that the log has."""
     project(make_projector(fleet.hq_dir, url))
     with closing(ServingReader(url)) as reader, reader.snapshot() as connection:
-        return [row.unconfirmed for table in (Alert, Incident) for row in connection.execute(select(table.unconfirmed))]
+        return [row.unconfirmed for table in (AlertRow, IncidentRow) for row in connection.execute(select(table.unconfirmed))]
 
 
 def test_only_a_loss_can_be_unconfirmed(fleet: Fleet, tmp_path: Path) -> None:

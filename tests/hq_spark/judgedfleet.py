@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from cargo.loss.reading_rows import Heard, Value
-from cargo.loss.watch_outcome import Place as At
+from cargo.loss.watch_outcome import WatchPlace as At
 from cargo.loss.watch_state import WatchSettings
 from cargo.rules.climate_limits import Climate
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry, entry_body

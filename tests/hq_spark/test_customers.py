@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 
 from cargo.vocabulary.booking_overlaps import resolve_overlaps
 from cargo.vocabulary.registry_entries import Booking, Entry, ToldFrom, parse_entry
-from hq.analytics.bookings import OPEN_MS, Rights
+from hq.analytics.bookings import OPEN_MS, BookingRights
 from hq.analytics.customers import covered, customers_appends, newly_covered
 from hq.analytics.disclosure import disclosed
 from hq.analytics.overview import read_entries
@@ -47,7 +47,7 @@ def offsets(rows: pa.Table, customer: str) -> list[int]:
 
 
 def test_a_span_takes_its_begin_and_not_its_end() -> None:
-    rights = Rights()
+    rights = BookingRights()
     rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, NOON_MS + 10))), entry(booking("B", 1, BEARS, (B, NOON_MS + 5, None)))], 0)
     rows = wide([reading(box, NOON_MS + at, return_c=1.0) for at in (-1, 0, 5, 9, 10) for box in (A, B)])
     given = covered(rows, rights.current())
@@ -56,7 +56,7 @@ def test_a_span_takes_its_begin_and_not_its_end() -> None:
 
 
 def test_a_late_booking_brings_the_history_and_a_longer_one_only_what_is_new() -> None:
-    rights = Rights()
+    rights = BookingRights()
     history = wide([reading(A, NOON_MS + at, return_c=1.0) for at in range(10)], batch=0)
     added = rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS + 2, NOON_MS + 5)))], 1)
     assert offsets(newly_covered(history, rights, added, 1), DUCKS) == [2, 3, 4]
@@ -65,7 +65,7 @@ def test_a_late_booking_brings_the_history_and_a_longer_one_only_what_is_new() -
 
 
 def test_a_record_given_once_is_not_given_again_when_a_right_ends_and_comes_back() -> None:
-    rights = Rights()
+    rights = BookingRights()
     rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None)))], 0)
     rights.learn([entry(booking("D", 2, DUCKS, (A, NOON_MS, NOON_MS + 3)))], 2)
     added = rights.learn([entry(booking("D", 3, DUCKS, (A, NOON_MS, None)))], 5)
@@ -86,7 +86,7 @@ def test_rights_follow_the_registry_where_one_box_is_booked_twice(swapped: bool)
     assert isinstance(first.value, Booking)
     assert isinstance(second.value, Booking)
     rows = wide([reading(A, NOON_MS + at, return_c=1.0) for at in range(9)])
-    rights = Rights()
+    rights = BookingRights()
     rights.learn([first], 0)
     assert offsets(covered(rows, rights.current()), DUCKS) == list(range(9))
     cut, _, _ = resolve_overlaps({"D": first.value, "B": second.value}, ["B"])
@@ -95,14 +95,14 @@ def test_rights_follow_the_registry_where_one_box_is_booked_twice(swapped: bool)
 
 
 def test_an_old_version_that_comes_late_changes_nothing() -> None:
-    rights = Rights()
+    rights = BookingRights()
     rights.learn([entry(booking("D", 2, DUCKS, (A, NOON_MS, NOON_MS + 3)))], 0)
     assert rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None)))], 1) == []
     assert [right.until_at_ms for right in rights.current()] == [NOON_MS + 3]
 
 
 def test_two_bookings_of_one_customer_give_one_copy_with_who_took_it_in_and_no_offset_of_others() -> None:
-    rights = Rights()
+    rights = BookingRights()
     rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None))), entry(booking("E", 1, DUCKS, (A, NOON_MS, None)))], 0)
     rows = wide([reading(A, NOON_MS, return_c=4.5, unheard_of=7)])
     given = covered(rows, rights.current())
@@ -157,7 +157,7 @@ def change(state: str, status: str, at_ms: int = NOON_MS) -> Record:
 
 def told(records: list[Record], told_from: ToldFrom, stream: str = "alerts", root: str = "/nowhere") -> list[tuple[Any, ...]]:
     """State and status of what the owner of A is given of these under that policy."""
-    rights = Rights()
+    rights = BookingRights()
     rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS - 1_000, None)))], 0)
     given = without_probable(root, covered(wide(records, stream), rights.current()), told_from)
     bodies = [json.loads(body) for _, _, given_to in customers_appends(given, 100) for body in given_to.column("body").to_pylist()]
@@ -184,7 +184,7 @@ def test_from_when_an_owner_sees_a_probable_loss_is_the_carriers_policy() -> Non
 
 
 def test_the_policy_is_the_registrys_last_and_without_one_owners_are_told_at_once() -> None:
-    rights = Rights()
+    rights = BookingRights()
     assert rights.told_from == "drafted"
     for version, told_from, stands in ((2, "sent", "sent"), (1, "approved", "sent"), (3, "approved", "approved")):
         rights.learn([entry(registry("policy", "owners", version, {"told_from": told_from}))], version)
@@ -222,7 +222,7 @@ def test_a_readings_body_is_given_as_it_is(stream: str) -> None:
 )
 def test_no_device_makes_its_readings_look_like_alerts(said: str, given: dict[str, str]) -> None:
     """Its owner's copy says of itself what kind it is: a field of that name in a payload is not given."""
-    rights = Rights()
+    rights = BookingRights()
     rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None)))], 0)
     rows = wide([reading(A, NOON_MS), reading(A, NOON_MS + 1)])
     bodies = pa.chunked_array([pa.array([said, None], pa.string())])
@@ -233,7 +233,7 @@ def test_no_device_makes_its_readings_look_like_alerts(said: str, given: dict[st
 
 
 def test_a_reading_whose_clock_fell_back_says_when_it_was_received_first() -> None:
-    rights = Rights()
+    rights = BookingRights()
     rights.learn([entry(booking("D", 1, DUCKS, (A, NOON_MS, None)))], 0)
     rows = wide([reading(A, NOON_MS), reading(A, NOON_MS + 1)])
     rows = rows.set_column(
@@ -282,7 +282,7 @@ def test_an_entry_with_a_number_beyond_64_bits_is_told_and_gives_no_right() -> N
     entries, unreadable = read_entries([*bad, json.dumps(booking("D", 1, DUCKS, (A, NOON_MS, None)).body)])
     assert [entry.id for entry in entries] == ["D"]
     assert [body for body, _ in unreadable] == bad
-    rights = Rights()
+    rights = BookingRights()
     rights.learn(entries, 0)
     assert offsets(covered(rows, rights.current()), DUCKS) == [0]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from sqlalchemy import select
 
-from hq.analytics.standing import Standing, state_records
+from hq.analytics.standing import CurrentStates, state_records
 from hq.serving import models as m
 from hq.serving.database import ServingReader
 from hq.spark_rows import widen
@@ -40,7 +40,7 @@ async def test_an_impostor_moves_neither_a_ship_nor_a_box(tmp_path: Path) -> Non
         assert (len(one.rows("containers")), len(one.rows("ships"))) == (2, 2)
         batches = [pa.Table.from_batches([widen(batch)]) for name in ("ships", "containers") for batch in one.log.read(name, Position())]
     for order in (batches, batches[::-1]):
-        standing = Standing(str(tmp_path / "none"))
+        standing = CurrentStates(str(tmp_path / "none"))
         states = [record for part in order for record in state_records(standing.fold_in(part, 0), PLACES, {})]
         where = {(one.body["kind"], one.topic): one.body["latitude_deg"] for one in states if one.body}
         assert where == {("ship", IMO): -30.0, ("container", IMO): 35.6, ("container", BOX): -30.0, ("ship", BOX): 51.5}
@@ -56,7 +56,7 @@ def test_of_what_is_no_topic_no_state_is_told(tmp_path: Path) -> None:
     rows = to_batch([Record(BOX, "T", AT, {"return_c": 4.0}), Record(BOX, "T", AT, {"return_c": 5.0})])
     log.append([Append("containers", rows.set_column(0, rows.schema.field(0), pa.array(["a\nb", BOX])))])
     wide = [pa.Table.from_batches([widen(batch)]) for batch in log.read("containers", Position())]
-    states = state_records(Standing(str(tmp_path / "none")).fold_in(pa.concat_tables(wide), 0), PLACES, {})
+    states = state_records(CurrentStates(str(tmp_path / "none")).fold_in(pa.concat_tables(wide), 0), PLACES, {})
     assert [one.topic for one in states] == [BOX]
     log.close()
 

@@ -17,7 +17,7 @@ from hq.analytics.job import CALLED_BY, check_belonging, is_trouble
 from hq.analytics.settings import AnalyticsSettings
 from hq.analytics.steps import Stopping
 from hq.delta_tables import HISTORY, HISTORY_WRITER
-from streams.gap_skipping_reader import Standing
+from streams.gap_skipping_reader import ReaderStanding
 from streams.log import Append, Appended
 from streams.model.errors import Misuse, RetryLater
 from streams.model.identifiers import Origin, Position
@@ -105,7 +105,10 @@ def test_the_checkpoint_says_how_far_a_micro_batch_reads(tmp_path: Path) -> None
     assert last_done(tmp_path) is None
     begun(tmp_path / "checkpoint", done=True)
     assert last_done(tmp_path / "checkpoint") == 0
-    assert standings_after(tmp_path / "checkpoint", 0) == {"containers": Standing(Position({Origin("hq", 5): 7})), "registry": Standing()}
+    assert standings_after(tmp_path / "checkpoint", 0) == {
+        "containers": ReaderStanding(Position({Origin("hq", 5): 7})),
+        "registry": ReaderStanding(),
+    }
 
 
 def test_answers_that_are_lost_give_no_second_copy(place: Place) -> None:

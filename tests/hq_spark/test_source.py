@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from hq.source import LogStreamReader, Run, Runs, StreamPositions, fair_shares
+from hq.source import LogStreamReader, OffsetRun, Runs, StreamPositions, fair_shares
 from hq.spark_rows import WIDE, narrow, widen
 from streams.model.errors import Misuse, RetryLater
 from streams.model.identifiers import Origin
@@ -151,7 +151,7 @@ def test_what_is_below_the_floor_is_passed_over(place: Place) -> None:
 
 def test_a_record_that_was_there_at_planning_and_can_not_be_read_stops_the_query(place: Place) -> None:
     say(place, 10)
-    missing = Runs([Run("containers", place.log.origin, 0, 20, 20)])
+    missing = Runs([OffsetRun("containers", place.log.origin, 0, 20, 20)])
     with pytest.raises(RetryLater, match="10 records of 20"):
         list(reader(place).read(missing))
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from hq.analytics.fleet import FleetWatch
-from hq.analytics.standing import Standing, settled_places, state_records
+from hq.analytics.standing import CurrentStates, settled_places, state_records
 from hq.delta_tables import HISTORY
 from hq.spark_rows import widen
 from streams.model.identifiers import Origin
@@ -37,7 +37,7 @@ def table(report: Report) -> pa.Table:
 
 def places(root: Path, batches: Iterable[Sequence[Report]]) -> list[str]:
     """Where the box is after each micro-batch, as the steps of a micro-batch tell it; each place once in a row."""
-    standing, watch = Standing(str(root)), FleetWatch(WHERE)
+    standing, watch = CurrentStates(str(root)), FleetWatch(WHERE)
     found: list[str] = []
     for batch, reports in enumerate(batches):
         rows = pa.concat_tables([table(report) for report in reports])

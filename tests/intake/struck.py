@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from intake.mqtt.client_connection import Connection
+from intake.mqtt.client_connection import ClientConnection
 from intake.mqtt.packets import packet
 from tests.intake.stand import TOPIC, payload
 from tests.streams.cutdisk import CutDisk, Names
@@ -90,7 +90,7 @@ class StruckDisk(CutDisk):
 class Wire(asyncio.Transport):
     """A socket to a client that hears what is said in the instant it is written."""
 
-    def __init__(self, disk: StruckDisk, connection: Connection) -> None:
+    def __init__(self, disk: StruckDisk, connection: ClientConnection) -> None:
         super().__init__()
         self.disk, self._connection = disk, connection
         self.let_in, self.reading, self._closing = False, True, False

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from intake.intake_service import Intake
-from intake.mqtt.packets import Kind, packet
+from intake.mqtt.packets import PacketType, packet
 from intake.pipeline_batches import MQTT_TOPIC_CHARS_MAX
 from intake.settings import BrokerSettings, IntakeSettings, PipelineSettings
 from intake.topic_routes import SUBSCRIPTIONS
@@ -197,12 +197,12 @@ class PassesAnything:
         """Until the client ends the connection, in order or not."""
         with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError):
             async for kind, body in self._said(reader):
-                if kind == Kind.CONNECT:
-                    writer.write(packet(Kind.CONNACK << 4, b"\0\0"))
-                elif kind == Kind.SUBSCRIBE:
-                    writer.write(packet(Kind.SUBACK << 4, body[:2] + bytes([1] * len(SUBSCRIPTIONS))) + self._packets)
+                if kind == PacketType.CONNECT:
+                    writer.write(packet(PacketType.CONNACK << 4, b"\0\0"))
+                elif kind == PacketType.SUBSCRIBE:
+                    writer.write(packet(PacketType.SUBACK << 4, body[:2] + bytes([1] * len(SUBSCRIPTIONS))) + self._packets)
                     os.write(writer.get_extra_info("socket").fileno(), self._raw)
-                elif kind == Kind.PUBACK:
+                elif kind == PacketType.PUBACK:
                     self.acknowledged.append(body)
 
     async def _said(self, reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes]]:
@@ -215,7 +215,7 @@ class PassesAnything:
 
 def brought(topic: bytes, packet_id: bytes, payload: bytes) -> bytes:
     """A PUBLISH of QoS 1."""
-    return packet(Kind.PUBLISH << 4 | 2, len(topic).to_bytes(2, "big") + topic + packet_id + payload)
+    return packet(PacketType.PUBLISH << 4 | 2, len(topic).to_bytes(2, "big") + topic + packet_id + payload)
 
 
 @asynccontextmanager
@@ -242,7 +242,7 @@ async def test_a_topic_that_is_no_utf_8_is_malformed_and_what_comes_with_it_is_t
 
 async def test_what_came_before_a_packet_that_can_not_be_read_is_taken(tmp_path: Path) -> None:
     """The connection ends with it, in the same turn that has brought what came before."""
-    cut = packet(Kind.PUBLISH << 4 | 2, b"\0")
+    cut = packet(PacketType.PUBLISH << 4 | 2, b"\0")
     async with passing(brought(TOPIC.encode(), b"\0\5", payload(0)) + cut) as (_, port), fed(tmp_path, port) as (log, _, _):
         await eventually(lambda: len(stored(log, "containers")) == 1)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from intake.message_types import Publish
-from intake.mqtt.client_connection import Connection
-from intake.mqtt.packets import CONTROLS_A_TURN, PINGRESP, PUBLISHES_A_TURN, Control, PacketReader, packet
+from intake.mqtt.client_connection import ClientConnection
+from intake.mqtt.packets import CONTROLS_A_TURN, PINGRESP, PUBLISHES_A_TURN, ControlPacket, PacketReader, packet
 from tests.intake.stand import DEADLINE_S, eventually, stand
 from tests.intake.test_endpoint import CONNECT_311, ask
 from tests.intake.test_forbidden import CONNECT_5
@@ -31,7 +31,7 @@ def test_a_turn_is_so_many_and_the_rest_is_read_on() -> None:
     reader = PacketReader(1_000)
     turns = [reader.feed(PING * 2_000), reader.feed(b""), reader.feed(LEAVES)]
     assert [len(turn) for turn in turns] == [CONTROLS_A_TURN, 2_000 - CONTROLS_A_TURN, 1]
-    assert turns[2] == [Control(0xE0, b"")]
+    assert turns[2] == [ControlPacket(0xE0, b"")]
     assert not reader.more
 
 
@@ -40,7 +40,7 @@ def test_a_turn_of_messages_is_so_many_and_the_rest_is_read_on() -> None:
     reader = PacketReader(1_000)
     turns = [reader.feed(SHORTEST * 600 + LEAVES), reader.feed(b""), reader.feed(PING)]
     assert [len(turn) for turn in turns] == [PUBLISHES_A_TURN, PUBLISHES_A_TURN, 600 - 2 * PUBLISHES_A_TURN + 2]
-    assert turns[2][-2:] == [Control(0xE0, b""), Control(0xC0, b"")]
+    assert turns[2][-2:] == [ControlPacket(0xE0, b""), ControlPacket(0xC0, b"")]
     assert not reader.more
 
 
@@ -57,7 +57,7 @@ async def test_others_have_their_turns_in_between(
 ) -> None:
     """Counted, not timed: between two turns of who floods, the loop has come round. Who breaks off in their midst is heard of no more."""
     taken: list[tuple[int, int]] = []
-    rounds, take = 0, Connection._take
+    rounds, take = 0, ClientConnection._take
 
     async def come_round() -> None:
         nonlocal rounds
@@ -65,11 +65,11 @@ async def test_others_have_their_turns_in_between(
             await asyncio.sleep(0)
             rounds += 1
 
-    def counted(self: Connection, packets: list[Publish | Control]) -> None:
+    def counted(self: ClientConnection, packets: list[Publish | ControlPacket]) -> None:
         taken.append((rounds, len(packets)))
         take(self, packets)
 
-    monkeypatch.setattr(Connection, "_take", counted)
+    monkeypatch.setattr(ClientConnection, "_take", counted)
     async with stand(tmp_path) as door, asyncio.timeout(DEADLINE_S):
         others = asyncio.create_task(come_round())
         flooding = socket.create_connection(("127.0.0.1", door.endpoint.port))

@@ -17,7 +17,7 @@ from paho.mqtt.properties import Properties
 
 from intake.message_types import KEPT_BYTES_MAX, Publish
 from intake.mqtt.connect_packet import read_connect, read_disconnect
-from intake.mqtt.packets import TOPIC_BYTES_MAX, Control, PacketReader, Reason, Violation, packet
+from intake.mqtt.packets import TOPIC_BYTES_MAX, ControlPacket, PacketReader, Reason, Violation, packet
 from intake.mqtt.subscriptions import subscribe, unsubscribe
 from intake.settings import EndpointSettings
 from tests.intake.stand import TOPIC, Publisher, payload, stand
@@ -48,7 +48,7 @@ def publish(properties: bytes = b"\0", topic: bytes = b"t", sent: bytes = b"p") 
     return packet(0x32, text(topic) + b"\0\7" + properties + sent)
 
 
-def found(data: bytes, v5: bool) -> tuple[list[Publish | Control], Reason | None]:
+def found(data: bytes, v5: bool) -> tuple[list[Publish | ControlPacket], Reason | None]:
     """What a reader makes of it, at once and byte by byte alike."""
     whole, slow = PacketReader(LIMIT), PacketReader(LIMIT)
     whole.v5 = slow.v5 = v5
@@ -225,10 +225,10 @@ def test_qos_2_is_not_offered_and_3_is_none(head: int, reason: Reason, v5: bool)
 
 @BOTH
 def test_what_has_no_body_has_none(v5: bool) -> None:
-    assert found(b"\xc0\0", v5) == ([Control(0xC0, b"")], None)
+    assert found(b"\xc0\0", v5) == ([ControlPacket(0xC0, b"")], None)
     assert found(b"\xc0\1a", v5) == ([], MALFORMED)
-    assert found(b"\xe0\0", v5) == ([Control(0xE0, b"")], None)
-    assert found(b"\xe0\1\0", v5) == (([Control(0xE0, b"\0")], None) if v5 else ([], MALFORMED))
+    assert found(b"\xe0\0", v5) == ([ControlPacket(0xE0, b"")], None)
+    assert found(b"\xe0\1\0", v5) == (([ControlPacket(0xE0, b"\0")], None) if v5 else ([], MALFORMED))
 
 
 # of a SUBSCRIBE and an UNSUBSCRIBE ------------------------------------------------------------------------------------------------------
@@ -238,8 +238,8 @@ def test_what_has_no_body_has_none(v5: bool) -> None:
 @pytest.mark.parametrize("name", ["#", "+", "a/#", "a/+", "+/a", "+/+", "a/+/b/#", "/", "/#", "+/", "a//b", "$share/a/b", "å/#"])
 def test_a_filter_may_be_this(name: str, v5: bool) -> None:
     body = b"\0\7" + (b"\0" if v5 else b"") + text(name.encode())
-    assert subscribe(v5, Control(0x82, body + b"\0"), None).granted is None
-    assert unsubscribe(v5, Control(0xA2, body), None)[1] is False
+    assert subscribe(v5, ControlPacket(0x82, body + b"\0"), None).granted is None
+    assert unsubscribe(v5, ControlPacket(0xA2, body), None)[1] is False
 
 
 @BOTH
@@ -247,10 +247,10 @@ def test_a_filter_may_be_this(name: str, v5: bool) -> None:
 def test_a_filter_may_not_be_that(name: bytes, v5: bool) -> None:
     body = b"\0\7" + (b"\0" if v5 else b"") + text(name)
     with pytest.raises(Violation) as refused:
-        subscribe(v5, Control(0x82, body + b"\0"), None)
+        subscribe(v5, ControlPacket(0x82, body + b"\0"), None)
     assert refused.value.reason == MALFORMED
     with pytest.raises(Violation) as refused:
-        unsubscribe(v5, Control(0xA2, body), None)
+        unsubscribe(v5, ControlPacket(0xA2, body), None)
     assert refused.value.reason == MALFORMED
 
 
@@ -267,14 +267,14 @@ def test_a_filter_may_not_be_that(name: bytes, v5: bool) -> None:
 def test_properties_of_a_subscribe(said: bytes, reason: Reason | None, unsubscribing: Reason | None) -> None:
     body = b"\0\7" + bytes((len(said),)) + said + text(b"t")
     if reason is None:
-        assert subscribe(True, Control(0x82, body + b"\0"), None).granted is None
-        assert unsubscribe(True, Control(0xA2, body), None)[1] is False
+        assert subscribe(True, ControlPacket(0x82, body + b"\0"), None).granted is None
+        assert unsubscribe(True, ControlPacket(0xA2, body), None)[1] is False
         return
     with pytest.raises(Violation) as refused:
-        subscribe(True, Control(0x82, body + b"\0"), None)
+        subscribe(True, ControlPacket(0x82, body + b"\0"), None)
     assert refused.value.reason == reason
     with pytest.raises(Violation) as refused:
-        unsubscribe(True, Control(0xA2, body), None)
+        unsubscribe(True, ControlPacket(0xA2, body), None)
     assert refused.value.reason == unsubscribing
 
 

@@ -20,7 +20,7 @@ from paho.mqtt.enums import MQTTErrorCode
 from intake import pipeline as pipelines
 from intake.broker import READ_REST_S
 from intake.fair_queue import BATCH_BYTES
-from intake.message_types import Outcome, Publish, Sender
+from intake.message_types import MessageSender, Outcome, Publish
 from intake.pipeline import FLOOD_MESSAGES, GATHER_STEP_S, Pipeline
 from landfall.storage.file_log import FileLog
 from streams.log import Append, Appended
@@ -190,7 +190,7 @@ async def test_what_a_broker_writes_one_by_one_is_read_together(tmp_path: Path, 
     call_later, offer, reconnect = loop.call_later, Pipeline.offer, mqtt.Client.reconnect
     own = list[mqtt.Client]()
 
-    def counting(pipeline: Pipeline, sender: Sender, messages: list[Publish]) -> None:
+    def counting(pipeline: Pipeline, sender: MessageSender, messages: list[Publish]) -> None:
         offers.append(len(messages))
         offer(pipeline, sender, messages)
 

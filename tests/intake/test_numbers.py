@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from cargo.vocabulary.trade_codes import check_container, identity_problem, is_ilu, stored_number
-from intake.topic_routes import Route, Routes
+from intake.topic_routes import Routes, TopicRoute
 
 ILU, SHIPPERS = "ATBE1003091", "SOCU123456"
 
 
-def route(written: str) -> Route | None:
+def route(written: str) -> TopicRoute | None:
     return Routes().route(f"landfall/containers/{written}/reading".encode())
 
 
 @pytest.mark.parametrize("written", ["MSKU1234565", "msku1234565", "MSKU-123456-5", "msku 123456-5", "MSKU 1234565", "Msku-1234565"])
 def test_one_box_is_one_topic_however_it_is_written(written: str) -> None:
-    assert route(written) == Route("containers", "MSKU1234565", True)
+    assert route(written) == TopicRoute("containers", "MSKU1234565", True)
     assert stored_number(written) == "MSKU1234565"
 
 
@@ -32,7 +32,7 @@ def test_one_box_is_one_topic_however_it_is_written(written: str) -> None:
     ],
 )
 def test_other_identities_stay_findable_as_they_are(written: str, number: str, valid: bool) -> None:
-    assert route(written) == Route("containers", number, valid)
+    assert route(written) == TopicRoute("containers", number, valid)
 
 
 @pytest.mark.parametrize("written", ["9501332.location", "pallet 7", ".", " ", "MSKU1234565.location", "-" * 25])

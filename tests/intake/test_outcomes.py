@@ -18,7 +18,7 @@ from typing import Any
 import paho.mqtt.client as mqtt
 import pytest
 
-from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_outcome import WatchPlace
 from cargo.loss.watch_state import WatchSettings
 from cargo.vocabulary.registry_entries import entry_body
 from intake.message_types import KEPT_BYTES_MAX, STORED, Outcome
@@ -128,7 +128,7 @@ async def test_what_the_watch_has_heard_of_no_list_or_booking_for_is_unknown(tmp
     async with stand(tmp_path) as one:
         sea, told = Sea(boxes=24), f"aboard/{SHIP}"
         aboard = {row.topic for row in sea.readings(sea.entries()[0].at_ms + 48 * 3_600_000) if "." not in row.topic}
-        watching = Watching(WatchSettings(Place("ship-a", ship=SHIP)), tmp_path, WallClock(), Metrics("ship"), _unasked, (told,))
+        watching = Watching(WatchSettings(WatchPlace("ship-a", ship=SHIP)), tmp_path, WallClock(), Metrics("ship"), _unasked, (told,))
         committer = GroupCommitter(one.log)
         running = asyncio.create_task(watching.run(one.log, committer))
         assert watching.strangers({STRANGER}) == set()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from intake.message_types import KEPT_BYTES_MAX, Outcome, Publish
 from intake.mqtt.connect_packet import VersionRefused, Will, read_connect
-from intake.mqtt.packets import TOPIC_BYTES_MAX, Control, Kind, PacketReader, Reason, Violation, packet
+from intake.mqtt.packets import TOPIC_BYTES_MAX, ControlPacket, PacketReader, PacketType, Reason, Violation, packet
 from intake.mqtt.subscriptions import subscribe, unsubscribe
 
 LIMIT = 16_384
@@ -23,10 +23,10 @@ def publish(topic: bytes = b"t", payload: bytes = b"p", packet_id: int = 7, head
     return packet(head, struct.pack(">H", len(topic)) + topic + middle + (properties or b"") + payload)
 
 
-def read_all(data: bytes, cuts: list[int], v5: bool = False) -> tuple[list[Publish | Control], Violation | None]:
+def read_all(data: bytes, cuts: list[int], v5: bool = False) -> tuple[list[Publish | ControlPacket], Violation | None]:
     reader = PacketReader(LIMIT)
     reader.v5 = v5
-    packets: list[Publish | Control] = []
+    packets: list[Publish | ControlPacket] = []
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     for first, end in itertools.pairwise(edges):
         packets += reader.feed(data[first:end])
@@ -44,7 +44,7 @@ def test_packets_are_the_same_however_the_bytes_are_cut(messages: list[tuple[byt
     assert violation is None
     wanted = [(topic, payload, b"\0\7" if sure else b"") for topic, payload, sure in messages]
     assert [(one.topic, one.payload, one.packet_id) for one in packets if isinstance(one, Publish)] == wanted
-    assert [one.kind for one in packets if isinstance(one, Control)] == [Kind.PINGREQ] * len(messages)
+    assert [one.kind for one in packets if isinstance(one, ControlPacket)] == [PacketType.PINGREQ] * len(messages)
 
 
 @settings(derandomize=True)
@@ -53,8 +53,8 @@ def test_hostile_bytes_never_raise(data: bytes, cuts: list[int], v5: bool) -> No
     read_all(data, cuts, v5)
     for read in (
         read_connect,
-        lambda body: subscribe(v5, Control(0x82, body), None),
-        lambda body: unsubscribe(v5, Control(0xA2, body), None),
+        lambda body: subscribe(v5, ControlPacket(0x82, body), None),
+        lambda body: unsubscribe(v5, ControlPacket(0xA2, body), None),
     ):
         try:
             read(data)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from intake.mqtt.client_connection import Connection
+from intake.mqtt.client_connection import ClientConnection
 from landfall.storage.file_log import FileLogOptions, WriteLimits
 from landfall.storage.merge_levels import Level
 from tests.intake.stand import AT, Stand, eventually, stand
@@ -72,7 +72,7 @@ class Ship:
         await asyncio.sleep(0)
 
     def _comes(self, one: Stand, disk: StruckDisk) -> Wire:
-        connection = Connection(one.endpoint, "127.0.0.1")
+        connection = ClientConnection(one.endpoint, "127.0.0.1")
         wire = Wire(disk, connection)
         assert one.endpoint.opened(connection)
         connection.connection_made(wire)

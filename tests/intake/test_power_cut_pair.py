@@ -24,7 +24,7 @@ import pytest
 from aiohttp import web_app
 
 from intake.intake_service import Intake
-from intake.mqtt.client_connection import Connection
+from intake.mqtt.client_connection import ClientConnection
 from intake.settings import IntakeSettings, PipelineSettings
 from landfall.access.credentials import FILE_NAME as CREDENTIALS
 from landfall.node.node import Node
@@ -150,7 +150,7 @@ class Aboard:
         endpoint = intake._endpoint
         assert endpoint is not None
         self.number += 1
-        connection = Connection(endpoint, "127.0.0.1")
+        connection = ClientConnection(endpoint, "127.0.0.1")
         wire = Wire(disk, connection)
         assert endpoint.opened(connection)
         connection.connection_made(wire)

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from cargo.vocabulary.reading_batches import Readings, read_payloads
+from cargo.vocabulary.reading_batches import ReadingColumns, read_payloads
 
 AT = 1_777_593_600_000
 
 
-def read(**fields: Any) -> Readings:
+def read(**fields: Any) -> ReadingColumns:
     return read_payloads([json.dumps({"device": "TRK-1", "at": AT} | fields).encode()])
 
 
-def values(readings: Readings, row: int = 0) -> dict[str, Any]:
+def values(readings: ReadingColumns, row: int = 0) -> dict[str, Any]:
     return {name: value for name, column in readings.signals.items() if (value := column[row].as_py()) is not None}
 
 

@@ -16,8 +16,8 @@ import intake.mqtt.pending_wills
 import intake.topic_routes
 from cargo.rules.storm_mode import REQUEST_TOPIC
 from intake.message_types import Publish
-from intake.mqtt.client_connection import Connection
-from intake.mqtt.client_logins import Gateway
+from intake.mqtt.client_connection import ClientConnection
+from intake.mqtt.client_logins import GatewayLogin
 from intake.mqtt.client_sessions import SESSION_S_MAX, Sessions
 from intake.mqtt.packets import packet
 from intake.mqtt.pending_wills import OVERHEAD_BYTES
@@ -150,7 +150,7 @@ async def test_clients_that_share_an_identifier_cost_the_others_nothing(tmp_path
 
 async def test_topics_count_for_what_may_wait(tmp_path: Path) -> None:
     async with stand(tmp_path, pipeline_settings=PipelineSettings(pending_bytes_max=1 << 20)) as one:
-        one.pipeline.offer(Connection(one.endpoint), [Publish(b"landfall/" + b"x" * 60_000, b"") for _ in range(20)])
+        one.pipeline.offer(ClientConnection(one.endpoint), [Publish(b"landfall/" + b"x" * 60_000, b"") for _ in range(20)])
         assert one.pipeline.full
         assert one.counts()["intake_received"] == one.waiting() == 20
         await eventually(lambda: not one.waiting())
@@ -164,7 +164,7 @@ def test_endless_topics_identifiers_and_logins_are_forgotten(monkeypatch: pytest
         (intake.mqtt.client_sessions, "SESSIONS_MAX"),
     ):
         monkeypatch.setattr(module, name, 50)
-    gateway, routes, sessions = Gateway(None, (topic_pattern("landfall/#"),)), Routes(), Sessions(None, lambda: 1_000)
+    gateway, routes, sessions = GatewayLogin(None, (topic_pattern("landfall/#"),)), Routes(), Sessions(None, lambda: 1_000)
     for n in range(500):
         topic = f"landfall/containers/A{n}/reading".encode()
         assert gateway.may_publish(topic)

@@ -16,7 +16,7 @@ import pytest
 
 from cargo.vocabulary.trade_codes import make_container
 from intake import fair_queue
-from intake.fair_queue import SLICE_MESSAGES, Waiting
+from intake.fair_queue import SLICE_MESSAGES, FairQueue
 from intake.message_types import Outcome, Publish
 from intake.mqtt.packets import packet
 from intake.pipeline_batches import believed_times, prepare
@@ -63,7 +63,7 @@ def shares(batch: Sequence[fair_queue.Parcel]) -> Counter[str]:
 
 
 def test_no_account_fills_more_than_its_share_while_others_come_that_send_less_and_its_senders_have_equal_parts() -> None:
-    queue = Waiting(PipelineSettings(batch_readings_max=8_192, pending_readings_max=10_000_000))
+    queue = FairQueue(PipelineSettings(batch_readings_max=8_192, pending_readings_max=10_000_000))
     greedy, other, lone = Hearing("a"), Hearing("a"), Hearing("b")
     for sender, count in ((greedy, 5_000), (other, 600), (lone, 400)):
         queue.put(sender, some(count), 0.0)
@@ -76,7 +76,7 @@ def test_no_account_fills_more_than_its_share_while_others_come_that_send_less_a
 
 
 def test_of_large_messages_an_account_has_its_share_of_the_bytes_and_of_one_that_is_larger_that_one() -> None:
-    queue = Waiting(PipelineSettings(pending_bytes_max=1 << 30))
+    queue = FairQueue(PipelineSettings(pending_bytes_max=1 << 30))
     greedy, lone = Hearing("a"), Hearing("b")
     queue.put(greedy, some(100, size=30_000), 0.0)
     queue.put(lone, some(1), 0.0)
@@ -87,7 +87,7 @@ def test_of_large_messages_an_account_has_its_share_of_the_bytes_and_of_one_that
 
 
 def test_accounts_that_all_send_much_fill_a_batch_together_and_who_did_not_come_into_it_comes_into_the_next() -> None:
-    queue = Waiting(PipelineSettings(batch_readings_max=1_024, pending_readings_max=10_000_000))
+    queue = FairQueue(PipelineSettings(batch_readings_max=1_024, pending_readings_max=10_000_000))
     for account, count in (("a", 2_000), ("b", 2_000), ("c", 300)):
         queue.put(Hearing(account), some(count), 0.0)
     assert queue.gives(1_000)
@@ -97,7 +97,7 @@ def test_accounts_that_all_send_much_fill_a_batch_together_and_who_did_not_come_
 
 
 def test_an_account_beside_which_nobody_sends_less_fills_batches() -> None:
-    queue = Waiting(PipelineSettings(batch_readings_max=4_096, pending_readings_max=10_000_000))
+    queue = FairQueue(PipelineSettings(batch_readings_max=4_096, pending_readings_max=10_000_000))
     greedy = Hearing("a")
     queue.put(greedy, some(20_000), 0.0)
     assert len(queue.take()) * 256 == 4_096
@@ -113,7 +113,7 @@ def test_an_account_beside_which_nobody_sends_less_fills_batches() -> None:
 
 
 def test_the_order_of_each_sender_is_kept_and_nothing_is_left_out() -> None:
-    queue = Waiting(PipelineSettings())
+    queue = FairQueue(PipelineSettings())
     senders = [Hearing(account) for account in ("a", "a", "b")]
     sent: dict[Hearing, list[Publish]] = {sender: [] for sender in senders}
     for number, sender in enumerate(itertools.islice(itertools.cycle(senders), 60)):
@@ -136,7 +136,7 @@ def test_the_order_of_each_sender_is_kept_and_nothing_is_left_out() -> None:
 
 
 def test_who_has_more_waiting_than_its_share_is_held_until_half_of_it_is_done() -> None:
-    queue = Waiting(PipelineSettings(pending_readings_max=4_000, batch_readings_max=256))
+    queue = FairQueue(PipelineSettings(pending_readings_max=4_000, batch_readings_max=256))
     greedy, modest = Hearing("a"), Hearing("a")
     queue.put(modest, some(10), 0.0)
     queue.put(greedy, some(900), 0.0)
@@ -157,7 +157,7 @@ def test_an_account_that_has_more_waiting_than_its_share_is_held_until_half_of_i
     """Each of its many senders would bring as much as is read at once."""
     told: list[tuple[str, bool]] = []
     limits = PipelineSettings(pending_readings_max=4_000, batch_readings_max=256)
-    queue = Waiting(limits, lambda account, held: told.append((account, held)))
+    queue = FairQueue(limits, lambda account, held: told.append((account, held)))
     queue.put(Hearing("b"), some(10), 0.0)
     crowd = [Hearing("a") for _ in range(50)]
     for number, sender in enumerate(crowd):

@@ -17,7 +17,7 @@ import landfall.watch.other_nodes
 import landfall.watch.watch_service
 from cargo.loss.reading_rows import Heard
 from cargo.loss.state_snapshot import snapshot_of
-from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_outcome import WatchPlace
 from cargo.loss.watch_state import WatchSettings
 from landfall.storage.file_log import FileLog
 from landfall.watch.watch_service import Watching
@@ -84,7 +84,7 @@ class Pair:
 @asynccontextmanager
 async def watched(aboard: Aboard, lacked: Callable[[], int | None]) -> AsyncIterator[Watching]:
     """A watch that runs until what is within has passed."""
-    committer, settings = GroupCommitter(aboard.log), WatchSettings(Place("ship-a", ship=SHIP))
+    committer, settings = GroupCommitter(aboard.log), WatchSettings(WatchPlace("ship-a", ship=SHIP))
     watching = Watching(settings, aboard.folder, aboard.clock, Metrics("ship"), print, (f"aboard/{SHIP}",), companions=("engine",))
     watching.lacked = lacked
     running = asyncio.create_task(watching.run(aboard.log, committer))
@@ -180,7 +180,7 @@ async def test_that_it_listens_again_is_kept_with_its_step(tmp_path: Path) -> No
             await eventually(aboard.judged)
             assert lost(aboard) == ([number(3)] if after_s == 60 else []), "of what nobody listened to nothing counts"
 
-    settings = WatchSettings(Place("ship-a", ship=SHIP))
+    settings = WatchSettings(WatchPlace("ship-a", ship=SHIP))
     memories = []
     for snapshot in ("kept", "lost"):
         if snapshot == "lost":

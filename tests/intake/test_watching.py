@@ -18,7 +18,7 @@ import pytest
 import landfall.watch.watch_service
 from cargo.loss.reading_rows import Heard
 from cargo.loss.state_snapshot import snapshot_of
-from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_outcome import WatchPlace
 from cargo.loss.watch_state import WatchSettings
 from cargo.vocabulary.registry_entries import entry_body
 from landfall.storage.file_log import FileLog
@@ -83,7 +83,7 @@ class Aboard:
     async def watch(self, break_off: bool = False, gives_way: Callable[[], bool] | None = None) -> None:
         """Watch until all is judged; with `break_off`, end in the middle of whatever the watch is at."""
         committer = GroupCommitter(self.log)
-        settings = WatchSettings(Place("ship-a", ship=SHIP))
+        settings = WatchSettings(WatchPlace("ship-a", ship=SHIP))
 
         def report(reason: str, *_: str, **__: str) -> None:
             self.reports.append(reason)
@@ -208,7 +208,7 @@ async def test_readings_of_other_nodes_are_left_to_them(tmp_path: Path) -> None:
     aboard.log.admit(list(elsewhere.blocks("containers", elsewhere.origin, 0, len(said))))
     aboard.told()
     aboard.append([one for one in readings if "." in one.topic])
-    committer, settings = GroupCommitter(aboard.log), WatchSettings(Place("ship-a", ship=SHIP))
+    committer, settings = GroupCommitter(aboard.log), WatchSettings(WatchPlace("ship-a", ship=SHIP))
     watching = Watching(settings, aboard.folder, aboard.clock, metrics := Metrics("ship"), print, (f"aboard/{SHIP}",))
     running = asyncio.create_task(watching.run(aboard.log, committer))
     ours = len(readings) - len(said) + len(Sea().entries())
@@ -229,7 +229,7 @@ async def test_who_looks_at_the_muster_does_not_wait_for_a_backlog(tmp_path: Pat
     aboard, readings = Aboard(tmp_path), voyage()
     aboard.told()
     aboard.append(readings[:200])
-    committer, settings = GroupCommitter(aboard.log), WatchSettings(Place("ship-a", ship=SHIP))
+    committer, settings = GroupCommitter(aboard.log), WatchSettings(WatchPlace("ship-a", ship=SHIP))
     watching = Watching(settings, aboard.folder, aboard.clock, metrics := Metrics("ship"), print, (f"aboard/{SHIP}",))
     running = asyncio.create_task(watching.run(aboard.log, committer))
     await eventually(lambda: metrics.body(0, 0)["counts"].get("watch_readings", 0) >= 200 or running.done())
@@ -282,7 +282,7 @@ async def test_a_fall_in_calm_water_is_told_though_nothing_more_is_heard(tmp_pat
     heard = [*[one for one in sea.readings(FALLS_MS) if one.order_at_ms < FALLS_MS - MINUTE_MS], *fall(sea, 3, FALLS_MS)]
     aboard.log.append([Append(f"aboard/{SHIP}", to_batch([Record(one.topic, body=entry_body(one)) for one in sea.entries()]))])
     aboard.hears(heard)
-    committer, settings = GroupCommitter(aboard.log), WatchSettings(Place("ship-a", ship=SHIP))
+    committer, settings = GroupCommitter(aboard.log), WatchSettings(WatchPlace("ship-a", ship=SHIP))
     watching = Watching(settings, aboard.folder, aboard.clock, Metrics("ship"), print, (f"aboard/{SHIP}",))
     monkeypatch.setattr(landfall.watch.watch_service, "LOOK_S", 0.005)
     looks, read_and_judge = list[int](), watching._read_and_judge

@@ -16,7 +16,7 @@ import tomli_w
 from landfall.cli.demo_command import prepare
 from landfall.demo.demo_accounts import add_accounts
 from landfall.demo.demo_processes import Program
-from landfall.demo.fleet_settings import HQ, Doors, Fleet, Story, programs, write_settings
+from landfall.demo.fleet_settings import HQ, Doors, Fleet, PlayedStory, programs, write_settings
 from landfall.demo.local_ports import ALL
 from landfall.storage.file_log import FileLogReader
 from landfall.system.private_files import write_private
@@ -30,7 +30,7 @@ from tests.support.ports import free_row
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE_TOKEN = "of-the-house"
 """Of who may do everything at headquarters' node."""
-SMALL = Story(seed=7, boxes=40, cadence="short", speed=600.0)
+SMALL = PlayedStory(seed=7, boxes=40, cadence="short", speed=600.0)
 DEADLINE_S = 240.0
 POLL_S = 0.15
 """Each look reads a log from its beginning, or asks a process that is starting."""

@@ -18,7 +18,7 @@ from landfall.process_table import PROCESSES, settings_kinds
 from landfall.runtime.settings_loader import load
 from landfall.runtime.settings_types import examples_of, models_in
 from landfall.system.private_files import write_private
-from landfall.system.settings_table import Problem, SettingsTable, between
+from landfall.system.settings_table import SettingsProblem, SettingsTable, between
 from streams.model.errors import Misuse
 from tests.support.refusals import refusal
 
@@ -45,8 +45,8 @@ class Stall(SettingsTable):
     awning: str = ""
 
     @between
-    def _never(self) -> Iterator[Problem]:
-        yield Problem((), "a stall has no such awning", "take it down")
+    def _never(self) -> Iterator[SettingsProblem]:
+        yield SettingsProblem((), "a stall has no such awning", "take it down")
 
 
 def problems(file: Path | None, variables: Mapping[str, str] | None = None, kind: type[SettingsTable] = Kiosk) -> list[str]:

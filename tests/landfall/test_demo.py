@@ -29,14 +29,14 @@ from landfall.cli.main import main
 from landfall.demo.demo_accounts import PEOPLE
 from landfall.demo.demo_processes import Program
 from landfall.demo.demo_secrets import Secrets
-from landfall.demo.fleet_settings import HQ, Doors, Fleet, Story, accounts_file, programs, sim_settings, write_settings
+from landfall.demo.fleet_settings import HQ, Doors, Fleet, PlayedStory, accounts_file, programs, sim_settings, write_settings
 from landfall.demo.local_ports import ALL
 from landfall.runtime.settings_loader import load
 from landfall.storage.file_log import FileLogReader
 from landfall.system.private_files import write_private
 from sim.settings import BEGINS_AT_MS, ReplaySettings, SimSettings
 from sim.story_clock import Setting
-from sim.story_progress import Progress, save_progress
+from sim.story_progress import StoryProgress, save_progress
 from streams.codec import BlockCodec
 from streams.model.errors import Misuse
 from streams.model.identifiers import Origin
@@ -54,7 +54,7 @@ class Demo:
     """`landfall demo` of 40 boxes in `folder`, as a person starts and stops it; what it shows is in `screen`."""
 
     def __init__(self, folder: Path) -> None:
-        self.fleet = Fleet(folder / "fleet", Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
+        self.fleet = Fleet(folder / "fleet", PlayedStory(boxes=40), Doors.beginning_at(free_row(len(ALL))))
         self._screen = folder / "screen.txt"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -240,13 +240,13 @@ def ended_cleanly(demo: Demo, screen: str, names: tuple[str, ...] = PROGRAMS) ->
 
 def test_what_hinders_is_told_together_before_anything_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A port in use, a story that can not be, too little disk: all are named, and a demo that is there stays even with --fresh."""
-    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
+    fleet = Fleet(tmp_path / "fleet", PlayedStory(boxes=40), Doors.beginning_at(free_row(len(ALL))))
     assert list(hindrances(fleet, fresh=False)) == []
     prepare(fleet.folder, fresh=True)
     (fleet.folder / "log").touch()
     monkeypatch.setattr(demo_command, "FREE_GB_MIN", 1e9)
     with socket.create_server(("127.0.0.1", fleet.doors.api)), pytest.raises(Misuse) as told:
-        run_demo(replace(fleet, story=Story(seed=-1, boxes=10, speed=0.0)), fresh=True)
+        run_demo(replace(fleet, story=PlayedStory(seed=-1, boxes=10, speed=0.0)), fresh=True)
     assert all(f"--{one} can not be" in str(told.value) for one in ("seed -1", "boxes 10", "speed 0.0"))
     assert f"Port {fleet.doors.api} is in use" in str(told.value)
     assert "1000000000 GB are needed" in str(told.value)
@@ -264,32 +264,32 @@ def test_a_folder_that_delta_can_not_read_hinders_and_other_odd_ones_do_not(tmp_
 
 def test_a_plain_start_with_another_story_than_the_one_under_way_does_not_begin(tmp_path: Path) -> None:
     """The seed and the number of boxes belong to a folder for good; a fresh start may have others."""
-    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
+    fleet = Fleet(tmp_path / "fleet", PlayedStory(boxes=40), Doors.beginning_at(free_row(len(ALL))))
     (fleet.folder / "sim").mkdir(parents=True)
     settings = SimSettings.model_validate(sim_settings(fleet, Secrets(fleet.folder / "secrets.json")))
-    save_progress(settings.progress, Progress(settings.story(), settings.begins_at_ms, 0, Setting(1.0, paused=False)))
+    save_progress(settings.progress, StoryProgress(settings.story(), settings.begins_at_ms, 0, Setting(1.0, paused=False)))
     assert list(unplayable(fleet, fresh=False)) == []
-    other = replace(fleet, story=Story(seed=2, boxes=40))
+    other = replace(fleet, story=PlayedStory(seed=2, boxes=40))
     assert "seed 1, 40 boxes" in "".join(unplayable(other, fresh=False))
     assert list(unplayable(other, fresh=True)) == []
 
 
 def test_a_plain_start_goes_on_with_the_story_of_the_folder(tmp_path: Path) -> None:
     """Whoever once chose a seed or a number of boxes does not have to say so again; a fresh start is as usual."""
-    assert story_told(tmp_path, 9.0, fresh=False) == Story(speed=9.0)
-    fleet = Fleet(tmp_path, Story(seed=3, boxes=40))
+    assert story_told(tmp_path, 9.0, fresh=False) == PlayedStory(speed=9.0)
+    fleet = Fleet(tmp_path, PlayedStory(seed=3, boxes=40))
     write_settings(fleet)
-    assert story_told(tmp_path, 9.0, fresh=False) == Story(seed=3, boxes=40, speed=9.0)
-    assert story_told(tmp_path, 9.0, fresh=False, boxes=50) == Story(seed=3, boxes=50, speed=9.0)
-    assert story_told(tmp_path, 9.0, fresh=True) == Story(speed=9.0)
+    assert story_told(tmp_path, 9.0, fresh=False) == PlayedStory(seed=3, boxes=40, speed=9.0)
+    assert story_told(tmp_path, 9.0, fresh=False, boxes=50) == PlayedStory(seed=3, boxes=50, speed=9.0)
+    assert story_told(tmp_path, 9.0, fresh=True) == PlayedStory(speed=9.0)
     for broken in (b"\xff", b"seed = [1]\nboxes = 40\n", b"seed = 1\n"):
         (fleet.settings_folder / "sim.toml").write_bytes(broken)
-        assert story_told(tmp_path, 9.0, fresh=False) == Story(speed=9.0)
+        assert story_told(tmp_path, 9.0, fresh=False) == PlayedStory(speed=9.0)
 
 
 def test_a_demo_writes_what_a_replay_beside_it_needs(tmp_path: Path) -> None:
     """The recorded readings go where the ship Albatross takes her own sensors' in, with their login."""
-    fleet = Fleet(tmp_path, Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
+    fleet = Fleet(tmp_path, PlayedStory(boxes=40), Doors.beginning_at(free_row(len(ALL))))
     files = write_settings(fleet)
     assert files["replay"] == tmp_path / "settings" / "replay.toml"
     intake = load(ReplaySettings, files["replay"], {}).intake
@@ -335,7 +335,7 @@ def test_whatever_ends_a_fresh_start_while_it_deletes_the_next_goes_on_with_it(t
 @pytest.mark.parametrize("left", [b"", b'{"jwt": "abc', b"\xff\xfe", b'["jwt"]', b'{"jwt": 1}'])
 def test_broken_secrets_hinder_a_plain_start_and_not_a_fresh_one(tmp_path: Path, left: bytes) -> None:
     """A plain start says in a sentence what to do; a fresh one makes new ones, as it deletes these."""
-    fleet = Fleet(tmp_path / "fleet", Story(boxes=40), Doors.beginning_at(free_row(len(ALL))))
+    fleet = Fleet(tmp_path / "fleet", PlayedStory(boxes=40), Doors.beginning_at(free_row(len(ALL))))
     prepare(fleet.folder, fresh=True)
     write_private(fleet.folder / "secrets.json", left)
     (hindrance,) = hindrances(fleet, fresh=False)

@@ -15,8 +15,8 @@ from edge.console.console_status import Console
 from edge.console.crew_api import CrewDoor
 from edge.console.report_api import ReportDoor
 from intake.message_types import Outcome, Publish
-from intake.mqtt.client_logins import Logins
-from intake.mqtt.packets import Control, Kind
+from intake.mqtt.client_logins import GatewayLogins
+from intake.mqtt.packets import ControlPacket, PacketType
 from intake.mqtt.subscriptions import TOPIC, subscribe
 from landfall.access.credentials import CredentialFile, Credentials
 from landfall.node.http.request_guard import Need
@@ -117,7 +117,7 @@ async def test_an_mqtt_client_may_do_what_the_table_says(table: Table, tmp_path:
     known = Credentials(tmp_path)
     known.look()
     wrong = cast(Any, Silent())
-    closed, opened = (Logins(filters, known, wrong) for filters in ((), ("landfall/x/reading",)))
+    closed, opened = (GatewayLogins(filters, known, wrong) for filters in ((), ("landfall/x/reading",)))
     assert await closed.gateway("a", None, None) is None
     assert await closed.gateway("a", "bay-1", b"wrong") is None
     anonymous, gateway = await opened.gateway("a", None, None), await closed.gateway("a", "bay-1", token.encode())
@@ -131,7 +131,7 @@ async def test_an_mqtt_client_may_do_what_the_table_says(table: Table, tmp_path:
     assert outcomes == [None, Outcome.FOREIGN, Outcome.FOREIGN, None]
     filters = [b"#", TOPIC]
     body = b"\0\1" + b"".join(len(name).to_bytes(2, "big") + name + b"\0" for name in filters)
-    assert subscribe(False, Control(Kind.SUBSCRIBE << 4 | 2, body), None).answer[-2:] == b"\x80\0"
+    assert subscribe(False, ControlPacket(PacketType.SUBSCRIBE << 4 | 2, body), None).answer[-2:] == b"\x80\0"
     assert TOPIC.decode() in table["MQTT"]["SUBSCRIBE"]
     known.close()
 

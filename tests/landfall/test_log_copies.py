@@ -20,7 +20,7 @@ from landfall.storage import backup as backups
 from landfall.storage.backup import backup, restore
 from landfall.storage.file_log import FileLogOptions, WriteLimits
 from landfall.storage.frames import FoundFrame, find_frames
-from landfall.storage.log_check import Tally, check
+from landfall.storage.log_check import CheckTally, check
 from landfall.storage.segments import file_path, segment_numbers
 from streams.codec import BlockCodec
 from streams.commit_points import CRASH_VARIABLE
@@ -237,7 +237,7 @@ def test_a_backup_has_what_was_freed_while_it_was_taken(tmp_path: Path, monkeypa
     assert len(segment_numbers(tmp_path / "node" / "log")) < before
     log.close()
     monkeypatch.undo()
-    assert list(check(tmp_path / "copy", BlockCodec(), Tally())) == [], "else `landfall log restore` does not take it"
+    assert list(check(tmp_path / "copy", BlockCodec(), CheckTally())) == [], "else `landfall log restore` does not take it"
     restore(tmp_path / "copy", tmp_path / "other")
     copy = open_log(tmp_path / "other", clock=StillClock(NOW_MS + 1000))
     assert numbers(copy) == list(range(2000))

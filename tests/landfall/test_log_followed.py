@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from landfall.cli.log_follower import Following
+from landfall.cli.log_follower import LogFollower
 from landfall.storage.file_log import FileLog
 from streams.model.clock import StillClock
 from tests.landfall.commands import run
@@ -39,7 +39,7 @@ def bring(ship: FileLog, port: FileLog, first: int, end: int) -> None:
     port.admit(list(ship.blocks("containers", ship.origin, first, end)))
 
 
-def numbers(following: Following) -> tuple[list[int], list[str], list[str]]:
+def numbers(following: LogFollower) -> tuple[list[int], list[str], list[str]]:
     """One look: the numbers of the rows that are new, and what is said."""
     news = following.look()
     return [number for table in news.tables() for number in table.column("number").to_pylist()], news.ended, news.found
@@ -114,7 +114,7 @@ def test_the_first_records_of_a_stream_are_waited_for(tmp_path: Path) -> None:
 def test_it_goes_on_when_a_hole_will_never_be_filled(logs: tuple[FileLog, FileLog]) -> None:
     """Its origin declares part of it gone; or this copy drops everything up to behind it."""
     ship, port = logs
-    gone, floor = Following(port, "containers", StillClock(NOW_MS)), Following(port, "containers", StillClock(NOW_MS))
+    gone, floor = LogFollower(port, "containers", StillClock(NOW_MS)), LogFollower(port, "containers", StillClock(NOW_MS))
     hole = f"containers:{ship.origin} offsets 10 to 19"
     for following in (gone, floor):
         found, over, told = numbers(following)
@@ -133,7 +133,7 @@ def test_it_goes_on_when_a_hole_will_never_be_filled(logs: tuple[FileLog, FileLo
 
 def test_a_hole_behind_another_is_told_when_it_is_reached(logs: tuple[FileLog, FileLog]) -> None:
     ship, port = logs
-    following, going_on = (Following(port, "containers", StillClock(NOW_MS), past_holes=past) for past in (False, True))
+    following, going_on = (LogFollower(port, "containers", StillClock(NOW_MS), past_holes=past) for past in (False, True))
     bring(ship, port, 35, 40)
     assert [told.split(" offsets ")[1][:8] for told in numbers(following)[2]] == ["10 to 19"]
     assert [told.split(" offsets ")[1][:8] for told in numbers(going_on)[2]] == ["10 to 19", "30 to 34"]
@@ -145,7 +145,7 @@ def test_a_hole_behind_another_is_told_when_it_is_reached(logs: tuple[FileLog, F
 
 def test_an_origin_that_was_not_known_before_is_shown_whole(logs: tuple[FileLog, FileLog]) -> None:
     ship, port = logs
-    following = Following(port, "containers", StillClock(NOW_MS))
+    following = LogFollower(port, "containers", StillClock(NOW_MS))
     append_rows(port, rows(3, start=100))
     assert numbers(following)[0] == [100, 101, 102]
     bring(ship, port, 10, 20)

@@ -9,7 +9,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from landfall.cli.main import main
-from landfall.storage.kafka.commit_transaction import Place
+from landfall.storage.kafka.commit_transaction import KafkaLogPlace
 from landfall.storage.kafka.kafka_topics import KafkaTopics
 from streams.codec import BlockCodec
 from streams.integrity.signer import Signer
@@ -31,7 +31,7 @@ SPAN = ("--since", "2026-05-01", "--until", "2026-05-01T06:00")
 
 
 @pytest.fixture(scope="module")
-def node(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, Origin]:
+def node(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> tuple[KafkaLogPlace, Origin]:
     """A node's log with readings of two boxes every ten minutes, all but the last signed; two positions of a ship are gone."""
     where, clock = place(kafka, tmp_path_factory.mktemp("tokyo"), "tokyo"), StillClock(NOW_MS)
     log = open_kafka_log(where, clock)
@@ -56,7 +56,7 @@ def landfall(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[in
     return int(ended.value.code or 0), coded(ended.value, " ".join((printed.out + printed.err).split()))
 
 
-def test_what_it_holds(node: tuple[Place, Origin], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_it_holds(node: tuple[KafkaLogPlace, Origin], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """ls, cat, tail, history and export."""
     folder, origin = node[0].folder.parent, node[1]
     code, said = landfall(capsys, "ls", "ships", "-f", folder)
@@ -72,7 +72,7 @@ def test_what_it_holds(node: tuple[Place, Origin], capsys: pytest.CaptureFixture
     assert parquet.read_table(tmp_path / "box.parquet").num_rows == COUNT
 
 
-def test_what_it_lacks_and_what_it_is_worth(node: tuple[Place, Origin], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_it_lacks_and_what_it_is_worth(node: tuple[KafkaLogPlace, Origin], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """gaps, completeness, verify, proof, and the proof checked elsewhere."""
     folder = node[0].folder.parent
     code, said = landfall(capsys, "gaps", "ships", "-f", folder)
@@ -104,7 +104,7 @@ def test_whether_it_is_whole(kafka: Kafka, capsys: pytest.CaptureFixture[str], t
     assert f"containers:{log.origin} offsets 0 to 1: " in said
 
 
-def test_copies_are_not_made_of_its_index(node: tuple[Place, Origin], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_copies_are_not_made_of_its_index(node: tuple[KafkaLogPlace, Origin], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """backup and restore say that the brokers keep it, and how to have a copy elsewhere; nothing is touched."""
     folder = node[0].folder.parent
     before = sorted(path.name for path in folder.rglob("*"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from landfall.cli.log_follower import Following
+from landfall.cli.log_follower import LogFollower
 from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
 from streams.model.clock import StillClock
@@ -75,7 +75,7 @@ def test_who_follows_is_told_and_goes_on(tmp_path: Path) -> None:
     log = open_log(tmp_path, "port-b")
     first, newer, last = mixed()
     log.admit([first])
-    following = Following(log, "containers", StillClock(NOW_MS))
+    following = LogFollower(log, "containers", StillClock(NOW_MS))
     log.admit([newer, last])
     news = following.look()
     assert [number for table in news.tables() for number in table.column("offset").to_pylist()] == list(range(60, 90))

@@ -14,7 +14,7 @@ from hq.serving.settings import ProjectorSettings
 from landfall.process_table import settings_kinds
 from landfall.runtime.settings_loader import load
 from landfall.system.private_files import write_private
-from landfall.system.settings_table import Door, SettingsTable, barred
+from landfall.system.settings_table import ListenAddress, SettingsTable, barred
 from shore.settings import PortSettings
 from sim.settings import SimSettings
 from sim.voyages import INTAKES
@@ -185,9 +185,9 @@ def test_what_is_right_is_told_nothing(tmp_path: Path, kind: type[SettingsTable]
 )
 def test_a_port_is_had_once_of_each_host(one: str, two: str, told: bool) -> None:
     """Port 0, any free one, is had as often as one likes; another port is another door."""
-    assert [problem.where for problem in barred([Door(("a",), one, 1), Door(("b",), two, 1)])] == [("b",)] * told
-    assert list(barred([Door(("a",), one, 0), Door(("b",), two, 0)])) == []
-    assert list(barred([Door(("a",), one, 1), Door(("b",), two, 2)])) == []
+    assert [problem.where for problem in barred([ListenAddress(("a",), one, 1), ListenAddress(("b",), two, 1)])] == [("b",)] * told
+    assert list(barred([ListenAddress(("a",), one, 0), ListenAddress(("b",), two, 0)])) == []
+    assert list(barred([ListenAddress(("a",), one, 1), ListenAddress(("b",), two, 2)])) == []
 
 
 def test_projector_and_api_find_one_database_without_being_told_where(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from streams.integrity.copy_reader import Copy
 from streams.integrity.hash_chain import RUN
 from streams.integrity.key_trust import Trust
 from streams.integrity.missing_ranges import gaps
-from streams.integrity.proof_builder import Claim, make
+from streams.integrity.proof_builder import ProofRequest, make
 from streams.integrity.signing_keys import key_text
 from streams.log import Append
 from streams.model.records import ORDER_AT, Record, to_batch
@@ -372,7 +372,7 @@ def test_a_hostile_proof_file_is_told_of_and_does_nothing_to_the_terminal(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = open_log(folder)
-    far = Claim(BOX, NOW_MS, 10**17, 10**13)
+    far = ProofRequest(BOX, NOW_MS, 10**17, 10**13)
     proof = make(Copy(log, BlockCodec()), far, [("containers", log.origin)], Trust())
     log.close()
     (tmp_path / "far.json").write_bytes(proof.to_bytes())

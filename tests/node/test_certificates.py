@@ -23,7 +23,7 @@ from landfall.node.node import Node
 from landfall.node.peers import session_runner
 from landfall.node.settings import NodeSettings, PeerAddress, TlsSettings
 from landfall.transport import certificate_renewal
-from landfall.transport.certificates import Made, describe, make_authority, make_node
+from landfall.transport.certificates import KeyAndCertificate, describe, make_authority, make_node
 from landfall.transport.dialer import Dialler
 from landfall.transport.tls import TlsFiles, trusting
 from streams.log import Append
@@ -122,7 +122,9 @@ async def test_who_is_in_the_handshake_as_the_node_stops_is_let_go(tmp_path: Pat
 def signed(folder: Path, certs: Path, name: str, since: datetime, days: float, authority: str = "authority") -> TlsFiles:
     """A certificate as a thief or a careless operator has it."""
     folder.mkdir(exist_ok=True)
-    made = make_node(Made((certs / f"{authority}.pem").read_bytes(), (certs / f"{authority}.key").read_bytes()), name, (), since, days)
+    made = make_node(
+        KeyAndCertificate((certs / f"{authority}.pem").read_bytes(), (certs / f"{authority}.key").read_bytes()), name, (), since, days
+    )
     own = TlsFiles(certs / "authority.pem", folder / f"{name}.pem", folder / f"{name}.key")
     own.key.touch(0o600)
     own.key.write_bytes(made.key)
@@ -182,7 +184,7 @@ def brief(certs: Path, name: str, lasts_s: float) -> None:
     replaced(certs, name, made)
 
 
-def replaced(certs: Path, name: str, made: Made) -> None:
+def replaced(certs: Path, name: str, made: KeyAndCertificate) -> None:
     own = files(certs, name)
     for path, content in ((own.key, made.key), (own.certificate, made.certificate)):
         new = path.with_suffix(".new")
@@ -191,8 +193,8 @@ def replaced(certs: Path, name: str, made: Made) -> None:
         new.replace(path)
 
 
-def _authority(certs: Path) -> Made:
-    return Made((certs / "authority.pem").read_bytes(), (certs / "authority.key").read_bytes())
+def _authority(certs: Path) -> KeyAndCertificate:
+    return KeyAndCertificate((certs / "authority.pem").read_bytes(), (certs / "authority.key").read_bytes())
 
 
 class AnHourAhead(WallClock):
@@ -238,7 +240,7 @@ async def test_what_does_not_load_is_told_and_the_last_that_did_is_shown_on(
     hq, tokyo = await node_of(secured("hq", tmp_path, certs)), await node_of(secured("tokyo", tmp_path, certs))
     of_another = make_authority("Other", datetime.now(UTC), 1).key
     for name in ("hq", "tokyo"):
-        replaced(certs, name, Made(files(certs, name).certificate.read_bytes(), of_another))
+        replaced(certs, name, KeyAndCertificate(files(certs, name).certificate.read_bytes(), of_another))
     await until(lambda: all(f"the certificate of '{name}' is not renewed: certificate" in caplog.text for name in ("hq", "tokyo")))
     tokyo.link([PeerAddress(node="hq", url=hq.tls_url)])
     await until(lambda: "tokyo" in hq.links.status())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cargo.vocabulary.registry_entries import Entry, RegistryValue, Ship, Stream, entry_body
-from cargo.vocabulary.registry_entries import Node as NodeKeys
+from cargo.vocabulary.registry_entries import NodeKeys as NodeKeys
 from landfall.node.node import Node
 from landfall.node.services.definition_watcher import Defining
 from landfall.storage.index import INDEX_NAME, IndexReader

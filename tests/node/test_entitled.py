@@ -17,7 +17,7 @@ from cargo.alerts.alert_log import AlertBook
 from landfall.node.node import Node
 from landfall.runtime.log_wait import judged_reader
 from landfall.transport.http_client import AppendDoor
-from streams.gap_skipping_reader import PatientReader, Standing
+from streams.gap_skipping_reader import PatientReader, ReaderStanding
 from streams.log import Append
 from streams.model.clock import WallClock
 from streams.model.errors import NotAllowed
@@ -68,7 +68,7 @@ def holds(node: Node, stream: str, rows: int) -> bool:
 
 def counting(node: Node, stream: str) -> Iterator[StoredRecord]:
     """Every row of a stream that counts at the node, from the beginning."""
-    for batch in PatientReader(node.log, stream).poll(Standing()).batches:
+    for batch in PatientReader(node.log, stream).poll(ReaderStanding()).batches:
         yield from batch.rows()
 
 
@@ -170,7 +170,7 @@ async def test_a_foreign_record_takes_no_neighbour_with_it(tmp_path: Path) -> No
     hers = [Record(f"{SHIP}.location", "GPS-1", NOW_MS + at, {"latitude_deg": float(at), "longitude_deg": 0.0}) for at in range(40)]
     other = Record("9839430.location", "GPS-1", NOW_MS, {"latitude_deg": 0.0, "longitude_deg": 0.0})
     async with fleet(tmp_path) as (ship, hq, tokyo):
-        reader, standing_at = PatientReader(hq.log, "ships"), Standing()
+        reader, standing_at = PatientReader(hq.log, "ships"), ReaderStanding()
         await ship.append([Append("ships", to_batch([*hers[:20], other, *hers[20:], other]))])
         heard: list[object] = []
         while len(heard) < 40:
@@ -186,7 +186,7 @@ async def test_a_foreign_record_takes_no_neighbour_with_it(tmp_path: Path) -> No
             assert batch.records.column("latitude_deg").to_pylist() == [39.0]
         beside = judged_reader(hq.settings.folder / "log")
         with closing(beside):
-            assert sum(batch.records.num_rows for batch in PatientReader(beside, "ships").poll(Standing()).batches) == 40
+            assert sum(batch.records.num_rows for batch in PatientReader(beside, "ships").poll(ReaderStanding()).batches) == 40
         await until(lambda: len([one for one in told(hq) if one.get("stream") == "ships"]) == 1)
 
 

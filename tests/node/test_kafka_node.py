@@ -14,7 +14,7 @@ from landfall.cli.main import line_for
 from landfall.node.node import Node
 from landfall.node.settings import NodeSettings
 from landfall.runtime.log_wait import opened_log
-from landfall.storage.kafka.commit_transaction import Place
+from landfall.storage.kafka.commit_transaction import KafkaLogPlace
 from landfall.storage.kafka.kafka_configuration import Fenced
 from landfall.storage.kafka.settings import KafkaLogSettings
 from streams.log import Append
@@ -59,7 +59,7 @@ async def test_a_node_that_is_fenced_ends(kafka: Kafka, tmp_path: Path) -> None:
     assert isinstance(told.log, KafkaLogSettings)
     tokyo = Node(told)
     await tokyo.start()
-    with taken_over(Place(told.log, "tokyo", told.folder / "log", told.folder / "marker")):
+    with taken_over(KafkaLogPlace(told.log, "tokyo", told.folder / "log", told.folder / "marker")):
         with refusal(Fenced, "fenced"):
             await tokyo.append([readings(0, 1)])
         with pytest.raises(Fenced):

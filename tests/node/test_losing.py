@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from landfall.cli import lose_commands
-from landfall.node.lost_offsets import Said, losing
+from landfall.node.lost_offsets import PeerClaims, losing
 from landfall.node.node import Node
 from streams.model.errors import Misuse, NotAllowed
 from streams.model.identifiers import Origin
@@ -169,7 +169,7 @@ async def test_what_a_peer_still_holds_is_not_declared(tmp_path: Path, monkeypat
     hq = await started("hq", tmp_path)
     try:
         origin = with_a_hole(tmp_path, hq)
-        said = Said({"ship-a": RangeSet([(0, 12)]), "tokyo": RangeSet([(0, 12)])}, {"ship-a": 8, "tokyo": 2}, ("ship-a", "tokyo"))
+        said = PeerClaims({"ship-a": RangeSet([(0, 12)]), "tokyo": RangeSet([(0, 12)])}, {"ship-a": 8, "tokyo": 2}, ("ship-a", "tokyo"))
         found = losing(hq.log, hq.settings.me(), (STREAM, origin), RangeSet([(4, 8)]), said)
         with pytest.raises(Misuse) as refused:
             found.check()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cargo.loss.watch_outcome import Made, Place
+from cargo.loss.watch_outcome import MadeRecord, WatchPlace
 from cargo.loss.watch_state import WatchSettings
 from cargo.report.loss_draft import next_draft
 from cargo.vocabulary.registry_entries import TEXT_CHARS_MAX, Entry, Ship, entry_body
@@ -165,7 +165,7 @@ async def test_headquarters_forwards_the_good_ones_behind_odd_ones(tmp_path: Pat
 
 async def test_a_ship_reports_a_loss_behind_odd_records(tmp_path: Path) -> None:
     node = Node(settings("ship-a", tmp_path))
-    watch_settings = WatchSettings(Place("ship-a", ship=SHIP))
+    watch_settings = WatchSettings(WatchPlace("ship-a", ship=SHIP))
     reports = LossReports(node, Watching(watch_settings, tmp_path, node.clock, node.metrics, node.report, (f"aboard/{SHIP}",)))
     await beginning(node, "loss reports", reports.run)
     facts = voyage()
@@ -191,13 +191,15 @@ async def test_a_ship_reports_a_loss_behind_odd_records(tmp_path: Path) -> None:
 async def test_a_draft_that_no_store_takes_ends_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was appended and then not read, and the node ended, at each start: whatever makes one, it is told, and nothing is appended."""
 
-    def too_long(*facts: Any) -> Made | None:
+    def too_long(*facts: Any) -> MadeRecord | None:
         made = next_draft(*facts)
-        return made and Made(made.topic, made.at_ms, {**made.body, "by": "x" * (TEXT_CHARS_MAX + 1)})
+        return made and MadeRecord(made.topic, made.at_ms, {**made.body, "by": "x" * (TEXT_CHARS_MAX + 1)})
 
     monkeypatch.setattr("edge.services.loss_report_service.next_draft", too_long)
     node = Node(settings("ship-a", tmp_path))
-    watching = Watching(WatchSettings(Place("ship-a", ship=SHIP)), tmp_path, node.clock, node.metrics, node.report, (f"aboard/{SHIP}",))
+    watching = Watching(
+        WatchSettings(WatchPlace("ship-a", ship=SHIP)), tmp_path, node.clock, node.metrics, node.report, (f"aboard/{SHIP}",)
+    )
     await beginning(node, "loss reports", LossReports(node, watching).run)
     facts = voyage()
     await node.append([said("alerts", one.body, topic=one.topic) for one in (facts.incident, *facts.boxes)])

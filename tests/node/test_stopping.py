@@ -17,7 +17,7 @@ from landfall.node.http.request_guard import OPEN
 from landfall.node.node import Node
 from landfall.node.peers.link_budgets import FILE_NAME
 from landfall.node.settings import LinkSettings
-from landfall.node.shutdown import Part, end_in_turn
+from landfall.node.shutdown import ShutdownStep, end_in_turn
 from landfall.transport.http_client import ReadDoor
 from streams.log import Append
 from streams.model.errors import LandfallError
@@ -199,16 +199,16 @@ async def test_peers_hear_goodbye_the_budget_is_settled_and_requests_end_though_
 async def test_each_part_has_its_turn_and_the_first_error_is_raised() -> None:
     ended: list[str] = []
 
-    def fine(what: str) -> Part:
+    def fine(what: str) -> ShutdownStep:
         async def end() -> None:
             ended.append(what)
 
-        return Part(what, end, None)
+        return ShutdownStep(what, end, None)
 
     with pytest.raises(TimeoutError, match=r"the one .*0\.01 s"):
-        await end_in_turn(Part("the one", hanging, 0.01), Part("the other", raising, None), fine("a"))
+        await end_in_turn(ShutdownStep("the one", hanging, 0.01), ShutdownStep("the other", raising, None), fine("a"))
     with pytest.raises(Broken):
-        await end_in_turn(fine("b"), Part("the one", raising, 1.0), fine("c"), Part("the other", hanging, 0.01))
+        await end_in_turn(fine("b"), ShutdownStep("the one", raising, 1.0), fine("c"), ShutdownStep("the other", hanging, 0.01))
     assert ended == ["a", "b", "c"]
 
 
@@ -218,7 +218,7 @@ async def test_each_part_has_its_turn_though_nobody_waits_any_more() -> None:
     async def end() -> None:
         last.set()
 
-    ending = asyncio.create_task(end_in_turn(Part("the one", hanging, None), Part("the last", end, None)))
+    ending = asyncio.create_task(end_in_turn(ShutdownStep("the one", hanging, None), ShutdownStep("the last", end, None)))
     await asyncio.sleep(0)
     ending.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from landfall.storage.file_log import FileLog
-from streams.integrity.admission_verifier import Belief, Believing, Doubted, Refused
-from streams.integrity.copy_reader import Copy, Unread
+from streams.integrity.admission_verifier import Belief, Believing, Doubted, RefusedBlock
+from streams.integrity.copy_reader import Copy, UnreadRows
 from streams.model.block import Block
 from streams.model.errors import Unreadable
 from streams.model.identifiers import Origin
@@ -78,7 +78,7 @@ def test_a_commit_of_other_rows_than_were_signed_is_forged(port: FileLog, ship: 
 def test_a_statement_that_another_key_signed_is_not_taken(port: FileLog, ship: SigningNode) -> None:
     [block] = all_blocks(ship.log, "events.heads", ship.log.origin)
     refused = Believing(Copy(port, CODEC), lambda node: trust(key=STRANGER)).looked_at(block)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RefusedBlock)
     assert refused.believed == []
 
 
@@ -89,7 +89,7 @@ def test_what_was_signed_for_one_place_is_not_taken_in_another(port: FileLog, sh
     misplaced = CODEC.encode(second.stream, second.origin, at_offset(CODEC.decode(first), 1))
     believing = Believing(Copy(port, CODEC), lambda node: trust())
     refused = believing.looked_at(misplaced)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RefusedBlock)
     assert refused.problem.forged
     assert refused.problem.code == "statement_not_believed"
     assert refused.believed == []
@@ -118,7 +118,7 @@ def test_what_the_disk_does_not_give_keeps_nothing_else_from_being_believed(
     assert believing.judge([doubted]) == [Belief.PROVEN]
     assert sectors[0].asked
     [unread] = Copy(port, CODEC, past_unreadable=True).rows("events.heads", origin, 0, 1)
-    assert isinstance(unread, Unread)
+    assert isinstance(unread, UnreadRows)
     assert (unread.first, unread.end) == (0, 1)
     with pytest.raises(Unreadable):
         list(Copy(port, CODEC).rows("events.heads", origin, 0, 1))
@@ -130,7 +130,7 @@ def test_what_has_just_come_asks_for_few_statements_of_a_long_log(
     """Also where its own statement is yet to come: what lies beyond the end of one statement is in no older one."""
     asked, rows_of = list[int](), Copy.rows
 
-    def counted(copy: Copy, stream: str, origin: Origin, first: int, end: int) -> Iterator[pa.RecordBatch | Unread]:
+    def counted(copy: Copy, stream: str, origin: Origin, first: int, end: int) -> Iterator[pa.RecordBatch | UnreadRows]:
         asked.append(end - first)
         return rows_of(copy, stream, origin, first, end)
 

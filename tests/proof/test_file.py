@@ -17,12 +17,12 @@ from landfall.cli.proof_output import finding_words
 from streams.integrity.base64_text import from_text, to_text
 from streams.integrity.canonical_bytes import row_digest
 from streams.integrity.completeness import completeness
-from streams.integrity.copy_reader import Copy, Unread
+from streams.integrity.copy_reader import Copy, UnreadRows
 from streams.integrity.hash_chain import RUN, entries
 from streams.integrity.key_trust import Trust
 from streams.integrity.merkle_tree import Leaf, Tree, digest_of_rows, entry_bytes, topic_key
-from streams.integrity.proof_builder import Claim, make, signed_by_origins
-from streams.integrity.proof_checker import Finding, check
+from streams.integrity.proof_builder import ProofRequest, make, signed_by_origins
+from streams.integrity.proof_checker import ProofFinding, check
 from streams.integrity.proof_file import Absent, LeafForm, NotShown, PathForm, Present, ProofFile, ShownRow, WithheldRow, from_cells
 from streams.log import Append
 from streams.model.errors import Corrupt, Misuse
@@ -72,7 +72,7 @@ def ship(voyage: Path, tmp_path: Path) -> Iterator[SigningNode]:
 
 
 def proof_of(node: SigningNode, since: float, until: float, topic: str = BOX, **more: Any) -> ProofFile:
-    claim = Claim(topic, START + int(since * HOUR), START + int(until * HOUR), **more)
+    claim = ProofRequest(topic, START + int(since * HOUR), START + int(until * HOUR), **more)
     return make(Copy(node.log, CODEC), claim, [("containers", node.log.origin)], trust())
 
 
@@ -135,7 +135,7 @@ def test_a_copy_that_was_altered_gives_no_proof(ship: SigningNode, tmp_path: Pat
     port.admit(forged(all_blocks(ship.log, "containers", origin), RUN + 5, "return_c", -99.0))
     port.admit(all_blocks(ship.log, "containers.heads", origin))
     with refusal(Corrupt, "records_altered"):
-        make(Copy(port, CODEC), Claim(BOX, START, START + 9 * HOUR), [("containers", origin)], trust())
+        make(Copy(port, CODEC), ProofRequest(BOX, START, START + 9 * HOUR), [("containers", origin)], trust())
     port.close()
 
 
@@ -155,7 +155,7 @@ def test_what_nobody_signed_can_not_be_proven(ship: SigningNode, tmp_path: Path)
     port = open_log(tmp_path / "port", "port-b")
     port.admit(all_blocks(ship.log, "containers", ship.log.origin))
     with refusal(Misuse, "unsigned"):
-        make(Copy(port, CODEC), Claim(BOX, START, START + HOUR), [("containers", ship.log.origin)], trust())
+        make(Copy(port, CODEC), ProofRequest(BOX, START, START + HOUR), [("containers", ship.log.origin)], trust())
     port.close()
 
 
@@ -169,7 +169,7 @@ def test_a_generation_that_ended_before_it_signed_is_named_and_keeps_no_other_fr
     copy.admit(all_blocks(ship.log, "containers", ship.log.origin))
     found = signed_by_origins(Copy(copy, CODEC), BOX, ("containers",), START, START + HOUR)
     assert found == [("containers", signed), ("containers", ship.log.origin)]
-    proof = make(Copy(copy, CODEC), Claim(BOX, START, START + HOUR), found, trust())
+    proof = make(Copy(copy, CODEC), ProofRequest(BOX, START, START + HOUR), found, trust())
     assert proof.unsigned == [f"containers of {ship.log.origin}"]
     checked = check(proof.to_bytes(), trust())
     assert (checked.problems, [section.origin for section in checked.sections]) == ([], [str(signed)])
@@ -242,7 +242,7 @@ def test_numbers_that_nothing_is_counted_in_are_found_and_raise_nothing(small: b
     assert altered > 20
 
 
-def forge(data: bytes, change: Callable[[Any], None]) -> Finding:
+def forge(data: bytes, change: Callable[[Any], None]) -> ProofFinding:
     copy = json.loads(data)
     change(copy)
     return check(msgspec.convert(copy, ProofFile).sealed().to_bytes(), trust())
@@ -270,7 +270,7 @@ def test_a_section_can_not_be_shortened_or_left_out(small: bytes) -> None:
 def test_a_topic_that_is_there_can_not_be_shown_to_be_absent(ship: SigningNode) -> None:
     """Whoever makes the proof has the whole tree, and signs nothing."""
     proof = proof_of(ship, 2, 5)
-    rows = [part for part in Copy(ship.log, CODEC).rows("containers", ship.log.origin, 0, RUN) if not isinstance(part, Unread)]
+    rows = [part for part in Copy(ship.log, CODEC).rows("containers", ship.log.origin, 0, RUN) if not isinstance(part, UnreadRows)]
     tree = Tree(entry for part in rows for entry in entries(part))
     index, there = tree.place(BOX)
     assert there

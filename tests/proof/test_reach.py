@@ -8,8 +8,8 @@ import msgspec
 
 from streams.integrity.copy_reader import Copy
 from streams.integrity.hash_chain import RUN
-from streams.integrity.proof_builder import Claim, make, signed_by_origins
-from streams.integrity.proof_checker import Finding, check
+from streams.integrity.proof_builder import ProofRequest, make, signed_by_origins
+from streams.integrity.proof_checker import ProofFinding, check
 from streams.integrity.proof_file import Absent
 from streams.integrity.proof_reach import reach
 from streams.integrity.statements import last_statement
@@ -19,7 +19,7 @@ from tests.streams.logkit import NOW_MS, open_log, rows
 
 BOX, OTHER = "MSKU1234565", "CSQU3054383"
 HOUR, DAY = 3_600_000, 86_400_000
-TWO_DAYS = Claim(BOX, NOW_MS, NOW_MS + 2 * DAY)
+TWO_DAYS = ProofRequest(BOX, NOW_MS, NOW_MS + 2 * DAY)
 
 
 def report(node: SigningNode, box: str, hours: range, received_at_ms: int) -> None:
@@ -29,7 +29,7 @@ def report(node: SigningNode, box: str, hours: range, received_at_ms: int) -> No
     node.sign()
 
 
-def proven(node: SigningNode, claim: Claim = TWO_DAYS) -> Finding:
+def proven(node: SigningNode, claim: ProofRequest = TWO_DAYS) -> ProofFinding:
     copy = Copy(node.log, CODEC)
     of = signed_by_origins(copy, claim.topic, ["containers"], claim.since_at_ms, claim.until_at_ms)
     found = check(make(copy, claim, of, trust()).to_bytes(), trust())

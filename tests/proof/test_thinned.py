@@ -15,8 +15,8 @@ from landfall.cli.proof_output import finding_words
 from streams.integrity.completeness import Completeness, Reported, completeness
 from streams.integrity.copy_reader import Copy
 from streams.integrity.hash_chain import RUN
-from streams.integrity.proof_builder import Claim, make, signed_by_origins
-from streams.integrity.proof_checker import Finding, check
+from streams.integrity.proof_builder import ProofRequest, make, signed_by_origins
+from streams.integrity.proof_checker import ProofFinding, check
 from streams.integrity.proof_file import NotShown, ProofFile
 from streams.integrity.report_intervals import reported
 from streams.log import LogReader
@@ -54,7 +54,7 @@ def ship(voyage: tuple[Path, int], tmp_path: Path) -> Iterator[SigningNode]:
     node.log.close()
 
 
-def proven(log: LogReader, claim: Claim, of: list[tuple[str, Origin]] | None = None) -> Finding:
+def proven(log: LogReader, claim: ProofRequest, of: list[tuple[str, Origin]] | None = None) -> ProofFinding:
     copy = Copy(log, CODEC)
     of = of or signed_by_origins(copy, claim.topic, STREAMS, claim.since_at_ms, claim.until_at_ms)
     found = check(make(copy, claim, of, trust()).to_bytes(), trust())
@@ -62,7 +62,7 @@ def proven(log: LogReader, claim: Claim, of: list[tuple[str, Origin]] | None = N
     return found
 
 
-def counted(log: LogReader, claim: Claim) -> Completeness:
+def counted(log: LogReader, claim: ProofRequest) -> Completeness:
     """What `landfall log completeness` tells."""
     rows = log.history(claim.topic, claim.since_at_ms, claim.until_at_ms, ["containers"]).rows.to_pylist()
     told, thinned = reported((row["stream"], row) for row in rows)
@@ -75,7 +75,7 @@ def counted(log: LogReader, claim: Claim) -> Completeness:
 )
 def test_the_proof_tells_the_numbers_of_completeness(ship: SigningNode, since_h: float, until_h: float) -> None:
     """Of spans that are thinned, that are not, and that begin or end within a window, or between what is kept of it."""
-    claim = Claim(box(1), START + round(since_h * HOUR), START + round(until_h * HOUR), EVERY_MS)
+    claim = ProofRequest(box(1), START + round(since_h * HOUR), START + round(until_h * HOUR), EVERY_MS)
     found, expected = proven(ship.log, claim, _both(ship)), counted(ship.log, claim)
     assert found.completeness == expected
     assert expected.thinned is not None
@@ -84,13 +84,13 @@ def test_the_proof_tells_the_numbers_of_completeness(ship: SigningNode, since_h:
 def test_a_thinned_run_is_answered_by_what_its_node_kept_of_it_and_by_nothing_else(ship: SigningNode) -> None:
     """Whoever makes a file may call any run thinned: of a span that ends before the third, nothing in the file says that it was."""
     for until_h, tells_all in ((34, True), (24, True), (9.7, False)):
-        assert proven(ship.log, Claim(box(1), START, START + round(until_h * HOUR), EVERY_MS), _both(ship)).tells_all is tells_all
+        assert proven(ship.log, ProofRequest(box(1), START, START + round(until_h * HOUR), EVERY_MS), _both(ship)).tells_all is tells_all
 
 
 @pytest.mark.parametrize("hidden", ["containers", "containers.kept"])
 def test_shown_runs_that_are_called_thinned_are_not_said_to_be_missing(ship: SigningNode, hidden: str) -> None:
     """The file's completeness and digest are made right again, which takes no key."""
-    copy, claim = Copy(ship.log, CODEC), Claim(box(1), START, START + 34 * HOUR, EVERY_MS)
+    copy, claim = Copy(ship.log, CODEC), ProofRequest(box(1), START, START + 34 * HOUR, EVERY_MS)
     honest = make(copy, claim, _both(ship), trust())
     told = check(honest.to_bytes(), trust())
     assert told.completeness is not None
@@ -114,7 +114,7 @@ def test_shown_runs_that_are_called_thinned_are_not_said_to_be_missing(ship: Sig
 
 
 def test_runs_that_are_thinned_whole_are_in_the_proof_as_not_shown(ship: SigningNode) -> None:
-    found = proven(ship.log, Claim(box(1), START, START + DAY))
+    found = proven(ship.log, ProofRequest(box(1), START, START + DAY))
     kept = ship.log.history(box(1), START, START + DAY).rows.num_rows
     assert [(one.stream, len(one.rows)) for one in found.sections] == [("containers", 0), ("containers.kept", kept)]
     assert [run.why for run in found.sections[0].not_shown] == ["thinned"] * THINNED
@@ -127,9 +127,9 @@ def test_where_thinning_kept_nothing_of_a_box_the_file_does_not_tell_what_stood_
     """A box of which one reading comes late, of a time whose runs are thinned: that they were is the maker's word."""
     ship.append(to_batch([Record("MSKU7654321", "T9", START + HOUR)]))
     ship.sign()
-    found = proven(ship.log, Claim("MSKU7654321", START, START + DAY, HOUR))
+    found = proven(ship.log, ProofRequest("MSKU7654321", START, START + DAY, HOUR))
     assert [(one.stream, len(one.rows)) for one in found.sections] == [("containers", 1), ("containers.kept", 0)]
-    assert found.completeness == counted(ship.log, Claim("MSKU7654321", START, START + DAY, HOUR))
+    assert found.completeness == counted(ship.log, ProofRequest("MSKU7654321", START, START + DAY, HOUR))
     assert not found.tells_all
 
 
@@ -137,7 +137,7 @@ def test_what_is_thinned_again_is_told_alike(tmp_path: Path) -> None:
     ship = received(tmp_path, 14)
     thin(ship, "containers", 1 << 62)
     thin(ship, "containers.kept", 1 << 62)
-    claim = Claim(box(1), START, START + 14 * RUN_MS, EVERY_MS)
+    claim = ProofRequest(box(1), START, START + 14 * RUN_MS, EVERY_MS)
     found = proven(ship.log, claim)
     assert found.completeness == counted(ship.log, claim)
     assert {(one.stream, run.why) for one in found.sections for run in one.not_shown} == {(stream, "thinned") for stream in STREAMS}
@@ -150,7 +150,7 @@ def test_what_was_kept_twice_counts_once(ship: SigningNode) -> None:
     [narrow] = ship.log.run("containers.kept", ship.log.origin, 0, 1 << 20)
     ship.append(kept_rows("containers.kept", ship.log.origin, narrow.records.slice(40, 700), DAY), "containers.kept")
     ship.sign()
-    claim = Claim(box(1), START + 5 * HOUR, START + 11 * HOUR, EVERY_MS)
+    claim = ProofRequest(box(1), START + 5 * HOUR, START + 11 * HOUR, EVERY_MS)
     once = counted(ship.log, claim)
     assert proven(ship.log, claim).completeness == once
     assert once.missing == 0
@@ -164,7 +164,7 @@ def test_at_a_copy_that_has_the_readings_what_was_kept_of_them_counts_for_nothin
     for copy in (whole, without):
         for stream in ("containers.heads", "containers.kept", "containers.kept.heads"):
             copy.admit(all_blocks(ship.log, stream, ship.log.origin))
-    claim = Claim(box(1), START, START + 8 * HOUR, EVERY_MS)
+    claim = ProofRequest(box(1), START, START + 8 * HOUR, EVERY_MS)
     found = proven(whole, claim, _both(ship))
     assert found.completeness == (at_home := counted(whole, claim))
     assert (at_home.held, at_home.thinned, found.tells_all) == (480, 0, True)
@@ -177,7 +177,7 @@ def test_at_a_copy_that_has_the_readings_what_was_kept_of_them_counts_for_nothin
 
 
 def test_where_no_kept_reading_is_shown_the_file_does_not_tell_what_stood_in_a_thinned_run(ship: SigningNode) -> None:
-    claim = Claim(box(1), START, START + DAY, EVERY_MS)
+    claim = ProofRequest(box(1), START, START + DAY, EVERY_MS)
     assert not proven(ship.log, claim, [("containers", ship.log.origin)]).tells_all
 
 
@@ -204,7 +204,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     node.append(to_batch([*mine, *(Record(box(2), "T2", NOW_MS, {"return_c": 4.0}) for _ in range(RUN - 6)), Record(box(3), "T3", NOW_MS)]))
     node.sign()
     thin(node, "containers", 1 << 62)
-    data = make(Copy(node.log, CODEC), Claim(box(1), NOW_MS, NOW_MS + HOUR), _both(node), trust()).to_bytes()
+    data = make(Copy(node.log, CODEC), ProofRequest(box(1), NOW_MS, NOW_MS + HOUR), _both(node), trust()).to_bytes()
     node.log.close()
     kinds = [run["type"] for section in json.loads(data)["sections"] for run in section["runs"]]
     assert kinds == ["not_shown", "absent", "present"]

@@ -15,7 +15,7 @@ from landfall.storage.index import INDEX_NAME, IndexReader
 from landfall.storage.segments import file_path
 from streams.config.roles import Peer
 from streams.consumers import CONSUMERS, Consumer
-from streams.gap_skipping_reader import Patience, PatientReader, Polled, Standing
+from streams.gap_skipping_reader import Patience, PatientReader, Polled, ReaderStanding
 from streams.integrity.record_authorization import Entitled
 from streams.log import Append
 from streams.model.clock import StillClock
@@ -58,7 +58,7 @@ def test_rows_that_their_writer_may_not_write_are_left_out_and_count_as_read(tmp
     log.entitled = Entitled(
         {"ship-a": Peer("ship-a", "ship", "9321483")}.get, {"containers": lambda topic, *_: "no" if topic in foreign else None}
     )
-    reader, standing, seen, steps = PatientReader(log, "containers"), Standing(), list[int](), list[int]()
+    reader, standing, seen, steps = PatientReader(log, "containers"), ReaderStanding(), list[int](), list[int]()
     while reader.moves(standing):
         polled = reader.poll(standing, 8)
         seen, steps, standing = seen + offsets(polled), [*steps, polled.rows], polled.standing

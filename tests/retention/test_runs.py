@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.config.stream_definitions import Retention
-from streams.log import Span
+from streams.log import HeldSpan
 from streams.model.identifiers import Origin, Position
 from streams.retention.droppable_runs import DAY_MS, RUN, plan_floors, runs_of
 
@@ -15,11 +15,11 @@ NOW_MS = 1_777_593_600_000
 HOME_HAS_ALL = Position({A: 1 << 40, B: 1 << 40})
 
 
-def spans(runs: int, first_day: int, bytes_: int = 100, pieces: int = 2) -> list[Span]:
+def spans(runs: int, first_day: int, bytes_: int = 100, pieces: int = 2) -> list[HeldSpan]:
     """So many runs, a day each from `first_day` days ago on, in so many spans a run."""
     size = RUN // pieces
     return [
-        Span(at * size, (at + 1) * size, day_ms, day_ms + DAY_MS - 1, bytes_ // pieces)
+        HeldSpan(at * size, (at + 1) * size, day_ms, day_ms + DAY_MS - 1, bytes_ // pieces)
         for at in range(runs * pieces)
         for day_ms in (NOW_MS - first_day * DAY_MS + at // pieces * DAY_MS,)
     ]
@@ -71,7 +71,7 @@ def test_bytes_drop_the_oldest_of_all_origins_first() -> None:
 
 
 def test_the_run_that_is_still_growing_stays() -> None:
-    growing = [*spans(2, 30), Span(2 * RUN, 2 * RUN + 5, 0, 1, 10)]
+    growing = [*spans(2, 30), HeldSpan(2 * RUN, 2 * RUN + 5, 0, 1, 10)]
     assert plan_floors({A: growing}, Retention(bytes=1), NOW_MS, Position({A: 2 * RUN + 5})).floors == {A: 2 * RUN}
     plan = plan_floors({A: growing[-1:]}, Retention(age_days=1), NOW_MS, Position({A: 2 * RUN + 5}))
     assert plan.floors == {}
@@ -81,7 +81,7 @@ def test_the_run_that_is_still_growing_stays() -> None:
 def test_runs_count_every_byte_of_what_they_hold_once(sizes: list[int], end: int) -> None:
     found, at = [], 0
     for size in sizes:
-        found.append(Span(at, at + size, at, at + size, size))  # a byte an offset
+        found.append(HeldSpan(at, at + size, at, at + size, size))  # a byte an offset
         at += size
     runs = list(runs_of(A, found, end))
     assert [run.first for run in runs] == list(range(0, min(end, -(-at // RUN) * RUN) // RUN * RUN, RUN))

@@ -13,7 +13,7 @@ from typing import Any
 
 from cargo.loss.reading_rows import Heard
 from cargo.loss.watch import learn, step
-from cargo.loss.watch_outcome import Place
+from cargo.loss.watch_outcome import WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import Entry, entry_body
 from streams.config.roles import Role
@@ -43,9 +43,9 @@ class Kind:
     told_by: str
     shore: str
 
-    def place(self) -> Place:
+    def place(self) -> WatchPlace:
         """Where the pair's watch stands."""
-        return Place(self.names[0], ship=self.identity) if self.role == "ship" else Place(self.names[0], port=self.identity)
+        return WatchPlace(self.names[0], ship=self.identity) if self.role == "ship" else WatchPlace(self.names[0], port=self.identity)
 
 
 OF_SHIP = Kind("ship", SHIP, ("bridge", "engine"), f"aboard/{SHIP}", '[headquarters]\nnode = "hq"\n')

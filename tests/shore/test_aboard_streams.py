@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cargo.vocabulary.registry_entries import Entry, Node, Stream
+from cargo.vocabulary.registry_entries import Entry, NodeKeys, Stream
 from shore.ship_feed import ShipsDesk
 from streams.config.roles import Peer
 from tests.shore.test_aboard import EVER, OTHER, ship
@@ -41,14 +41,14 @@ def test_she_hears_that_a_port_or_her_own_second_node_is_withdrawn_and_of_nobody
     for one in (EVER, OTHER):
         list(desk.take(ship(one)))
 
-    def told_of(node: str, version: int, value: Node) -> dict[str, object]:
+    def told_of(node: str, version: int, value: NodeKeys) -> dict[str, object]:
         return {imo: one.value for imo, one in desk.take(Entry("node", node, version, version, "olga", value))}
 
-    assert told_of("tokyo", 1, Node((key,))) == {}, "that it has a key is none of hers"
-    out, back = Node(withdrawn=True), Node(withdrawn=False)
-    assert told_of("tokyo", 2, Node((key,), withdrawn=True)) == {EVER: out, OTHER: out}
-    assert told_of("tokyo", 3, Node((key,))) == {EVER: back, OTHER: back}
-    assert told_of("tokyo", 4, Node((key,))) == {}
+    assert told_of("tokyo", 1, NodeKeys((key,))) == {}, "that it has a key is none of hers"
+    out, back = NodeKeys(withdrawn=True), NodeKeys(withdrawn=False)
+    assert told_of("tokyo", 2, NodeKeys((key,), withdrawn=True)) == {EVER: out, OTHER: out}
+    assert told_of("tokyo", 3, NodeKeys((key,))) == {EVER: back, OTHER: back}
+    assert told_of("tokyo", 4, NodeKeys((key,))) == {}
     assert told_of("ever-2", 1, out) == {EVER: out}
     assert [told_of(node, 1, out) for node in ("duck-site", "hq", "nobody")] == [{}, {}, {}]
     [met] = [one for imo, one in desk.take(ship("9074729")) if one.type == "node"]

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 import landfall
 from cargo.vocabulary.registry_entries import Customer, Entry, Stream, entry_body
-from cargo.vocabulary.registry_entries import Node as NodeKeys
+from cargo.vocabulary.registry_entries import NodeKeys as NodeKeys
 from landfall.node.node import Node
 from landfall.node.services.signing_job import KEY_NAME, load_or_make_key
 from landfall.node.settings import KeepSettings, KnownPeer, NodeSettings
@@ -106,7 +106,7 @@ def counted(node: Node, what: str) -> int:
     return int(node.metrics.body(0, 0)["counts"].get(what, 0))
 
 
-def follow(url: str) -> landfall.Follower:
+def follow(url: str) -> landfall.StreamFollower:
     """What a program of the customer does."""
     return landfall.connect([landfall.NodeDoor(url, "door-of-ducks")]).follow(MINE, consumer="warehouse")
 

@@ -6,7 +6,7 @@ import json
 import random
 from typing import Any
 
-from cargo.vocabulary.registry_entries import Entry, Node, Stream, entry_body
+from cargo.vocabulary.registry_entries import Entry, NodeKeys, Stream, entry_body
 from shore.customer_terms import CustomersDesk
 from streams.config.roles import Peer
 
@@ -18,9 +18,9 @@ ENTRIES = [
     Entry("stream", "customers/cogs", 3, 30, "olga", Stream(lane="events")),
     Entry("stream", "customers/duckworks", 1, 40, "olga", Stream(replicate=("node/cog-site", "node/duck-site", "hq"), home="hq")),
     Entry("stream", "secrets", 9, 50, "olga", Stream(lane="events")),
-    Entry("node", "hq", 2, 60, "olga", Node((KEY,))),
-    Entry("node", "hq", 1, 60, "olga", Node(("ed25519:" + "B" * 43,))),
-    Entry("node", "ship-a", 1, 60, "olga", Node((KEY,))),
+    Entry("node", "hq", 2, 60, "olga", NodeKeys((KEY,))),
+    Entry("node", "hq", 1, 60, "olga", NodeKeys(("ed25519:" + "B" * 43,))),
+    Entry("node", "ship-a", 1, 60, "olga", NodeKeys((KEY,))),
 ]
 
 

@@ -15,9 +15,9 @@ import pytest
 from pydantic import SecretStr
 
 from intake.message_types import Publish
-from intake.mqtt.packets import Control, Kind, PacketReader, packet
+from intake.mqtt.packets import ControlPacket, PacketReader, PacketType, packet
 from intake.settings import EndpointSettings
-from sim.connection import CONNECT_WITHIN_S, KEEP_ALIVE_S, WINDOW_MAX, Connection
+from sim.connection import CONNECT_WITHIN_S, KEEP_ALIVE_S, WINDOW_MAX, PublisherConnection
 from sim.publish import Publisher
 from sim.settings import IntakeDoor
 from streams.model.clock import Clock, StillClock, WallClock
@@ -27,7 +27,7 @@ from tests.intake.test_endpoint import self_signed
 
 AT_PLACE = "ship/9321483"
 DEADLINE_S = 90.0
-CONNACK = packet(Kind.CONNACK << 4, b"\0\0")
+CONNACK = packet(PacketType.CONNACK << 4, b"\0\0")
 
 
 class Door:
@@ -37,7 +37,7 @@ class Door:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listening.getsockname()[1])
         self._taken: socket.socket | None = None
-        self.came: list[Publish | Control] = []
+        self.came: list[Publish | ControlPacket] = []
         self.heads: list[int] = []
 
     def take(self) -> None:
@@ -47,10 +47,10 @@ class Door:
         self._taken.settimeout(DEADLINE_S)
         self._reader = PacketReader(1 << 20)
 
-    def hear(self, packets: int) -> list[Publish | Control]:
+    def hear(self, packets: int) -> list[Publish | ControlPacket]:
         """So many packets."""
         assert self._taken is not None
-        heard: list[Publish | Control] = []
+        heard: list[Publish | ControlPacket] = []
         while len(heard) < packets:
             data = self._taken.recv(65_536)
             assert data, "the simulator has gone"
@@ -80,11 +80,11 @@ def door() -> Iterator[Door]:
         yield one
 
 
-def connection(port: int, told: list[str], clock: Clock | None = None) -> Connection:
-    return Connection(IntakeDoor(at=AT_PLACE, port=port), "sim", clock or WallClock(), told.append)
+def connection(port: int, told: list[str], clock: Clock | None = None) -> PublisherConnection:
+    return PublisherConnection(IntakeDoor(at=AT_PLACE, port=port), "sim", clock or WallClock(), told.append)
 
 
-def asking(door: Door, told: list[str], clock: Clock | None = None) -> Connection:
+def asking(door: Door, told: list[str], clock: Clock | None = None) -> PublisherConnection:
     """One whose CONNECT has come, and is not answered yet."""
     one = connection(door.port, told, clock)
     one.tend()
@@ -110,7 +110,7 @@ def test_what_had_no_answer_is_sent_again_in_order_and_flagged(door: Door) -> No
     one.tend()
     one.write()
     door.take()
-    assert [came.kind for came in door.hear(1) if isinstance(came, Control)] == [Kind.CONNECT]
+    assert [came.kind for came in door.hear(1) if isinstance(came, ControlPacket)] == [PacketType.CONNECT]
     assert not one.offer(b"t", b"before the welcome", 0)
     door.say(CONNACK)
     moved_until(lambda: one.offer(b"t", b"0", 0), one.read)
@@ -119,7 +119,7 @@ def test_what_had_no_answer_is_sent_again_in_order_and_flagged(door: Door) -> No
     one.write()
     said = [came for came in door.hear(3) if isinstance(came, Publish)]
     assert [came.payload for came in said] == [b"0", b"1", b"2"]
-    door.say(packet(Kind.PUBACK << 4, said[1].packet_id))
+    door.say(packet(PacketType.PUBACK << 4, said[1].packet_id))
     moved_until(lambda: one.acknowledged == [1], one.read)
     door.drop()
     moved_until(lambda: one.socket is None, one.read)
@@ -155,7 +155,7 @@ def test_the_window_is_bounded(door: Door) -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (packet(Kind.CONNACK << 4, b"\0\5"), "ship/9321483 refuses the login of nobody (not authorized)"),
+        (packet(PacketType.CONNACK << 4, b"\0\5"), "ship/9321483 refuses the login of nobody (not authorized)"),
         (b"\xff\xff\xff\xff\xff", "does not answer as MQTT does (no MQTT"),
         (b"", "does not answer as MQTT does (it is silent)"),
     ],
@@ -199,8 +199,8 @@ def test_who_spoke_while_nobody_listened_is_not_silent(door: Door, spoke: bool) 
 
 @pytest.mark.parametrize("cut", range(1, 16))
 def test_acknowledgements_count_wherever_they_are_cut(door: Door, cut: int) -> None:
-    said = b"".join(packet(Kind.PUBACK << 4, bytes((0, number))) for number in (1, 2, 3)) + packet(Kind.PINGRESP << 4, b"")
-    said += packet(Kind.PUBACK << 4, b"\0\4")
+    said = b"".join(packet(PacketType.PUBACK << 4, bytes((0, number))) for number in (1, 2, 3)) + packet(PacketType.PINGRESP << 4, b"")
+    said += packet(PacketType.PUBACK << 4, b"\0\4")
     told: list[str] = []
     one = asking(door, told)
     door.say(CONNACK)
@@ -227,7 +227,7 @@ def test_a_silent_connection_is_asked_and_then_given_up(door: Door) -> None:
     clock.at_s += KEEP_ALIVE_S
     one.tend()
     one.write()
-    assert [came.kind for came in door.hear(1) if isinstance(came, Control)] == [Kind.PINGREQ]
+    assert [came.kind for came in door.hear(1) if isinstance(came, ControlPacket)] == [PacketType.PINGREQ]
     clock.at_s += KEEP_ALIVE_S
     one.tend()
     assert one.socket is None

@@ -9,9 +9,9 @@ import pytest
 
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS, Flags, Floats, Ints
 from sim.fleets import build_fleet
-from sim.reefer_air import AIR_J_K, CO2_PCT, LEAK_W_K, O2_PCT, STEP_MS, STEPS, STILL_W_K, Cooling, Forces, Standing, Unit, stepped
+from sim.reefer_air import AIR_J_K, CO2_PCT, LEAK_W_K, O2_PCT, STEP_MS, STEPS, STILL_W_K, Cooling, Forces, ReeferState, Unit, stepped
 from sim.settings import BEGINS_AT_MS
-from sim.stages import State
+from sim.stages import StageState
 from sim.world import World, build_world
 from tests.sim.test_fleets import SMALL
 
@@ -38,7 +38,7 @@ def told(cooling: Cooling, boxes: Ints, at_ms: Ints) -> dict[str, Floats]:
 
 def at_sea(world: World, boxes: Ints, hours: int = 48) -> Ints:
     """Every ten minutes of two days from 40 h after each was loaded first."""
-    loaded = world.stages.begins(State.SHIP)[boxes]
+    loaded = world.stages.begins(StageState.SHIP)[boxes]
     return loaded[:, None] + 40 * HOUR_MS + np.arange(0, hours * HOUR_MS, STEP_MS)
 
 
@@ -68,7 +68,7 @@ def test_chilled_boxes_hold_the_supply_air_frozen_ones_the_return_air(world: Wor
 def test_defrosts_come_by_the_clock_and_lift_the_return_sensor_alone(world: World, cooling: Cooling) -> None:
     boxes = reefers(world)
     cold = boxes[world.boxes.setpoint_c[boxes] < 10]
-    loaded = world.stages.begins(State.SHIP)[cold]
+    loaded = world.stages.begins(StageState.SHIP)[cold]
     minutes = loaded[:, None] + 40 * HOUR_MS + np.arange(0, 48 * HOUR_MS, MINUTE_MS)
     reading = told(cooling, cold, minutes)
     on = reading["defrosting"] == 1
@@ -130,7 +130,7 @@ def test_left_without_power_for_good_a_box_warms_by_its_own_thermal_time_constan
     still = np.zeros((STEPS, 2))
     leak, inner = np.full((STEPS, 2), LEAK_W_K), np.full((STEPS, 2), STILL_W_K)
     forces = Forces(np.tile(unit.setpoint_c, (STEPS, 1)), still, still, still, inner, leak + inner, leak * outside_c)
-    standing = Standing(unit.setpoint_c, unit.setpoint_c, none, none, none)
+    standing = ReeferState(unit.setpoint_c, unit.setpoint_c, none, none, none)
     days, goods = 12, []
     for _ in range(days * 4):
         air_c, heat_w, goods_c = stepped(unit, forces, standing)
@@ -157,13 +157,13 @@ def test_doors_let_the_warm_air_in_and_it_is_cooled_again(world: World, cooling:
     looked_into = np.flatnonzero(since < NEVER_MS)
     assert 0.01 * len(world.boxes) < len(looked_into) < 0.08 * len(world.boxes)
     column = world.stages.column_at(looked_into, since[looked_into])
-    assert (world.stages.state[looked_into, column] == State.QUAY).all()
+    assert (world.stages.state[looked_into, column] == StageState.QUAY).all()
     assert np.array_equal(column, world.stages.column_at(looked_into, until[looked_into])), "on the quay still"
 
 
 def test_gases_are_brought_to_their_set_points_and_go_their_own_way_without_power(world: World, cooling: Cooling) -> None:
     boxes = reefers(world)
-    later = told(cooling, boxes, (world.stages.begins(State.SHIP)[boxes] + 80 * HOUR_MS)[:, None])
+    later = told(cooling, boxes, (world.stages.begins(StageState.SHIP)[boxes] + 80 * HOUR_MS)[:, None])
     kept = boxes[~np.isnan(later["o2_pct"][:, 0])]
     assert 3 <= len(kept) < 0.3 * len(boxes)
     assert (world.boxes.setpoint_c[kept] > 0).all()

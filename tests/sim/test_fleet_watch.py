@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Made
+from cargo.loss.watch_outcome import MadeRecord
 from sim.arrays import DAY_MS
 from sim.fleets import Preset, build_fleet
 from sim.sensors import Sensors
@@ -16,9 +16,9 @@ from tests.sim.test_watch import entries, heard, watch_of
 TOLD_WITHIN_MS = 180_000
 
 
-def alerts_of_the_ship(sensors: Sensors) -> list[Made]:
+def alerts_of_the_ship(sensors: Sensors) -> list[MadeRecord]:
     """Every alert of the watch of the one ship, which hears what its gateways hear."""
-    times, made = sensors.world.timeline, list[Made]()
+    times, made = sensors.world.timeline, list[MadeRecord]()
     watch, papers = watch_of(sensors, sensors.world.places.names[0]), sorted(entries(sensors), key=lambda paper: paper[0])
     for begins_at_ms in range(times.begins_at_ms, times.ends_at_ms, DAY_MS):
         day = sensors.heard(begins_at_ms, begins_at_ms + DAY_MS)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from cargo.loss.watch_outcome import Made
+from cargo.loss.watch_outcome import MadeRecord
 from cargo.vocabulary.registry_entries import LoadList, parse_value
 from cargo.vocabulary.stowage_plan import BELOW_M, TIER_M
 from cargo.vocabulary.trade_codes import is_container, is_imo
@@ -21,7 +21,7 @@ from sim.reefers import WRONG_C
 from sim.sea import roll_amplitude_deg
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor, SimSettings
-from sim.stages import State
+from sim.stages import StageState
 from sim.stowage import FIRST_DECK_TIER, Hull
 from sim.tape import Tape
 from sim.truth import Truth, causes
@@ -77,7 +77,7 @@ def test_a_fleet_is_a_possible_world(fleet: World) -> None:
 def test_there_are_several_carriers_each_with_ships_boxes_and_bookings_of_its_own(fleet: World) -> None:
     of_ship: dict[int, set[str]] = defaultdict(set)
     for stage in fleet.stages.each():
-        if stage.state is State.SHIP:
+        if stage.state is StageState.SHIP:
             of_ship[stage.place].add(fleet.boxes.numbers[stage.box][:4])
             assert fleet.bookings[fleet.boxes.booking[stage.box]].reference.startswith(fleet.boxes.numbers[stage.box][:2])
     assert [len(owners) for owners in of_ship.values()] == [1] * 5
@@ -94,7 +94,7 @@ def test_storms_are_at_sea_and_boxes_go_overboard_in_hard_ones_alone_from_the_ou
                 assert roll_amplitude_deg(world.chance, world.timeline, place, np.array([storm.at_ms]))[0] >= storm.worst_deg - 0.01
         for loss in world.losses:
             column = int(world.stages.column_at(np.array([loss.box]), np.array([loss.at_ms]))[0])
-            assert world.stages.state[loss.box, column] == State.SHIP
+            assert world.stages.state[loss.box, column] == StageState.SHIP
             assert world.stages.slot[loss.box, column] % 100 >= FIRST_DECK_TIER
             voyage = world.timeline.voyages[world.stages.place[loss.box, column]]
             assert any(0 <= loss.at_ms - one.at_ms < 92_000 and one.worst_deg > 20 for one in voyage.storms)
@@ -114,7 +114,7 @@ def test_stacks_fall_and_stay_aboard_in_hard_storms_that_take_no_box_and_lie_the
             at = np.array([one.at_ms])
             column = int(world.stages.column_at(np.array([one.box]), at)[0])
             slot, place = int(world.stages.slot[one.box, column]), int(world.stages.place[one.box, column])
-            assert world.stages.state[one.box, column] == State.SHIP
+            assert world.stages.state[one.box, column] == StageState.SHIP
             assert slot % 100 >= FIRST_DECK_TIER
             assert one.fell_ms < 1_000 * np.sqrt(2 * ((slot % 100 - FIRST_DECK_TIER) / 2 * TIER_M + BELOW_M) / 9.81)
             storm = next(storm for storm in world.timeline.voyages[place].storms if 0 <= one.at_ms - storm.at_ms <= 4_000)
@@ -154,7 +154,7 @@ def test_some_gateways_die_in_a_storm_and_some_boxes_come_off_that_are_on_no_dis
         for told in (one for one in causes(Sensors(world, CADENCES["hourly"])) if one["cause"] == "on no discharge list"):
             box, listed = world.boxes.numbers.index(told["container"]), of_call[told["ship"], told["call"]]
             column = int(world.stages.column_at(np.array([box]), np.array([told["at_ms"]]))[0])
-            assert world.stages.state[box, column] != State.SHIP
+            assert world.stages.state[box, column] != StageState.SHIP
             assert told["container"] not in listed.discharge
             slots = [stowed.slot for stowed in listed.aboard]
             assert slots.count(next(stowed.slot for stowed in listed.aboard if stowed.container == told["container"])) == 1
@@ -175,7 +175,7 @@ def test_devices_are_what_is_told_of_them(sensors: Sensors) -> None:
     assert world.boxes.tracker[of_box.thing].all()
     times = np.bincount(of_box.thing, minlength=len(world.boxes))
     column = world.stages.column_at(np.arange(len(world.boxes)), np.full(len(world.boxes), since))
-    at_sea = (world.stages.state[np.arange(len(column)), column] == State.SHIP) & world.boxes.tracker & (times > 0)
+    at_sea = (world.stages.state[np.arange(len(column)), column] == StageState.SHIP) & world.boxes.tracker & (times > 0)
     assert np.median(times[at_sea & world.boxes.reefer]) == 24
     assert np.median(times[at_sea & ~world.boxes.reefer]) == 1
 
@@ -204,14 +204,14 @@ def test_clocks_drift_and_yards_and_trucks_knock_and_the_truth_says_so(sensors: 
         off_ms = mine.at_ms - mine.heard_at_ms - faults.clock_offset_ms[box]
         assert np.abs(off_ms - (mine.heard_at_ms - BEGINS_AT_MS) * ppm / 1e6).max(initial=0) <= 2
         assert np.isnan(mine.signals["latitude_deg"]).all()
-    knocks: Counter[State] = Counter()
+    knocks: Counter[StageState] = Counter()
     for one in told:
         if one["cause"] == "handled hard":
             box = world.boxes.numbers.index(one["container"])
             column = int(world.stages.column_at(np.array([box]), np.array([one["at_ms"]]))[0])
-            knocks[State(int(world.stages.state[box, column]))] += 1
-    assert knocks[State.QUAY] > 100
-    assert knocks[State.ROAD] > 20
+            knocks[StageState(int(world.stages.state[box, column]))] += 1
+    assert knocks[StageState.QUAY] > 100
+    assert knocks[StageState.ROAD] > 20
 
 
 def test_load_lists_say_which_boxes_have_no_tracker(fleet: World) -> None:
@@ -227,11 +227,11 @@ class Watched:
     """A voyage of a fleet whose reefers are set wrong far oftener than in life, and what the watch of each ship told of her boxes."""
 
     sensors: Sensors
-    told: list[Made]
+    told: list[MadeRecord]
 
-    def of(self, rule: str) -> dict[str, list[Made]]:
+    def of(self, rule: str) -> dict[str, list[MadeRecord]]:
         """The alerts of one rule, by box."""
-        found: dict[str, list[Made]] = defaultdict(list)
+        found: dict[str, list[MadeRecord]] = defaultdict(list)
         for alert in self.told:
             if alert.body["rule"] == rule:
                 found[alert.topic].append(alert)
@@ -280,7 +280,7 @@ def _aboard_ms(sensors: Sensors, number: str, since: int, until: int) -> int:
     """For how long of that time at most the box was aboard one ship, its tracker alive."""
     box = sensors.world.boxes.numbers.index(number)
     until = min(until, int(sensors.faults.dies_at_ms[box]))
-    stages = [stage for stage in sensors.world.stages.each() if stage.box == box and stage.state is State.SHIP]
+    stages = [stage for stage in sensors.world.stages.each() if stage.box == box and stage.state is StageState.SHIP]
     return max((min(until, stage.until_at_ms) - max(since, stage.from_at_ms) for stage in stages), default=0)
 
 

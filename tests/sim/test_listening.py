@@ -19,9 +19,9 @@ from cargo.rules.storm_mode import Request, RollCall
 from sim.arrays import HOUR_MS, MINUTE_MS, NEVER_MS
 from sim.listening_devices import Listening
 from sim.publish import Publisher
-from sim.sensors import Sensors, Span
+from sim.sensors import ReportSpan, Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES, IntakeDoor
-from sim.stages import State
+from sim.stages import StageState
 from sim.tape import Tape
 from sim.truth import SCHEMA, Truth
 from sim.voyages import INTAKES, timeline
@@ -45,10 +45,10 @@ def sensors() -> Sensors:
 def test_what_is_asked_of_whom(sensors: Sensors) -> None:
     """Each listening box on deck of that ship once a minute, its own regular reports left out; however the span is cut."""
     world, boxes = sensors.world, np.arange(0, len(sensors.world.boxes), 2)
-    span = Span(STORM_MS, STORM_MS + HOUR_MS, 0, MINUTE_MS)
+    span = ReportSpan(STORM_MS, STORM_MS + HOUR_MS, 0, MINUTE_MS)
     asked = sensors.asked(span, boxes)
     column = world.stages.column_at(boxes, np.full(len(boxes), STORM_MS))
-    aboard = boxes[(world.stages.state[boxes, column] == State.SHIP) & (world.stages.place[boxes, column] == 0)]
+    aboard = boxes[(world.stages.state[boxes, column] == StageState.SHIP) & (world.stages.place[boxes, column] == 0)]
     on_deck = {box for box, at in zip(aboard, column[np.isin(boxes, aboard)], strict=True) if world.stages.slot[box, at] % 100 >= 82}
     counts = Counter(asked.thing.tolist())
     assert counts.keys() == {box for box in on_deck if sensors.faults.dies_at_ms[box] > STORM_MS}
@@ -58,7 +58,7 @@ def test_what_is_asked_of_whom(sensors: Sensors) -> None:
     assert len(together) == len(asked) + len(mine), "none twice"
     assert all(counts[box] in (59, 60) for box in counts if sensors.faults.dies_at_ms[box] > span.until_ms)
     cuts = [span.since_ms, span.since_ms + 1, span.since_ms + 17 * MINUTE_MS, span.until_ms]
-    parts = [sensors.asked(Span(since, until, 0, MINUTE_MS), boxes) for since, until in itertools.pairwise(cuts)]
+    parts = [sensors.asked(ReportSpan(since, until, 0, MINUTE_MS), boxes) for since, until in itertools.pairwise(cuts)]
     assert np.array_equal(np.concatenate([part.heard_at_ms for part in parts]), asked.heard_at_ms)
     assert np.isnan(asked.signals["latitude_deg"]).all()
 

@@ -18,7 +18,7 @@ from cargo.vocabulary.registry_fold import Registry
 from sim.arrays import HOUR_MS
 from sim.paperwork import WRITING_MS, Paper, paperwork
 from sim.settings import BEGINS_AT_MS
-from sim.stages import State
+from sim.stages import StageState
 from sim.stowage import sockets_of
 from sim.voyages import INTAKES
 from sim.world import World, build_world
@@ -74,7 +74,7 @@ def test_bookings_come_before_their_boxes_and_end_before_they_are_stripped(world
                 first.setdefault(box["container"], paper.due_at_ms)
                 if box["until_at_ms"] is not None:
                     known.setdefault(box["container"], paper.due_at_ms)
-    heard = world.stages.begins(State.QUAY)
+    heard = world.stages.begins(StageState.QUAY)
     for box, number in enumerate(world.boxes.numbers):
         assert first[number] <= heard[box]
         stripped_at_ms = int(world.boxes.stripped_at_ms[box])
@@ -161,8 +161,8 @@ def test_custody_follows_the_boxes(world: World, papers: list[Paper]) -> None:
     truth: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for stage in world.stages.each():
         written_at_ms = -(-stage.from_at_ms // HOUR_MS) * HOUR_MS
-        if stage.state in (State.QUAY, State.SHIP, State.ROAD) and written_at_ms <= world.timeline.ends_at_ms:
-            at = "delivered" if stage.state is State.ROAD else INTAKES[stage.place]
+        if stage.state in (StageState.QUAY, StageState.SHIP, StageState.ROAD) and written_at_ms <= world.timeline.ends_at_ms:
+            at = "delivered" if stage.state is StageState.ROAD else INTAKES[stage.place]
             truth[world.boxes.numbers[stage.box]].append({"at": at, "since_at_ms": stage.from_at_ms})
     assert told == truth
 

@@ -11,13 +11,13 @@ import pytest
 
 from cargo.vocabulary.signals import SIGNALS
 from sim.arrays import DAY_MS, HOUR_MS, MINUTE_MS
-from sim.reading_columns import NOTED, Readings, concatenated, type_of
+from sim.reading_columns import NOTED, SimulatedReadings, concatenated, type_of
 from sim.sea import motion, roll_amplitude_deg
 from sim.sea_routes import distance_nm
 from sim.sensors import AFTER_OUTAGE_MS, Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
 from sim.sim_ports import PORTS
-from sim.stages import State
+from sim.stages import StageState
 from sim.storms import storm
 from sim.voyages import INTAKES
 from sim.world import OUTAGE_MS, build_world
@@ -29,17 +29,17 @@ def sensors() -> Sensors:
 
 
 @pytest.fixture(scope="module")
-def whole(sensors: Sensors) -> Readings:
+def whole(sensors: Sensors) -> SimulatedReadings:
     """Every reading of the story, made in one go."""
     return sensors.heard(0, sensors.world.timeline.ends_at_ms + DAY_MS)
 
 
-def rows(readings: Readings, sensors: Sensors) -> list[tuple[int, int, str, bytes]]:
+def rows(readings: SimulatedReadings, sensors: Sensors) -> list[tuple[int, int, str, bytes]]:
     topics = [sensors.topics[thing] for thing in readings.thing]
     return list(zip(readings.heard_at_ms.tolist(), readings.intake.tolist(), topics, sensors.payloads(readings), strict=True))
 
 
-def test_same_readings_however_time_is_cut(sensors: Sensors, whole: Readings) -> None:
+def test_same_readings_however_time_is_cut(sensors: Sensors, whole: SimulatedReadings) -> None:
     random = np.random.default_rng(5)
     times = sensors.world.timeline
     cuts = [0, *sorted(random.integers(times.begins_at_ms, times.ends_at_ms, 120).tolist()), sensors.world.outages[0].until_at_ms + 7_000]
@@ -49,7 +49,7 @@ def test_same_readings_however_time_is_cut(sensors: Sensors, whole: Readings) ->
     assert rows(concatenated(parts), again) == rows(whole, sensors)
 
 
-def test_nothing_is_sent_twice_but_the_seeded_repeats(sensors: Sensors, whole: Readings) -> None:
+def test_nothing_is_sent_twice_but_the_seeded_repeats(sensors: Sensors, whole: SimulatedReadings) -> None:
     once = whole.taken(~whole.repeat)
     sent = Counter((topic, payload) for _, _, topic, payload in rows(once, sensors))
     assert max(sent.values()) == 1
@@ -58,7 +58,7 @@ def test_nothing_is_sent_twice_but_the_seeded_repeats(sensors: Sensors, whole: R
     assert all(sent[topic, payload] == 1 for _, _, topic, payload in again)
 
 
-def test_values_are_possible(whole: Readings) -> None:
+def test_values_are_possible(whole: SimulatedReadings) -> None:
     for name, values in whole.signals.items():
         measured = values[~np.isnan(values)]
         if name in NOTED:
@@ -73,7 +73,7 @@ def test_values_are_possible(whole: Readings) -> None:
             assert measured.max() <= signal.high, name
 
 
-def test_payloads_are_what_architecture_says(sensors: Sensors, whole: Readings) -> None:
+def test_payloads_are_what_architecture_says(sensors: Sensors, whole: SimulatedReadings) -> None:
     for topic, payload in zip((sensors.topics[thing] for thing in whole.thing[:4_000]), sensors.payloads(whole)[:4_000], strict=False):
         reading = orjson.loads(payload)
         assert isinstance(reading.pop("device"), str)
@@ -83,16 +83,16 @@ def test_payloads_are_what_architecture_says(sensors: Sensors, whole: Readings) 
         assert ("gateway" in reading) == topic.startswith("landfall/containers/")
 
 
-def test_each_reading_goes_to_the_intake_that_hears_the_box(sensors: Sensors, whole: Readings) -> None:
+def test_each_reading_goes_to_the_intake_that_hears_the_box(sensors: Sensors, whole: SimulatedReadings) -> None:
     world, boxes = sensors.world, len(sensors.world.boxes)
     of_box = whole.taken((whole.thing < boxes) & (whole.gateway != sensors.world.outages[0].gateway) & ~whole.repeat)
     column = world.stages.column_at(of_box.thing, of_box.heard_at_ms)
     assert np.array_equal(world.stages.place[of_box.thing, column], of_box.intake)
-    assert np.isin(world.stages.state[of_box.thing, column], (State.QUAY, State.SHIP, State.SHOP)).all()
+    assert np.isin(world.stages.state[of_box.thing, column], (StageState.QUAY, StageState.SHIP, StageState.SHOP)).all()
     assert set(whole.intake.tolist()) == set(range(len(INTAKES)))
 
 
-def test_devices_fail_as_they_do(sensors: Sensors, whole: Readings) -> None:
+def test_devices_fail_as_they_do(sensors: Sensors, whole: SimulatedReadings) -> None:
     """Clocks are 30 s off, one in a hundred by hours; dead devices say nothing more."""
     big = Sensors(build_world(3, 4_000, BEGINS_AT_MS), CADENCES["short"])
     off = np.abs(big.faults.clock_offset_ms)
@@ -103,7 +103,7 @@ def test_devices_fail_as_they_do(sensors: Sensors, whole: Readings) -> None:
     assert not (dead & (whole.thing < len(sensors.world.boxes))).any()
 
 
-def test_a_gateway_outage_delays_and_loses_nothing(sensors: Sensors, whole: Readings) -> None:
+def test_a_gateway_outage_delays_and_loses_nothing(sensors: Sensors, whole: SimulatedReadings) -> None:
     outage = sensors.world.outages[0]
     mine = whole.taken((whole.gateway == outage.gateway) & ~whole.repeat)
     during = (outage.from_at_ms <= mine.heard_at_ms) & (mine.heard_at_ms < outage.until_at_ms)
@@ -115,7 +115,7 @@ def test_a_gateway_outage_delays_and_loses_nothing(sensors: Sensors, whole: Read
     assert (mine.heard_at_ms - true_at_ms)[late].max() <= OUTAGE_MS + AFTER_OUTAGE_MS
 
 
-def test_the_fallen_tell_of_it_and_then_nothing(sensors: Sensors, whole: Readings) -> None:
+def test_the_fallen_tell_of_it_and_then_nothing(sensors: Sensors, whole: SimulatedReadings) -> None:
     world = sensors.world
     for box, falls_at_ms in zip(world.fallen, world.falls_at_ms, strict=True):
         mine = whole.taken((whole.thing == box) & ~whole.repeat)
@@ -128,7 +128,7 @@ def test_the_fallen_tell_of_it_and_then_nothing(sensors: Sensors, whole: Reading
         assert abs(int(sensors.faults.clock_offset_ms[box])) <= 30_000
 
 
-def test_who_stood_higher_falls_longer(sensors: Sensors, whole: Readings) -> None:
+def test_who_stood_higher_falls_longer(sensors: Sensors, whole: SimulatedReadings) -> None:
     """Goal: a fall lasts as long as one from the box's tier to the water does, 10 to 15 m below the main deck: as in the voyages that prove
     the watch, which tells a fall overboard from one onto the deck by that."""
     world, felt = sensors.world, set()
@@ -143,7 +143,7 @@ def test_who_stood_higher_falls_longer(sensors: Sensors, whole: Readings) -> Non
     assert len(felt) >= 4
 
 
-def test_nothing_else_at_sea_looks_like_a_fall(sensors: Sensors, whole: Readings) -> None:
+def test_nothing_else_at_sea_looks_like_a_fall(sensors: Sensors, whole: SimulatedReadings) -> None:
     fallen = np.isin(whole.thing, sensors.world.fallen) & (whole.heard_at_ms >= sensors.world.timeline.falls_at_ms)
     rest = whole.taken(~fallen)
     assert np.isnan(rest.signals["free_fall_ms"]).all()
@@ -154,7 +154,7 @@ def test_nothing_else_at_sea_looks_like_a_fall(sensors: Sensors, whole: Readings
     assert np.nanmax(rest.signals["shock_g"][~sails]) > 5, "handling ashore"
 
 
-def test_the_ship_rolls_hard_once(sensors: Sensors, whole: Readings) -> None:
+def test_the_ship_rolls_hard_once(sensors: Sensors, whole: SimulatedReadings) -> None:
     rolls = whole.taken(~np.isnan(whole.signals.get("roll_deg", np.array([]))) & ~whole.repeat)
     hard = np.abs(rolls.signals["roll_deg"]) > 20
     falls_at_ms = sensors.world.timeline.falls_at_ms
@@ -166,7 +166,7 @@ def test_the_ship_rolls_hard_once(sensors: Sensors, whole: Readings) -> None:
     assert np.abs(rolls.signals["roll_deg"][moored]).max() < 0.6
 
 
-def test_a_ship_rolls_and_pitches_as_a_process_of_which_she_reports_the_largest_swings(sensors: Sensors, whole: Readings) -> None:
+def test_a_ship_rolls_and_pitches_as_a_process_of_which_she_reports_the_largest_swings(sensors: Sensors, whole: SimulatedReadings) -> None:
     """She swings from side to side in 20 to 32 s, smoothly, never further than the sea allows, and pitches twice as often."""
     chance, times = sensors.world.chance, sensors.world.timeline
     falls_at_ms = times.falls_at_ms // MINUTE_MS * MINUTE_MS
@@ -198,7 +198,7 @@ def test_a_parametric_roll_grows_from_four_degrees_within_a_minute() -> None:
     assert winds == pytest.approx([19.0, 23.7, 23.85], abs=0.2)
 
 
-def test_ships_report_where_they_are(sensors: Sensors, whole: Readings) -> None:
+def test_ships_report_where_they_are(sensors: Sensors, whole: SimulatedReadings) -> None:
     first = sensors.world.timeline.first
     boxes = len(sensors.world.boxes)
     track = whole.taken((whole.thing == boxes) & ~whole.repeat)
@@ -209,7 +209,7 @@ def test_ships_report_where_they_are(sensors: Sensors, whole: Readings) -> None:
     assert set(np.unique(np.round(track.signals["speed_kn"][first.moored(track.at_ms)]))) == {0.0}
 
 
-def test_each_noon_at_sea_a_ship_reports_her_position_and_her_mean_speed(sensors: Sensors, whole: Readings) -> None:
+def test_each_noon_at_sea_a_ship_reports_her_position_and_her_mean_speed(sensors: Sensors, whole: SimulatedReadings) -> None:
     """The distance run from noon to noon is that of her track; the first noon after a port counts from her sailing."""
     boxes = len(sensors.world.boxes)
     for place, voyage in enumerate(sensors.world.timeline.voyages):
@@ -232,7 +232,7 @@ def test_each_noon_at_sea_a_ship_reports_her_position_and_her_mean_speed(sensors
     assert np.nanmin(whole.signals["mean_speed_kn"]) < 18.0, "in the storm off Sydney she was slow"
 
 
-def test_fixes_of_boxes_agree_with_their_ship(sensors: Sensors, whole: Readings) -> None:
+def test_fixes_of_boxes_agree_with_their_ship(sensors: Sensors, whole: SimulatedReadings) -> None:
     """By the box's own clock, within half a mile: a fix off the ship would be evidence of a loss."""
     boxes, first = len(sensors.world.boxes), sensors.world.timeline.first
     aboard = whole.taken((whole.thing < boxes) & (whole.intake == 0) & ~np.isnan(whole.signals["latitude_deg"]))
@@ -242,7 +242,7 @@ def test_fixes_of_boxes_agree_with_their_ship(sensors: Sensors, whole: Readings)
     assert away.max() < 0.3
 
 
-def test_emptied_boxes_go_on_reporting(sensors: Sensors, whole: Readings) -> None:
+def test_emptied_boxes_go_on_reporting(sensors: Sensors, whole: SimulatedReadings) -> None:
     world = sensors.world
     stripped = np.flatnonzero(world.boxes.stripped_at_ms < world.timeline.ends_at_ms - 2 * DAY_MS)
     assert len(stripped)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sim.arrays import DAY_MS
-from sim.reading_columns import Readings
+from sim.reading_columns import SimulatedReadings
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
 from sim.truth import causes
@@ -21,11 +21,11 @@ def sensors() -> Sensors:
 
 
 @pytest.fixture(scope="module")
-def whole(sensors: Sensors) -> Readings:
+def whole(sensors: Sensors) -> SimulatedReadings:
     return sensors.heard(0, sensors.world.timeline.ends_at_ms + DAY_MS)
 
 
-def test_every_shock_heard_has_its_cause(sensors: Sensors, whole: Readings) -> None:
+def test_every_shock_heard_has_its_cause(sensors: Sensors, whole: SimulatedReadings) -> None:
     world = sensors.world
     told = {(one["container"], one["at_ms"], one["shock_g"]): one["cause"] for one in causes(sensors) if "shock_g" in one}
     felt = np.flatnonzero(~np.isnan(whole.signals["shock_g"]) & ~whole.repeat)
@@ -45,7 +45,7 @@ def test_every_shock_heard_has_its_cause(sensors: Sensors, whole: Readings) -> N
     assert kinds["shock at sea"] > 2
 
 
-def test_every_reading_without_power_lies_in_a_spell_told(sensors: Sensors, whole: Readings) -> None:
+def test_every_reading_without_power_lies_in_a_spell_told(sensors: Sensors, whole: SimulatedReadings) -> None:
     spells: dict[str, list[tuple[int, int]]] = {}
     for one in causes(sensors):
         if one["cause"] == "power off":

@@ -9,11 +9,11 @@ import pytest
 
 from cargo.loss.reading_rows import Heard
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Made, Place
+from cargo.loss.watch_outcome import MadeRecord, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import Entry, parse_value
 from sim.paperwork import paperwork
-from sim.reading_columns import MEASURED, Readings
+from sim.reading_columns import MEASURED, SimulatedReadings
 from sim.sensors import Sensors
 from sim.settings import BEGINS_AT_MS, CADENCES
 from sim.truth import rows_of
@@ -32,7 +32,7 @@ def watch_of(sensors: Sensors, place: str) -> WatchState:
     """The watch of a ship or a quay, with the patience the demo gives it."""
     kind, name = place.split("/")
     cadence = sensors.cadence
-    where = Place("node", ship=name) if kind == "ship" else Place("node", port=name)
+    where = WatchPlace("node", ship=name) if kind == "ship" else WatchPlace("node", port=name)
     return WatchState(
         WatchSettings(
             place=where,
@@ -50,7 +50,7 @@ def entries(sensors: Sensors) -> Iterator[tuple[int, Entry]]:
             yield paper.due_at_ms, Entry(paper.type, paper.id, version, paper.due_at_ms, "clerk", parse_value(paper.type, paper.value))
 
 
-def heard(sensors: Sensors, readings: Readings) -> Iterator[Heard]:
+def heard(sensors: Sensors, readings: SimulatedReadings) -> Iterator[Heard]:
     for row in rows_of(readings, sensors).to_pylist():
         _, kind, thing, what = row["mqtt_topic"].split("/")
         topic = thing if kind == "containers" else f"{thing}.{what}"
@@ -59,10 +59,10 @@ def heard(sensors: Sensors, readings: Readings) -> Iterator[Heard]:
         yield Heard(topic, row["device"], at_ms, order_at_ms(at_ms, heard_at_ms), heard_at_ms, signals)
 
 
-def alerts_at(sensors: Sensors, place: str, readings: Readings) -> list[Made]:
+def alerts_at(sensors: Sensors, place: str, readings: SimulatedReadings) -> list[MadeRecord]:
     """Every alert the watch at `place` makes of what it hears and reads."""
     watch, papers = watch_of(sensors, place), list(entries(sensors))
-    made: list[Made] = []
+    made: list[MadeRecord] = []
     for row in heard(sensors, readings.taken((readings.intake == sensors.world.places.names.index(place)) & ~readings.repeat)):
         while papers and papers[0][0] <= row.received_at_ms:
             made += learn(watch, [papers.pop(0)[1]]).alerts

@@ -16,8 +16,8 @@ from sim.consignments import DUCKS_ABOARD
 from sim.sea_routes import distance_nm, sea_route
 from sim.settings import BEGINS_AT_MS
 from sim.sim_ports import PORTS
-from sim.stages import Stage, State
-from sim.stowage import Hull, Kind, StowagePlan, slot_text, sockets_of, stacks_of
+from sim.stages import Stage, StageState
+from sim.stowage import Hull, StackType, StowagePlan, slot_text, sockets_of, stacks_of
 from sim.world import FALLEN, World, build_world
 from streams.model.errors import Misuse
 from tests.support.refusals import refusal
@@ -63,7 +63,7 @@ def held_slots(world: World, plug_tiers: Collection[int]) -> None:
     assert 100 < sum(map(len, sockets.values())) < 6_000
     held: dict[tuple[int, int], list[Stage]] = defaultdict(list)
     for stage in world.stages.each():
-        if stage.state is State.SHIP:
+        if stage.state is StageState.SHIP:
             slot = Slot.parse(slot_text(stage.slot))
             assert (slot.bay % 2 == 0) == (world.boxes.size_types[stage.box] != "22G1"), "even bays are for 40 feet"
             if world.boxes.reefer[stage.box]:
@@ -79,10 +79,10 @@ def test_there_are_no_more_reefers_aboard_than_sockets() -> None:
     stacks = stacks_of(hull)
     sockets = sum(map(len, sockets_of(hull).values()))
     assert sockets == 2 * 3 * 2
-    taken = StowagePlan(stacks, range(len(stacks))).stow({(Kind.REEFER, "2"): range(sockets)})
+    taken = StowagePlan(stacks, range(len(stacks))).stow({(StackType.REEFER, "2"): range(sockets)})
     assert set(taken.values()) == {slot for slots in sockets_of(hull).values() for slot in slots}
     with refusal(Misuse, "hull_too_small", "1"):
-        StowagePlan(stacks, range(len(stacks))).stow({(Kind.REEFER, "2"): range(sockets + 1)})
+        StowagePlan(stacks, range(len(stacks))).stow({(StackType.REEFER, "2"): range(sockets + 1)})
 
 
 def test_nothing_hangs_in_the_air_once_the_ship_has_sailed(world: World) -> None:
@@ -92,7 +92,7 @@ def test_nothing_hangs_in_the_air_once_the_ship_has_sailed(world: World) -> None
 def nothing_hangs(world: World) -> None:
     aboard_of: dict[int, list[Stage]] = defaultdict(list)
     for stage in world.stages.each():
-        if stage.state is State.SHIP:
+        if stage.state is StageState.SHIP:
             aboard_of[stage.place].append(stage)
     for voyage, ship in enumerate(world.timeline.voyages):
         for call in ship.calls[:-1]:
@@ -110,13 +110,13 @@ def moves_where_ships_lie(world: World) -> None:
     for stage in world.stages.each():
         trail[stage.box].append(stage)
     for box, stages in trail.items():
-        assert stages[0].state is State.QUAY
+        assert stages[0].state is StageState.QUAY
         assert stages[0].from_at_ms < world.boxes.stuffed_at_ms[box] < stages[1].from_at_ms
         for before, after in itertools.pairwise(stages):
             assert before.until_at_ms == after.from_at_ms
-            if after.state is State.LOST or State.SHIP not in (before.state, after.state):
+            if after.state is StageState.LOST or StageState.SHIP not in (before.state, after.state):
                 continue
-            ship, quay = (before, after) if before.state is State.SHIP else (after, before)
+            ship, quay = (before, after) if before.state is StageState.SHIP else (after, before)
             calls = world.timeline.voyages[ship.place].calls
             lying = [call for call in calls if call.arrives_at_ms < after.from_at_ms < call.departs_at_ms]
             assert [f"quay/{call.locode}" for call in lying] == [world.places.names[quay.place]]
@@ -134,20 +134,20 @@ def test_the_ducks_part_in_singapore(world: World) -> None:
     assert len(shops) >= 3
     assert len(london) >= 3
     assert len(stay) > FALLEN
-    assert all(state[box] != State.SHIP for box in shops | london)
-    assert all(state[box] == State.SHIP for box in stay)
+    assert all(state[box] != StageState.SHIP for box in shops | london)
+    assert all(state[box] == StageState.SHIP for box in stay)
     assert all(world.boxes.stripped_at_ms[box] < world.timeline.ends_at_ms - 24 * HOUR_MS for box in shops)
     at_end = world.stages.column_at(boxes, np.full(len(boxes), world.timeline.ends_at_ms))
     assert all(world.stages.place[box, at_end[box]] == 1 for box in london), "on the second ship, bound for London"
     new = (world.boxes.consignment == 6) | (world.boxes.consignment == 7)
-    assert (state[new] == State.SHIP).all(), "other companies' boxes came aboard"
+    assert (state[new] == StageState.SHIP).all(), "other companies' boxes came aboard"
 
 
 def test_seven_ducks_fall_off_the_stern_at_sea(world: World) -> None:
     assert len(world.fallen) == FALLEN == 7
     assert set(world.fallen) <= ducks(world)
     assert (world.boxes.consignment[list(world.fallen)] == DUCKS_ABOARD).all()
-    lost = {stage.box for stage in world.stages.each() if stage.state is State.LOST}
+    lost = {stage.box for stage in world.stages.each() if stage.state is StageState.LOST}
     assert lost == set(world.fallen)
     assert (world.boxes.stripped_at_ms[list(world.fallen)] == NEVER_MS).all()
     slots = [Slot.parse(slot_text(int(world.stages.slot[box].max()))) for box in world.fallen]

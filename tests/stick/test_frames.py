@@ -15,11 +15,11 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from landfall.offline.bundle_frames import BODY_BYTES_MAX, MAGIC, FrameWriter, Signed, read_frames
-from landfall.offline.bundle_messages import Carried, Contents, End, Entry, Gone, Message
+from landfall.offline.bundle_frames import BODY_BYTES_MAX, MAGIC, FrameWriter, SignedMessage, read_frames
+from landfall.offline.bundle_messages import BundleEntry, BundleGone, Carried, Contents, End, Message
 from landfall.offline.bundle_plan import wanted
-from landfall.offline.bundle_reader import PROBLEMS_MAX, Lost, Taken, Taking
-from landfall.offline.bundle_writer import Written, write
+from landfall.offline.bundle_reader import PROBLEMS_MAX, BundleReader, Lost, Taken
+from landfall.offline.bundle_writer import BundleContents, write
 from landfall.offline.sealed_box import OpeningKey, opening_key_from_text, opening_key_text
 from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
@@ -73,7 +73,7 @@ def file_of(log: FileLog, key: SigningKey = KEY, receiver: bytes | None = None) 
 
     sink = io.BytesIO()
     about = Contents("ship-a", "tokyo", 1, [], last=True)
-    assert write(FrameWriter(sink, key, receiver), about, list(wanted(log, terms(SHIP, TOKYO), {})), load) == Written(12, 1101)
+    assert write(FrameWriter(sink, key, receiver), about, list(wanted(log, terms(SHIP, TOKYO), {})), load) == BundleContents(12, 1101)
     return sink.getvalue()
 
 
@@ -96,7 +96,7 @@ class Into:
 
 def take(log: FileLog, data: bytes, opening: OpeningKey | None = None, signers: Sequence[SigningKey] = (KEY,)) -> Taken:
     known = {key.public: terms(TOKYO, SHIP) for key in signers}
-    return Taking(Into(log), known, key_text).take(read_frames(io.BytesIO(data), opening))
+    return BundleReader(Into(log), known, key_text).take(read_frames(io.BytesIO(data), opening))
 
 
 @pytest.fixture
@@ -125,11 +125,11 @@ def test_a_relays_word_on_what_is_gone_counts_only_below_the_last_record_that_is
     writer = FrameWriter(sink, KEY, None)
     writer.write(Contents("singapore", "tokyo", 1, [], last=True))
     for stream in ("containers", "alerts"):
-        writer.write(Gone(Entry(stream, origin.node, origin.generation, [(0, endless)]), "lost"))
+        writer.write(BundleGone(BundleEntry(stream, origin.node, origin.generation, [(0, endless)]), "lost"))
     writer.write(Carried(next(ship.blocks("containers", origin, 600, 700)).to_bytes()))
     writer.write(End())
     relay = terms(TOKYO, Peer("singapore", "port"))
-    taken = Taking(Into(tokyo), {KEY.public: relay}, key_text).take(read_frames(io.BytesIO(sink.getvalue()), None))
+    taken = BundleReader(Into(tokyo), {KEY.public: relay}, key_text).take(read_frames(io.BytesIO(sink.getvalue()), None))
     assert [problem.split("'")[1] for problem in taken.problems] == ["singapore", "singapore"]
     assert ledger(tokyo, "containers", origin).gone == {"lost": RangeSet([(0, 600)])}
     assert "alerts" not in tokyo.streams()
@@ -265,7 +265,7 @@ def test_neither_side_holds_more_than_a_frame(tmp_path: Path) -> None:
         writer = FrameWriter(file, KEY, OPENING.public)
         for _ in range(40):
             writer.write(Carried(piece))
-        found = sum(isinstance(frame, Signed) for frame in read_frames(file, OPENING))
+        found = sum(isinstance(frame, SignedMessage) for frame in read_frames(file, OPENING))
         _, peak_bytes = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         size_bytes = file.tell()
@@ -306,7 +306,7 @@ HEADS, TAIL = 3_000, bytes(1 << 20)
 def test_forged_heads_cost_what_the_file_is_large(tokyo: FileLog, hostile: bytes) -> None:
     """Each head claims what follows for its own, up to the file's end: read for each of them it would be 3,000 times the file."""
     file = Counting(hostile)
-    taken = Taking(Into(tokyo), {KEY.public: terms(TOKYO, SHIP)}, key_text).take(read_frames(file, OPENING))
+    taken = BundleReader(Into(tokyo), {KEY.public: terms(TOKYO, SHIP)}, key_text).take(read_frames(file, OPENING))
     assert file.read_bytes <= 6 * len(hostile)
     assert taken.problems[0].startswith("bytes 0 to ")
     assert not taken.blocks

@@ -18,7 +18,7 @@ import tomli_w
 
 from landfall.cli.main import main
 from landfall.node.node import Node
-from landfall.offline.bundle_frames import Signed, read_frames
+from landfall.offline.bundle_frames import SignedMessage, read_frames
 from landfall.offline.bundle_messages import Carried
 from landfall.offline.bundle_plan import position_file, read_position_file
 from landfall.system.private_files import write_private
@@ -87,7 +87,7 @@ async def sync(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, st
 def carried(stick: str, stream: str) -> set[int]:
     """The offsets of `stream` that anybody can find in the file."""
     with Path(stick).open("rb") as file:
-        messages = [frame.message for frame in read_frames(file, None) if isinstance(frame, Signed)]
+        messages = [frame.message for frame in read_frames(file, None) if isinstance(frame, SignedMessage)]
     blocks = [Block.from_bytes(message.block) for message in messages if isinstance(message, Carried)]
     return {offset for block in blocks if block.stream == stream for offset in range(block.first, block.end)}
 

@@ -18,8 +18,8 @@ from landfall.storage.file_log import Damage, FileLog, FileLogOptions, WriteLimi
 from landfall.storage.frames import FoundFrame, find_frames
 from landfall.storage.index import INDEX_NAME, IndexReader
 from landfall.storage.index_writer import bring_down, remove_index
-from landfall.storage.log_check import Finding, Tally, check
-from landfall.storage.log_state import Location
+from landfall.storage.log_check import CheckTally, LogFinding, check
+from landfall.storage.log_state import FileLocation
 from landfall.storage.merge_levels import Level
 from landfall.storage.segments import file_path, merged_numbers, segment_numbers
 from streams.codec import BlockCodec
@@ -96,7 +96,7 @@ class Spoilable:
             self.commit, last, end = index.mark()
         self.ends |= {number: file_path(twin / "log", number).stat().st_size for number in numbers if 0 < number < last} | {last: end}
         self.frames = {number: _frames(twin / "log", number) for number in numbers}
-        assert not list(check(twin / "log", BlockCodec(), Tally()))
+        assert not list(check(twin / "log", BlockCodec(), CheckTally()))
         shutil.rmtree(twin)
 
     def files(self) -> list[Path]:
@@ -135,7 +135,7 @@ class Spoilable:
         return all(frame.at <= flip.at for frame, _ in self.frames[_number(flip.path)])
 
 
-def _within(at: int, place: Location) -> bool:
+def _within(at: int, place: FileLocation) -> bool:
     return place.at <= at < place.at + place.length
 
 
@@ -144,11 +144,13 @@ def _number(path: Path) -> int:
     return {".segment": 1, ".merged": -1}.get(path.suffix, 0) * int(path.stem if path.stem.isdecimal() else 0)
 
 
-def _frames(log: Path, number: int) -> list[tuple[FoundFrame, list[tuple[Location, Block]]]]:
+def _frames(log: Path, number: int) -> list[tuple[FoundFrame, list[tuple[FileLocation, Block]]]]:
     """The frames of a file, and the blocks in each."""
     data = memoryview(file_path(log, number).read_bytes())
     found = [frame for frame in find_frames(data, 0) if isinstance(frame, FoundFrame)]
-    places = [[(Location(number, at, end - at), Block.from_bytes(data[at:end])) for _, at, end, _ in frame.blocks(data)] for frame in found]
+    places = [
+        [(FileLocation(number, at, end - at), Block.from_bytes(data[at:end])) for _, at, end, _ in frame.blocks(data)] for frame in found
+    ]
     return list(zip(found, places, strict=True))
 
 
@@ -224,7 +226,7 @@ class Flip:
 class Told:
     """What who checks is told, what who opens and reads, the marker that was found, and whether a generation was opened."""
 
-    findings: list[Finding]
+    findings: list[LogFinding]
     found: list[Damage]
     marker: bytes
     new: bool
@@ -232,7 +234,7 @@ class Told:
 
 def check_spoiled(was: Spoilable, spoiled: Path, flip: Flip) -> None:
     """It is told, what it hit is lost and nothing else, and comes back; no offset is given twice."""
-    findings, found = list(check(spoiled / "log", BlockCodec(), Tally())), list[Damage]()
+    findings, found = list(check(spoiled / "log", BlockCodec(), CheckTally())), list[Damage]()
     marker, cost, ever = (spoiled / "marker").read_bytes(), was.cost(flip), was.ever if flip.index_lost else was.truth
     if flip.index_lost:
         remove_index(spoiled / "log" / INDEX_NAME)

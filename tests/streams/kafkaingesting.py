@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 
-from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place
+from landfall.storage.kafka.commit_transaction import KafkaLogOptions, KafkaLogPlace
 from landfall.storage.kafka.kafka_configuration import Fenced
 from streams.commit_points import CRASH_VARIABLE
 from streams.log import Append
@@ -21,7 +21,7 @@ ROWS = 3
 FENCED_EXIT = 3
 
 
-def ingest(where: Place, acknowledged: Path, crash_at: str | None = None) -> None:
+def ingest(where: KafkaLogPlace, acknowledged: Path, crash_at: str | None = None) -> None:
     """Appends ROWS rows a commit as producer `gateway`, from the last acknowledged on; `acknowledged` gets a byte for each.
 
     Ends with FENCED_EXIT when another process writes the log. One that crashes at a commit point has the log to itself.
@@ -42,7 +42,7 @@ def ingest(where: Place, acknowledged: Path, crash_at: str | None = None) -> Non
     os._exit(FENCED_EXIT)
 
 
-def go_on_after_a_copy_and_die(where: Place, old: Path) -> None:
+def go_on_after_a_copy_and_die(where: KafkaLogPlace, old: Path) -> None:
     """Ten commits; the log's folder as it is then is `old`; one more, of a stream of its own."""
     with quick_clients(), closing(open_kafka_log(where)) as log:
         for number in range(10):

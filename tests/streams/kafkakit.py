@@ -15,11 +15,11 @@ from weakref import WeakSet
 from confluent_kafka import Producer
 
 from hq.java import java_home
-from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place, instance
+from landfall.storage.kafka.commit_transaction import KafkaLogOptions, KafkaLogPlace, instance
 from landfall.storage.kafka.kafka_log import KafkaLog
 from landfall.storage.kafka.lease import Lease
 from landfall.storage.kafka.settings import KafkaAccess, KafkaLogSettings
-from landfall.storage.kafka.transactions import Transactions
+from landfall.storage.kafka.transactions import LogTransactions
 from streams.codec import BlockCodec
 from streams.model.clock import Clock, StillClock
 from streams.model.errors import Unclear
@@ -33,7 +33,7 @@ OTHER_LOGIN = KafkaAccess.model_fields.keys() - {"brokers"}
 """Settings that say how a log is reached, and with which the broker's own login would not work."""
 
 
-def place(kafka: Kafka, folder: Path, node: str = "ship-a", **settings: Any) -> Place:
+def place(kafka: Kafka, folder: Path, node: str = "ship-a", **settings: Any) -> KafkaLogPlace:
     """A log of `node` that no other test has: `folder`/log is its index, `folder`/marker its marker.
 
     It logs in as the broker itself does; as the super user where `settings` say otherwise.
@@ -50,7 +50,7 @@ def place(kafka: Kafka, folder: Path, node: str = "ship-a", **settings: Any) -> 
         told = KafkaLogSettings.model_validate({"kind": "kafka", **access, **usual, **settings})
     else:
         told = InsiderSettings.model_validate({"kind": "kafka", **kafka.insider(), **usual, **settings})
-    return Place(told, node, folder / "log", folder / "marker")
+    return KafkaLogPlace(told, node, folder / "log", folder / "marker")
 
 
 _opened: WeakSet[KafkaLog] = WeakSet()
@@ -67,7 +67,7 @@ def alone(**options: Any) -> KafkaLogOptions:
     return KafkaLogOptions(lease=OnlyWriter, **options)
 
 
-def open_kafka_log(where: Place, clock: Clock | None = None, options: KafkaLogOptions | None = None) -> KafkaLog:
+def open_kafka_log(where: KafkaLogPlace, clock: Clock | None = None, options: KafkaLogOptions | None = None) -> KafkaLog:
     """The log there, without `options` that of the only writer."""
     log = KafkaLog(where, BlockCodec(), clock or StillClock(NOW_MS), options or alone())
     _opened.add(log)
@@ -81,19 +81,19 @@ def producers() -> int:
 
 
 @contextmanager
-def taken_over(where: Place) -> Iterator[Transactions]:
+def taken_over(where: KafkaLogPlace) -> Iterator[LogTransactions]:
     """Another process has its turn at the log there, and has put an end to all that the one before it had under way; its producer."""
     lease = Lease(where.settings, where.names.control, instance(where))
     try:
         assert lease.held(TURN_S)
-        transactions = Transactions(where.settings)
+        transactions = LogTransactions(where.settings)
         transactions.connect()
         yield transactions
     finally:
         lease.close()
 
 
-class MuteKafka(Transactions):
+class MuteKafka(LogTransactions):
     """A Kafka that does not say whether it committed, as often as `mute` has an entry: True when it did."""
 
     mute: ClassVar[list[bool]] = []

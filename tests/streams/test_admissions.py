@@ -16,7 +16,7 @@ from landfall.storage.file_log import FileLogOptions, WriteLimits
 from landfall.storage.index import INDEX_NAME
 from landfall.storage.index_writer import remove_index
 from landfall.storage.kafka.kafka_records import block_headers, placed_block
-from landfall.storage.log_state import Location, Piece
+from landfall.storage.log_state import FileLocation, Piece
 from landfall.storage.merge_levels import Level
 from streams.log import Log, LogReader
 from streams.model.clock import StillClock
@@ -135,7 +135,7 @@ def test_merging_and_an_index_made_anew_keep_it(ship: Log, tmp_path: Path) -> No
 
 
 def test_of_records_whose_time_is_not_known_nothing_is_said() -> None:
-    place_of = Location(1, 0, 10)
+    place_of = FileLocation(1, 0, 10)
     old, new = Piece(0, 4, place_of, 0, 0, b""), Piece(4, 9, place_of, 0, 0, b"", ((2, 7), (6, 8)))
     assert together([old, new]) == ((0, 0), (4, 7), (6, 8))
     assert together([old]) == ()
@@ -147,6 +147,6 @@ def test_what_a_kafka_says_of_it_is_bounded(ship: Log) -> None:
     [block] = ship.blocks("containers", ship.origin, 0, 3)
     headers = block_headers(NewBlock(block, None, admitted=((0, MINUTE),)), 1)
     told = {name: value.encode() if isinstance(value, str) else value or b"" for name, value in headers}
-    assert placed_block(told, block.to_bytes(), Location(0, 0, 1))[1].admitted == ((0, MINUTE),)
+    assert placed_block(told, block.to_bytes(), FileLocation(0, 0, 1))[1].admitted == ((0, MINUTE),)
     with pytest.raises(Corrupt, match="minute"):
-        placed_block({**told, "admitted": b"99999999999"}, block.to_bytes(), Location(0, 0, 1))
+        placed_block({**told, "admitted": b"99999999999"}, block.to_bytes(), FileLocation(0, 0, 1))

@@ -24,7 +24,7 @@ from streams.core_limit import one_core
 from streams.model.block import Block, BlockTooLarge
 from streams.model.errors import Corrupt
 from streams.model.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
-from streams.model.row_columns import Bools, Columns, Joined, Whole
+from streams.model.row_columns import Bools, Columns, JoinedColumns, Whole
 from tests.streams.logkit import NOW_MS, SHIP, rows, stamped
 from tests.streams.test_codec_round_trip import batches, bits
 from tests.support.refusals import refusal
@@ -121,7 +121,7 @@ def test_of_texts_that_are_joined_one_part_is_there_at_a_time() -> None:
     """Goal: what a merge joins is not there twice."""
     made: list[weakref.ref[pa.Array]] = []
     parts: list[list[str | None]] = [["öl", "", None], [None], [], ["a", "bc"]]
-    joint = Joined.of([Fresh(texts, made) for texts in parts])
+    joint = JoinedColumns.of([Fresh(texts, made) for texts in parts])
     assert joint.column("note").to_pylist() == [text for texts in parts for text in texts]
     joint.column("note").validate(full=True)
     assert len(made) == 2 * len(parts)
@@ -174,7 +174,7 @@ def test_half_of_what_is_too_much_text_for_a_block_is_merged_by_columns_too() ->
         records = stamped(rows(300, topics=3), first=first)
         place = records.schema.get_field_index("body")
         parts.append(CODEC.encode("containers", SHIP, records.set_column(place, "body", pa.array([f"{text}{at}" for at in range(300)]))))
-    columns = Joined.of([CODEC.columns(part) for part in parts])
+    columns = JoinedColumns.of([CODEC.columns(part) for part in parts])
     with refusal(BlockTooLarge, "block_too_large"):
         CODEC.encode("containers", SHIP, columns)
     found = list(encoded(CODEC, "containers", SHIP, columns, 1 << 20))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streams.codec import BlockCodec
 from streams.codec.block_codec import DECODE_BYTES_MAX
-from streams.codec.wire import CELLS_MAX, TEXT_BYTES_MAX, Budget, Reader, Writer
+from streams.codec.wire import CELLS_MAX, TEXT_BYTES_MAX, DecodeBudget, Reader, Writer
 from streams.model.block import BLOCK_RECORDS_MAX, HEAD_BYTES_MAX, Block, BlockHead
 from streams.model.errors import Corrupt
 from tests.streams.logkit import SHIP, stamped
@@ -111,15 +111,15 @@ def test_a_head_cut_short_is_no_head(length: int) -> None:
 @pytest.mark.parametrize("length", [0, 3, 5, 200])
 def test_a_page_with_more_or_less_in_it_than_its_numbers_is_refused(length: int) -> None:
     """Four bytes in a page that says it has five is as the encoder writes it; nothing of what follows is read."""
-    page = Reader(b"\x05\x04abcdnext", Budget())
+    page = Reader(b"\x05\x04abcdnext", DecodeBudget())
     assert page.boxed() == b"abcd"
     assert page.raw(4) == b"next"
     box = Writer()
     box.varint(length)
     with refusal(Corrupt, "page_invalid"):
-        Reader(b"\x05" + box.to_bytes() + b"abcdnext", Budget()).boxed()
+        Reader(b"\x05" + box.to_bytes() + b"abcdnext", DecodeBudget()).boxed()
     with refusal(Corrupt, "page_invalid"):
-        Reader(b"\x05\x04abc", Budget()).boxed()
+        Reader(b"\x05\x04abc", DecodeBudget()).boxed()
 
 
 def test_a_zstd_bomb_is_not_unpacked() -> None:
@@ -130,15 +130,15 @@ def test_a_zstd_bomb_is_not_unpacked() -> None:
     lying = Writer()
     lying.varint(TEXT_BYTES_MAX + 1)
     with pytest.raises(Corrupt):
-        Reader(lying.to_bytes() + small[4:], Budget()).squeezed()
+        Reader(lying.to_bytes() + small[4:], DecodeBudget()).squeezed()
     shorter = Writer()
     shorter.varint(1000)
     with pytest.raises(Corrupt):
-        Reader(shorter.to_bytes() + small[4:], Budget()).squeezed()
+        Reader(shorter.to_bytes() + small[4:], DecodeBudget()).squeezed()
 
 
 def test_what_is_unpacked_is_paid_for() -> None:
-    budget = Budget()
+    budget = DecodeBudget()
     budget.pay_cells(CELLS_MAX)
     with pytest.raises(Corrupt):
         budget.pay_cells(1)

@@ -21,7 +21,7 @@ from streams.codec.encoder import _Numbers
 from streams.codec.integer_lists import read_ints, write_ints
 from streams.codec.row_groups import GROUP_ROWS, GROUP_ROWS_MIN, Payload
 from streams.codec.text_lists import TextList, read_list, write_list
-from streams.codec.wire import CELLS_MAX, Budget, Reader, Writer
+from streams.codec.wire import CELLS_MAX, DecodeBudget, Reader, Writer
 from streams.model.block import HEAD_BYTES_MAX, Block, BlockHead, BlockTooLarge, ReadBytes
 from streams.model.errors import Corrupt, Misuse
 from streams.model.identifiers import Coordinates, Origin
@@ -154,7 +154,7 @@ def test_any_batch_comes_back_exactly(records: pa.RecordBatch, group_rows: int, 
 def test_any_whole_numbers_come_back(numbers: list[int]) -> None:
     writer = Writer()
     write_ints(writer, np.array(numbers, np.int64))
-    reader = Reader(writer.to_bytes(), Budget())
+    reader = Reader(writer.to_bytes(), DecodeBudget())
     assert read_ints(reader, len(numbers)).tolist() == numbers
     reader.end()
 
@@ -169,11 +169,11 @@ def test_any_numbered_names_come_back(names: list[str], data: st.DataObject) -> 
     for texts in (names, alike):
         writer = Writer()
         write_list(writer, pa.array(texts, pa.string()))
-        reader = Reader(writer.to_bytes(), Budget())
+        reader = Reader(writer.to_bytes(), DecodeBudget())
         assert read_list(reader, len(texts)).to_pylist() == texts
         reader.end()
         wanted = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1))
-        found = TextList.read(Reader(writer.to_bytes(), Budget()), len(texts), max(wanted)).some(Budget(), np.array(wanted))
+        found = TextList.read(Reader(writer.to_bytes(), DecodeBudget()), len(texts), max(wanted)).some(DecodeBudget(), np.array(wanted))
         assert found == [texts[at].encode() for at in wanted]
 
 
@@ -275,7 +275,7 @@ def test_what_a_block_may_hold_a_reader_lets_pass(kind: str, monkeypatch: pytest
     }
     records = stamped(cases[kind]())
     spent: list[int] = []
-    monkeypatch.setattr(Budget, "pay_cells", lambda self, cells: spent.append(cells))
+    monkeypatch.setattr(DecodeBudget, "pay_cells", lambda self, cells: spent.append(cells))
     CODEC.decode(BlockCodec(GROUP_ROWS_MIN).encode("containers", SHIP, records))
     assert records.num_rows * 3 < sum(spent) <= cells_of(Whole(records))
 
@@ -341,7 +341,7 @@ def test_a_block_of_hardly_more_rows_than_topics_has_smaller_groups(topics: int,
     records = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     block = CODEC.encode("containers", SHIP, records)
     head, read = spans(block)
-    assert Payload(read, head.payload_bytes, head.count, Budget()).groups.group_rows == group_rows
+    assert Payload(read, head.payload_bytes, head.count, DecodeBudget()).groups.group_rows == group_rows
     decoded = CODEC.decode(block)
     assert all(decoded.column(name).equals(records.column(name)) for name in columns)
     for row in (0, 1, 4_711, SPARSE_ROWS - 1):

@@ -10,7 +10,7 @@ import pytest
 
 from landfall.storage.file_log import FileLog
 from landfall.storage.index_writer import remove_index
-from landfall.storage.log_check import Tally, check
+from landfall.storage.log_check import CheckTally, check
 from streams.codec import CODEC, BlockCodec
 from streams.codec.topic_lookup import OpenBlock
 from streams.model.block import Block, BlockHead, ReadBytes
@@ -84,7 +84,7 @@ def test_it_is_no_damage(tmp_path: Path) -> None:
     log = open_log(tmp_path, "port-b")
     log.admit(mixed())
     log.close()
-    tally = Tally()
+    tally = CheckTally()
     assert list(check(tmp_path / "log", BlockCodec(), tally)) == []
     assert (tally.blocks, tally.records, tally.unread) == (3, 60, 30)
     [segment] = (tmp_path / "log" / "segments").iterdir()
@@ -92,7 +92,7 @@ def test_it_is_no_damage(tmp_path: Path) -> None:
     at = bits.index(mixed()[1].payload)
     bits[at + 5] ^= 1
     segment.write_bytes(bits)
-    assert list(check(tmp_path / "log", BlockCodec(), Tally())), "what is not read is verified all the same"
+    assert list(check(tmp_path / "log", BlockCodec(), CheckTally())), "what is not read is verified all the same"
 
 
 def test_it_goes_through_older_nodes_to_one_that_reads_it(tmp_path: Path) -> None:

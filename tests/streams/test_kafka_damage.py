@@ -12,13 +12,13 @@ from confluent_kafka import Producer
 
 from landfall.storage.append_planner import NewBlock
 from landfall.storage.damage import Damage
-from landfall.storage.frames import Floor, FrameHeader, Gone, Opening, Produced
+from landfall.storage.frames import Floor, FrameGone, FrameHeader, Opening, Produced
 from landfall.storage.index import INDEX_NAME
 from landfall.storage.index_writer import remove_index
 from landfall.storage.kafka.kafka_configuration import client_settings
 from landfall.storage.kafka.kafka_log import KafkaLog
 from landfall.storage.kafka.kafka_records import COMMIT, COMMIT_MAX, RECEIVED, TOPICS, Headers, block_headers, control_records
-from landfall.storage.kafka.transactions import Outgoing, Transactions
+from landfall.storage.kafka.transactions import LogTransactions, Outgoing
 from landfall.storage.topic_filters import topic_filter
 from streams.codec import BlockCodec
 from streams.log import Append
@@ -47,7 +47,7 @@ def undecodable(value: bytes) -> bytes:
     return replace(block, payload=bytes(len(block.payload))).to_bytes()
 
 
-class SpoiledOnTheWay(Transactions):
+class SpoiledOnTheWay(LogTransactions):
     """What becomes of each block is `spoil`'s, while there is one."""
 
     spoil: Spoil | None = None
@@ -225,8 +225,8 @@ def test_headers_that_are_not_their_blocks_are_told_and_passed_over(kafka: Kafka
 ODD = (
     *(FrameHeader(commit=3, floors=(Floor("containers", "port-b", 7, floor),)) for floor in (-1, 1 << 63)),
     *(FrameHeader(commit=3, floors=(Floor(stream, node, 7, 9),)) for stream, node in (("no stream", "port-b"), ("containers", "No Node"))),
-    *(FrameHeader(commit=3, gone=(Gone("containers", "port-b", 7, *span, "lost"),)) for span in ((2, 1), (0, (1 << 64) - 1))),
-    FrameHeader(commit=3, gone=(Gone("containers", "port-b", 1 << 63, 0, 1, "lost"),)),
+    *(FrameHeader(commit=3, gone=(FrameGone("containers", "port-b", 7, *span, "lost"),)) for span in ((2, 1), (0, (1 << 64) - 1))),
+    FrameHeader(commit=3, gone=(FrameGone("containers", "port-b", 1 << 63, 0, 1, "lost"),)),
     *(
         FrameHeader(commit=3, produced=(Produced("containers", "p", *of),))
         for of in ((1 << 63, 0, 1, 7), (1, -1, 1, 7), (1, 0, 1, 1 << 63))
@@ -245,7 +245,7 @@ def forged(own: Origin) -> list[FrameHeader]:
         FrameHeader(commit=3, openings=(Opening("other", own.generation + 9, own.generation, "", NOW_MS, {}),)),
         *(FrameHeader(commit=3, openings=(Opening(own.node, *of, {}),)) for of in unheard),
         FrameHeader(commit=3, floors=(Floor("containers", own.node, own.generation, last),)),
-        *(FrameHeader(commit=3, gone=(Gone("containers", own.node, own.generation, first, last, "lost"),)) for first in (0, last - 1)),
+        *(FrameHeader(commit=3, gone=(FrameGone("containers", own.node, own.generation, first, last, "lost"),)) for first in (0, last - 1)),
         FrameHeader(commit=3, produced=(Produced("containers", "gateway", 9, last - 5, 1, own.generation),)),
         FrameHeader(commit=3, produced=(Produced("containers", "gateway", 9, 0, 1, 77),)),
     ]

@@ -20,12 +20,12 @@ from confluent_kafka.admin import AdminClient
 
 from landfall.storage.append_planner import NewBlock
 from landfall.storage.kafka import commit_transaction
-from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place, instance
+from landfall.storage.kafka.commit_transaction import KafkaLogOptions, KafkaLogPlace, instance
 from landfall.storage.kafka.kafka_configuration import client_settings
 from landfall.storage.kafka.kafka_log import KafkaLog
 from landfall.storage.kafka.kafka_reader import KafkaLogReader
 from landfall.storage.kafka.kafka_records import block_headers
-from landfall.storage.kafka.transactions import Outgoing, Transactions
+from landfall.storage.kafka.transactions import LogTransactions, Outgoing
 from streams.codec import BlockCodec
 from streams.model.errors import RetryLater
 from streams.model.identifiers import Position
@@ -40,7 +40,7 @@ DEADLINE_S = 60.0
 POINTS = ("log.kafka.begun", "log.kafka.written", "log.kafka.committed", "log.kafka.indexed")
 
 
-def start(where: Place, acknowledged: Path, crash_at: str | None = None) -> BaseProcess:
+def start(where: KafkaLogPlace, acknowledged: Path, crash_at: str | None = None) -> BaseProcess:
     process = PROCESSES.Process(target=ingest, args=(where, acknowledged, crash_at), daemon=True)
     process.start()
     return process
@@ -226,7 +226,7 @@ def test_an_aborted_transaction_is_never_seen(kafka: Kafka, tmp_path: Path) -> N
     origin = log.origin
     log.close()
     block = BlockCodec().encode("containers", origin, stamped(rows(2, start=3), first=3))
-    torn = Transactions(where.settings)
+    torn = LogTransactions(where.settings)
     torn.connect()
     torn.write([Outgoing(where.names.topic("containers"), block.to_bytes(), block_headers(NewBlock(block, None, 1), 3))])
     for lost in (False, True):

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from landfall.storage.kafka import transactions
 from landfall.storage.kafka.commit_transaction import KafkaLogOptions
 from landfall.storage.kafka.kafka_configuration import Fenced
-from landfall.storage.kafka.transactions import Outgoing, Transactions
+from landfall.storage.kafka.transactions import LogTransactions, Outgoing
 from streams.log import Append
 from streams.model.errors import RetryLater
 from tests.fanout.kafka import Kafka
@@ -127,7 +127,7 @@ def test_a_fenced_producer_goes_when_the_broker_has_answered(kafka: Kafka, tmp_p
     log.close()
 
 
-class FencedKafka(Transactions):
+class FencedKafka(LogTransactions):
     """Another producer of the same process puts an end to this one, as often as `ends` has an entry: True when it does so only after the
     commit, of which nobody hears.
     """
@@ -141,7 +141,7 @@ class FencedKafka(Transactions):
         after = self.ends.pop()
         if after:
             super().commit()
-        Transactions(self._settings).connect()
+        LogTransactions(self._settings).connect()
         if after:
             raise Fenced("a newer one is there")
         super().commit()
@@ -162,7 +162,7 @@ def test_fenced_within_its_own_turn_a_commit_is_settled_by_reading(kafka: Kafka,
     log.close()
 
 
-class DroppedKafka(Transactions):
+class DroppedKafka(LogTransactions):
     """Loses its producer before it writes, while `drops`."""
 
     drops: ClassVar[bool] = False

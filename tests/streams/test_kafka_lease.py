@@ -18,8 +18,8 @@ from landfall.storage.index_writer import IndexWriter
 from landfall.storage.kafka import commit_transaction, kafka_configuration, lease, transactions
 from landfall.storage.kafka.commit_transaction import FOLLOW_EVERY_S, KafkaLogOptions, instance
 from landfall.storage.kafka.kafka_configuration import Fenced
-from landfall.storage.kafka.topic_follower import Follower
-from landfall.storage.kafka.transactions import Outgoing, Transactions
+from landfall.storage.kafka.topic_follower import KafkaTopicFollower
+from landfall.storage.kafka.transactions import LogTransactions, Outgoing
 from landfall.storage.log_state import Book
 from streams.model.errors import RetryLater
 from tests.fanout.kafka import Kafka
@@ -62,7 +62,7 @@ def test_what_a_take_over_waits_for_is_under_ten_seconds(kafka: Kafka, tmp_path:
     assert 3 * asked["heartbeat.interval.ms"] <= asked["session.timeout.ms"], "no turn is lost for one heartbeat that is late"
 
 
-class CountedFollower(Follower):
+class CountedFollower(KafkaTopicFollower):
     """A real follower; `looks` holds how many commits each look at the broker brought, `commit` the last that is known."""
 
     looks: ClassVar[list[int]]
@@ -75,7 +75,7 @@ class CountedFollower(Follower):
         CountedFollower.looks.append(book.commit - before)
 
 
-class ItsTurn(Transactions):
+class ItsTurn(LogTransactions):
     """Real ones; `after_looks`: how often the broker had been looked at when they began, as a turn does."""
 
     after_looks: ClassVar[int]
@@ -158,7 +158,7 @@ def test_who_takes_over_does_not_wait_for_the_transaction_that_was_left_open(
     where = place(kafka, tmp_path)
     append_rows(first := open_kafka_log(where), rows(1))
     first.close()
-    left = Transactions(where.settings)
+    left = LogTransactions(where.settings)
     left.connect()
     left.write([Outgoing(where.names.topic("containers"), b"never committed", [])])
     log = open_kafka_log(where)

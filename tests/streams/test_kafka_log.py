@@ -22,10 +22,10 @@ from landfall.storage.damage import Damage
 from landfall.storage.disk import Disk
 from landfall.storage.index import INDEX_NAME
 from landfall.storage.kafka.append_batches import Gathering
-from landfall.storage.kafka.commit_transaction import Place
+from landfall.storage.kafka.commit_transaction import KafkaLogPlace
 from landfall.storage.kafka.kafka_configuration import client_settings
 from landfall.storage.kafka.kafka_reader import KafkaLogReader
-from landfall.storage.kafka.topic_names import WHERE, Names
+from landfall.storage.kafka.topic_names import WHERE, KafkaTopicNames
 from landfall.storage.log_kinds import in_kafka, open_reader
 from streams.codec import BlockCodec
 from streams.log import Append, Appended
@@ -55,7 +55,7 @@ def count_consistently(folder: Path, wanted: int) -> None:
             seen = len(found)
 
 
-def bounds(where: Place, stream: str) -> tuple[int, int]:
+def bounds(where: KafkaLogPlace, stream: str) -> tuple[int, int]:
     """First record and end of the stream's Kafka topic."""
     admin = AdminClient(client_settings(where.settings))
     topic = TopicPartition(where.names.topic(stream), 0)
@@ -140,7 +140,7 @@ def test_another_nodes_log_leaves_nothing_behind(kafka: Kafka, tmp_path: Path) -
         log.close()
     for folder in (mine.folder.parent, tmp_path / "new"):
         with refusal(Misuse, "log_of_another", "port-b", "ship-a"):
-            open_kafka_log(Place(others.settings, "ship-a", folder / "log", folder / "marker"))
+            open_kafka_log(KafkaLogPlace(others.settings, "ship-a", folder / "log", folder / "marker"))
     with closing(KafkaLogReader(mine.folder, BlockCodec())) as reader:
         assert [origin.node for origin in reader.ledger("containers")] == ["ship-a"]
     log = open_kafka_log(mine)
@@ -333,10 +333,10 @@ def test_an_alert_waits_for_nobody_and_takes_the_others_along() -> None:
 @given(st.from_regex(STREAM_PATTERN, fullmatch=True), st.from_regex(STREAM_PATTERN, fullmatch=True))
 def test_names_of_kafka_topics(one: str, other: str) -> None:
     """Legal, and back again; two streams' names differ even to a broker, which takes `.` and `_` for alike."""
-    names = Names("log-hq")
+    names = KafkaTopicNames("log-hq")
     if len(one) < 200:
         assert names.stream(names.topic(one)) == one
-        assert Names("log").stream(names.topic(one)) is None
+        assert KafkaTopicNames("log").stream(names.topic(one)) is None
     if one != other and max(len(one), len(other)) < 200:
         assert names.topic(one).replace(".", "_") != names.topic(other).replace(".", "_")
     assert names.stream(names.control) is None

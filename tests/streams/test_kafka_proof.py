@@ -17,11 +17,11 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from landfall.storage.index import INDEX_NAME
 from landfall.storage.index_writer import remove_index
 from landfall.storage.kafka import block_fetcher, kafka_configuration
-from landfall.storage.kafka.commit_transaction import Place
+from landfall.storage.kafka.commit_transaction import KafkaLogPlace
 from landfall.storage.kafka.kafka_configuration import client_settings
 from landfall.storage.kafka.kafka_topics import KafkaTopics
-from landfall.storage.kafka.transactions import Outgoing, Transactions
-from landfall.storage.log_state import Location, Piece
+from landfall.storage.kafka.transactions import LogTransactions, Outgoing
+from landfall.storage.log_state import FileLocation, Piece
 from streams.model.errors import Corrupt, RetryLater
 from streams.model.ranges import RangeSet
 from tests.fanout.kafka import Kafka, until
@@ -36,7 +36,7 @@ NOISE = rows(ROWS).append_column("noise", pa.array(np.random.default_rng(1).norm
 """Takes several Kafka records of 10,000 bytes, each a request of its own."""
 
 
-def leads(where: Place) -> bool:
+def leads(where: KafkaLogPlace) -> bool:
     """Whether the broker answers for what is in `containers`. There is one broker: to a second no way would lead."""
     admin, topic = AdminClient(client_settings(where.settings)), TopicPartition(where.names.topic("containers"), 0)
     assert len(admin.list_topics(timeout=60).brokers) == 1
@@ -48,7 +48,7 @@ def leads(where: Place) -> bool:
 
 
 @pytest.fixture
-def refused_first(kafka: Kafka, tmp_path: Path) -> Iterator[Place]:
+def refused_first(kafka: Kafka, tmp_path: Path) -> Iterator[KafkaLogPlace]:
     """A log whose broker refuses the first record of `containers`, and would take the others: it knows of no earlier one."""
     where = place(kafka, tmp_path)
     KafkaTopics(where.settings, where.names).make(["containers"])
@@ -59,14 +59,14 @@ def refused_first(kafka: Kafka, tmp_path: Path) -> Iterator[Place]:
     way.close()
 
 
-def test_a_refused_record_is_sent_again_before_the_next(refused_first: Place) -> None:
+def test_a_refused_record_is_sent_again_before_the_next(refused_first: KafkaLogPlace) -> None:
     log = open_kafka_log(refused_first)
     append_rows(log, NOISE)
     assert numbers(log) == list(range(ROWS))
     log.close()
 
 
-def test_a_record_without_an_offset_is_not_written(refused_first: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_without_an_offset_is_not_written(refused_first: KafkaLogPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """With more in flight the client holds the refused record for delivered, since the next one was: then nothing of the commit is kept."""
     monkeypatch.setattr(kafka_configuration, "IN_FLIGHT_MAX", 5)
     log = open_kafka_log(refused_first)
@@ -125,7 +125,7 @@ def test_only_a_record_that_the_broker_goes_on_without_is_missing(kafka: Kafka, 
     where = place(kafka, tmp_path)
     KafkaTopics(where.settings, where.names).make(["ships", "alerts"])
     ships, alerts = map(where.names.topic, ("ships", "alerts"))
-    transactions = Transactions(where.settings)
+    transactions = LogTransactions(where.settings)
     transactions.connect()
     transactions.write([Outgoing(ships, b"taken back", [])])
     transactions.connect()
@@ -135,7 +135,7 @@ def test_only_a_record_that_the_broker_goes_on_without_is_missing(kafka: Kafka, 
     fetcher = block_fetcher.Fetcher(where.settings)
 
     def fetched(topic: str, at: int) -> bytes | Corrupt:
-        [(_, found)] = fetcher.fetch(topic, [Piece(0, 1, Location(0, at, 0), 0, 0, None)])
+        [(_, found)] = fetcher.fetch(topic, [Piece(0, 1, FileLocation(0, at, 0), 0, 0, None)])
         return found
 
     for _ in range(3):

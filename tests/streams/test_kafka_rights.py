@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 
 from landfall.storage.kafka.commit_transaction import KafkaLogOptions
 from landfall.storage.kafka.kafka_configuration import client_settings
-from landfall.storage.kafka.transactions import Transactions
+from landfall.storage.kafka.transactions import LogTransactions
 from streams.model.errors import NotAllowed, RetryLater
 from tests.fanout.kafka import PASSWORD, Kafka
 from tests.streams.kafkakit import open_kafka_log, place
@@ -65,7 +65,7 @@ def test_the_documented_rights_suffice_and_are_needed(kafka: Kafka, tmp_path: Pa
         allowed.result()
     log = open_kafka_log(where, options=KafkaLogOptions())
     append_rows(log, rows(10))
-    Transactions(where.settings).connect()
+    LogTransactions(where.settings).connect()
     with refusal(RetryLater, "kafka_refused"):  # asks the group whose turn it is
         append_rows(log, rows(10, start=100))
     append_rows(log, rows(10, start=10))

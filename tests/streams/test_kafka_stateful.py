@@ -16,7 +16,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from landfall.storage.index_writer import remove_index
 from landfall.storage.kafka.kafka_log import KafkaLog
-from landfall.storage.kafka.transactions import Outgoing, Transactions
+from landfall.storage.kafka.transactions import LogTransactions, Outgoing
 from streams.log import Appended
 from tests.fanout.kafka import Kafka
 from tests.streams.kafkakit import alone, open_kafka_log, place
@@ -28,7 +28,7 @@ class Killed(BaseException):
     """The process is dead: nobody handles it."""
 
 
-class MortalKafka(Transactions):
+class MortalKafka(LogTransactions):
     """A producer whose process dies as soon as it is about to take the step that `dies_before` names."""
 
     dies_before: ClassVar[str] = ""

@@ -14,7 +14,7 @@ from hq.fanout.kafka_writer import Fanout
 from hq.fanout.settings import FanoutSettings
 from landfall.runtime.log_wait import opened_log
 from landfall.storage.kafka import kafka_configuration, kafka_topics, transactions
-from landfall.storage.kafka.commit_transaction import KafkaLogOptions, Place
+from landfall.storage.kafka.commit_transaction import KafkaLogOptions, KafkaLogPlace
 from landfall.storage.kafka.kafka_configuration import check_lets_in
 from landfall.storage.kafka.settings import KafkaAccess
 from streams.log import Append
@@ -29,7 +29,7 @@ from tests.support.ports import free_ports
 from tests.support.refusals import refusal
 
 
-def over_tls(kafka: Kafka, folder: Path, **settings: Any) -> Place:
+def over_tls(kafka: Kafka, folder: Path, **settings: Any) -> KafkaLogPlace:
     """A log that is reached by the door that speaks TLS."""
     access = {name: getattr(kafka.tls_access, name) for name in ("brokers", "tls_ca")}
     return place(kafka, folder, **(access | settings))

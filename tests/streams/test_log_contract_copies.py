@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall.storage.index_writer import IndexWriter
-from landfall.storage.log_state import Change
+from landfall.storage.log_state import FrameChange
 from streams.codec import BlockCodec
 from streams.consumers import Consumer
 from streams.log import Append, PeerKnowsMore
@@ -120,7 +120,7 @@ def test_who_polls_while_a_commit_is_under_way_passes_over_nothing(make: Maker, 
     append_rows(log, rows(5))
     consumer, apply, told = Consumer(log, "rules", "containers"), IndexWriter.apply, list[Position]()
 
-    def applied(index: IndexWriter, changes: Sequence[Change]) -> None:
+    def applied(index: IndexWriter, changes: Sequence[FrameChange]) -> None:
         apply(index, changes)
         told.append(log.position("containers"))
         polled = consumer.poll()

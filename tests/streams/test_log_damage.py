@@ -13,7 +13,7 @@ import pytest
 from landfall.storage.file_log import Damage, FileLog, FileLogOptions, FileLogReader, WriteLimits
 from landfall.storage.index import INDEX_NAME
 from landfall.storage.index_writer import remove_index
-from landfall.storage.log_check import Tally, check
+from landfall.storage.log_check import CheckTally, check
 from streams.codec import BlockCodec
 from streams.log import Append
 from streams.model.block import MAGIC
@@ -207,13 +207,13 @@ def test_bits_anywhere_in_the_index(written: tuple[Path, FileLog], tmp_path: Pat
     folder, copy = written
     chance = random.Random(8)
     truth = content(copy, ["containers"])
-    assert not list(check(folder / "log", BlockCodec(), Tally()))
+    assert not list(check(folder / "log", BlockCodec(), CheckTally()))
     for number in range(12):
         spoiled = tmp_path / f"spoiled-{number}"
         shutil.copytree(folder, spoiled)
         path = spoiled / "log" / ("index.sqlite" if number % 4 else "index.sqlite.sum")
         flip_bit(path, chance.randrange(path.stat().st_size), chance.randrange(8))
-        assert list(check(spoiled / "log", BlockCodec(), Tally()))
+        assert list(check(spoiled / "log", BlockCodec(), CheckTally()))
         found: list[Damage] = []
         log = reopened(spoiled, found)
         assert [damage.code for damage in found] == ["index_damaged"]
@@ -239,7 +239,7 @@ def test_bits_anywhere_in_the_index_that_a_killed_process_leaves(written: tuple[
     log.close()
     truth = content(copy, ["containers"])
     os.utime(killed / "log" / "index.sqlite-wal", (0, 0))  # nobody writes it
-    assert not list(check(killed / "log", BlockCodec(), Tally()))
+    assert not list(check(killed / "log", BlockCodec(), CheckTally()))
     chance = random.Random(9)
     for number in range(12):
         spoiled = tmp_path / f"spoiled-{number}"
@@ -247,7 +247,7 @@ def test_bits_anywhere_in_the_index_that_a_killed_process_leaves(written: tuple[
         path = spoiled / "log" / ("index.sqlite" if number % 3 else "index.sqlite-wal")
         flip_bit(path, chance.randrange(path.stat().st_size), chance.randrange(8))
         os.utime(path, (0, 0))
-        assert list(check(spoiled / "log", BlockCodec(), Tally()))
+        assert list(check(spoiled / "log", BlockCodec(), CheckTally()))
         found: list[Damage] = []
         log = reopened(spoiled, found)
         assert found[0].code in ("index_damaged", "index_log_damaged")
@@ -314,7 +314,7 @@ def test_bits_anywhere_in_a_merged_log(merged: tuple[Path, FileLog], tmp_path: P
         if index_lost:
             remove_index(spoiled / "log" / "index.sqlite")
         else:
-            assert list(check(spoiled / "log", BlockCodec(), Tally())), f"{path.name} is not as it was, and nobody notices"
+            assert list(check(spoiled / "log", BlockCodec(), CheckTally())), f"{path.name} is not as it was, and nobody notices"
         found: list[Damage] = []
         log = open_log(spoiled, options=FileLogOptions(MERGED.limits, found.append, levels=MERGED.levels))
         held = content(log, STREAMS)

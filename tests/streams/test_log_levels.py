@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.storage.log_state import Location, Piece
+from landfall.storage.log_state import FileLocation, Piece
 from landfall.storage.merge_levels import LATE_SHARE, LEVELS, Level, ripe_groups, tail_of
 from streams.model.block import BLOCK_BYTES_MAX
 
@@ -22,7 +22,7 @@ def pieces(*counts: int, length: int = 10, readable: bool = True) -> list[Piece]
     found, first = [], 0
     for count in counts:
         if count > 0:
-            found.append(Piece(first, first + count, Location(1, first, length), 0, 0, b"" if readable else None))
+            found.append(Piece(first, first + count, FileLocation(1, first, length), 0, 0, b"" if readable else None))
         first += abs(count)
     return found
 
@@ -72,12 +72,14 @@ def written_each(commit_rows: int, commits: int) -> float:
     log: list[Piece] = []
     written = at = 0
     for first in range(0, commits * commit_rows, commit_rows):
-        log.append(Piece(first, first + commit_rows, Location(1, at, 2 * commit_rows), 0, 0, b""))
+        log.append(Piece(first, first + commit_rows, FileLocation(1, at, 2 * commit_rows), 0, 0, b""))
         while found := ripe_groups(lambda: log):
             for group in found:
                 place = log.index(group[0])
                 rows = group[-1].end - group[0].first
-                log[place : place + len(group)] = [Piece(group[0].first, group[-1].end, Location(-1, at := at + 1, 2 * rows), 0, 0, b"")]
+                log[place : place + len(group)] = [
+                    Piece(group[0].first, group[-1].end, FileLocation(-1, at := at + 1, 2 * rows), 0, 0, b"")
+                ]
                 written += rows
     assert len(log) <= sum(level.pieces for level in LEVELS) + commits * commit_rows // LEVELS[-1].rows_below
     return written / (commits * commit_rows)
@@ -108,9 +110,9 @@ def test_a_line_to_which_one_comes_whenever_it_was_quiet_is_written_again_for_as
     log: list[Piece] = []
     written = 0
     for first in range(4_000):
-        log.append(Piece(first, first + 1, Location(1, first, 2), 0, 0, b""))
+        log.append(Piece(first, first + 1, FileLocation(1, first, 2), 0, 0, b""))
         if found := tail_of(log, LEVELS[-1].rows):
-            log[-len(found) :] = [Piece(found[0].first, first + 1, Location(-1, first, 2), 0, 0, b"")]
+            log[-len(found) :] = [Piece(found[0].first, first + 1, FileLocation(-1, first, 2), 0, 0, b"")]
             written += first + 1 - found[0].first
     assert len(log) <= 12
     assert written <= 12 * 4_000

@@ -14,7 +14,7 @@ import pytest
 
 from landfall.storage.backup import backup
 from landfall.storage.file_log import FileLogReader
-from landfall.storage.log_check import Tally, check
+from landfall.storage.log_check import CheckTally, check
 from streams.codec import BlockCodec
 from streams.model.errors import RetryLater
 from tests.streams.logkit import append_rows, numbers, open_log, rows
@@ -57,7 +57,7 @@ def _look_into(folder: Path) -> None:
     reader = FileLogReader(folder / "log", BlockCodec())
     assert numbers(reader) == list(range(10))
     reader.close()
-    assert list(check(folder / "log", BlockCodec(), Tally())) == []
+    assert list(check(folder / "log", BlockCodec(), CheckTally())) == []
     with tempfile.TemporaryDirectory() as elsewhere:
         assert backup(folder / "log", Path(elsewhere) / "copy").files
     for place in (folder, folder / "node"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from landfall.storage import log_state as books
-from landfall.storage.log_state import Book, Line
+from landfall.storage.log_state import Book, OriginState
 from streams.model.identifiers import Origin, Position
 from streams.model.ledger import OriginLedger
 from streams.model.ranges import RangeSet
 
 
-def line(end: int) -> Line:
-    return Line(OriginLedger(RangeSet([(0, end)])), end, next_offset=end)
+def line(end: int) -> OriginState:
+    return OriginState(OriginLedger(RangeSet([(0, end)])), end, next_offset=end)
 
 
 def test_each_stream_of_a_commit_is_made_anew_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streams.codec.integer_lists import read_ints, write_ints
-from streams.codec.wire import Budget, Ints, Reader, Writer
+from streams.codec.wire import DecodeBudget, Ints, Reader, Writer
 
 CHANCE = np.random.default_rng(4)
 ROWS = 10_000
@@ -33,7 +33,7 @@ def packed(values: Ints) -> bytes:
     writer = Writer()
     write_ints(writer, values)
     data = writer.to_bytes()
-    assert np.array_equal(read_ints(Reader(data, Budget()), len(values)), values)
+    assert np.array_equal(read_ints(Reader(data, DecodeBudget()), len(values)), values)
     return data
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from landfall.storage import block_cache
 from landfall.storage.block_cache import OpenBlocks
-from landfall.storage.log_state import Location
+from landfall.storage.log_state import FileLocation
 from streams.codec import BlockCodec
 from streams.model.errors import Corrupt
 from streams.model.records import OFFSET
@@ -39,7 +39,7 @@ class File:
 
 def offsets(found: OpenBlocks, at: int, file: File, topic: str) -> list[int]:
     """Those of the topic's rows in the block that stands at this place."""
-    _, picked = found.topic_rows(Location(1, at, len(file.data)), file.read, topic)
+    _, picked = found.topic_rows(FileLocation(1, at, len(file.data)), file.read, topic)
     return [] if picked is None else [offset for batch in CODEC.records([picked]) for offset in batch.column(OFFSET).to_pylist()]
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from cargo.loss.reading_rows import Heard, Value
 from cargo.loss.state_snapshot import from_snapshot, snapshot_of
 from cargo.loss.watch import advance, learn, step
-from cargo.loss.watch_outcome import Made, Outcome, Place
+from cargo.loss.watch_outcome import MadeRecord, WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
 from cargo.vocabulary.registry_entries import Entry, LoadList, Port, RegistryValue, Stowed
 from cargo.vocabulary.trade_codes import make_container, make_imo
@@ -138,10 +138,10 @@ class Sea:
 
 def settings(**changes: int) -> WatchSettings:
     """The settings of the ship's watch."""
-    return WatchSettings(Place(f"ship-{SHIP}", ship=SHIP), **changes)  # type: ignore[arg-type]
+    return WatchSettings(WatchPlace(f"ship-{SHIP}", ship=SHIP), **changes)  # type: ignore[arg-type]
 
 
-def watch(sea: Sea, readings: Iterable[Heard], batch: int = 10_000) -> tuple[WatchState, Outcome]:
+def watch(sea: Sea, readings: Iterable[Heard], batch: int = 10_000) -> tuple[WatchState, WatchOutcome]:
     """The ship's watch over these readings, cut into batches, and all it made. Ends settled up to the last reading."""
     state = WatchState(settings())
     made = learn(state, sea.entries())
@@ -152,9 +152,9 @@ def watch(sea: Sea, readings: Iterable[Heard], batch: int = 10_000) -> tuple[Wat
     return state, made
 
 
-def cut_and_restarted(sea: Sea, rows: list[Heard], about_ms: int, few: int) -> Outcome:
+def cut_and_restarted(sea: Sea, rows: list[Heard], about_ms: int, few: int) -> WatchOutcome:
     """What a watch tells that is taken down and up again from its snapshot after every `few` readings within 2 min of `about_ms`."""
-    state, made, at = WatchState(settings()), Outcome(), 0
+    state, made, at = WatchState(settings()), WatchOutcome(), 0
     made.add(learn(state, sea.entries()))
     while at < len(rows):
         upto = at + (few if abs(rows[at].received_at_ms - about_ms) < 2 * MINUTE_MS else 2_000)
@@ -164,7 +164,7 @@ def cut_and_restarted(sea: Sea, rows: list[Heard], about_ms: int, few: int) -> O
     return made
 
 
-def told(records: Iterable[Made], **wanted: str) -> list[Made]:
+def told(records: Iterable[MadeRecord], **wanted: str) -> list[MadeRecord]:
     """The records whose bodies have these values."""
     return [record for record in records if all(record.body.get(name) == value for name, value in wanted.items())]
 

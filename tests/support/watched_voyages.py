@@ -15,9 +15,9 @@ from cargo.loss.loss_evidence import case_of
 from cargo.loss.reading_rows import Heard
 from cargo.loss.roll_call import to_call
 from cargo.loss.watch import advance, arrived, falls_due_ms, learn, step
-from cargo.loss.watch_outcome import Outcome, Place
+from cargo.loss.watch_outcome import WatchOutcome, WatchPlace
 from cargo.loss.watch_state import WatchSettings, WatchState
-from cargo.rules.storm_mode import Asking, StormRules
+from cargo.rules.storm_mode import StormRequests, StormRules
 from sim.mishaps import (
     batteries_die,
     devices_fail,
@@ -28,7 +28,7 @@ from sim.mishaps import (
     sockets_trip,
     stack_falls_aboard,
 )
-from sim.roll_call_answers import Answering
+from sim.roll_call_answers import RollCallAnswers
 from sim.storms import Weather
 from sim.trial import SHIP, STORM_MODE_DEG, Trial
 
@@ -68,7 +68,7 @@ def watched(trial: Trial) -> Seen:
     for box in trial.lost:
         stormy = trial.roll_deg > STORM_MODE_DEG and ship.on_deck[box] and ship.storm_mode[box]
         seen.interval_ms[ship.numbers[box]] = MINUTE_MS if stormy else int(ship.habit_ms[box])
-    state = WatchState(WatchSettings(Place(f"ship-{SHIP}", ship=SHIP)))
+    state = WatchState(WatchSettings(WatchPlace(f"ship-{SHIP}", ship=SHIP)))
     learn(state, trial.entries())
     sampled_ms = closely_ms = 0
     for part, now_ms in _by_arrival(trial, state):
@@ -92,7 +92,7 @@ def _by_arrival(trial: Trial, state: WatchState) -> Iterator[tuple[list[Heard], 
     rows, answers = deque(trial.heard()), deque[Heard]()
     losses = sorted(trial.lost.values()) or [0]
     rules = StormRules()
-    devices, asking = Answering(trial), Asking(SHIP, rules)
+    devices, asking = RollCallAnswers(trial), StormRequests(SHIP, rules)
     closely_until_ms, stormy = 0, False
     while rows:
         since_ms = _next(rows, answers)[0].received_at_ms
@@ -123,7 +123,7 @@ def _next(rows: deque[Heard], answers: deque[Heard]) -> deque[Heard]:
     return answers if answers and (not rows or answers[0].received_at_ms < rows[0].received_at_ms) else rows
 
 
-def _note(seen: Seen, made: Outcome, now_ms: int) -> None:
+def _note(seen: Seen, made: WatchOutcome, now_ms: int) -> None:
     for alert in made.alerts:
         if alert.body["rule"] == "lost_container":
             if alert.body["state"] == "raised":

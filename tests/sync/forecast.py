@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from edge.planning.backlog_model import Aboard, Line
-from edge.planning.leg_simulation import Leg, Link, Sailing
-from edge.planning.record_bytes import Carrier
+from edge.planning.backlog_model import PlannedLink, ShipBacklog
+from edge.planning.leg_simulation import LegOutcome, Link, Sailing
+from edge.planning.record_bytes import MessageCarrier
 from edge.planning.stream_flows import Flow
 from streams.config.roles import PORT, SATELLITE, LinkPolicy
 from streams.config.stream_definitions import Definitions
@@ -156,18 +156,18 @@ class Crossing:
                 sailed.cut_s[day] = after_s % DAY_S
 
 
-def forecast(flows: Iterable[Flow] | None = None, budget: Budget | None = BUDGET) -> tuple[Leg, Leg]:
+def forecast(flows: Iterable[Flow] | None = None, budget: Budget | None = BUDGET) -> tuple[LegOutcome, LegOutcome]:
     """The plan of the same voyage: at sea, then in port."""
     planned = list(flows) if flows is not None else [written.flow() for written in WRITTEN]
-    carrier = Carrier(lambda bytes_, masked: bytes_, FRAGMENT_BYTES_MIN)
-    sailing = Sailing(Aboard(planned, 1_777_593_600.0))
+    carrier = MessageCarrier(lambda bytes_, masked: bytes_, FRAGMENT_BYTES_MIN)
+    sailing = Sailing(ShipBacklog(planned, 1_777_593_600.0))
     sea = _link(SATELLITE, AT_SEA, planned, carrier)
     if budget:
         sea = replace(sea, budget=budget, window_bytes=WINDOW_BYTES, opening_bytes=OPENING_BYTES)
     return sailing.leg("at sea", sea, SEA_S), sailing.leg("in port", _link(PORT, IN_PORT, planned, carrier), PORT_S)
 
 
-def _link(policy: LinkPolicy, way: Way, flows: list[Flow], carrier: Carrier) -> Link:
+def _link(policy: LinkPolicy, way: Way, flows: list[Flow], carrier: MessageCarrier) -> Link:
     streams = [flow.stream for flow in flows if policy.carries(flow.stream)]
-    line = Line(carrier, way.rate_bytes_s, carrier.idle_bytes_s(policy.pace), streams)
+    line = PlannedLink(carrier, way.rate_bytes_s, carrier.idle_bytes_s(policy.pace), streams)
     return Link(policy, line, carrier.meeting(policy, Origin("ship-a", 1 << 60), streams))

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from landfall.storage.file_header import HEAD_BYTES, Secret
-from landfall.storage.frames import Floor, FoundFrame, FrameHeader, Gone, Hole, Opening, StoredBlock, find_frames, frame_bytes
-from landfall.storage.log_state import Book, Location, PlacedBlock
+from landfall.storage.frames import Floor, FoundFrame, FrameGone, FrameHeader, Hole, Opening, StoredBlock, find_frames, frame_bytes
+from landfall.storage.log_state import Book, FileLocation, PlacedBlock
 from streams.config.companion_streams import HEADS
 from streams.log import PeerKnowsMore
 from streams.model.block import Block
@@ -117,7 +117,7 @@ class FrameLog:
 
     def declare_gone(self, key: Key, first: int, end: int, reason: GoneReason) -> None:
         stream, origin = key
-        self._commit(gone=(Gone(stream, origin.node, origin.generation, first, end, reason),))
+        self._commit(gone=(FrameGone(stream, origin.node, origin.generation, first, end, reason),))
 
     def trim(self, key: Key, floor: int) -> None:
         stream, origin = key
@@ -230,7 +230,11 @@ class FrameLog:
             return None
 
     def _commit(
-        self, blocks: Sequence[Block] = (), gone: tuple[Gone, ...] = (), floors: tuple[Floor, ...] = (), openings: tuple[Opening, ...] = ()
+        self,
+        blocks: Sequence[Block] = (),
+        gone: tuple[FrameGone, ...] = (),
+        floors: tuple[Floor, ...] = (),
+        openings: tuple[Opening, ...] = (),
     ) -> None:
         if self._disk.full:
             raise RetryLater("no room")
@@ -241,7 +245,7 @@ class FrameLog:
         self._disk.marker = (self.book.openings[-1].generation, self.book.commit)
 
     def _frame(
-        self, blocks: Sequence[Block], gone: tuple[Gone, ...] = (), floors: tuple[Floor, ...] = (), openings: tuple[Opening, ...] = ()
+        self, blocks: Sequence[Block], gone: tuple[FrameGone, ...] = (), floors: tuple[Floor, ...] = (), openings: tuple[Opening, ...] = ()
     ) -> tuple[bytes, FoundFrame]:
         written = [block.to_bytes() for block in blocks]
         stored = tuple(StoredBlock.of(data) for data in written)
@@ -268,7 +272,9 @@ class FrameLog:
 
     def _take(self, frame: FoundFrame, blocks: Iterable[Block]) -> None:
         spans = frame.header.spans(frame.blocks_at)
-        placed = [PlacedBlock(block, Location(0, first, end - first), None, 0) for block, (first, end) in zip(blocks, spans, strict=True)]
+        placed = [
+            PlacedBlock(block, FileLocation(0, first, end - first), None, 0) for block, (first, end) in zip(blocks, spans, strict=True)
+        ]
         change = self.book.change(frame.header, placed, 0, frame.end)
         self.book.take(change)
         for key, piece in change.added:

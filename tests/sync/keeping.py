@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streams.config.companion_streams import HEADS
-from streams.integrity.admission_verifier import Belief, Doubted, Refused
+from streams.integrity.admission_verifier import Belief, Doubted, RefusedBlock
 from streams.integrity.copy_verifier import ALTERED
 from streams.log import NotProven, PeerKnowsMore
 from streams.model.block import Block, digest
@@ -120,7 +120,7 @@ class Keeping:
         found = node.believing.looked_at(admit.block)
         if found is None:
             node.waiting.append(one)
-        elif isinstance(found, Refused):
+        elif isinstance(found, RefusedBlock):
             node.waiting += [Waiting(end, replace(admit, block=block)) for block in found.believed]
             self._answer(node, one, found.problem)
         else:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from edge.planning import backlog_model
-from edge.planning.leg_simulation import Leg
+from edge.planning.leg_simulation import LegOutcome
 from streams.config.roles import Lane
 from tests.sync.forecast import BUDGET, DAY_S, WRITTEN, Crossing, Sailed, forecast
 
@@ -28,7 +28,7 @@ def sailed() -> tuple[Sailed, Sailed]:
     return Crossing().sail()
 
 
-def differences(sailed: tuple[Sailed, Sailed], planned: tuple[Leg, Leg]) -> list[str]:
+def differences(sailed: tuple[Sailed, Sailed], planned: tuple[LegOutcome, LegOutcome]) -> list[str]:
     """Where the plan and the voyage are further apart than they may be."""
     found = []
 
@@ -71,24 +71,24 @@ def test_the_plan_agrees_with_the_voyage(sailed: tuple[Sailed, Sailed]) -> None:
     assert differences(sailed, forecast()) == []
 
 
-def _without(**fields: float) -> Callable[[pytest.MonkeyPatch], tuple[Leg, Leg]]:
+def _without(**fields: float) -> Callable[[pytest.MonkeyPatch], tuple[LegOutcome, LegOutcome]]:
     return lambda _: forecast(budget=replace(BUDGET, **fields))  # type: ignore[arg-type]
 
 
-def _no_budget(_: pytest.MonkeyPatch) -> tuple[Leg, Leg]:
+def _no_budget(_: pytest.MonkeyPatch) -> tuple[LegOutcome, LegOutcome]:
     return forecast(budget=None)
 
 
-def _no_lanes(_: pytest.MonkeyPatch) -> tuple[Leg, Leg]:
+def _no_lanes(_: pytest.MonkeyPatch) -> tuple[LegOutcome, LegOutcome]:
     return forecast([replace(written.flow(), lane=Lane.READINGS) for written in WRITTEN])
 
 
-def _backlog_first(patch: pytest.MonkeyPatch) -> tuple[Leg, Leg]:
+def _backlog_first(patch: pytest.MonkeyPatch) -> tuple[LegOutcome, LegOutcome]:
     patch.setattr(backlog_model, "LIVE_RECORDS", 1)
     return forecast()
 
 
-def _no_acknowledgements(_: pytest.MonkeyPatch) -> tuple[Leg, Leg]:
+def _no_acknowledgements(_: pytest.MonkeyPatch) -> tuple[LegOutcome, LegOutcome]:
     """Nor anything else that the session adds to a block."""
     flows = [written.flow() for written in WRITTEN]
     return forecast([replace(flow, block_bytes=lambda n, flow=flow: flow.block_bytes(n) - 35) for flow in flows])  # type: ignore[misc]
@@ -108,7 +108,7 @@ def _no_acknowledgements(_: pytest.MonkeyPatch) -> tuple[Leg, Leg]:
 )
 def test_a_plan_that_forgets_something_is_noticed(
     sailed: tuple[Sailed, Sailed],
-    forgotten: Callable[[pytest.MonkeyPatch], tuple[Leg, Leg]],
+    forgotten: Callable[[pytest.MonkeyPatch], tuple[LegOutcome, LegOutcome]],
     noticed: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

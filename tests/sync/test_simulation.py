@@ -18,7 +18,7 @@ from streams.integrity.admission_verifier import Believing
 from streams.integrity.key_trust import Trust
 from streams.link_budget.daily_budget import Purse
 from streams.replication import Session, Terms
-from streams.replication.exchange_member import News
+from streams.replication.exchange_member import ExchangeMember
 from streams.replication.receiver import Receiver
 from streams.replication.sync_messages import Ack, Hello
 from tests.sync.plans import FAULTS, SHAPES, plan_of
@@ -80,7 +80,7 @@ def _forgetful(bugs: pytest.MonkeyPatch) -> None:
 
 
 def _proud(bugs: pytest.MonkeyPatch) -> None:
-    bugs.setattr(News, "lost", lambda *_: None)
+    bugs.setattr(ExchangeMember, "lost", lambda *_: None)
 
 
 def _credulous(bugs: pytest.MonkeyPatch) -> None:

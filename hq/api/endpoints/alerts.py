@@ -13,15 +13,15 @@ from starlette.responses import StreamingResponse
 
 from cargo.alerts.alert_authorization import LOSS_RULES
 from cargo.alerts.alert_body import NOTE_CHARS_MAX
-from cargo.alerts.alert_log import AlertBook, Standing, acknowledged, closed, unacknowledged
-from cargo.loss.watch_outcome import Made
+from cargo.alerts.alert_log import AlertBook, AlertStanding, acknowledged, closed, unacknowledged
+from cargo.loss.watch_outcome import MadeRecord
 from hq.api.access import Right
 from hq.api.alert_lists import AlertsListed, write_alerts
 from hq.api.answer_fields import alert_told, incident_told
 from hq.api.csv_files import csv_response
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beyond, read_cursor, write_cursor
 from hq.api.error_answers import ApiError, not_found
-from hq.api.services import Asking, Look
+from hq.api.services import Asking, StoreView
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
@@ -108,7 +108,7 @@ def act_on_alerts(ask: Asking, act: Act, chosen: Chosen) -> dict[str, Any]:
     return look.framed(from_log=True, alert_ids=sorted(one.id for one in standing), changed=len(made))
 
 
-def _standing(look: Look, ids: set[str]) -> list[Standing]:
+def _standing(look: StoreView, ids: set[str]) -> list[AlertStanding]:
     """The viewer's alerts of these ids. Raises the one 404 where one is not among the viewer's."""
     own = look.sight.alerts().subquery()
     rows = look.rows(select(own.c.alert_id, own.c.more).where(own.c.alert_id.in_(ids)))
@@ -123,15 +123,15 @@ def _standing(look: Look, ids: set[str]) -> list[Standing]:
     return [found[id_] for id_ in sorted(ids)]
 
 
-def _acknowledged(one: Standing, by: str, now_ms: int, note: str) -> Sequence[Made]:
+def _acknowledged(one: AlertStanding, by: str, now_ms: int, note: str) -> Sequence[MadeRecord]:
     return [acknowledged(one, by, now_ms, note)] if one.stage(now_ms) == "open" else []
 
 
-def _unacknowledged(one: Standing, by: str, now_ms: int, note: str) -> Sequence[Made]:
+def _unacknowledged(one: AlertStanding, by: str, now_ms: int, note: str) -> Sequence[MadeRecord]:
     return [unacknowledged(one, by, now_ms, note)] if one.stage(now_ms) == "acknowledged" else []
 
 
-_ACTS: dict[Act, Callable[[Standing, str, int, str], Sequence[Made]]] = {
+_ACTS: dict[Act, Callable[[AlertStanding, str, int, str], Sequence[MadeRecord]]] = {
     "acknowledge": _acknowledged,
     "unacknowledge": _unacknowledged,
     "close": closed,

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from hq.api.answer_fields import booking_told
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, beginning, beyond, read_cursor, write_cursor
 from hq.api.error_answers import not_found
-from hq.api.services import Asking, Look
+from hq.api.services import Asking, StoreView
 from streams.model.identifiers import composed, folded
 
 router = APIRouter()
@@ -48,11 +48,11 @@ def booking(ask: Asking, reference: str) -> dict[str, Any]:
         return look.framed(from_log=True, booking=told, names=_names(look, rows))
 
 
-def boxes_of(look: Look, bookings: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def boxes_of(look: StoreView, bookings: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The viewer's containers of these bookings, by number."""
     return {row["number"]: row for row in look.rows(look.sight.of_bookings([booking["id"] for booking in bookings]))}
 
 
-def _names(look: Look, bookings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _names(look: StoreView, bookings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     ends = (row["value"].get(end) for row in bookings for end in ("from", "to"))
     return look.names(*ends, consignees=[row["value"].get("consignee") for row in bookings])

@@ -18,7 +18,7 @@ from hq.api.csv_files import csv_response
 from hq.api.cursors import LIMIT_DEFAULT, LIMIT_MAX, Key, beyond, read_cursor, write_cursor
 from hq.api.error_answers import ApiError, unknown_container
 from hq.api.history_chart import chart_of, signed_until
-from hq.api.services import Asking, Look, framed_clock
+from hq.api.services import Asking, StoreView, framed_clock
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
@@ -163,7 +163,7 @@ def check(ask: Asking, number: str) -> dict[str, Any]:
     return {**framed_clock(ask.services), "as_of_at_ms": None, **told}
 
 
-def _own(look: Look, number: str) -> dict[str, Any]:
+def _own(look: StoreView, number: str) -> dict[str, Any]:
     """The viewer's container of this number, as it is written, else compacted. Raises the one 404."""
     own = look.sight.containers().subquery()
     rows = look.rows(select(own).where(own.c.number.in_({number, compact_container(number)})))

@@ -16,7 +16,7 @@ from hq.api.answer_fields import alert_told, position_told
 from hq.api.container_rows import DELIVERED, LOST, UNREPORTED
 from hq.api.map_picture import Fields, bounds, places_drawn, points_of, port_drawn, ship_drawn
 from hq.api.muster_answers import boxes_judged, judge_of, misread_numbers, musters_by_place, whole
-from hq.api.services import Asking, Look
+from hq.api.services import Asking, StoreView
 
 router = APIRouter()
 MAP_ALERTS_MAX = 2_000
@@ -80,11 +80,11 @@ def map_(ask: Asking) -> dict[str, Any]:
         )
 
 
-def _customers(look: Look) -> dict[str, Fields]:
+def _customers(look: StoreView) -> dict[str, Fields]:
     return {row["id"]: row["value"] for row in look.rows(look.sight.customers())}
 
 
-def _ships(look: Look) -> list[Fields]:
+def _ships(look: StoreView) -> list[Fields]:
     points = look.services.settings.track_points_max
     drawn = []
     for row in sorted(look.rows(look.sight.ships()), key=lambda ship: str(ship["ship"])):
@@ -95,7 +95,7 @@ def _ships(look: Look) -> list[Fields]:
     return drawn
 
 
-def _heard_at_ms(look: Look, ship: str) -> int | None:
+def _heard_at_ms(look: StoreView, ship: str) -> int | None:
     """The device time of the ship's last position that headquarters' log has, whether Spark has looked at it or not. What is dated later
     than now by the fleet's clock says nothing of when the ship was heard."""
     track = look.sight.track(ship)
@@ -104,7 +104,7 @@ def _heard_at_ms(look: Look, ship: str) -> int | None:
     return newest[0]["order_at_ms"] if newest else None
 
 
-def _groups(look: Look) -> list[Fields]:
+def _groups(look: StoreView) -> list[Fields]:
     """Containers that are aboard, on a quay or nowhere, by place and customer; none misread."""
     own = look.sight.containers().subquery()
     keys = (own.c.place_kind, own.c.place_id, own.c.owner_told, own.c.customer)
@@ -113,7 +113,7 @@ def _groups(look: Look) -> list[Fields]:
     return look.rows(there.group_by(*keys))
 
 
-def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:
+def _lost(look: StoreView, customers: dict[str, Fields]) -> list[Fields]:
     """Boxes overboard, where they fell: by what their alerts say of them, which a final report clears, and whether they are `closed` so, or
     `unconfirmed`."""
     alerts, own = look.sight.alerts().subquery(), look.sight.containers().subquery()
@@ -135,12 +135,12 @@ def _lost(look: Look, customers: dict[str, Fields]) -> list[Fields]:
     return list(found.values())
 
 
-def _alert_counts(look: Look) -> dict[str, int]:
+def _alert_counts(look: StoreView) -> dict[str, int]:
     counted = {row["stage"]: row["alerts"] for row in look.rows(counted_by_stage(look.sight.alerts().cte()))}
     return {f"{stage}_alerts": counted.get(stage, 0) for stage in ("open", "acknowledged")}
 
 
-def _open_alerts(look: Look) -> list[Fields]:
+def _open_alerts(look: StoreView) -> list[Fields]:
     """Open alerts, the worst first, each with where its box was last heard."""
     alerts, own = look.sight.alerts().subquery(), look.sight.containers().subquery()
     asked = select(alerts, own.c.place_kind, own.c.place_id).outerjoin(own, own.c.number == alerts.c.topic)

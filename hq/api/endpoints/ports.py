@@ -18,7 +18,7 @@ from hq.api.container_rows import DELIVERED, LOST
 from hq.api.error_answers import not_found
 from hq.api.map_picture import port_drawn
 from hq.api.muster_answers import boxes_judged, judge_of, musters_by_place
-from hq.api.services import Asking, Look
+from hq.api.services import Asking, StoreView
 
 router = APIRouter()
 CALLS_MAX = 10
@@ -66,14 +66,14 @@ def port(ask: Asking, locode: str) -> Fields:
         )
 
 
-def _muster_of(look: Look, locode: str) -> Fields:
+def _muster_of(look: StoreView, locode: str) -> Fields:
     """How many of the boxes on the quay are accounted for."""
     judge = judge_of(look)
     place = ("quay", locode)
     return musters_by_place(boxes_judged(look, judge), judge).get(place) or judge.muster(place, Counter())
 
 
-def _standings(look: Look, ships: Collection[str]) -> Standings:
+def _standings(look: StoreView, ships: Collection[str]) -> Standings:
     own = look.sight.containers().subquery()
     rows = look.rows(select(own.c.number, own.c.standing, own.c.place_id).where(own.c.standing.in_((LOST, DELIVERED, "quay"))))
     last: dict[str, Fields] = {}
@@ -106,7 +106,7 @@ def named(numbers: Iterable[str]) -> Fields:
     return {"count": len(known), "containers": known[:NAMES_MAX]}
 
 
-def _call(look: Look, row: Fields, standings: Standings) -> Fields:
+def _call(look: StoreView, row: Fields, standings: Standings) -> Fields:
     """One call's list, and what was heard: loaded, discharged, left behind, new aboard, and the ship's last muster of it.
 
     What a ship loaded before she had the call's list is new aboard if it is not on it.
@@ -144,7 +144,7 @@ def _unknown(aboard: Sequence[Fields]) -> dict[str, int]:
     return Counter([*lacking, *("container" for box in aboard if not is_container(box["container"]))])
 
 
-def _events(look: Look, row: Fields) -> list[Fields]:
+def _events(look: StoreView, row: Fields) -> list[Fields]:
     """What the ship's boxes did at this port, and her musters, in order of time."""
     events = look.sight.port_events(row["ship"], row["port"]).subquery()
     rows = look.rows(select(events).order_by(events.c.event_at_ms, events.c.origin, events.c.offset))

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from cargo.vocabulary.load_list_lines import Note, unknown_lines
 from cargo.vocabulary.registry_entries import COUNT_MAX
 from hq.api.access import Right
-from hq.api.entry_parser import Unacceptable, Wanted
+from hq.api.entry_parser import GivenEntry, Unacceptable
 from hq.api.error_answers import ApiError, not_found
-from hq.api.registrar import ENTRIES_AT_ONCE_MAX, Overtaken, Receipt
+from hq.api.registrar import ENTRIES_AT_ONCE_MAX, Overtaken, RegistryReceipt
 from hq.api.services import Asking, framed_clock
 
 router = APIRouter()
@@ -73,7 +73,7 @@ def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
     and port codes that were left out or are unknown, the first 1,000 of `notes_count`.
     """
     ask.need(Right.WRITE_REGISTRY)
-    wanted = [Wanted(entry.type, entry.id, entry.value, entry.based_on) for entry in new.entries]
+    wanted = [GivenEntry(entry.type, entry.id, entry.value, entry.based_on) for entry in new.entries]
     try:
         receipt = ask.services.registrar.write(wanted, ask.viewer.name)
     except Overtaken as refused:
@@ -101,7 +101,7 @@ def write(ask: Asking, new: NewEntries) -> dict[str, Any]:
     }
 
 
-def _note(receipt: Receipt, index: int, note: Note) -> dict[str, Any]:
+def _note(receipt: RegistryReceipt, index: int, note: Note) -> dict[str, Any]:
     entry = receipt.entries[index]
     return {"entry": index, "type": entry.type, "id": entry.id, **asdict(note)}
 

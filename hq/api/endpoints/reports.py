@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 from starlette.responses import Response
 
-from cargo.report.loss_report import Report, To
+from cargo.report.loss_report import LossReport, To
 from cargo.report.loss_text import report_text
 from cargo.report.owner_notice import Notice, notice_text
 from cargo.report.report_actions import Change
@@ -22,7 +22,7 @@ from cargo.report.sighting import is_sighting
 from cargo.vocabulary.registry_entries import AT_MS_MAX
 from hq.api.access import Right
 from hq.api.error_answers import ApiError, not_found
-from hq.api.services import Ask, Asking, framed_clock
+from hq.api.services import Asking, Caller, framed_clock
 
 router = APIRouter()
 FileKind = Literal["txt", "pdf", "json"]
@@ -123,13 +123,13 @@ def notice_file(ask: Asking, notice_id: str) -> Response:
     return _saved(ask, notice_text(found).encode(), "txt", notice=notice_id)
 
 
-def _notices(ask: Ask) -> list[Notice]:
+def _notices(ask: Caller) -> list[Notice]:
     ask.need(Right.SEE_NOTICES)
     made = ask.services.reports.notices()
     return made if ask.viewer.is_staff else [one for one in made if one.customer == ask.viewer.customer]
 
 
-def _written(report: Report, kind: FileKind) -> bytes:
+def _written(report: LossReport, kind: FileKind) -> bytes:
     if kind == "pdf":
         from cargo.report.loss_pdf import report_pdf  # with its fonts it is much to load, and few ever need it
 
@@ -137,7 +137,7 @@ def _written(report: Report, kind: FileKind) -> bytes:
     return (report_text(report) if kind == "txt" else json.dumps(report.to_json(), ensure_ascii=False, indent=1)).encode()
 
 
-def _saved(ask: Ask, file: bytes, kind: FileKind, **what: str) -> Response:
+def _saved(ask: Caller, file: bytes, kind: FileKind, **what: str) -> Response:
     """The file, which goes out once it is noted who takes it."""
     ask.audit("export", kind=kind, **what)
     return Response(file, media_type=MEDIA[kind], headers={"Content-Disposition": "attachment"})

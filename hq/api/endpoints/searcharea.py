@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from sqlalchemy import select
 
-from cargo.search.drift import HOUR_MS, HOURS_MAX, PARTICLES_MAX, Fix, LossSegment, segment_along
+from cargo.search.drift import HOUR_MS, HOURS_MAX, PARTICLES_MAX, LossSegment, TrackPoint, segment_along
 from cargo.search.forecast import CURRENT_MS_MAX, WIND_MS_MAX, Forecast, Weather
 from cargo.search.search_area import Search, search_area
 from cargo.vocabulary.geo import is_position
 from cargo.vocabulary.position_fixes import with_believed_positions
 from hq.api.access import Right
 from hq.api.error_answers import ApiError, not_found
-from hq.api.services import Asking, Look
+from hq.api.services import Asking, StoreView
 
 router = APIRouter()
 Fields = dict[str, Any]
@@ -75,7 +75,7 @@ def area(
         )
 
 
-def _segment(look: Look, incident_id: str) -> tuple[LossSegment, str]:
+def _segment(look: StoreView, incident_id: str) -> tuple[LossSegment, str]:
     """Where the incident's boxes fell, and from which ship: along her track between the first loss and the last, else where their alerts
     say. Raises ApiError 404 for an incident that is not the viewer's to see, 409 for one of which nobody knows where."""
     incidents, alerts = look.sight.incidents().subquery(), look.sight.alerts().subquery()
@@ -91,9 +91,9 @@ def _segment(look: Look, incident_id: str) -> tuple[LossSegment, str]:
     near = track.c.order_at_ms.between(start - FIXES_WITHIN_MS, end + FIXES_WITHIN_MS)
     signals = [(one["order_at_ms"], one["signals"] or {}) for one in look.rows(select(track).where(near).order_by(track.c.order_at_ms))]
     there = [(at, one) for at, one in with_believed_positions(signals) if is_position(one.get("latitude_deg"), one.get("longitude_deg"))]
-    fixes = [Fix(at, one["latitude_deg"], one["longitude_deg"]) for at, one in there]
+    fixes = [TrackPoint(at, one["latitude_deg"], one["longitude_deg"]) for at, one in there]
     if not fixes and row["latitude_deg"] is not None:
-        fixes = [Fix(start, row["latitude_deg"], row["longitude_deg"])]
+        fixes = [TrackPoint(start, row["latitude_deg"], row["longitude_deg"])]
     segment = segment_along(fixes, start, end)
     if segment is None:
         hint = "The ship has sent no position around that time yet: ask again later."
@@ -101,7 +101,7 @@ def _segment(look: Look, incident_id: str) -> tuple[LossSegment, str]:
     return segment, str(row["ship"])
 
 
-def _wind(look: Look, ship: str, segment: LossSegment) -> tuple[int, float, float]:
+def _wind(look: StoreView, ship: str, segment: LossSegment) -> tuple[int, float, float]:
     """What the ship last reported of the wind before the loss: when (UTC ms), m/s, degrees it came from. Raises ApiError 422 when she did
     not."""
     weather = look.sight.weather(ship).subquery()

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from hq.api.services import Asking, Look, wall_ms
+from hq.api.services import Asking, StoreView, wall_ms
 
 router = APIRouter()
 Fields = dict[str, Any]
@@ -38,7 +38,7 @@ def story(ask: Asking) -> Fields:
         return look.framed(from_log=True, items=sorted(chapters, key=lambda one: (one["at_ms"], one["chapter"])))
 
 
-def _age(look: Look, at_ms: int | None, wall_at_ms: int | None) -> Fields:
+def _age(look: StoreView, at_ms: int | None, wall_at_ms: int | None) -> Fields:
     return {
         "at_ms": at_ms,
         "wall_at_ms": wall_at_ms,
@@ -47,11 +47,11 @@ def _age(look: Look, at_ms: int | None, wall_at_ms: int | None) -> Fields:
     }
 
 
-def _waiting(row: Fields, look: Look) -> Fields:
+def _waiting(row: Fields, look: StoreView) -> Fields:
     return {"node": row["node"], **_age(look, row["at_ms"], row["wall_at_ms"]), "streams": row["body"]["streams"]}
 
 
-def _process(row: Fields, look: Look) -> Fields:
+def _process(row: Fields, look: StoreView) -> Fields:
     body = row["body"]
     told = {name: body.get(name, {}) for name in ("counts", "gauges", "histograms")}
     age = _age(look, row["at_ms"], row["wall_at_ms"])

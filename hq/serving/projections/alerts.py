@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 
 from cargo.alerts.alert_body import AlertBody
-from cargo.alerts.alert_log import CLOSED_STATES, AlertBook, Standing, acknowledgement_told, count_alerts, severity_rank
+from cargo.alerts.alert_log import CLOSED_STATES, AlertBook, AlertStanding, acknowledgement_told, count_alerts, severity_rank
 from hq.serving import models
 from hq.serving.projections.losses import judged_losses, losses_of
 from hq.serving.projections.shape import coordinates, readable
@@ -36,7 +36,7 @@ def project_alerts(connection: Connection, batch: Batch) -> None:
     topics = _related(connection, {row["topic"] for row, _ in good})
     table = models.AlertChange.__table__
     changes = [dict(row) for row in connection.execute(select(table).where(table.c.topic.in_(topics))).mappings()]
-    connection.execute(delete(models.Alert).where(models.Alert.topic.in_(topics)))
+    connection.execute(delete(models.AlertRow).where(models.AlertRow.topic.in_(topics)))
     _put_alerts(connection, judged_losses(connection, alert_rows(changes)))
 
 
@@ -57,7 +57,7 @@ def judge_losses_again(connection: Connection, ships: Set[str], boxes: Set[str])
 
 
 def _put_alerts(connection: Connection, rows: Sequence[Fields]) -> None:
-    put(connection, models.Alert, rows)
+    put(connection, models.AlertRow, rows)
     _put_incidents(connection, sorted({row["incident_id"] for row in rows if row["incident_id"]}))
 
 
@@ -68,7 +68,7 @@ def alert_rows(changes: Iterable[Fields]) -> list[Fields]:
     return [_standing_row(standing) for standing in book.standing()]
 
 
-def _standing_row(standing: Standing) -> Fields:
+def _standing_row(standing: AlertStanding) -> Fields:
     body = msgspec.convert(standing.body, AlertBody)
     plain = ("rule", "severity", "status", "title", "detail", "ship", "incident_id", "slot", "posterior")
     position = body.position
@@ -97,12 +97,12 @@ def _standing_row(standing: Standing) -> Fields:
 
 
 def _put_incidents(connection: Connection, incident_ids: Sequence[str]) -> None:
-    table = models.Alert.__table__
+    table = models.AlertRow.__table__
     asked = select(table).where(table.c.incident_id.in_(incident_ids)).order_by(table.c.raised_at_ms, table.c.alert_id)
     of: dict[str, list[Fields]] = {}
     for row in connection.execute(asked).mappings():
         of.setdefault(row["incident_id"], []).append(dict(row))
-    put(connection, models.Incident, [_incident(incident_id, alerts) for incident_id, alerts in sorted(of.items())])
+    put(connection, models.IncidentRow, [_incident(incident_id, alerts) for incident_id, alerts in sorted(of.items())])
 
 
 def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:

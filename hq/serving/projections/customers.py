@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, func, select
 from cargo.alerts.alert_body import AlertBody
 from cargo.loss.event_time import CORRECTED, corrected_time
 from cargo.loss.reading_rows import is_sign_of_life
-from cargo.shore_rules.fleet_rules import TWO_SHIPS_MS, Report
+from cargo.shore_rules.fleet_rules import TWO_SHIPS_MS, ContainerReport
 from cargo.shore_rules.ship_of_box import LOOK_BACK_MS, is_disputed, place_heard
 from cargo.vocabulary.registry_entries import BookedContainer
 from hq.serving import bodies, models
@@ -27,7 +27,7 @@ from streams.model.identifiers import Origin
 from streams.model.records import Batch, read_body
 
 STREAM_PREFIX = "customers/"
-_SHAPES: Mapping[str, type[bodies.Event | AlertBody]] = {"event": bodies.Event, "alert": AlertBody}
+_SHAPES: Mapping[str, type[bodies.EventBody | AlertBody]] = {"event": bodies.EventBody, "alert": AlertBody}
 """The kind that a record's body says it is of → what that body must be; all others are readings with any body."""
 Spans = Mapping[str, list[BookedContainer]]
 """Container → the spans in which one customer has a right to it, as its bookings stand."""
@@ -197,7 +197,7 @@ def _settled(connection: Connection, one: Fields, spans: Iterable[BookedContaine
     asked = select(r.order_at_ms, r.source_origin).where(r.customer == one["customer"], r.topic == one["container"], r.kind == "reading")
     asked = asked.where(r.order_at_ms > newest_at_ms - LOOK_BACK_MS, r.order_at_ms <= newest_at_ms)
     rows = [row for row in connection.execute(asked) if any(span.covers(row.order_at_ms) for span in spans)]
-    heard = [Report(row.order_at_ms, place) for row in rows if (place := _place(row.source_origin, places))]
+    heard = [ContainerReport(row.order_at_ms, place) for row in rows if (place := _place(row.source_origin, places))]
     return place_heard(heard) or ""
 
 

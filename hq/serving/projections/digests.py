@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.loss.muster import STATEMENT, read_statement
 from cargo.loss.reading_rows import SHIP_LOG, ship_topic
 from cargo.shore_rules.digests import DIGEST_SIGNALS, FROM, READINGS, UNTIL
@@ -52,7 +52,7 @@ def _musters(connection: Connection, row: Fields) -> list[Fields]:
     try:
         body = read_body(row["body"]) if row["body"] else {}
         counts = read_statement(body[STATEMENT]) if STATEMENT in body else None
-    except (ValueError, Unreadable) as problem:
+    except (ValueError, BadEntry) as problem:
         reject(connection, row, str(problem))
         return []
     ship = row["topic"].removesuffix(SHIP_LOG)

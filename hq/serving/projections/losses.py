@@ -29,7 +29,7 @@ def losses_of(connection: Connection, ships: Set[str], boxes: Set[str]) -> list[
 
     Losses are few, and the boxes may be a whole fleet's: more than one query takes.
     """
-    table = models.Alert.__table__
+    table = models.AlertRow.__table__
     asked = select(table).where(or_(table.c.rule.in_(sorted(LOSS_RULES)), table.c.status.in_(sorted(LOSS_STATES))))
     losses = (dict(row) for row in connection.execute(asked).mappings())
     return [alert for alert in losses if alert["ship"] in ships or not boxes.isdisjoint(_boxes(alert))]
@@ -51,7 +51,7 @@ def _is_confirmed(registry: Registry, alert: Mapping[str, Any]) -> bool:
 
 def _registry(connection: Connection, ships: Collection[str], boxes: Collection[str]) -> Registry:
     """The load lists of these ships and the custody of these boxes."""
-    lists, custody = models.LoadList, models.Custody
+    lists, custody = models.LoadListRow, models.CustodyRow
     return Registry(
         Entry(kind, row.id, row.version, row.at_ms, row.by, parse_value(kind, row.value))
         for kind, table, which in (

@@ -35,7 +35,7 @@ def project_events(connection: Connection, batch: Batch) -> None:
     """`events`: every readable record a row of `event`."""
     add(
         connection,
-        models.Event,
+        models.EventRow,
         [
             {
                 **coordinates(row),
@@ -48,6 +48,6 @@ def project_events(connection: Connection, batch: Batch) -> None:
                 "node": body.node,
                 "body": row["body"],
             }
-            for row, body in readable(connection, record_rows(batch), bodies.Event)
+            for row, body in readable(connection, record_rows(batch), bodies.EventBody)
         ],
     )

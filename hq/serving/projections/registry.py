@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from sqlalchemy import Connection, delete, select
 
-from cargo.errors import Unreadable
+from cargo.errors import BadEntry
 from cargo.vocabulary.registry_entries import Booking, Custody, Entry, LoadList, parse_entry
 from hq.serving import models
 from hq.serving.columns import Base
@@ -20,13 +20,13 @@ from streams.model.identifiers import folded
 from streams.model.records import Batch
 
 _TABLES: dict[str, type[Base]] = {
-    "customer": models.Customer,
-    "booking": models.Booking,
-    "load_list": models.LoadList,
-    "custody": models.Custody,
-    "ship": models.Ship,
-    "port": models.Port,
-    "story": models.Story,
+    "customer": models.CustomerRow,
+    "booking": models.BookingRow,
+    "load_list": models.LoadListRow,
+    "custody": models.CustodyRow,
+    "ship": models.ShipRow,
+    "port": models.PortRow,
+    "story": models.StoryRow,
 }
 
 
@@ -38,7 +38,7 @@ def project_registry(connection: Connection, batch: Batch, places: Mapping[str, 
     for row in record_rows(batch):
         try:
             entry = parse_entry(row["body"] or "null")
-        except Unreadable as problem:
+        except BadEntry as problem:
             reject(connection, row, str(problem))
             continue
         if entry.type not in _TABLES:
@@ -71,7 +71,7 @@ def _columns(entry: Entry) -> Fields:
 
 def _put_spans(connection: Connection, booking_ids: list[str], places: Mapping[str, str]) -> None:
     """The spans of these bookings, made anew from their latest versions, and their customers' views with them."""
-    table, booking = models.BookingContainer, models.Booking
+    table, booking = models.BookingContainer, models.BookingRow
     old = connection.execute(select(table.customer, table.container).where(table.booking.in_(booking_ids))).all()
     latest = connection.execute(select(booking.id, booking.value).where(booking.id.in_(booking_ids))).all()
     spans = [span for row in latest for span in _spans(row.id, msgspec.convert(row.value, Booking))]

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 from sqlalchemy import Connection
 
-from hq.serving.bodies import Unreadable, read
+from hq.serving.bodies import BadBody, read
 from hq.serving.models import Rejected
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add
@@ -37,7 +37,7 @@ def readable(connection: Connection, rows: Iterable[Fields], kind: type[Body]) -
     for row in rows:
         try:
             good.append((row, read(row["body"], kind)))
-        except Unreadable as problem:
+        except BadBody as problem:
             reject(connection, row, str(problem))
     return good
 

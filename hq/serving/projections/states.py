@@ -18,7 +18,7 @@ def project_states(connection: Connection, batch: Batch) -> None:
     """`states`: the latest of each container into `container_state`, of each ship into `ship_state`."""
     containers: list[Fields] = []
     ships: list[Fields] = []
-    for row, body in readable(connection, record_rows(batch), bodies.State):
+    for row, body in readable(connection, record_rows(batch), bodies.StateBody):
         state = {"at_ms": body.at_ms, "latitude_deg": body.latitude_deg, "longitude_deg": body.longitude_deg, **made_from(row)}
         if body.kind == "container":
             place = {"place_kind": body.place and body.place.kind, "place_id": body.place and body.place.id}
@@ -72,4 +72,4 @@ def project_waiting(connection: Connection, batch: Batch) -> None:
         }
         for row, body in readable(connection, record_rows(batch), bodies.WaitingBody)
     ]
-    put_latest(connection, models.Waiting, rows)
+    put_latest(connection, models.ShipBacklogRow, rows)

@@ -17,8 +17,8 @@ from landfall.access.principals import Principal, may
 from landfall.node.http.request_bodies import appends_of, asked_position, bearer_of, body_of, certified_of, link_class_of, number_of
 from landfall.node.http.request_guard import OPEN, Guard, Need, must, principal_of, problem_response
 from landfall.node.http.row_json import batch_lines, table_lines
-from landfall.node.http.stream_follower import Ask, Following
-from landfall.node.lost_offsets import Losing, Said, losing, missing, told_of
+from landfall.node.http.stream_follower import FollowRequest, StreamFollowers
+from landfall.node.lost_offsets import Losing, PeerClaims, losing, missing, told_of
 from landfall.node.peers.peer_identification import PEER_UNKNOWN
 from landfall.node.peers.session_manager import Links
 from landfall.node.settings import NodeSettings
@@ -33,7 +33,7 @@ from landfall.transport.websocket import Wire
 from streams.config.companion_streams import DERIVED
 from streams.config.stream_definitions import Definitions, may_have, may_originate
 from streams.consumers import CONSUMERS, check_client
-from streams.gap_skipping_reader import Standing
+from streams.gap_skipping_reader import ReaderStanding
 from streams.log import Append, Appended, Log
 from streams.model.block import Block
 from streams.model.clock import Clock
@@ -56,7 +56,7 @@ WAIT_MS_MAX = 30_000
 """How long an answer of /follow that has nothing is held back for something to come."""
 
 
-class Served(Protocol):
+class ServedNode(Protocol):
     """The node behind the door."""
 
     @property
@@ -114,12 +114,12 @@ class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     without: tuple[str, ...] = ()
 
 
-class Door:
+class HttpApi:
     """The routes of one node, and what each needs of its caller (docs/reference/access.md). /sync is for peers, whom `Links.who` knows."""
 
-    def __init__(self, node: Served, guard: Guard) -> None:
+    def __init__(self, node: ServedNode, guard: Guard) -> None:
         self._node, self._guard = node, guard
-        self._following = Following(node.definitions, node.clock)
+        self._following = StreamFollowers(node.definitions, node.clock)
 
     def mount(self, app: web.Application) -> None:
         """Add the routes, and the check of callers and errors that all routes of `app` share."""
@@ -256,11 +256,11 @@ class Door:
         found = await WRITERS.run(lose)
         return web.json_response({"lost": list(found.lost), "away": found.away, "known_end": found.known_end})
 
-    def _said(self, key: Key) -> Said:
+    def _said(self, key: Key) -> PeerClaims:
         links = self._node.links
         senders = {name: session.sender for name, session in links.sessions().items()}
         floors = {name: one.track(key).floor for name, one in senders.items() if key in one.settled_by_peer()}
-        return Said(links.settled(key), floors, [peer.node for peer in self._node.settings.known])
+        return PeerClaims(links.settled(key), floors, [peer.node for peer in self._node.settings.known])
 
     async def _missing(self, request: web.Request) -> web.Response:
         node = self._node
@@ -309,9 +309,9 @@ class Door:
 
     async def _follow(self, request: web.Request) -> web.Response:
         wanted = json_of(await body_of(request), WireFollow)
-        standing = Standing.from_json({"position": wanted.position, "skipped": wanted.skipped})
+        standing = ReaderStanding.from_json({"position": wanted.position, "skipped": wanted.skipped})
         stream = self._to_be_here(check_stream(request.match_info["stream"]))
-        ask = Ask(stream, standing, min(wanted.limit, ROWS_MAX))
+        ask = FollowRequest(stream, standing, min(wanted.limit, ROWS_MAX))
         polled = await self._following.follow(self._node.log, ask, min(wanted.wait_ms, WAIT_MS_MAX))
         rows = await READERS.run(lambda: _text(batch_lines((*polled.late, *polled.batches), ROWS_MAX)))
         return _told(f"{rows}{json.dumps(polled.standing.to_json())}\n")

@@ -9,7 +9,7 @@ from functools import partial
 
 from landfall.system.thread_pool import READERS
 from streams.config.stream_definitions import Definitions
-from streams.gap_skipping_reader import Patience, PatientReader, Polled, Standing
+from streams.gap_skipping_reader import Patience, PatientReader, Polled, ReaderStanding
 from streams.log import Log
 from streams.model.clock import Clock
 from streams.model.ledger import OriginLedger
@@ -17,15 +17,15 @@ from streams.model.ranges import RangeSet
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class FollowRequest:
     """What follows `standing` in `stream`, at most `rows_max` rows of it."""
 
     stream: str
-    standing: Standing
+    standing: ReaderStanding
     rows_max: int
 
 
-class Following:
+class StreamFollowers:
     """All who follow streams of one node. Remembers of each stream since when which hole is waited at, whoever asks: who keeps their
     Standing is they. Call it from the node's event loop.
     """
@@ -34,7 +34,7 @@ class Following:
         self._definitions, self._clock = definitions, clock
         self._readers: dict[str, PatientReader] = {}
 
-    async def follow(self, log: Log, ask: Ask, wait_ms: int) -> Polled:
+    async def follow(self, log: Log, ask: FollowRequest, wait_ms: int) -> Polled:
         """What there is; when that is nothing, what there is after a later commit to the stream, at most `wait_ms` from now.
 
         Raises Trimmed when the Position is below the floor of `log`.
@@ -73,7 +73,7 @@ class Following:
         return lambda: self._definitions.of(stream).patience_s
 
 
-def _polled(log: Log, reader: PatientReader, ask: Ask) -> Polled:
+def _polled(log: Log, reader: PatientReader, ask: FollowRequest) -> Polled:
     """What is to be read from there on. What was skipped and lies below this copy's floor stays skipped: another may yet have it."""
     polled = reader.poll(ask.standing, ask.rows_max)
     ledger = log.ledger(ask.stream)

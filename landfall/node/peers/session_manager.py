@@ -21,7 +21,7 @@ from landfall.node.peers.live_session import Live
 from landfall.node.peers.peer_acknowledgements import Ashore, Told
 from landfall.node.peers.peer_identification import Guest, Guests
 from landfall.node.peers.peer_penalties import Barred
-from landfall.node.peers.session_registry import Places
+from landfall.node.peers.session_registry import SessionRegistry
 from landfall.node.peers.session_runner import Drive, Ears
 from landfall.node.peers.traffic import Traffic
 from landfall.node.peers.withdrawn_nodes import Withdrawn
@@ -99,7 +99,7 @@ class Links:
         self._traffic, self._served = Traffic(settings.folder, tariffs, WallClock().now_ms()), list[Live]()
         self._kept: dict[str, _Kept] = {}
         self.twins = Twins(settings.node, clock, report)
-        self._places = Places(settings.node, self.twins)
+        self._places = SessionRegistry(settings.node, self.twins)
         self._live = self._places.live
         self._ashore = Ashore(self._of_one_ship, definitions)
         self._again = asyncio.Event()

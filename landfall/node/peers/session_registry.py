@@ -19,7 +19,7 @@ _TWICE = (
 )
 
 
-class Places:
+class SessionRegistry:
     """The sessions of one node by their peers' names. `live` are those in their place, `coming` those whose peer has yet to greet,
     `waiting` those of another process than the one in the place, which is being asked whether it is still there.
     """

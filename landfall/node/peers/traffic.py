@@ -20,7 +20,7 @@ KEPT_EVERY_S = 10.0
 _log = logging.getLogger("landfall.node")
 
 
-class Tally(msgspec.Struct):
+class TrafficTally(msgspec.Struct):
     """Bytes: of links dialled here all at the socket, of others their WebSocket frames, as `Wire` counts them. `paid_bytes`: of the former,
     both ways, for who dials pays.
     """
@@ -37,7 +37,7 @@ class Tally(msgspec.Struct):
 
 class _Kept(msgspec.Struct):
     since_at_ms: int
-    tallies: dict[str, Tally]
+    tallies: dict[str, TrafficTally]
 
 
 Passed = tuple[LinkClass, int, int]
@@ -60,13 +60,13 @@ class Traffic:
 
     def dialled(self, link: LinkClass, sent_bytes: int, received_bytes: int) -> None:
         """So many bytes have passed a socket that was opened here for a link of this class."""
-        tally = self._ended.setdefault(link, Tally())
+        tally = self._ended.setdefault(link, TrafficTally())
         tally.add(sent_bytes, received_bytes)
         tally.paid_bytes += sent_bytes + received_bytes
 
     def ended(self, passed: Passed) -> None:
         """That session is over."""
-        self._ended.setdefault(passed[0], Tally()).add(*passed[1:])
+        self._ended.setdefault(passed[0], TrafficTally()).add(*passed[1:])
 
     def status(self, live: Iterable[Passed]) -> dict[str, dict[str, Any]]:
         """Per class of link that was ever up, with the sessions that are: since when it is counted, bytes each way, and their cost; None
@@ -86,13 +86,13 @@ class Traffic:
             except OSError as problem:
                 _log.warning("what has passed the links is not written down: %s: %s", self._path, problem)
 
-    def _tallies(self, live: Iterable[Passed]) -> dict[str, Tally]:
-        tallies = {link: Tally(one.sent_bytes, one.received_bytes, one.paid_bytes) for link, one in self._ended.items()}
+    def _tallies(self, live: Iterable[Passed]) -> dict[str, TrafficTally]:
+        tallies = {link: TrafficTally(one.sent_bytes, one.received_bytes, one.paid_bytes) for link, one in self._ended.items()}
         for passed in live:
-            tallies.setdefault(passed[0], Tally()).add(*passed[1:])
+            tallies.setdefault(passed[0], TrafficTally()).add(*passed[1:])
         return tallies
 
-    def _told(self, link: str, tally: Tally) -> dict[str, Any]:
+    def _told(self, link: str, tally: TrafficTally) -> dict[str, Any]:
         tariff = next((one for name, one in self._tariffs.items() if name == link), Tariff())
         cost = round(tariff.cost(tariff.charge(tally.paid_bytes)), 4) if tariff.price_per_mb else None
         counts = {"sent_bytes": tally.sent_bytes, "received_bytes": tally.received_bytes}

@@ -16,7 +16,7 @@ from landfall.node.peers.withdrawn_nodes import Withdrawn
 from streams.config.definition_format import read_fields
 from streams.config.roles import Peer
 from streams.config.stream_definitions import TYPE, Definitions, terms_of
-from streams.gap_skipping_reader import PatientReader, Standing
+from streams.gap_skipping_reader import PatientReader, ReaderStanding
 from streams.log import Log, LogReader
 from streams.model.identifiers import Position
 from streams.model.records import BODY, TOPIC, read_body
@@ -55,7 +55,7 @@ class Defining:
         for stream in self._streams:
             reader, batches = PatientReader(log, stream), True
             while batches:
-                polled = reader.poll(Standing(self._positions.get(stream, Position())))
+                polled = reader.poll(ReaderStanding(self._positions.get(stream, Position())))
                 for batch in polled.batches:
                     self._unlearnt += _said(batch.records, self._refused)
                     self.withdrawn.learn(batch.records, self._refused_node)

@@ -24,7 +24,7 @@ REPORTS_EVERY_S = 0.2
 Appender = Callable[[Sequence[Append]], Awaitable[list[Appended]]]
 
 
-class Teller:
+class TelemetryReporter:
     """Gathers failures and appends them, and the metrics, to the node's log. `report` is safe from any thread."""
 
     def __init__(self, metrics: Metrics, clock: Clock, settings: NodeSettings) -> None:

@@ -29,10 +29,10 @@ from landfall.storage.kafka.kafka_records import COMMIT_MAX, block_headers, cont
 from landfall.storage.kafka.kafka_topics import KafkaTopics
 from landfall.storage.kafka.lease import Lease
 from landfall.storage.kafka.settings import KafkaLogSettings
-from landfall.storage.kafka.topic_follower import NO_FILE, Follower, RecordsLost, change_of
-from landfall.storage.kafka.topic_names import Names
-from landfall.storage.kafka.transactions import NOTHING_CHANGED, Outgoing, Transactions
-from landfall.storage.log_state import Book, LineKey, Location, PlacedBlock
+from landfall.storage.kafka.topic_follower import NO_FILE, KafkaTopicFollower, RecordsLost, change_of
+from landfall.storage.kafka.topic_names import KafkaTopicNames
+from landfall.storage.kafka.transactions import NOTHING_CHANGED, LogTransactions, Outgoing
+from landfall.storage.log_state import Book, FileLocation, LineKey, PlacedBlock
 from landfall.storage.rejected_records import Disowned
 from streams.commit_points import commit_point
 from streams.model.errors import Corrupt, LandfallError, Misuse, RetryLater, Unclear
@@ -45,7 +45,7 @@ told = logging.getLogger("landfall.log")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KafkaLogPlace:
     """Where the log of `node` is: in Kafka as `settings` say; its index in `folder`, its marker outside of it."""
 
     settings: KafkaLogSettings
@@ -54,12 +54,12 @@ class Place:
     marker: Path
 
     @property
-    def names(self) -> Names:
+    def names(self) -> KafkaTopicNames:
         """The names of its Kafka topics."""
-        return Names(self.settings.prefix)
+        return KafkaTopicNames(self.settings.prefix)
 
 
-def instance(place: Place) -> str:
+def instance(place: KafkaLogPlace) -> str:
     """A name for whoever has this folder on this machine: one process at a time, as its lock sees to."""
     folder = hashlib.sha256(f"{socket.gethostname()}:{place.folder.absolute()}".encode()).hexdigest()[:16]
     return f"{place.node}.{folder}"
@@ -81,19 +81,19 @@ class KafkaLogOptions:
     stopping: threading.Event = field(default_factory=threading.Event)
     disk: Disk = field(default_factory=Disk)
     randbits: Callable[[int], int] = secrets.randbits
-    transactions: Callable[[KafkaLogSettings], Transactions] = Transactions
+    transactions: Callable[[KafkaLogSettings], LogTransactions] = LogTransactions
     lease: Callable[[KafkaLogSettings, str, str], Lease] = Lease
 
 
 class KafkaKeeper:
     """Commits to a log in a Kafka. Not safe from several threads: the log's lock guards it.
 
-    A commit is 1 to 3 of `Transactions`, 4 indexed in one SQLite transaction, 5 remembered in memory. Killed after 3 it is kept: opening
+    A commit is 1 to 3 of `LogTransactions`, 4 indexed in one SQLite transaction, 5 remembered in memory. Killed after 3 it is kept: opening
     brings the index up. When Kafka does not say whether 3 is done, or another producer of the log put an end to this one while it is this
     process's turn, a new producer ends it one way or the other, and reading shows which.
     """
 
-    def __init__(self, place: Place, options: KafkaLogOptions, disowned: Disowned) -> None:
+    def __init__(self, place: KafkaLogPlace, options: KafkaLogOptions, disowned: Disowned) -> None:
         """Waits for its turn to write, and opens. Raises RetryLater, NotAllowed; Misuse when `tls_ca` does not read."""
         self._place, self._disk, self._stopping = place, options.disk, options.stopping
         self._marker = Marker(place.marker, place.node, options.disk)
@@ -105,7 +105,7 @@ class KafkaKeeper:
         check_lets_in(settings, settings.answer_s)
         self._topics = KafkaTopics(settings, names)
         self._topics.make_control()
-        self._follower = Follower(settings, names, options.on_damage, disowned)
+        self._follower = KafkaTopicFollower(settings, names, options.on_damage, disowned)
         check_node(place.node, self._follower.node(), names.control)  # before anything here tells of a log that is another's
         leave_settings(place.folder, settings)  # before there is an index: without, a reader takes it for that of a log in files
         self._transactions = options.transactions(settings)
@@ -207,7 +207,7 @@ class KafkaKeeper:
         others do not, and what is to be written next finds the damage before anything of it is committed.
         """
         placed = [
-            PlacedBlock(new.block, Location(NO_FILE, at, len(record.value)), new.topics, new.received_at_ms, admitted=new.admitted)
+            PlacedBlock(new.block, FileLocation(NO_FILE, at, len(record.value)), new.topics, new.received_at_ms, admitted=new.admitted)
             for new, record, at in zip(blocks, records, offsets, strict=False)
         ]
         followed = {record.topic: at + 1 for record, at in zip(records, offsets, strict=True)}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from landfall.storage.append_planner import NewBlock
 from landfall.storage.disk import CLOSED
 from landfall.storage.kafka.append_batches import Gathering
-from landfall.storage.kafka.commit_transaction import KafkaKeeper, KafkaLogOptions, Place
+from landfall.storage.kafka.commit_transaction import KafkaKeeper, KafkaLogOptions, KafkaLogPlace
 from landfall.storage.kafka.kafka_reader import KafkaLogReader
 from landfall.storage.kafka.record_sizes import SizedCodec
 from landfall.storage.log_core import KeptLog
@@ -30,7 +30,7 @@ class KafkaLog(KeptLog, KafkaLogReader):
     it takes over, every write of this one raises Fenced, and changes nothing.
     """
 
-    def __init__(self, place: Place, codec: Codec, clock: Clock, options: KafkaLogOptions) -> None:
+    def __init__(self, place: KafkaLogPlace, codec: Codec, clock: Clock, options: KafkaLogOptions) -> None:
         """Opens or makes the log, after whichever process writes it now has gone. The marker lies outside the folder and in no backup.
 
         Raises Misuse when it is another node's or in files, RetryLater when Kafka does not answer, NotAllowed when it does not let us.

@@ -11,11 +11,11 @@ from pydantic import SecretStr, TypeAdapter
 
 from landfall.storage.kafka.block_fetcher import Fetcher
 from landfall.storage.kafka.settings import KafkaLogSettings
-from landfall.storage.kafka.topic_names import WHERE, Names
+from landfall.storage.kafka.topic_names import WHERE, KafkaTopicNames
 from landfall.storage.log_reader import IndexedReader, Moved, Parts
 from landfall.storage.log_state import LineKey, Piece
 from landfall.storage.log_view import PassedOver
-from landfall.storage.topic_filters import Asked
+from landfall.storage.topic_filters import TopicQuery
 from landfall.system.private_files import read_private, write_private
 from streams.model.block import Codec, ReadBytes
 from streams.model.errors import Corrupt, Misuse
@@ -27,7 +27,7 @@ class KafkaLogReader(IndexedReader):
     def __init__(self, folder: Path, codec: Codec, passed_over: PassedOver | None = None) -> None:
         """As IndexedReader. Raises FileNotFoundError when `folder` belongs to no log in a Kafka, or to none that was opened yet."""
         settings = found_settings(folder)
-        self._names, self._fetcher = Names(settings.prefix), Fetcher(settings)
+        self._names, self._fetcher = KafkaTopicNames(settings.prefix), Fetcher(settings)
         super().__init__(folder, codec, passed_over=passed_over)
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class KafkaLogReader(IndexedReader):
     def _parts(self, key: LineKey) -> Iterator[Parts]:
         yield partial(self._part, key)
 
-    def _sifted(self, asked: Asked, pieces: Sequence[Piece]) -> list[Piece]:
+    def _sifted(self, asked: TopicQuery, pieces: Sequence[Piece]) -> list[Piece]:
         """Blocks are fetched whole, one at a time: of many, memory might not have room."""
         return [piece for piece in pieces if asked.may_be_in(piece)]
 

@@ -16,7 +16,7 @@ import msgspec
 from landfall.storage.admission_times import MINUTE_MS
 from landfall.storage.append_planner import NewBlock
 from landfall.storage.frames import FrameHeader, Opening
-from landfall.storage.log_state import Location, PlacedBlock
+from landfall.storage.log_state import FileLocation, PlacedBlock
 from landfall.storage.row_tables import INT64_MAX
 from landfall.storage.topic_filters import FILTER_BYTES_MIN
 from streams.model.block import Block
@@ -61,7 +61,7 @@ def block_headers(new: NewBlock, commit: int) -> Headers:
     return told if new.topics is None else [*told, (TOPICS, new.topics)]
 
 
-def placed_block(headers: Mapping[str, bytes], value: bytes, location: Location) -> tuple[int, PlacedBlock]:
+def placed_block(headers: Mapping[str, bytes], value: bytes, location: FileLocation) -> tuple[int, PlacedBlock]:
     """Its commit, and the block that the record's value is. Raises Corrupt when that does not verify, or the headers can not be its own."""
     block = Block.from_bytes(value)
     try:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from landfall.storage.kafka.kafka_configuration import LOOK_S, asked, check_lets_in, client_settings, told
 from landfall.storage.kafka.kafka_records import HEADERS_BYTES_MAX
 from landfall.storage.kafka.settings import KafkaLogSettings
-from landfall.storage.kafka.topic_names import Names
+from landfall.storage.kafka.topic_names import KafkaTopicNames
 from streams.model.errors import LandfallError, RetryLater
 
 WHO = "process of this node"
@@ -19,7 +19,7 @@ WHO = "process of this node"
 class KafkaTopics:
     """The administrator's part, with the log's login."""
 
-    def __init__(self, settings: KafkaLogSettings, names: Names) -> None:
+    def __init__(self, settings: KafkaLogSettings, names: KafkaTopicNames) -> None:
         self._settings, self._names = settings, names
         self._admin = AdminClient(client_settings(settings))
         self._known: set[str] = set()

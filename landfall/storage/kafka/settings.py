@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from landfall.system.settings_table import GivenPath, Problem, SettingsTable, between, unfit
+from landfall.system.settings_table import GivenPath, SettingsProblem, SettingsTable, between, unfit
 
 _USERNAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
 _USERNAME_CHARS_MAX = 200
@@ -48,11 +48,11 @@ UserName = Annotated[str, AfterValidator(check_username), Field(examples=["tokyo
 Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
-def too_few_copies(min_insync: int, replication: int) -> Iterator[Problem]:
+def too_few_copies(min_insync: int, replication: int) -> Iterator[SettingsProblem]:
     """The problem with more copies that must have a record than there are."""
     if min_insync > replication:
         what = f"{min_insync} of {replication} copies can not have a record"
-        yield Problem(("min_insync",), what, f"write {replication} or less, or raise replication")
+        yield SettingsProblem(("min_insync",), what, f"write {replication} or less, or raise replication")
 
 
 def _own_prefix(text: str) -> str:
@@ -99,7 +99,7 @@ class KafkaLogSettings(KafkaAccess):
     group: str = ""
 
     @between
-    def _has_enough_copies(self) -> Iterator[Problem]:
+    def _has_enough_copies(self) -> Iterator[SettingsProblem]:
         yield from too_few_copies(self.min_insync, self.replication)
 
 

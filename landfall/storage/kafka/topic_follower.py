@@ -20,8 +20,8 @@ from landfall.storage.kafka.block_fetcher import POLL_S, WHO, consumer_settings
 from landfall.storage.kafka.kafka_configuration import asked, asked_of_leaders, client_settings, unanswered
 from landfall.storage.kafka.kafka_records import check_follows, control_header, placed_block
 from landfall.storage.kafka.settings import KafkaLogSettings
-from landfall.storage.kafka.topic_names import Names
-from landfall.storage.log_state import Book, Change, Location, PlacedBlock
+from landfall.storage.kafka.topic_names import KafkaTopicNames
+from landfall.storage.log_state import Book, FileLocation, FrameChange, PlacedBlock
 from landfall.storage.rejected_records import Disowned
 from streams.model.errors import Corrupt, RetryLater
 
@@ -35,10 +35,10 @@ class RecordsLost(IndexDamaged):
     """The index has seen records that the Kafka no longer has, and that were not trimmed."""
 
 
-class Follower:
+class KafkaTopicFollower:
     """Reads all that is committed of a log. Not safe from several threads."""
 
-    def __init__(self, settings: KafkaLogSettings, names: Names, on_damage: Callable[[Damage], None], disowned: Disowned) -> None:
+    def __init__(self, settings: KafkaLogSettings, names: KafkaTopicNames, on_damage: Callable[[Damage], None], disowned: Disowned) -> None:
         """What is `disowned` is not taken into an index again."""
         self._settings, self._names, self._on_damage, self._disowned = settings, names, on_damage, disowned
         self._admin = AdminClient(client_settings(settings))
@@ -66,7 +66,7 @@ class Follower:
                 raise RecordsLost(f"{topic} ends at {ends.get(topic, 0)}, and {start} records of it were indexed")
         todo = {topic: max(book.followed.get(topic, 0), first) for topic, first in firsts.items()}
         todo = {topic: start for topic, start in todo.items() if start < ends[topic]}
-        waiting: list[Change] = []
+        waiting: list[FrameChange] = []
         for message in self._messages(todo, ends):
             change = self._change(book, message)
             book.take(change)
@@ -122,7 +122,7 @@ class Follower:
                 elif not problem.retriable():
                     raise RetryLater(f"Kafka: {topic}: {problem.str()}", code="kafka_failed")
 
-    def _change(self, book: Book, message: Message) -> Change:
+    def _change(self, book: Book, message: Message) -> FrameChange:
         """What a record changes: one that does not verify no more than where the next begins, and it is told."""
         topic, at, value = message.topic() or "", message.offset() or 0, message.value() or b""
         header, placed = FrameHeader(), list[PlacedBlock]()
@@ -134,7 +134,7 @@ class Follower:
             else:
                 fields: Any = message.headers() or []  # typed as what they never are
                 headers = {name: data or b"" for name, data in fields}
-                commit, block = placed_block(headers, value, Location(NO_FILE, at, len(value)))
+                commit, block = placed_block(headers, value, FileLocation(NO_FILE, at, len(value)))
                 if block.block.stream != self._names.stream(topic):
                     raise Corrupt(f"a block of {block.block.stream} stands in {topic}")
                 header, placed = FrameHeader(commit=commit), [replace(block, left_out=self._disowned.among(block.block))]
@@ -146,6 +146,6 @@ class Follower:
         return change_of(book, header, placed, {topic: at + 1})
 
 
-def change_of(book: Book, header: FrameHeader, blocks: Iterable[PlacedBlock], followed: dict[str, int]) -> Change:
+def change_of(book: Book, header: FrameHeader, blocks: Iterable[PlacedBlock], followed: dict[str, int]) -> FrameChange:
     """What records of a Kafka change after which these are `followed`: the next of each Kafka topic."""
     return replace(book.change(header, blocks, NO_FILE, NO_FILE), followed=followed)

@@ -15,7 +15,7 @@ _CONTROL = "_control"
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class KafkaTopicNames:
     """The Kafka topics of the log called `prefix`, which holds no dot: all that begin `<prefix>.`.
 
     A stream's name may hold `.` and `/`, never next to each other. Kafka knows no `/`, and takes `.` and `_` for alike where it compares

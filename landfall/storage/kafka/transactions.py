@@ -34,7 +34,7 @@ class Outgoing:
     key: str | None = None
 
 
-class Transactions:
+class LogTransactions:
     """A producer, made by `connect` and thrown away when it can not go on. Not safe from several threads.
 
     Nothing but this object ever refers to the producer, no variable either: a traceback that somebody keeps would keep it alive, and one
