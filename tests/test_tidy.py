@@ -160,6 +160,15 @@ def test_a_module_name_stands_for_one_thing() -> None:
     check_against(several, PARALLEL, "names of several modules")
 
 
+def test_a_class_name_stands_for_one_class() -> None:
+    places: dict[str, list[str]] = {}
+    for path in product_modules():
+        for node in ast.walk(trees()[str(path)]):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def product_modules() -> Iterator[Path]:
     """The modules of the packages, without `__init__`, `__main__` and migrations."""
     for path in map(Path, trees()):
