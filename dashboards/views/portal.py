@@ -88,7 +88,7 @@ BOOKINGS = {
     "quay": GridColumn("On quays", texts.number),
     "lost": GridColumn("Lost", texts.number, tone=lambda count: "alert" if count else "muted"),
     "delivered": GridColumn("Delivered", texts.number),
-    "unreported": GridColumn("Not heard yet", texts.number),
+    "unreported": GridColumn("Never reported", texts.number),
     "age_ms": GridColumn("Last update", texts.ago),
 }
 
