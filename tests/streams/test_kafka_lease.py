@@ -127,7 +127,7 @@ def test_what_is_between_a_standbys_turn_and_its_first_append_is_one_look_at_wha
         turn = lease.Lease(where.settings, where.names.control, "the writer's")
     assert turn.held(TURN_S)
     CountedFollower.looks = []
-    monkeypatch.setattr(commit_transaction, "Follower", CountedFollower)
+    monkeypatch.setattr(commit_transaction, "KafkaTopicFollower", CountedFollower)
     monkeypatch.setattr(commit_transaction, "FOLLOW_EVERY_S", 0.1)
     other, options = place(kafka, tmp_path / "b", prefix=where.settings.prefix), KafkaLogOptions(transactions=ItsTurn)
     with ThreadPoolExecutor(1) as thread, ExitStack() as undo:
