@@ -50,7 +50,7 @@ def opened(folder: Path, *, whole: bool = False, judged: bool = False) -> Iterat
 
     with _reader(log, None if whole else passed_over) as reader:
         if judged:
-            reader.entitled = Entitled(KnownPeers(log.parent).peer, JUDGES)
+            reader.entitled = Entitled(KnownPeers(log).peer, JUDGES)
         yield reader
     if damaged:
         raise typer.Exit(DAMAGED)

@@ -347,7 +347,9 @@ class Node:
     def _make_links(self, log: AnyLog, copy: Copy, keyring: Keyring, introductions: Introductions, keys: Sequence[bytes]) -> Store:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
-        entitled, log.entitled = (Entitled(peer, self._judges) for peer in (introductions.peers.get, KnownPeers(settings.folder).peer))
+        entitled, log.entitled = (
+            Entitled(peer, self._judges) for peer in (introductions.peers.get, KnownPeers(settings.folder / "log").peer)
+        )
         believing = Believing(Copy(log, BlockCodec(), past_unreadable=True), keyring.of, entitled, introductions.vouches)
         store = Store(log, BlockCodec(), self.metrics, self.report, believing)
         store.introduced = lambda node, shown: introductions.heard(node, shown, keyring.of)

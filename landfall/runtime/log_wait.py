@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cargo.alerts.alert_authorization import JUDGES
 from landfall.storage.log_kinds import AnyReader, open_reader
-from landfall.storage.peers_file import KnownPeers
+from landfall.storage.peers_file import PEERS, KnownPeers
 from streams.codec import BlockCodec
 from streams.integrity.record_authorization import Entitled
 from streams.model.errors import RetryLater
@@ -23,7 +23,9 @@ def judged_reader(folder: Path) -> AnyReader:
     """A reader of the log in `folder` that leaves out records which their writer may not write. Raises FileNotFoundError where there is no
     log."""
     reader = open_reader(folder, BlockCodec())
-    reader.entitled = Entitled(KnownPeers(folder.parent).peer, JUDGES)
+    if not (folder / PEERS).exists():
+        log.warning("%s is missing: records are shown whoever wrote them, until the log's node has started once", folder / PEERS)
+    reader.entitled = Entitled(KnownPeers(folder).peer, JUDGES)
     return reader
 
 

@@ -17,6 +17,7 @@ from landfall.storage.index import BUSY_S, INDEX_NAME, REBUILT, UNREADABLE, Inde
 from landfall.storage.index_recovery import index_problem
 from landfall.storage.log_location import LogPlace
 from landfall.storage.log_opener import lock_folder
+from landfall.storage.peers_file import PEERS
 from landfall.storage.rejected_records import DISOWNED_NAME
 from landfall.storage.segments import MERGED, SEGMENTS, file_path, merged_numbers, segment_numbers
 from landfall.system.shared_folders import FOLDER_MODE
@@ -82,7 +83,7 @@ def _copied(log: Path, target: Path) -> Copied:
                 continue  # freed between the index and now: what has taken its place is in the next index
             for number, file in files.items():
                 size += _copy(file.fileno(), file_path(target, number), end if number == last else None)
-            _copy_disowned(log, target)
+            _copy_small_files(log, target)
             _sync(target)
             return Copied(book.openings[-1].node, commit, len(files) + 1, size)
     raise RetryLater(f"the log in {log} changed under each of {ATTEMPTS_MAX} attempts to copy it", hint="try again", code="log_changing")
@@ -185,7 +186,7 @@ def _copy_folder(source: Path, target: Path) -> None:
     for number in _numbers(source):
         with file_path(source, number).open("rb", buffering=0) as file:
             _copy(file.fileno(), file_path(target, number), None)
-    _copy_disowned(source, target)
+    _copy_small_files(source, target)
     _sync(target)
 
 
@@ -221,11 +222,12 @@ def _copy(source: int, target: Path, length: int | None) -> int:
     return at
 
 
-def _copy_disowned(source: Path, target: Path) -> None:
-    """What it was replaced by meanwhile is as good: of a record the backup does not hold, it says nothing that matters."""
-    if (source / DISOWNED_NAME).exists():
-        with (source / DISOWNED_NAME).open("rb", buffering=0) as file:
-            _copy(file.fileno(), target / DISOWNED_NAME, None)
+def _copy_small_files(source: Path, target: Path) -> None:
+    """Records that were rejected, and the node's peers. What they were replaced by meanwhile is as good."""
+    for name in (DISOWNED_NAME, PEERS):
+        if (source / name).exists():
+            with (source / name).open("rb", buffering=0) as file:
+                _copy(file.fileno(), target / name, None)
 
 
 def _sync(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The file in a node's folder that names every peer that the node ever knew, for processes beside the node."""
+"""The file in a log's folder that names every peer that its node ever knew, for processes that read the log."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from streams.config.roles import Peer
 from streams.model.errors import Corrupt, Unreadable
 
 PEERS = "peers.json"
-"""In a node's folder, beside its log: every node that it ever knew, by name, with role and identity."""
+"""In the log's folder, so that whoever may read the log may read it: every node that its node ever knew, by name, with role and
+identity."""
 
 
 class KnownPeers:
-    """Who a node's peers are, as the file in its folder says at each call: for processes beside the node. Safe from any thread."""
+    """Who a node's peers are, as the file in the folder of its log says at each call. Safe from any thread."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / PEERS
         self._read: tuple[int, Mapping[str, Peer]] = (0, {})
 
     def peer(self, node: str) -> Peer | None:
-        """The one of this name; None when the file has none, or there is no file: the folder is no node's. Raises Corrupt for a file that
+        """The one of this name; None when the file has none, or there is no file. Raises Corrupt for a file that
         can not be understood, Unreadable for one that can not be read now."""
         try:
             changed_at = self._file.stat().st_mtime_ns
@@ -37,8 +38,8 @@ class KnownPeers:
 
 
 def keep_peers(folder: Path, peers: Mapping[str, Peer]) -> None:
-    """Write these peers to the node's folder, for the processes that read its log. Peers written before stay: their records are still in
-    the log. Raises OSError."""
+    """Write these peers to the folder of the node's log, for the processes that read it. Peers written before stay: their records are still
+    in the log. Raises OSError."""
     file = folder / PEERS
     try:
         before = _read_peers(file)

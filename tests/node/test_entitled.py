@@ -95,6 +95,20 @@ FORGED = [
 """What a port may not say. Why not: `tests/cargo/test_entitled.py`."""
 
 
+async def test_who_reads_nothing_of_a_node_but_its_log_leaves_out_foreign_records_too(tmp_path: Path) -> None:
+    """As in a container that mounts the log alone."""
+    async with fleet(tmp_path) as (ship, hq, tokyo):
+        await ship.append([alert(f"{SHIP}-true", "raised")])
+        await tokyo.append([alert(f"{SHIP}-false", "raised")])
+        await tokyo.append([alert("JPTYO-own", "raised", ship=None, rule="temperature")])
+        await until(lambda: holds(hq, "alerts", 3))
+        (mount := tmp_path / "mount").mkdir()
+        (mount / "log").symlink_to(tmp_path / "hq" / "log")
+        with closing(judged_reader(mount / "log")) as reader:
+            rows = [row for batch in PatientReader(reader, "alerts").poll(ReaderStanding()).batches for row in batch.rows()]
+    assert {(row.record.body or {})["alert_id"] for row in rows} == {f"{SHIP}-true", "JPTYO-own"}
+
+
 async def test_a_port_changes_no_alert_of_a_ship(tmp_path: Path) -> None:
     async with fleet(tmp_path) as (ship, hq, tokyo):
         await ship.append([alert(f"{SHIP}-true", "raised")])

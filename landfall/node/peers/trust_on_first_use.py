@@ -40,7 +40,7 @@ class Introductions:
         """`folder`: the node's. `peers`: all nodes that are known, this one among them. What was kept and does not read is told of."""
         self._file, self.peers, self._report = folder / FILE_NAME, peers, report
         try:
-            keep_peers(folder, peers)
+            keep_peers(folder / "log", peers)
         except OSError as problem:
             report("who this node's peers are could not be written", "programs beside it go by what is there", problem=str(problem))
         self._shown, self._accepted = _read(self._file), folder / ACCEPTED_NAME
