@@ -122,7 +122,7 @@ def _log(folder: Path, name: str) -> FileLog:
 def project(log: Path, database_url: str) -> None:
     """The store has all that the log has."""
     with closing(judged_reader(log)) as reader, closing(ServingDatabase(database_url)) as database:
-        projector = Projector(reader, database, WallClock(), Metrics("projector"), routes({}, reader.own))
+        projector = Projector(reader, database, WallClock(), Metrics("projector"), routes({}, reader))
         projector.start()
         while projector.step():
             pass

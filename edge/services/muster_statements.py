@@ -10,6 +10,7 @@ import asyncio
 import logging
 
 from cargo.loss.accounted_boxes import STATED_EVERY_MS
+from cargo.loss.event_time import BELIEVED_AHEAD_MS
 from cargo.loss.muster import STATEMENT, statement
 from edge.links.link_choice import LinkChoice
 from edge.services.digest_service import DIGESTS
@@ -42,11 +43,12 @@ class MusterStatements:
 
     def _is_due(self) -> bool:
         """Whether a statement may be due. While the clock is doubted none is: one from years ahead would be the last for years."""
-        return self._node.clock.now_ms() >= self._due_at_ms and not self._node.clock.doubted()
+        now_ms = self._node.clock.now_ms()
+        return not now_ms < self._due_at_ms <= now_ms + STATED_EVERY_MS and not self._node.clock.doubted()
 
     async def _state(self) -> None:
         now_ms = self._node.clock.now_ms()
-        stated_at_ms = await asyncio.to_thread(self._last_at_ms, now_ms - STATED_EVERY_MS)
+        stated_at_ms = await asyncio.to_thread(self._last_at_ms, now_ms - STATED_EVERY_MS, now_ms + BELIEVED_AHEAD_MS)
         if stated_at_ms is not None:
             self._due_at_ms = stated_at_ms + STATED_EVERY_MS
             return
@@ -57,11 +59,11 @@ class MusterStatements:
             self._node.metrics.count("muster_statements")
         self._due_at_ms = now_ms + STATED_EVERY_MS
 
-    def _last_at_ms(self, since_ms: int) -> int | None:
-        """When this ship last stated its muster, if that was after `since_ms`."""
+    def _last_at_ms(self, since_ms: int, until_ms: int) -> int | None:
+        """When this ship last stated its muster, if that was after `since_ms`. One of after `until_ms` is of a clock that was ahead."""
         rows = (row for batch in self._node.log.topic_rows(DIGESTS, self._topic) for row in batch.rows())
         stated = (row.received_at_ms for row in rows if STATEMENT in (row.record.body or {}))
-        return max((at_ms for at_ms in stated if at_ms > since_ms), default=None)
+        return max((at_ms for at_ms in stated if since_ms < at_ms <= until_ms), default=None)
 
     @property
     def _topic(self) -> str:

@@ -65,7 +65,7 @@ class TellingProjector:
 @contextmanager
 def _projecting(settings: ProjectorSettings, running: Running) -> Iterator[TellingProjector]:
     with closing(ServingDatabase(settings.database_url)) as database, closing(opened_log(settings.log)) as reader:
-        known = routes(settings.places, reader.own)
+        known = routes(settings.places, reader)
         projector = Projector(reader, database, running.clock, running.metrics, known, settings.step_records_max)
         report_unplaced(reader, settings.places, running.teller)
         yield TellingProjector(projector, running, settings.metrics_every_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 
@@ -15,15 +15,15 @@ from hq.serving.projections.registry import project_registry
 from hq.serving.projections.shape import Projection
 from hq.serving.projections.states import project_hours, project_metrics, project_states, project_waiting
 from streams.config.companion_streams import WAITING, parent_of
-from streams.model.records import Batch
+from streams.log import LogReader
 
 Routes = tuple[tuple[str, Projection], ...]
 
 
-def routes(places: Mapping[str, str], own: Callable[[Batch], Batch]) -> Routes:
+def routes(places: Mapping[str, str], reader: LogReader) -> Routes:
     """Stream pattern and projection, in order: what people wait for comes before what fills up behind.
 
-    `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are. `own`: the log's (`LogReader.own`).
+    `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are. `reader`: of the log that is projected.
     """
     return (
         ("alerts", project_alerts),
@@ -31,8 +31,8 @@ def routes(places: Mapping[str, str], own: Callable[[Batch], Batch]) -> Routes:
         ("states", project_states),
         ("events", project_events),
         (WAITING, project_waiting),
-        ("answers", partial(project_answers, own=own)),
-        ("digests", project_digests),
+        ("answers", partial(project_answers, own=reader.own)),
+        ("digests", partial(project_digests, places=places, admissions=reader.admissions)),
         ("metrics", project_metrics),
         ("ships", project_readings),
         ("customers/*", partial(project_customer, places=places)),

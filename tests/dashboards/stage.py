@@ -139,7 +139,7 @@ class Projecting:
 
     def _run(self, whole: threading.Event) -> None:
         with closing(FileLogReader(self.folder, BlockCodec())) as reader, closing(ServingDatabase(self.url)) as database:
-            one = Projector(reader, database, self.clock, Metrics("projector"), routes(PLACES, reader.own), 20_000)
+            one = Projector(reader, database, self.clock, Metrics("projector"), routes(PLACES, reader), 20_000)
             one.start()
             while not self._stop.is_set():
                 if one.step() == 0:

@@ -108,7 +108,7 @@ def test_the_serving_database_deleted_while_all_ran_is_the_same_as_one_built_fro
     assert 0 < len(came_later) < len(voyage.truth.messages)
     live, scratch = database_url(voyage.fleet), f"sqlite:///{tmp_path}/scratch.db"
     with closing(voyage.log("hq")) as log, closing(ServingDatabase(scratch)) as database:
-        projector = Projector(log, database, WallClock(), Metrics("projector"), routes(places(), log.own))
+        projector = Projector(log, database, WallClock(), Metrics("projector"), routes(places(), log))
 
         def same() -> bool:
             project(projector)

@@ -102,6 +102,21 @@ async def test_a_ship_at_sea_states_its_muster_every_six_hours(tmp_path: Path) -
     await hq.stop()
 
 
+async def test_after_a_clock_that_was_ahead_the_muster_is_stated_in_true_time(tmp_path: Path) -> None:
+    clock = Calendar(SINCE_AT_MS)
+    hq = await started("hq", tmp_path, clock)
+    clock.at_ms += 10 * 365 * 86_400_000
+    async with ship_of(tmp_path, clock) as ship:
+        ship.keep(address("ship-a", "hq", hq.url, "satellite"))
+        await until(lambda: len(stated(ship.node)) == 1)
+        clock.at_ms = SINCE_AT_MS
+        await until(lambda: len(stated(ship.node)) == 2)
+    async with ship_of(tmp_path, clock) as ship:
+        ship.keep(address("ship-a", "hq", hq.url, "satellite"))
+        await until(lambda: len(stated(ship.node)) == 3)
+    await hq.stop()
+
+
 def test_a_statement_of_a_large_ship_is_no_more_than_200_bytes() -> None:
     """The block that goes over the satellite, with every count as large as it gets."""
     at_ms = SINCE_AT_MS

@@ -68,7 +68,7 @@ def postgres() -> Iterator[str]:
 def make_projector(log: Path, url: str, step_records_max: int = 20_000) -> Projector:
     """A projector of headquarters' log into the store at `url`; log and store are closed when nothing refers to it any more."""
     reader, database = open_reader(log, BlockCodec()), ServingDatabase(url)
-    one = OwningProjector(reader, database, StillClock(NOW_MS), Metrics("projector"), routes(PLACES, reader.own), step_records_max)
+    one = OwningProjector(reader, database, StillClock(NOW_MS), Metrics("projector"), routes(PLACES, reader), step_records_max)
     weakref.finalize(one, reader.close)
     weakref.finalize(one, database.close)
     return one

@@ -168,7 +168,7 @@ def test_a_ship_s_answer_brings_no_event_that_is_not_hers_to_write(fleet: Fleet,
     fleet.append("ship-one", CARRIER, [Record("ask/1", body=pack(CODEC, batch))])
     keep_peers(fleet.hq_dir, {"ship-one": Peer("ship-one", "ship", SHIP)})
     with closing(judged_reader(fleet.hq_dir)) as reader, closing(ServingDatabase(sqlite_url(tmp_path))) as database:
-        project(Projector(reader, database, fleet.clock, Metrics("projector"), routes(PLACES, reader.own)))
+        project(Projector(reader, database, fleet.clock, Metrics("projector"), routes(PLACES, reader)))
     assert [SHIP in row for row in table_rows(sqlite_url(tmp_path))["event"]] == [True]
 
 

@@ -74,6 +74,29 @@ def test_it_is_shown_with_its_age_while_it_is_newer_than_the_readings(fleet: Fle
     assert look(fleet, tmp_path, seen)["digest"] is None, "the very reading has come"
 
 
+def test_a_digest_of_years_ahead_does_not_stand_for_years(fleet: Fleet, tmp_path: Path, seen: httpx.Client) -> None:
+    """It counts as of ten minutes after it was admitted, as every newest state does: a true one of later replaces it."""
+    fleet.state("container", DUCKS[0], ("ship", SHIP), at_ms=NOW_MS - 20 * HOUR_MS, return_c=3.0)
+    ahead_ms = NOW_MS + 100_000 * HOUR_MS
+    fleet.clock.at_ms = ahead_ms
+    own = fleet.logs["ship-one"]
+    window = {"from_at_ms": FROM_MS, "until_at_ms": UNTIL_MS, "readings": 1}
+    [made] = own.append([Append("digests", to_batch([Record(DUCKS[0], None, ahead_ms, window)]))])
+    fleet.clock.at_ms = NOW_MS
+    fleet.logs["hq"].admit(list(own.blocks("digests", made.origin, made.first, made.first + 1)))
+    assert look(fleet, tmp_path, seen)["digest"]["at_ms"] <= NOW_MS + 11 * 60_000
+
+
+def test_a_digest_of_a_box_in_another_ships_custody_is_set_aside(fleet: Fleet, tmp_path: Path, seen: httpx.Client) -> None:
+    """Else that ship could keep a box of this one accounted for."""
+    fleet.register(("custody", DUCKS[0], {"at": f"ship/{SHIP}", "since_at_ms": FROM_MS}))
+    fleet.state("container", DUCKS[0], ("ship", SHIP), at_ms=NOW_MS - 20 * HOUR_MS, return_c=3.0)
+    digest(fleet, "ship-two")
+    assert look(fleet, tmp_path, seen)["digest"] is None
+    digest(fleet)
+    assert look(fleet, tmp_path, seen)["digest"]["node"] == "ship-one"
+
+
 def test_what_is_no_digest_is_set_aside(fleet: Fleet, tmp_path: Path) -> None:
     """A ship may have written anything: told, gone past, and a good one behind it is taken, without what is none of a digest's values."""
     fill(fleet)

@@ -119,7 +119,7 @@ def test_a_patient_stream_waits_as_long_as_headquarters_has_set(fleet: Fleet, tm
     fleet.register(("stream", "containers", {"patience_s": 60}))
     url, clock = sqlite_url(tmp_path), fleet.clock
     reader = open_reader(fleet.hq_dir, BlockCodec())
-    one = Projector(reader, ServingDatabase(url), clock, Metrics("projector"), routes(PLACES, reader.own))
+    one = Projector(reader, ServingDatabase(url), clock, Metrics("projector"), routes(PLACES, reader))
     one.start()
     assert (one.step(), len(table_rows(url)["reading"])) == (2, 1)  # the registry's record, and what lies before the hole
     clock.advance(59)

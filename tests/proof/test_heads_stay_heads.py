@@ -6,14 +6,18 @@ from hq.fanout.customer_routes import is_fanned_out
 from hq.fanout.customer_routes import route as fanned_out
 from hq.serving.routes import route as projected
 from hq.serving.routes import routes
+from tests.hq_serving.conftest import fleet
+from tests.hq_serving.fleet import Fleet
+
+__all__ = ["fleet"]
 
 CUSTOMER = "customers/duckworks"
 STREAMS = ["alerts", "alerts.heads", "containers", "containers.heads", "containers.kept", CUSTOMER, f"{CUSTOMER}.heads"]
 RECORDS = ["alerts", "containers", CUSTOMER]
 
 
-def test_heads_are_not_projected() -> None:
-    assert sorted(stream for stream, _ in projected(routes({}, lambda batch: batch), STREAMS)) == RECORDS
+def test_heads_are_not_projected(fleet: Fleet) -> None:
+    assert sorted(stream for stream, _ in projected(routes({}, fleet.logs["hq"]), STREAMS)) == RECORDS
 
 
 def test_heads_are_not_fanned_out() -> None:

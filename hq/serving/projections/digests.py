@@ -7,11 +7,14 @@ and greatest values are of a whole window, which may reach beyond either end, in
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
-from sqlalchemy import Connection
+import pyarrow as pa
+from sqlalchemy import Connection, select
 
 from cargo.errors import BadEntry
+from cargo.loss.event_time import believed_at_ms
 from cargo.loss.muster import STATEMENT, read_statement
 from cargo.loss.reading_rows import SHIP_LOG, ship_topic
 from cargo.shore_rules.digests import DIGEST_SIGNALS, FROM, READINGS, UNTIL
@@ -20,19 +23,30 @@ from hq.serving import models
 from hq.serving.projections.shape import made_from, reject
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import put_latest
-from streams.model.records import Batch, read_body
+from landfall.storage.admission_times import times_of
+from streams.model.identifiers import Origin
+from streams.model.records import OFFSET, ORDER_AT, Batch, read_body
 
 _WHOLE = (FROM, UNTIL, READINGS)
 _NEWEST = ("at_ms", "generation", "offset")
 _NEWER = ("at_ms", "until_at_ms", "generation", "offset")
 
 
-def project_digests(connection: Connection, batch: Batch) -> None:
-    """`digests`: a row of `digest` for each container, and of `ship_muster` for what a ship states of its muster. What the ship says of a
-    whole window has none; what does not read is set aside."""
+Admissions = Callable[[str, Origin, int, int], Iterator[tuple[int, int, int]]]
+"""`LogReader.admissions`."""
+
+
+def project_digests(connection: Connection, batch: Batch, places: Mapping[str, str], admissions: Admissions) -> None:
+    """`digests`: a row of `digest` for each container, and of `ship_muster` for what a ship states of its muster. The digest of a whole
+    window has none; what does not read is set aside, and so is the digest of a container that is in another ship's custody.
+
+    The time of a row is never later than `BELIEVED_AHEAD_MS` after its admission: a later one would stand for years.
+    """
     rows, musters = [], []
     node = batch.origin.node
-    for row in record_rows(batch):
+    given = _believed(batch, admissions)
+    elsewhere = _held_elsewhere(connection, {row["topic"] for row in given}, places.get(node))
+    for row in given:
         told = row["signals"]
         if ship_topic(row["topic"]) is not None:
             musters += _musters(connection, row)
@@ -40,11 +54,29 @@ def project_digests(connection: Connection, batch: Batch) -> None:
         if not all(type(told.get(name)) is int and 0 <= told[name] <= AT_MS_MAX for name in _WHOLE):
             reject(connection, row, f"a digest says {', '.join(_WHOLE)}, whole numbers")
             continue
+        if (holder := elsewhere.get(row["topic"])) is not None:
+            reject(connection, row, f"{row['topic']} is in the custody of {holder}")
+            continue
         signals = {name: told[name] for name in DIGEST_SIGNALS if name not in _WHOLE and _tellable(told.get(name))}
         body = {"node": node, **{name: told[name] for name in _WHOLE}, "signals": signals}
         rows.append(_row(row, body))
     put_latest(connection, models.Digest, rows, _NEWER)
     put_latest(connection, models.ShipMuster, musters, _NEWEST)
+
+
+def _believed(batch: Batch, admissions: Admissions) -> list[Fields]:
+    """The records as rows, with the times that are believed."""
+    offsets = batch.records.column(OFFSET).to_numpy()
+    admitted = times_of(offsets, admissions(batch.stream, batch.origin, int(offsets[0]), int(offsets[-1]) + 1))
+    believed = believed_at_ms(pa.chunked_array([batch.records.column(ORDER_AT)]), pa.chunked_array([admitted]))
+    return [{**row, "order_at_ms": at_ms} for row, at_ms in zip(record_rows(batch), believed.to_pylist(), strict=True)]
+
+
+def _held_elsewhere(connection: Connection, containers: Set[str], place: str | None) -> dict[str, str]:
+    """Those of the containers that are in the custody of another ship than that of the writer's `place`, and which."""
+    table = models.CustodyRow
+    held = connection.execute(select(table.id, table.at).where(table.id.in_(sorted(containers)), table.at.startswith("ship/")))
+    return {container: at for container, at in held if at != place}
 
 
 def _musters(connection: Connection, row: Fields) -> list[Fields]:
