@@ -20,6 +20,7 @@ from intake.reject_limits import Refusals
 from intake.settings import PipelineSettings
 from intake.stuck_clocks import LastSaid
 from intake.topic_routes import Routes
+from landfall.system.thread_pool import CLOCKS
 from streams.commit_points import commit_point
 from streams.log import Append, Appended, Log
 from streams.memory_release import large_work
@@ -174,7 +175,7 @@ class Pipeline:
                 parcels = self._take()
                 messages = [message for _, some, _ in parcels for message in some]
                 prepared = self._prepared(messages)
-                if Outcome.FUTURE in prepared.outcomes and await asyncio.to_thread(self._clock.asked):
+                if Outcome.FUTURE in prepared.outcomes and await CLOCKS.run(self._clock.asked):
                     prepared = self._prepared(messages)
                 await self._durable.wait()
                 self._durable.clear()

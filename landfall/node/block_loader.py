@@ -12,6 +12,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from landfall.storage.row_tables import agree
+from landfall.system.thread_pool import LOADERS
 from streams.log import LogReader
 from streams.model.block import Block, BlockTooLarge, Codec, digest
 from streams.model.errors import LandfallError, Misuse, RetryLater, Unreadable
@@ -63,7 +64,7 @@ class Loader:
         self._metrics.count("reads_refused")
         found = None
         with suppress(LandfallError):  # the index can not be asked either: all of it is left alone
-            found = await asyncio.to_thread(lambda: next(self._log.spans(*key, first), None))
+            found = await LOADERS.run(lambda: next(self._log.spans(*key, first), None))
         unread = self.withheld.failed(key, first, min(end, found.end) if found else end, why)
         self._gauge()
         return unread
@@ -73,7 +74,7 @@ class Loader:
         if unread := self.withheld.waits(key, load.first):
             return unread
         try:
-            loaded = await asyncio.to_thread(read_block, self._log, self._codec, load)
+            loaded = await LOADERS.run(partial(read_block, self._log, self._codec, load))
             if loaded:
                 self.withheld.gave(key, load.first, loaded.end)
             else:

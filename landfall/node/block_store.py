@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from landfall.node.block_loader import Loader
 from landfall.node.peers.bulk_load import Bulk
+from landfall.system.thread_pool import ADMITTERS
 from streams.commit_points import commit_point
 from streams.config.companion_streams import HEADS
 from streams.integrity.admission_verifier import Belief, Believing, Doubted, RefusedBlock
@@ -88,7 +90,7 @@ class Store:
         """
         while True:
             try:
-                return await asyncio.to_thread(self._declare_gone, gone)
+                return await ADMITTERS.run(partial(self._declare_gone, gone))
             except RetryLater:
                 await asyncio.sleep(GONE_AGAIN_S)
             except LandfallError as problem:
@@ -106,7 +108,7 @@ class Store:
         """A peer holds more of this node's origin than the log does: new records go to a new generation from now on."""
         if old.origin == self._log.origin:
             why = f"{old.peer or 'a peer'} holds {old.stream} up to offset {old.end - 1} of {old.origin}, this log less"
-            origin = await asyncio.to_thread(self._log.open_generation, why)
+            origin = await ADMITTERS.run(partial(self._log.open_generation, why))
             self._report(
                 "this log is an older copy of itself",
                 f"a new generation is opened: {origin}",
@@ -145,7 +147,7 @@ class Store:
         statement that it did not sign: then the others are taken.
         """
         unread = self._unread(blocks)
-        new = await asyncio.to_thread(self._take, blocks, unread, bringer)
+        new = await ADMITTERS.run(partial(self._take, blocks, unread, bringer))
         self._replaced(unread)
         return new
 
@@ -171,7 +173,7 @@ class Store:
         if self._believing is None:
             return batch
         taken = []
-        for waiting, doubted in zip(batch, await asyncio.to_thread(self._doubts, batch), strict=True):
+        for waiting, doubted in zip(batch, await ADMITTERS.run(partial(self._doubts, batch)), strict=True):
             if waiting.done.done():
                 continue  # its session is over
             if isinstance(doubted, LandfallError):
@@ -201,7 +203,7 @@ class Store:
         if believing is None:
             return []
         try:
-            beliefs = await asyncio.to_thread(believing.judge, [one.doubted for one in doubted if one.doubted])
+            beliefs = await ADMITTERS.run(partial(believing.judge, [one.doubted for one in doubted if one.doubted]))
         except LandfallError as problem:
             self._doubted = []
             for one in doubted:
@@ -226,7 +228,7 @@ class Store:
         bytes_ = sum(len(block.payload) for block in blocks)
         self.bulk.came(bytes_, started_s)
         unread = self._unread(blocks)
-        problem = await asyncio.to_thread(self._admitted, blocks, unread)
+        problem = await ADMITTERS.run(partial(self._admitted, blocks, unread))
         if isinstance(problem, LandfallError) and len(batch) > 1:
             for waiting in batch:  # one of them spoils the commit for all: find out which
                 await self._commit([waiting])

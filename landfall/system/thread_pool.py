@@ -40,3 +40,9 @@ READERS = BoundedPool("read", 2, 16)
 """For requests that read the log and write rows as text. More threads would not be faster: Python runs one at a time."""
 WRITERS = BoundedPool("write", 2, 64)
 """For requests that bring records: their bodies are parsed and checked here."""
+CLOCKS = BoundedPool("clock", 2, 64)
+"""For the question what time it is, of a clock that is followed over a network: readings wait for it."""
+LOADERS = BoundedPool("load", 4, 10_000)
+"""For blocks that sessions read from the log to send them. Each session has at most a few under way."""
+ADMITTERS = BoundedPool("admit", 4, 1_000)
+"""For what comes from peers: it is checked and admitted to the log here. Each session has at most a few pieces under way."""

@@ -20,9 +20,10 @@ from landfall.node.http import request_guard
 from landfall.system.hung_calls import apart
 from landfall.system.thread_pool import BoundedPool
 from landfall.transport.http_client import AppendDoor
-from streams.model.clock import StillClock
+from streams.model.clock import StillClock, WallClock
 from streams.model.errors import RetryLater
-from tests.support.fleet import readings, started, until
+from tests.intake.stand import AT, TOPIC, Publisher, eventually, payload, stand
+from tests.support.fleet import address, readings, started, until
 
 READS_MAX = 18
 """Reads of one process that are taken at one time: 2 under way and 16 that wait."""
@@ -117,3 +118,29 @@ async def test_a_ship_looks_for_ports_apart_from_the_default_pool(held: Held) ->
     await taken
     server.close()
     await server.wait_closed()
+
+
+async def test_what_peers_bring_is_admitted_while_the_default_pool_is_taken(tmp_path: Path, held: Held) -> None:
+    hq, ship = await started("hq", tmp_path), await started("ship-a", tmp_path)
+    ship.link([address("ship-a", "hq", hq.url)])
+    await until(lambda: "hq" in ship.links.status())
+    taken = hold_default_pool(held)
+    await ship.append([readings(0, 10)])
+    await until(lambda: sum(hq.log.position("containers").values()) == 10)
+    held.let_go.set()
+    await taken
+    await ship.stop()
+    await hq.stop()
+
+
+async def test_a_reading_dated_ahead_is_acknowledged_while_the_default_pool_is_taken(tmp_path: Path, held: Held) -> None:
+    """The clock is asked once more for such a reading, and all others wait for that."""
+    async with stand(tmp_path) as one:
+        with Publisher(one.endpoint.port) as publisher:
+            await publisher.welcomed()
+            taken = hold_default_pool(held)
+            ahead_s = (WallClock().now_ms() - AT) // 1_000 + 30 * 86_400
+            publisher.publish(TOPIC, payload(ahead_s))
+            await eventually(lambda: len(publisher.acknowledged) == 1)
+            held.let_go.set()
+            await taken
