@@ -107,7 +107,7 @@ def test_the_old_critical_alarm_is_worked_on_first(stage: Stage, windows: Window
     tab = entered(windows)
     page = tab.page
     choose(page, "Rule", "Stack down")
-    expect(page.get_by_text(re.compile("^1 alert ·"))).to_be_visible()
+    expect(page.get_by_text(re.compile("^1 row ·"))).to_be_visible()
     row(page, 1)
     expect(page.get_by_role("button", name="Acknowledge 1")).to_be_visible()
     expect(page.get_by_text("a stack is down").last).to_be_visible()
@@ -118,7 +118,7 @@ def test_the_old_critical_alarm_is_worked_on_first(stage: Stage, windows: Window
     until(lambda: stage_of(stage, "CRITICAL", "-old") == "acknowledged", "the acknowledgement")
     expect(page.get_by_text("No alert.", exact=True)).to_be_visible()
     page.get_by_text(re.compile("^Acknowledged 1$")).click()
-    expect(page.get_by_text(re.compile("^1 alert ·"))).to_be_visible()
+    expect(page.get_by_text(re.compile("^1 row ·"))).to_be_visible()
     row(page, 1)
     expect(page.get_by_text(re.compile("Acknowledged by Mira Okafor .*: the mate looks"))).to_be_visible()
     page.get_by_role("button", name="Take back 1").click()
@@ -129,12 +129,13 @@ def test_several_are_acknowledged_and_closed_at_once(stage: Stage, windows: Wind
     """The counts are those of the strip; the second page goes on where the first ends; the file has all of them."""
     tab = entered(windows)
     page = tab.page
-    counts = stage.asked("mira", "alerts?count=true&limit=1")["counts"]
+    open_now = stage.asked("mira", "alerts?state=open&count=true&limit=1")
+    counts, rows = open_now["counts"], open_now["rows"]
     expect(page.locator(".lf-tile", has_text="Open alerts")).to_contain_text(str(counts["open"]))
     expect(page.get_by_text(re.compile(f"^Open {counts['open']}$"))).to_be_visible()
-    expect(page.get_by_text(f"1 to {alert_table.LISTED_MAX} of {counts['open']} alerts")).to_be_visible()
+    expect(page.get_by_text(f"1 to {alert_table.LISTED_MAX} of {rows} rows")).to_be_visible()
     choose(page, "Severity", "warning")
-    expect(page.get_by_text(f"1 to {alert_table.LISTED_MAX} of {ALERTS - 1} alerts")).to_be_visible()
+    expect(page.get_by_text(f"1 to {alert_table.LISTED_MAX} of {ALERTS - 1} rows")).to_be_visible()
     tab.wait_idle()
     with page.expect_download() as saving:
         page.get_by_role("button", name="Save all as CSV").click()
@@ -165,7 +166,7 @@ def test_a_reefer_that_warms_on_asks_again(stage: Stage, windows: Windows, tmp_p
     page = tab.page
     choose(page, "Rule", "Temperature out of range")
     first = stage.asked("mira", "alerts?rule=temperature&state=open")["items"]
-    expect(page.get_by_text(re.compile(f"^{len(first)} alerts? ·"))).to_be_visible()
+    expect(page.get_by_text(re.compile(f"^{len(first)} rows? ·"))).to_be_visible()
     row(page, 1 + [one["alert_id"] for one in first].index(f"{ship}-warm"))
     page.get_by_role("button", name="Acknowledge 1").click()
     until(lambda: stage_of(stage, "ALARM", "-warm") == "acknowledged", "the acknowledgement")
@@ -174,7 +175,7 @@ def test_a_reefer_that_warms_on_asks_again(stage: Stage, windows: Windows, tmp_p
     page.reload()
     tab.enter(windows.url, "mira", "/alerts")
     choose(page, "Rule", "Temperature out of range")
-    expect(page.get_by_text(re.compile(f"^{len(first)} alerts? ·"))).to_be_visible()
+    expect(page.get_by_text(re.compile(f"^{len(first)} rows? ·"))).to_be_visible()
     first = stage.asked("mira", "alerts?rule=temperature&state=open")["items"]
     row(page, 1 + [one["alert_id"] for one in first].index(f"{ship}-warm"))
     expect(page.get_by_text(re.compile("Worse since Mira Okafor acknowledged it .*: 4.5 → 42.5 °C"))).to_be_visible()
