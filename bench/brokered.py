@@ -3,8 +3,8 @@ her nodes' disks.
 
 `python -m bench.brokered [seconds]`. Each way for so long (10), at each of RATES readings a second from one publisher: Mosquitto with its
 best settings (docs/guide/mqtt.md) before a ship's intake alone, as `bench.mqtt` has it on one core; before `landfall ship` with its watch
-and all else; and before two of them with a shared subscription and `ack = "two_nodes"`. Durable is a reading when its node's PUBACK to
-the broker goes by, seen by a relay between the two: nodes send that after their commit, and the other's. The bound of the same run: a
+and all else; and before two of them with a shared subscription and `ack = "two_nodes"`. A reading is durable when its node's PUBACK to
+the broker passes a relay between the two: nodes send it after their commit, and after the other node's. The bound of the same run: a
 subscriber in the ship's place that stores nothing and acknowledges at once, and one `fdatasync` of 512 B, or two, added to it. On the
 cores there are; prints one JSON object.
 """
@@ -50,8 +50,8 @@ SHARED = tuple(f"$share/ship/landfall/{one}" for one in ("containers/+/reading",
 
 
 class Tap:
-    """A relay before the broker at `target`, which tells `noted` the number of each reading whose acknowledgement goes by. `number_of`
-    gives that of a PUBLISH less its packet identifier; None of what is no reading. Who comes while the broker is away is sent away."""
+    """A relay before the broker at `target`, which gives `noted` the number of each reading whose acknowledgement passes. `number_of`
+    gives that of a PUBLISH less its packet identifier; None of what is no reading. Connections made while the broker is away are closed."""
 
     def __init__(self, target: int, number_of: Callable[[bytes], int | None], noted: Callable[[int], None]) -> None:
         self._target, self._number_of, self._noted = target, number_of, noted

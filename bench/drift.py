@@ -47,7 +47,7 @@ def main() -> None:
     search = Search(segment, Forecast(weather), hours, particles)
     whole_s = spent_s(lambda: json.dumps(search_area(search)))
     drift_s = spent_s(lambda: [drift(segment, one, search.forecast, hours, particles, np.random.default_rng(1)) for one in CLASSES])
-    told = {
+    figures = {
         "particles": particles,
         "hours": hours,
         "search_area_cpu_s": round(whole_s, 3),
@@ -56,9 +56,9 @@ def main() -> None:
         "geojson_bytes": len(json.dumps(search_area(search))),
         "at": machine(),
     }
-    print(json.dumps(told, indent=1))
-    bare = f"as many bare steps {told['bound_cpu_s']} s"
-    write("drift", {"search_area": Measured(f"{told['search_area_cpu_s']} s", whole_s <= 2, bare)})
+    print(json.dumps(figures, indent=1))
+    bare = f"as many bare steps {figures['bound_cpu_s']} s"
+    write("drift", {"search_area": Measured(f"{figures['search_area_cpu_s']} s", whole_s <= 2, bare)})
 
 
 if __name__ == "__main__":

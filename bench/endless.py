@@ -230,8 +230,8 @@ def main(way: str = "endpoint", seconds: str = "20", *sides: str) -> None:
             results[side] = beside(way, Path(name), side, float(seconds))
     print(json.dumps({**results, "load_at_end": machine()["load_1_min"]}, indent=1))
     p99_ms = {side: results[side]["p99_ms"] for side in asked}
-    told = "; ".join(f"{side.replace('_', ' ')} {waited}" for side, waited in p99_ms.items()) + " ms"
-    write("endless", {"waits": Measured(told, max(p99_ms.values()) <= 100)})
+    figure = "; ".join(f"{side.replace('_', ' ')} {waited}" for side, waited in p99_ms.items()) + " ms"
+    write("endless", {"waits": Measured(figure, max(p99_ms.values()) <= 100)})
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def connect(
 
 
 class Client:
-    """Reads through one node after the other. Safe from any thread; each Follower is for one."""
+    """Reads through one node after the other. Safe from any thread; each StreamFollower is for one."""
 
     def __init__(self, nodes: _Nodes) -> None:
         self._nodes = nodes
@@ -249,7 +249,7 @@ class _Doors:
 
 
 class _Place:
-    """A Standing that follows rows, whatever copies they come from."""
+    """A ReaderStanding that follows rows, whatever copies they come from."""
 
     def __init__(self, standing: ReaderStanding) -> None:
         self.next(standing, more=False)

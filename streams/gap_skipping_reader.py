@@ -92,8 +92,8 @@ class Polled:
 
 
 class PatientReader:
-    """Reads `stream` for any who keep their Standing with what they did. Remembers only since when which hole is waited at. Safe from any
-    thread.
+    """Reads `stream` for any who keep their ReaderStanding with what they did. Remembers only since when which hole is waited at. Safe from
+    any thread.
 
     Without a `patience` it waits at every hole for ever.
     """

@@ -44,8 +44,8 @@ def _slow_link(sides: dict[str, Any]) -> dict[str, Measured]:
         ),
     }
     if waited["published"]:
-        told = f"{waited['heard']} alerts: p50 {waited['p50_s']} s, the longest {waited['max_s']} s"
-        rows["alert"] = Measured(told, waited["p99_s"] <= 0.8, _peers(sides, lambda side: f"{side['alerts'].get('p99_s')} s"))
+        figure = f"{waited['heard']} alerts: p50 {waited['p50_s']} s, the longest {waited['max_s']} s"
+        rows["alert"] = Measured(figure, waited["p99_s"] <= 0.8, _peers(sides, lambda side: f"{side['alerts'].get('p99_s')} s"))
         rows["slowed"] = Measured(f"{slowed:.1%}", slowed <= 0.05)
     if came_s:
         rows["share_cut"] = Measured(f"{cut:.3f}", cut >= 0.95, _peers(sides, lambda side: f"{side['cuts']['share']:.3f}"))

@@ -85,7 +85,7 @@ class AlertBody(msgspec.Struct, frozen=True):
 
 
 def read_alert(body: Mapping[str, Any]) -> AlertBody:
-    """`body` (a JSON object already read), its defaults filled in; other fields may be there. Raises Unreadable, naming field and
+    """`body` (a JSON object already read), its defaults filled in; other fields may be there. Raises BadEntry, naming field and
     reason."""
     try:
         need_plain(body)

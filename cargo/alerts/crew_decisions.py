@@ -63,7 +63,7 @@ class CrewDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_said(body: Mapping[str, Any]) -> CrewDecision:
-    """`body` (a JSON object already read). Raises Unreadable, naming field and reason."""
+    """`body` (a JSON object already read). Raises BadEntry, naming field and reason."""
     try:
         need_plain(body)
         said = msgspec.convert(body, CrewDecision)

@@ -156,7 +156,7 @@ def statement(lines: Sequence[Roll], at_ms: int) -> list[int]:
 
 
 def read_statement(counts: object) -> dict[str, int]:
-    """Return the counts of a statement by name. Raises Unreadable for what is none."""
+    """Return the counts of a statement by name. Raises BadEntry for what is none."""
     are_counts = isinstance(counts, list) and all(type(one) is int and 0 <= one <= BOXES_MAX for one in counts)
     if not isinstance(counts, list) or not are_counts or len(counts) != len(STATED):
         raise BadEntry(f"a statement of a muster has {len(STATED)} counts", code="statement_unreadable")

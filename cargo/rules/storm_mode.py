@@ -84,7 +84,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Request:
-        """The request in `payload`; fields it does not know are left out. Raises Unreadable when it is none."""
+        """The request in `payload`; fields it does not know are left out. Raises BadEntry when it is none."""
         try:
             return msgspec.json.decode(payload, type=cls)
         except msgspec.MsgspecError as problem:

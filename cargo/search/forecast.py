@@ -73,7 +73,7 @@ def read_forecast(text: str) -> Forecast:
     """The forecast in a CSV with the columns `time,wind_speed_ms,wind_from_deg,current_speed_ms,current_towards_deg`, or in a JSON list of
     objects with those fields. Times are RFC 3339 with their zone; current may be left out (none).
 
-    Raises Unreadable with every problem there is, each with its line (of a JSON: the number of its object).
+    Raises BadEntry with every problem there is, each with its line (of a JSON: the number of its object).
     """
     rows = _json_rows(text) if text.lstrip("\ufeff \t\r\n")[:1] in ("[", "{") else _csv_rows(text)
     problems: list[str] = []

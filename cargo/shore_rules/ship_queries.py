@@ -120,12 +120,12 @@ class Allowance:
 
 
 def read_ask(body: Mapping[str, Any]) -> Ask:
-    """The question in a record's body. Raises Unreadable."""
+    """The question in a record's body. Raises BadEntry."""
     return _read(body, Ask)
 
 
 def read_answer(body: Mapping[str, Any]) -> Answer:
-    """The answer in a record's body. Raises Unreadable."""
+    """The answer in a record's body. Raises BadEntry."""
     answer = _read(body, Answer)
     try:
         need_plain(msgspec.to_builtins(answer))

@@ -320,7 +320,7 @@ class _RawEntry(msgspec.Struct):
 
 
 def parse_value(kind: str, value: Any) -> RegistryValue:
-    """The typed value of a registry record's `value` (a JSON object already read). Raises Unreadable, naming field and reason.
+    """The typed value of a registry record's `value` (a JSON object already read). Raises BadEntry, naming field and reason.
 
     Whatever `msgspec` would let through and a store, codec or table further on would not is refused here too: see `need_plain`.
     """
@@ -328,13 +328,14 @@ def parse_value(kind: str, value: Any) -> RegistryValue:
         raise BadEntry(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}", code="registry_type_unknown")
     try:
         need_plain(value)
-        return msgspec.convert(value, ENTRY_TYPES[kind])  # type: ignore[no-any-return]
+        read: RegistryValue = msgspec.convert(value, ENTRY_TYPES[kind])
+        return read
     except (msgspec.ValidationError, ValueError) as problem:
         raise BadEntry(f"this {kind} does not read: {problem}", code="registry_entry_unreadable") from problem
 
 
 def parse_entry(text: str | bytes) -> Entry:
-    """The entry of a registry record's body (JSON). Raises Unreadable, naming field and reason; fields it does not know are left out."""
+    """The entry of a registry record's body (JSON). Raises BadEntry, naming field and reason; fields it does not know are left out."""
     try:
         raw = msgspec.json.decode(text, type=_RawEntry)
         if raw.type not in ENTRY_TYPES:

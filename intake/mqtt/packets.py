@@ -71,7 +71,7 @@ class ControlPacket(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> int:
-        """The packet's type, one of Kind if the client speaks MQTT."""
+        """The packet's type, one of PacketType if the client speaks MQTT."""
         return self.head >> 4
 
 

@@ -18,7 +18,7 @@ LineKey = tuple[str, Origin]
 class OriginState:
     """One (stream, origin). `end`: one past the largest offset ever heard of. `received_at_ms`: the last one stamped here (UTC ms).
 
-    The ledger is never changed in place: a commit makes a new Line, so whoever holds one holds a snapshot.
+    The ledger is never changed in place: a commit makes a new OriginState, so whoever holds one holds a snapshot.
     """
 
     ledger: OriginLedger = field(default_factory=OriginLedger)

@@ -40,7 +40,7 @@ class SettingsProblem:
 
 
 def between(check: Check) -> Check:
-    """Makes a method of a SettingsTable a check: it yields a Problem for each thing that does not fit together.
+    """Makes a method of a SettingsTable a check: it yields a SettingsProblem for each thing that does not fit together.
 
     Each kind of problem is a check of its own: of a table that is wrong elsewhere a check may ask only what is right, and ends where it
     asks for more (AttributeError). Of tables in a list it takes those that `is_sound`.

@@ -95,7 +95,7 @@ def full_facts(log: LogReader, bare: Facts, registry: Registry, muster: Mapping[
 
 
 def _reportable(alert: AlertBody) -> AlertBody:
-    """`alert`, when a report can be drafted from it. Raises Unreadable for an incident that lacks what every incident has."""
+    """`alert`, when a report can be drafted from it. Raises BadEntry for an incident that lacks what every incident has."""
     cluster, position = alert.incident, alert.position
     timed = cluster is not None and cluster.from_at_ms is not None and cluster.until_at_ms is not None
     if alert.rule == "incident" and (alert.incident_id is None or not timed or (position is not None and position.at_ms is None)):

@@ -39,7 +39,7 @@ class Kept:
 
 
 def read_kept(path: Path, settings: WatchSettings, reached: Mapping[str, Position]) -> Kept | None:
-    """What `path` keeps; None where there is no such file. Raises ValueError (Unreadable) for one that is damaged, of another version or
+    """What `path` keeps; None where there is no such file. Raises ValueError (BadEntry) for one that is damaged, of another version or
     watch, or beyond what was `reached`; OSError."""
     try:
         with path.open("rb") as file:

@@ -40,7 +40,7 @@ class Copy:
     past_unreadable: bool = False
 
     def rows(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[pa.RecordBatch | UnreadRows]:
-        """Offsets `first .. end - 1` in ascending order, each once: as stamped rows, or as Unread.
+        """Offsets `first .. end - 1` in ascending order, each once: as stamped rows, or as UnreadRows.
 
         Where bytes do not verify and the copy can not set them aside itself, the rest of their run is taken for unread.
         """

@@ -136,7 +136,7 @@ def test_a_text_or_nesting_that_stops_others_does_not_read(hostile: str, at: str
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"type":"port"}', '{"type":"x","id":"1","version":1,"at_ms":1,"by":"a","value":{}}'])
 def test_a_record_that_is_none_is_refused(text: str) -> None:
-    """Goal: hostile bytes end in Unreadable, nothing else."""
+    """Goal: hostile bytes end in BadEntry, nothing else."""
     with pytest.raises(BadEntry):
         parse_entry(text)
 

@@ -351,6 +351,12 @@ async def test_it_begins_at_the_node_that_has_dropped_least(tmp_path: Path) -> N
         await node.stop()
 
 
+def test_what_the_docs_name_is_there() -> None:
+    named = re.findall(r"\blandfall\.([A-Za-z]\w*)", (ROOT / "docs" / "guide" / "client.md").read_text())
+    assert {"connect", "ReaderStanding"} <= set(named)
+    assert [name for name in named if not hasattr(landfall, name)] == []
+
+
 def test_the_example_in_the_docs_runs(one: Station, capsys: pytest.CaptureFixture[str]) -> None:
     """As printed, but for the nodes' addresses and a last alert that ends it."""
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guide" / "client.md").read_text(), re.DOTALL)

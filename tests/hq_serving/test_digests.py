@@ -88,11 +88,13 @@ def test_a_digest_of_years_ahead_does_not_stand_for_years(fleet: Fleet, tmp_path
 
 
 def test_a_digest_of_a_box_in_another_ships_custody_is_set_aside(fleet: Fleet, tmp_path: Path, seen: httpx.Client) -> None:
-    """Else that ship could keep a box of this one accounted for."""
-    fleet.register(("custody", DUCKS[0], {"at": f"ship/{SHIP}", "since_at_ms": FROM_MS}))
+    """Else that ship could keep a box of this one accounted for. One of before the box changed ships comes late, and counts."""
+    fleet.register(("custody", DUCKS[0], {"at": f"ship/{SHIP}", "since_at_ms": HEARD_MS - HOUR_MS}))
     fleet.state("container", DUCKS[0], ("ship", SHIP), at_ms=NOW_MS - 20 * HOUR_MS, return_c=3.0)
     digest(fleet, "ship-two")
     assert look(fleet, tmp_path, seen)["digest"] is None
+    digest(fleet, "ship-two", HEARD_MS - 2 * HOUR_MS)
+    assert look(fleet, tmp_path, seen)["digest"]["node"] == "ship-two"
     digest(fleet)
     assert look(fleet, tmp_path, seen)["digest"]["node"] == "ship-one"
 

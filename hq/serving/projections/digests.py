@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from sqlalchemy import Connection, select
 
@@ -18,7 +19,7 @@ from cargo.loss.event_time import believed_at_ms
 from cargo.loss.muster import STATEMENT, read_statement
 from cargo.loss.reading_rows import SHIP_LOG, ship_topic
 from cargo.shore_rules.digests import DIGEST_SIGNALS, FROM, READINGS, UNTIL
-from cargo.vocabulary.registry_entries import AT_MS_MAX
+from cargo.vocabulary.registry_entries import AT_MS_MAX, Custody
 from hq.serving import models
 from hq.serving.projections.shape import made_from, reject
 from hq.serving.rows import Fields, record_rows
@@ -30,15 +31,14 @@ from streams.model.records import OFFSET, ORDER_AT, Batch, read_body
 _WHOLE = (FROM, UNTIL, READINGS)
 _NEWEST = ("at_ms", "generation", "offset")
 _NEWER = ("at_ms", "until_at_ms", "generation", "offset")
-
-
 Admissions = Callable[[str, Origin, int, int], Iterator[tuple[int, int, int]]]
 """`LogReader.admissions`."""
 
 
 def project_digests(connection: Connection, batch: Batch, places: Mapping[str, str], admissions: Admissions) -> None:
     """`digests`: a row of `digest` for each container, and of `ship_muster` for what a ship states of its muster. The digest of a whole
-    window has none; what does not read is set aside, and so is the digest of a container that is in another ship's custody.
+    window has none; what does not read is set aside, and so is the digest of a container of a time at which it was in another ship's
+    custody.
 
     The time of a row is never later than `BELIEVED_AHEAD_MS` after its admission: a later one would stand for years.
     """
@@ -54,8 +54,8 @@ def project_digests(connection: Connection, batch: Batch, places: Mapping[str, s
         if not all(type(told.get(name)) is int and 0 <= told[name] <= AT_MS_MAX for name in _WHOLE):
             reject(connection, row, f"a digest says {', '.join(_WHOLE)}, whole numbers")
             continue
-        if (holder := elsewhere.get(row["topic"])) is not None:
-            reject(connection, row, f"{row['topic']} is in the custody of {holder}")
+        if (held := elsewhere.get(row["topic"])) is not None and row["order_at_ms"] >= held.since_at_ms:
+            reject(connection, row, f"{row['topic']} is in the custody of {held.at}")
             continue
         signals = {name: told[name] for name in DIGEST_SIGNALS if name not in _WHOLE and _tellable(told.get(name))}
         body = {"node": node, **{name: told[name] for name in _WHOLE}, "signals": signals}
@@ -72,11 +72,11 @@ def _believed(batch: Batch, admissions: Admissions) -> list[Fields]:
     return [{**row, "order_at_ms": at_ms} for row, at_ms in zip(record_rows(batch), believed.to_pylist(), strict=True)]
 
 
-def _held_elsewhere(connection: Connection, containers: Set[str], place: str | None) -> dict[str, str]:
-    """Those of the containers that are in the custody of another ship than that of the writer's `place`, and which."""
+def _held_elsewhere(connection: Connection, containers: Set[str], place: str | None) -> dict[str, Custody]:
+    """The custody of those of the containers that another ship holds than that of the writer's `place`."""
     table = models.CustodyRow
-    held = connection.execute(select(table.id, table.at).where(table.id.in_(sorted(containers)), table.at.startswith("ship/")))
-    return {container: at for container, at in held if at != place}
+    asked = select(table.id, table.value).where(table.id.in_(sorted(containers)), table.at.startswith("ship/"), table.at != (place or ""))
+    return {container: msgspec.convert(value, Custody) for container, value in connection.execute(asked)}
 
 
 def _musters(connection: Connection, row: Fields) -> list[Fields]:

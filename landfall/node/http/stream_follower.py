@@ -27,7 +27,7 @@ class FollowRequest:
 
 class StreamFollowers:
     """All who follow streams of one node. Remembers of each stream since when which hole is waited at, whoever asks: who keeps their
-    Standing is they. Call it from the node's event loop.
+    ReaderStanding is they. Call it from the node's event loop.
     """
 
     def __init__(self, definitions: Definitions, clock: Clock) -> None:
