@@ -60,6 +60,11 @@ class Tab:
         """Wait until no script of the page runs. A button of a file that is clicked while the page is being made again saves nothing."""
         expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
 
+    def press(self, button: Locator) -> None:
+        """Press a button by the keyboard. One that an opening expander still moves is missed by the mouse on a busy machine."""
+        self.wait_idle()
+        button.press("Enter")
+
     def leave(self) -> None:
         """Log out, by the menu with the viewer's name."""
         self.page.locator(".st-key-who").get_by_role("button").click()
