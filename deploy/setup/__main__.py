@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from deploy.setup import checks, debian, packages
-from deploy.setup.setup_folders import BUILD_LOCK, JARS_LOCK, KAFKA_LOCK, LOG, ROLES, VENV_PYTHON, lock_of, stamp, stamps
+from deploy.setup.setup_folders import BUILD_LOCK, JARS_LOCK, KAFKA_LOCK, LOG, ROLES, RUN_LOCK, VENV_PYTHON, stamp, stamps
 from deploy.setup.setup_progress import StepFailed, run
 from hq.java import Jar, locked_jars, locked_kafka_jars
 from landfall.demo import local_ports
@@ -35,9 +35,9 @@ def main() -> int:
             debian.make_ready()
         packages.make_ready(purpose)
         if purpose not in ROLES or purpose == "hq":
-            _fetch_jars("spark", "Spark's jars", JARS_LOCK, locked_jars(), lock_of(purpose))
+            _fetch_jars("spark", "Spark's jars", JARS_LOCK, locked_jars())
         if for_tests:
-            _fetch_jars("kafka", "Kafka's jars", KAFKA_LOCK, locked_kafka_jars(), lock_of(purpose))
+            _fetch_jars("kafka", "Kafka's jars", KAFKA_LOCK, locked_kafka_jars())
     except StepFailed as failed:
         print(f"\n{failed}\nRun the same command again once that is mended: it goes on where it stopped.", file=sys.stderr)
         return 1
@@ -53,9 +53,9 @@ def _problems(purpose: str, first_port: int | None) -> Iterator[str]:
         yield from local_ports.in_use(local_ports.wanted(first_port))
 
 
-def _fetch_jars(step: str, title: str, lock: Path, jars: list[Jar], packages_lock: Path) -> None:
-    """Under the new environment: their Java may come from it, and Spark's own Ivy fetches the jars."""
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in (lock, packages_lock, BUILD_LOCK))).hexdigest()
+def _fetch_jars(step: str, title: str, lock: Path, jars: list[Jar]) -> None:
+    """Under the new environment: their Java may come from it, and Spark's own Ivy fetches the jars. All purposes have the same versions."""
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in (lock, RUN_LOCK, BUILD_LOCK))).hexdigest()
     if stamps().get(step) != digest or not all(jar.path.is_file() for jar in jars):
         run(title, (str(VENV_PYTHON), "-m", f"deploy.setup.{step}"), LOG)
         stamp(step, digest)

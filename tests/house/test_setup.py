@@ -185,6 +185,19 @@ def test_a_role_has_the_packages_of_its_lock_alone(steps_done: list[str]) -> Non
     assert not packages.are_ready("run")
 
 
+def test_jars_that_are_there_are_not_fetched_for_another_purpose(steps_done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+    monkeypatch.setattr(setup, "_problems", lambda *_: iter(()))
+    monkeypatch.setattr(setup, "run", lambda title, *_: fetched.append(title))
+    monkeypatch.setattr("deploy.setup.debian.make_ready", lambda: None)
+    for jars in ("locked_jars", "locked_kafka_jars"):
+        monkeypatch.setattr(setup, jars, list)
+    for purpose in ("edge", "test", "demo", "hq", "test"):
+        monkeypatch.setattr(sys, "argv", ["setup", purpose])
+        assert setup.main() == 0
+    assert fetched == ["Spark's jars", "Kafka's jars"]
+
+
 def test_another_lock_means_installing_again(steps_done: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     packages.make_ready("run")
     lock = tmp_path / "requirements.lock"
