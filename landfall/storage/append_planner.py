@@ -149,7 +149,7 @@ def new_blocks(
         rows: list[pa.RecordBatch] = []
         for records in _together(batches):
             devices.note(records)
-            believed = devices.believed() if doubted or received_at_ms - now_ms > early_ms else None
+            believed = devices.believed() if doubted or clock.was_ahead(received_at_ms) else None
             rows.append(stamped(records, first, received_at_ms, early_ms, believed))
             for block, topics in _in_parts(codec, stream, origin, rows[-1]):
                 yield NewBlock(block, topics, received_at_ms)

@@ -44,6 +44,10 @@ class Clock(Protocol):
         """Whether `now_ms` may be far from the truth (`streams.model.clock_check.CheckedClock`)."""
         ...
 
+    def was_ahead(self, received_at_ms: int) -> bool:
+        """Whether this clock was wrong when it gave a record this received time (UTC ms): it is more than EARLY_MS_MAX ahead of now."""
+        ...
+
 
 class WallClock:
     """The machine's own time: the fleet's time is the wall's."""
@@ -71,6 +75,10 @@ class WallClock:
     def doubted(self) -> bool:
         """Never: it is not checked here."""
         return False
+
+    def was_ahead(self, received_at_ms: int) -> bool:
+        """By what it shows now."""
+        return received_at_ms - self.now_ms() > EARLY_MS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +151,10 @@ class FleetClock:
         """Never: the fleet's time may jump."""
         return False
 
+    def was_ahead(self, received_at_ms: int) -> bool:
+        """Never: when a jump slows down, who follows it may have been hours of fleet time ahead for half a second."""
+        return False
+
 
 class StillClock:
     """A clock that stands still until it is moved: for tests and simulations."""
@@ -174,6 +186,10 @@ class StillClock:
     def doubted(self) -> bool:
         """Never."""
         return False
+
+    def was_ahead(self, received_at_ms: int) -> bool:
+        """By the time last set."""
+        return received_at_ms - self.at_ms > EARLY_MS_MAX
 
     def advance(self, seconds: float) -> None:
         """Both clocks move on by `seconds`."""

@@ -148,5 +148,9 @@ class CheckedClock:
         self._believed_offset_ms = offset_ms
         return False
 
+    def was_ahead(self, received_at_ms: int) -> bool:
+        """As the clock's."""
+        return self._clock.was_ahead(received_at_ms)
+
     def _measured_ms(self) -> int:
         return self._clock.now_ms() - round(self._clock.boot_s() * 1000)

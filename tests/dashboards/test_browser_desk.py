@@ -88,9 +88,11 @@ def choose(page: Page, filter_: str, words: str) -> None:
     page.keyboard.press("Enter")
 
 
-def row(page: Page, number: int) -> None:
-    """Chooses a row of the table, from 1, or lets go of it."""
-    table(page).click(position={"x": 12, "y": ROW_PX * (number + 0.5)})
+def row(tab: Tab, number: int) -> None:
+    """Chooses a row of the table, from 1, or lets go of it. A click on a table that is being filled anew chooses nothing."""
+    tab.wait_idle()
+    expect(tab.page.get_by_test_id(f"glide-cell-3-{number - 1}")).to_be_attached()
+    table(tab.page).click(position={"x": 12, "y": ROW_PX * (number + 0.5)})
 
 
 def stage_of(stage: Stage, severity: str, end: str) -> str:
@@ -108,7 +110,7 @@ def test_the_old_critical_alarm_is_worked_on_first(stage: Stage, windows: Window
     page = tab.page
     choose(page, "Rule", "Stack down")
     expect(page.get_by_text(re.compile("^1 row ·"))).to_be_visible()
-    row(page, 1)
+    row(tab, 1)
     expect(page.get_by_role("button", name="Acknowledge 1")).to_be_visible()
     expect(page.get_by_text("a stack is down").last).to_be_visible()
     tab.picture("desk-details", tmp_path)
@@ -119,7 +121,7 @@ def test_the_old_critical_alarm_is_worked_on_first(stage: Stage, windows: Window
     expect(page.get_by_text("No alert.", exact=True)).to_be_visible()
     page.get_by_text(re.compile("^Acknowledged 1$")).click()
     expect(page.get_by_text(re.compile("^1 row ·"))).to_be_visible()
-    row(page, 1)
+    row(tab, 1)
     expect(page.get_by_text(re.compile("Acknowledged by Mira Okafor .*: the mate looks"))).to_be_visible()
     page.get_by_role("button", name="Take back 1").click()
     until(lambda: stage_of(stage, "CRITICAL", "-old") == "open", "that it is open again")
@@ -141,7 +143,7 @@ def test_several_are_acknowledged_and_closed_at_once(stage: Stage, windows: Wind
         page.get_by_role("button", name="Save all as CSV").click()
     assert len(saving.value.path().read_text().splitlines()) == ALERTS
     for number in (1, 2, 3):
-        row(page, number)
+        row(tab, number)
     expect(page.get_by_role("button", name="Acknowledge 3")).to_be_visible()
     tab.picture("desk-several", tmp_path)
     page.get_by_role("button", name="Acknowledge 3").click()
@@ -150,7 +152,7 @@ def test_several_are_acknowledged_and_closed_at_once(stage: Stage, windows: Wind
     following = stage.asked("mira", "alerts?state=open&severity=WARNING&limit=1")["items"][0]["topic"]
     expect(page.get_by_test_id("glide-cell-3-0")).to_have_text(following)
     for number in (1, 2):
-        row(page, number)
+        row(tab, number)
     page.get_by_label("Note").fill("looked at")
     page.get_by_label("Note").press("Enter")
     page.get_by_role("button", name="Close 2").click()
@@ -167,7 +169,7 @@ def test_a_reefer_that_warms_on_asks_again(stage: Stage, windows: Windows, tmp_p
     choose(page, "Rule", "Temperature out of range")
     first = stage.asked("mira", "alerts?rule=temperature&state=open")["items"]
     expect(page.get_by_text(re.compile(f"^{len(first)} rows? ·"))).to_be_visible()
-    row(page, 1 + [one["alert_id"] for one in first].index(f"{ship}-warm"))
+    row(tab, 1 + [one["alert_id"] for one in first].index(f"{ship}-warm"))
     page.get_by_role("button", name="Acknowledge 1").click()
     until(lambda: stage_of(stage, "ALARM", "-warm") == "acknowledged", "the acknowledgement")
     say(stage, (stage.voyage.world.boxes.numbers[1], warm(ship, "updated", stage.clock.now_ms(), 42.5)))
@@ -177,7 +179,7 @@ def test_a_reefer_that_warms_on_asks_again(stage: Stage, windows: Windows, tmp_p
     choose(page, "Rule", "Temperature out of range")
     expect(page.get_by_text(re.compile(f"^{len(first)} rows? ·"))).to_be_visible()
     first = stage.asked("mira", "alerts?rule=temperature&state=open")["items"]
-    row(page, 1 + [one["alert_id"] for one in first].index(f"{ship}-warm"))
+    row(tab, 1 + [one["alert_id"] for one in first].index(f"{ship}-warm"))
     expect(page.get_by_text(re.compile("Worse since Mira Okafor acknowledged it .*: 4.5 → 42.5 °C"))).to_be_visible()
     expect(page.get_by_role("button", name="Acknowledge 1")).to_be_visible()
     tab.picture("desk-worse", tmp_path)

@@ -82,9 +82,11 @@ def test_a_long_list_is_read_on_and_saved_whole(stage: Stage, windows: Windows, 
     assert len(saving.value.path().read_text().splitlines()) == 1 + count
     newest = min((box for box in rest if box["age_ms"] is not None), key=lambda box: box["age_ms"])["number"]
     table = page.get_by_test_id("stDataFrame").first
+    tab.wait_idle()
     table.click(position={"x": LAST_HEARD_PX, "y": ROW_PX / 2})
     expect(page.get_by_test_id("glide-cell-1-0")).to_have_text(newest)
     tab.picture("sorted", tmp_path)
+    tab.wait_idle()
     table.click(position={"x": 12, "y": ROW_PX * 1.5})
     page.wait_for_url(f"**/containers?container={newest}")
 
@@ -97,5 +99,6 @@ def test_the_row_that_is_chosen_opens_though_another_was_booked_that_sorts_befor
     expect(tab.page.get_by_test_id(f"glide-cell-1-{CHOSEN}")).to_have_text(shown[CHOSEN])
     book(stage, FIRST)
     tab.picture("before", tmp_path)
+    tab.wait_idle()
     table.click(position={"x": 12, "y": ROW_PX * (CHOSEN + 1.5)})
     tab.page.wait_for_url(f"**/containers?container={shown[CHOSEN]}")

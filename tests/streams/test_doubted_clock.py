@@ -8,7 +8,7 @@ from landfall.storage.append_planner import DEVICE_APART_MS_MAX, DEVICES_MAX
 from landfall.storage.file_log import FileLog
 from streams.codec import BlockCodec
 from streams.log import Append
-from streams.model.clock import EARLY_MS_MAX, StillClock
+from streams.model.clock import EARLY_MS_MAX, Clock, FleetClock, FleetTime, StillClock
 from streams.model.records import Record, to_batch
 
 YEARS_MS = 10 * 365 * 86_400_000
@@ -25,7 +25,7 @@ class Doubted(StillClock):
         return self.doubts
 
 
-def log_of(folder: Path, clock: Doubted) -> FileLog:
+def log_of(folder: Path, clock: Clock) -> FileLog:
     return FileLog(folder / "log", folder / "marker", "ship-a", BlockCodec(), clock)
 
 
@@ -97,3 +97,14 @@ def test_what_comes_from_elsewhere_is_dated_by_no_clock_that_is_doubted(tmp_path
     assert list(shore.admissions("containers", ship.origin, 0, 1)) == []
     ship.close()
     shore.close()
+
+
+def test_a_fleet_clock_that_was_ahead_while_a_jump_slowed_down_moves_no_order_time(tmp_path: Path) -> None:
+    """A fix of an hour before would be dated by when it was received, and boxes shown 19 nm from where they fell."""
+    clock = FleetClock(FleetTime(0, NOW_MS + 2 * DEVICE_APART_MS_MAX, 0.0))
+    log = log_of(tmp_path, clock)
+    log.append([said(NOW_MS, NOW_MS, NOW_MS)])
+    clock.follow(FleetTime(0, NOW_MS, 0.0))
+    log.append([said(NOW_MS - 2 * DEVICE_APART_MS_MAX, first=3)])
+    assert order_at_ms(log)[3:] == [NOW_MS - 2 * DEVICE_APART_MS_MAX]
+    log.close()
