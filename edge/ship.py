@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from cargo.alerts.alert_authorization import JUDGES
+from cargo.alerts.alert_body import read_alert
+from cargo.alerts.alert_log import CLOSED_STATES
+from cargo.errors import BadEntry
 from edge.console.console_status import Console, ConsoleStatus
 from edge.console.crew_alerts import AlertDesk
 from edge.console.crew_api import Crew, CrewDoor
@@ -10,7 +16,6 @@ from edge.console.report_api import ReportDoor
 from edge.links.link_choice import LinkChoice
 from edge.services.backlog_reporter import TellingWaiting
 from edge.services.digest_service import Digesting
-from edge.services.excursion_keeper import AroundAlerts
 from edge.services.loss_report_service import DECISIONS, LossReports
 from edge.services.muster_statements import MusterStatements
 from edge.services.query_responder import QueryResponder
@@ -23,6 +28,49 @@ from landfall.node.peers.catch_up import lacked
 from landfall.node.peers.replica_acknowledgements import other_disks
 from landfall.watch.muster_reader import Musters
 from landfall.watch.watch_service import Watching
+from streams.body_reader import Bodies
+from streams.log import Log
+from streams.model.ranges import RangeSet
+
+BEFORE_MS = 3_600_000
+"""Readings before an alert that tell how it came about."""
+OPEN_MS = 24 * 3_600_000
+"""How long an alert that nobody cleared counts after its last change."""
+ALERTS = "alerts"
+
+
+class AroundAlerts:
+    """The readings that a ship keeps whole when its disk is nearly full: per container those around its alerts.
+
+    They begin an hour before an alert is raised, and end when it is cleared, or a day after its last change. Of a record that can not be
+    read nothing is kept.
+    """
+
+    def __init__(self, log: Callable[[], Log]) -> None:
+        self._log = log
+        self._news: Bodies | None = None
+        self._spans: dict[str, RangeSet] = {}
+        self._raised: dict[str, int] = {}
+
+    def __call__(self, stream: str, since_ms: int, until_ms: int) -> Mapping[str, RangeSet]:
+        """The spans (order times, UTC ms) of each topic that meet `since_ms` to `until_ms`. `stream` does not matter."""
+        self._catch_up()
+        met = {topic: spans.within(since_ms, until_ms) for topic, spans in self._spans.items()}
+        return {topic: spans for topic, spans in met.items() if spans}
+
+    def _catch_up(self) -> None:
+        self._news = self._news or Bodies(self._log(), ALERTS)
+        for topic, body in self._news.news():
+            self._take(topic, body)
+
+    def _take(self, topic: str, body: Mapping[str, Any]) -> None:
+        try:
+            alert = read_alert(body)
+        except BadEntry:
+            return  # the loss reports, which read the same, tell of it
+        raised = self._raised[alert.alert_id] = min(self._raised.get(alert.alert_id, alert.at_ms), alert.at_ms)
+        until = alert.at_ms if alert.state in CLOSED_STATES else alert.at_ms + OPEN_MS
+        self._spans.setdefault(topic, RangeSet()).add(max(0, raised - BEFORE_MS), until + 1)
 
 
 async def run_ship(settings: ShipSettings) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,8 +17,8 @@ from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
 
-from landfall.runtime.log_lines import to_stderr
 from landfall.runtime.settings_loader import load
+from landfall.system.listen_address import ExhaustionFilter
 from landfall.system.settings_table import SettingsTable
 from landfall.system.struct_types import build_struct_types
 from streams.model.errors import Misuse, RetryLater
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
 
 ASKED_AGAIN_S = 0.1
 """So long after it was asked to end, where no exception gets through, a process is asked once more."""
+
+
+def to_stderr(process: str) -> None:
+    """From now on every logger's INFO and above goes to standard error, with the time and the process's name."""
+    logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {process} %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("asyncio").addFilter(ExhaustionFilter(time.monotonic))
+    for chatty in ("httpx", "py4j", "pyspark"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 class NotInstalled(Misuse):
@@ -50,7 +60,7 @@ PROCESSES = {
     "port": Process("shore.settings:PortSettings", "shore.port:run_port", small=True),
     "customer": Process("shore.settings:CustomerSettings", "shore.customer_node:run_customer", small=True),
     "analytics": Process("hq.analytics.settings:AnalyticsSettings", "hq.analytics.job:run_analytics"),
-    "projector": Process("hq.serving.settings:ProjectorSettings", "hq.serving.projector:run_projector"),
+    "projector": Process("hq.serving.projector:ProjectorSettings", "hq.serving.projector:run_projector"),
     "api": Process("hq.api.settings:ApiSettings", "hq.api.app:run_api"),
     "fanout": Process("hq.fanout.settings:FanoutSettings", "hq.fanout.fanout_process:run_fanout"),
     "broker": Process("hq.fanout.settings:KafkaBrokerSettings", "hq.fanout.dev_broker:run_broker"),

@@ -4,22 +4,50 @@ headquarters tells its ships.
 
 from __future__ import annotations
 
+from typing import Any
+
+from aiohttp import web
+
 from cargo.alerts.alert_authorization import JUDGES
 from intake.intake_service import Intake
 from intake.pipeline import STREAMS
+from landfall.node.http.request_guard import Need
 from landfall.node.node import Node
 from landfall.node.peers.catch_up import lacked
 from landfall.node.peers.replica_acknowledgements import other_disks
 from landfall.node.settings import NodeSettings
 from landfall.watch.watch_service import Watching
 from shore.customer_terms import CustomersDesk
-from shore.port_status import Status
 from shore.query_result_ingester import QueryResultIngester
 from shore.settings import PortSettings
 from shore.ship_feed import ShipsDesk
 from shore.ship_forwarder import Forwarding
 from streams.gap_skipping_reader import Patience
 from streams.model.clock import Clock
+
+
+class Status:
+    """`GET /port`, of a port's node and of headquarters', which has no sensors."""
+
+    def __init__(self, node: Node, intake: Intake) -> None:
+        self._node, self._intake = node, intake
+        node.guard.route("GET", "/port", self._port, Need("consume", "metrics"))
+
+    async def _port(self, request: web.Request) -> web.Response:
+        settings, links = self._node.settings, self._node.links
+        kept = {"dials": sorted(peer.node for peer in settings.peers), "peers": links.status(), "twins": links.twins.status()}
+        told: dict[str, Any] = {
+            "node": settings.node,
+            "role": settings.role,
+            "port": settings.identity,
+            "at_ms": self._node.clock.now_ms(),
+            "companions": settings.companions(),
+            "link": {**kept, "budgets": links.budgets(), "traffic": links.traffic()},
+            "kept_here": self._node.originating.kept_here(),
+            "intake": self._intake.status(),
+            "troubles": [*self._node.metrics.troubles.values()],
+        }
+        return web.json_response(told)
 
 
 class PortNode:

@@ -46,7 +46,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "edge/console/report_api.py",
         "sim/door.py",
         "sim/sim_process.py",
-        "shore/port_status.py",
+        "shore/port.py",
     ),
     "alembic": ("hq",),
     "argon2": ("landfall/access/password_checks.py",),

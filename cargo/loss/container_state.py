@@ -106,7 +106,7 @@ class Box(msgspec.Struct, omit_defaults=True):
     `off_at_ms`: when its last position was that left the ship's track, whatever that tells (0: it was on it).
     `answers`: how often it has lately answered a roll call, `answered_at_ms` the last time; it is called from `called_at_ms` on, before
     `call_until_ms`.
-    `listened_from_ms`: its silence counts from then on, as nobody listened before when it may have spoken (`cargo.loss.watch_resume`; UTC
+    `listened_from_ms`: its silence counts from then on, as nobody listened before when it may have spoken (`cargo.loss.watch`; UTC
     ms). `by_hand`: its state is what a person said of it, which no silence overrules, until it is heard or she sails from the next port.
     """
 

@@ -17,15 +17,15 @@ from cargo.alerts.alert_timestamps import tell
 from cargo.loss.container_state import Box, Gateway
 from cargo.loss.event_time import SOUND_MS
 from cargo.loss.incidents import correct_positions, run_on_positions
-from cargo.loss.loss_classifier import FREE_FALL_MS, GONE_STATES, SHOCK_G
+from cargo.loss.loss_classifier import FREE_FALL_MS, GONE_STATES, SHOCK_G, State
 from cargo.loss.loss_evidence import judge, judge_fixes, refuted, wake_after_news
 from cargo.loss.muster import muster_event
 from cargo.loss.presence import expect_aboard, find_call, heard_aboard, heard_on_quay, judge_on_quay, ship_called
 from cargo.loss.reading_rows import Heard, Value, ship_topic
-from cargo.loss.roll_call import ANSWER_MS_MAX, call, expect_again, note_answer
+from cargo.loss.report_interval import LIKE_PART, grace_ms
+from cargo.loss.roll_call import ANSWER_MS_MAX, STRUCK_WORDS, call, expect_again, note_answer
 from cargo.loss.state_pruner import forget
 from cargo.loss.watch_outcome import MadeRecord, WatchOutcome, event
-from cargo.loss.watch_resume import hear_again, leave_out_again
 from cargo.loss.watch_state import OUTAGE_MS_MIN, PENDING_MAX, BookingTerms, WatchState
 from cargo.rules.episodes import RuleMemory, Where
 from cargo.rules.reading_rules import judge_reading
@@ -43,6 +43,59 @@ PROMPT_MS = 30_000
 """A reading that has its turn no later than this was not kept on its way: so far behind are clocks."""
 BLOWS = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
 """The blows that are events: code, signal, and the least of it."""
+
+
+SPANS_MAX = 4
+_OPEN: frozenset[State] = frozenset({"ONBOARD", "LATE"})
+
+
+def hear_again(state: WatchState, row: Heard) -> None:
+    """Take in the next reading of a watch that was down (`EventClock.resume`): no box is silent for time in which nobody listened.
+
+    What other nodes of the ship or port took in meanwhile is heard first; in that time somebody listened. In the rest a box may have sent
+    unheard: its silence before that time counts, and a box whose reading was due in it counts as heard at its end.
+    """
+    span = state.memory.clock.unheard(row)
+    if span is not None:
+        _leave_out(state, *span)
+
+
+def leave_out_again(state: WatchState, box: Box) -> None:
+    """The box's last word had its turn only now, and came before a time in which nobody listened."""
+    box.listened_from_ms = 0
+    for since_ms, until_ms in state.memory.down:
+        _leave_out_of(state, box, since_ms, until_ms)
+
+
+def _leave_out(state: WatchState, since_ms: int, until_ms: int) -> None:
+    """In this span (UTC ms by the node's clock) nobody listened. What was found of a box before stands: one that is missing stays so."""
+    memory = state.memory
+    memory.down = [*memory.down[1 - SPANS_MAX :], (since_ms, until_ms)]
+    if until_ms - since_ms < state.settings.deaf_ms:
+        memory.voyage.unfelt(since_ms, until_ms)
+    for box in memory.boxes.values():
+        if box.state in _OPEN:
+            _leave_out_of(state, box, since_ms, until_ms)
+    state.all_changed()
+
+
+def _leave_out_of(state: WatchState, box: Box, since_ms: int, until_ms: int) -> None:
+    from_ms = state.silent_from_ms(box)
+    if 0 < from_ms < until_ms:
+        again = from_ms > since_ms or _was_due(state, box, since_ms, until_ms)
+        box.listened_from_ms = until_ms if again else from_ms + until_ms - since_ms
+    if box.heard_at_ms < until_ms and until_ms - since_ms >= (STRUCK_WORDS - 1) * box.again_ms:
+        box.again_ms = 0  # what it promised after a blow it may have kept, and all words that end the promise have said so unheard
+
+
+def _was_due(state: WatchState, box: Box, since_ms: int, until_ms: int) -> bool:
+    """Whether it may have spoken in the span: a word of it was due, by its own word or its habit, or it was called."""
+    if not box.heard_at_ms:
+        return False
+    interval_ms = box.again_ms or state.interval_ms(box, since_ms)
+    before_ms, after_ms = since_ms - box.heard_at_ms, until_ms - box.heard_at_ms
+    missed = max(0, before_ms - grace_ms(interval_ms)) // interval_ms
+    return since_ms < box.call_until_ms or after_ms >= (missed + 1) * interval_ms * (1 - LIKE_PART)
 
 
 def step(state: WatchState, heard: Iterable[Heard]) -> WatchOutcome:

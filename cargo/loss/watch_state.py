@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappush
 from itertools import chain
+from operator import itemgetter
 
 import msgspec
 
@@ -14,8 +17,7 @@ from cargo.loss.accounted_boxes import DRY_INTERVAL_MS, QUAY_INTERVAL_MS, REEFER
 from cargo.loss.container_state import Box, Gateway
 from cargo.loss.event_time import EventClock
 from cargo.loss.gateway_census import Census, CensusBox, Count
-from cargo.loss.loss_classifier import GONE_STATES, INTERVALS_MISSING, WEIGHTS, Weights
-from cargo.loss.pending_readings import PendingReadings
+from cargo.loss.loss_classifier import GONE_STATES, INTERVALS_MISSING, SHOCK_G, WEIGHTS, Weights
 from cargo.loss.reading_rows import Heard
 from cargo.loss.report_interval import GRACE_MS_MIN, INTERVAL_MS_MAX, INTERVAL_MS_MIN, grace_ms
 from cargo.loss.voyage import ShipVoyage
@@ -31,6 +33,53 @@ BOXES_MAX = 100_000
 """Four times what the largest ships carry (DOMAIN 1)."""
 RECOUNT_AFTER_MS, OUTAGE_MS_MIN = 60_000, 3 * 60_000
 """Who was away for less was not out: a gateway, or the node."""
+
+
+class PendingReadings:
+    """Made from what a watch remembers as pending.
+
+    `called`: whether the roll is being called; `settled_at_ms`: up to when (UTC ms) readings have had their turn.
+    """
+
+    def __init__(self) -> None:
+        self._came: dict[str, list[tuple[int, int]]] = {}
+        self._blows: list[tuple[int, str]] = []
+
+    def note_all(self, pending: Iterable[tuple[int, Heard]], settled_at_ms: int, *, called: bool) -> None:
+        """These, and no others, wait."""
+        self._came.clear()
+        self._blows.clear()
+        for at_ms, row in pending:
+            self.note(at_ms, row, settled_at_ms, called=called)
+
+    def note(self, at_ms: int, row: Heard, settled_at_ms: int, *, called: bool) -> None:
+        """This one has come and has its turn at `at_ms`."""
+        if float(row.signals.get("shock_g", 0.0)) > SHOCK_G:
+            self._blows.append((at_ms, row.topic))
+        if called and row.received_at_ms < at_ms:
+            came = self._came.setdefault(row.topic, [])
+            insort(came, (row.received_at_ms, at_ms))
+            del came[: max(0, bisect_right(came, settled_at_ms, key=itemgetter(0)) - 1)]
+
+    def came_at_ms(self, number: str, at_ms: int) -> int:
+        """When the last word of this box came, up to `at_ms`, that may still wait for its turn (UTC ms); 0: none, or nobody is called.
+
+        Under a roll call a box has spoken once its word has come, though by a clock that is ahead that has its turn later.
+        """
+        return max((came_ms for came_ms, _ in self._came.get(number, ()) if came_ms <= at_ms), default=0)
+
+    def waits(self, number: str, at_ms: int) -> bool:
+        """Whether a word of this box that came by then has its turn later."""
+        return any(came_ms <= at_ms < turn_ms for came_ms, turn_ms in self._came.get(number, ()))
+
+    def blows(self, settled_at_ms: int) -> list[str]:
+        """Who was struck, by readings that have not had their turn yet: one topic for each of these."""
+        self._blows = [blow for blow in self._blows if blow[0] > settled_at_ms]
+        return [topic for _, topic in self._blows]
+
+    def next_blow_at_ms(self, settled_at_ms: int) -> int | None:
+        """When the first of these readings has its turn (UTC ms); None: there is none."""
+        return min((at_ms for at_ms, _ in self._blows if at_ms > settled_at_ms), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +132,7 @@ class BookingTerms(msgspec.Struct, frozen=True):
 class WatchMemory(msgspec.Struct):
     """What is written down in a snapshot. `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading taken;
     `deaf_until_ms`: when the node heard again after being deaf; `down`: the last spans in which nobody listened (by the node's clock,
-    `cargo.loss.watch_resume`); `call_until_ms`: until when somebody is called (`cargo.loss.roll_call`);
+    `cargo.loss.watch`); `call_until_ms`: until when somebody is called (`cargo.loss.roll_call`);
     `listed`: the load list in force; `call`: the one of the port she lies in; `told`: of each alert that was told of since `told_from_ms`,
     the time of the last change (`cargo.alerts.alert_timestamps`); `generations`: of each node that takes readings in, the newest heard
     of."""

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from cargo.loss.event_time import BELIEVED_AHEAD_MS
 from cargo.vocabulary.geo import distance_nm
 from cargo.vocabulary.position_fixes import LastFix, fix_of
-from edge.links.link_override import Wished
 from edge.links.port_probe import POSITION_COUNTS_MS, Seeking, Yard
 from edge.links.satellite_election import Turn
 from edge.settings import PORT_PATIENCE_S, TAKEOVER_S, Headquarters, PortOfCall
 from landfall.node.node import Node
 from landfall.node.settings import PeerAddress
+from landfall.system.replaced_files import replace_file
 from streams.config.roles import LinkClass
 from streams.log import LogReader
 from streams.model.errors import Misuse
@@ -42,6 +43,34 @@ ASK_EVERY_S = 1.0
 AUTO, NONE, SATELLITE, LAN = "auto", "none", "satellite", "lan"
 _TO_HEADQUARTERS: dict[str, LinkClass] = {SATELLITE: "satellite", LAN: "lan"}
 _log = logging.getLogger(__name__)
+
+
+FILE_NAME = "link.wish"
+
+
+class Wished:
+    """The link that the crew chose, in a file of the node's folder: radio silence continues after a power cut."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / FILE_NAME
+
+    def read(self, known: Collection[str], otherwise: str) -> str:
+        """What was kept last, if it is one of `known`; else `otherwise`, and the log says what it was."""
+        try:
+            wish = self._file.read_text("utf-8", "replace").strip()
+        except FileNotFoundError:
+            return otherwise
+        if wish not in known:
+            _log.warning("%s asks for the link %r, which is none of %s: it is %r now", self._file, wish[:40], sorted(known), otherwise)
+            return otherwise
+        return wish
+
+    def keep(self, wish: str) -> None:
+        """Durable when it returns, or the log says that it is not: on a full disk the wish holds until the node ends."""
+        try:
+            replace_file(self._file, f"{wish}\n".encode())
+        except OSError as problem:
+            _log.warning("the link is %r until the node ends, for %s can not be written: %s", wish, self._file, problem)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,66 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
-from hq.sensor_places import report_unplaced
+from pydantic import Field
+from sqlalchemy import Connection, select
+
+from hq.sensor_places import SensorPlaces, report_unplaced
+from hq.serving.address import SERVING_URL_DEFAULT, DatabaseUrl
 from hq.serving.database import ServingDatabase
+from hq.serving.models import Rejected
 from hq.serving.projection_loop import Projector
-from hq.serving.rejects import Told, untold
 from hq.serving.routes import routes
-from hq.serving.settings import ProjectorSettings
 from landfall.runtime.hole_patience import SkippedTold
 from landfall.runtime.log_wait import opened_log
-from landfall.runtime.service import Running, run_work
+from landfall.runtime.service import Running, WorkSettings, run_work
 from landfall.runtime.skipped_watch import BelowFloor
+from landfall.runtime.telemetry_client import failure
+from landfall.system.settings_table import GivenPath
+from streams.log import Append
 from streams.model.metrics import Metrics
 
 PROCESS = "projector"
+
+
+FAILURES_AT_ONCE_MAX = 100
+Told = dict[tuple[str, str], int]
+"""(stream, origin) → one past the last offset told."""
+
+
+def untold(connection: Connection, told: Told, process: str, at_ms: int) -> tuple[list[Append], Told]:
+    """Appends for rejected records beyond `told`, and what is told when they are durable.
+
+    Told again by another process or after a rebuild they change nothing: producer and sequence name the record itself.
+    """
+    appends: list[Append] = []
+    reached = dict(told)
+    for row in connection.execute(select(Rejected.__table__).order_by(Rejected.stream, Rejected.origin, Rejected.offset)):
+        of = (row.stream, row.origin)
+        if row.offset < reached.get(of, 0) or len(appends) == FAILURES_AT_ONCE_MAX:
+            continue
+        reason = f"{row.stream}:{row.origin}:{row.offset} about {row.topic} is set aside: {row.reason}"
+        appends.append(failure(process, reason, row.body or "", at_ms, (f"{process}/{row.stream}/{row.origin}", row.offset + 1)))
+        reached[of] = row.offset + 1
+    return appends, reached
+
+
+class ProjectorSettings(WorkSettings):
+    """Settings of `landfall projector`. Intervals are of the wall clock.
+
+    * `log`: headquarters' log, the folder `log` of its node.
+    * `database_url`: an SQLAlchemy address (`sqlite:////path/serving.db`, `postgresql+psycopg://user@host/landfall`). The process may
+      drop and create this database. By default it is the SQLite file `serving.db` in the working folder.
+    * `door`, `token`: URL of headquarters' node (`http://host:port`) and the token of a credential there, for metrics and exceptions.
+      Without a door they are not sent.
+    * `clock`: "wall", or the URL of a clock that serves the fleet's time as JSON.
+    * `places`: node name to `ship/<imo>` or `quay/<locode>`, the place of that node's sensors.
+    """
+
+    log: GivenPath
+    database_url: DatabaseUrl = SERVING_URL_DEFAULT
+    places: SensorPlaces = Field(default={})
+    poll_interval_s: float = Field(0.2, gt=0, le=10)
+    step_records_max: int = Field(20_000, ge=1, le=30_000)
 
 
 def run_projector(settings: ProjectorSettings) -> None:

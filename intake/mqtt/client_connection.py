@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from intake.message_types import Outcome, Publish
-from intake.mqtt.acknowledgements import acknowledgements
 from intake.mqtt.client_logins import GatewayLogin, account_of
 from intake.mqtt.client_sessions import SESSION_S_MAX
 from intake.mqtt.connect_packet import PACKET_BYTES_MAX, Connect, VersionRefused, read_connect, read_disconnect
@@ -22,6 +21,8 @@ from intake.mqtt.packets import (
     Violation,
     connack,
     disconnect,
+    puback_with_reason,
+    pubacks,
     welcome_properties,
 )
 from intake.mqtt.subscriptions import Subscription, request_packet, subscribe, unsubscribe
@@ -40,6 +41,27 @@ RESTS = 4
 """What publishes nothing is read on after so many times the time that a turn of it took: it has a fifth of a core at most."""
 CLOSE_WITHIN_S = 5.0
 """So long what was said last may take to be read."""
+
+
+_NOT_TAKEN = {
+    Outcome.MALFORMED: Reason.PAYLOAD_FORMAT_INVALID,
+    Outcome.BAD_VALUE: Reason.PAYLOAD_FORMAT_INVALID,
+    Outcome.UNKNOWN_TOPIC: Reason.TOPIC_NAME_INVALID,
+    Outcome.OVERSIZED: Reason.QUOTA_EXCEEDED,
+    Outcome.FOREIGN: Reason.NOT_AUTHORIZED,
+}
+"""What an MQTT 5 client hears in its PUBACK. The message is in `exceptions`: it need not, and should not, be sent again."""
+
+
+def acknowledgements(v5: bool, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> bytes:
+    """A PUBACK for each of `messages` that wants one, in order; MQTT 5 says what was not taken as a reading, and why."""
+    if not v5 or _NOT_TAKEN.keys().isdisjoint(outcomes):
+        return pubacks([message.packet_id for message in messages if message.packet_id])
+    return b"".join(
+        puback_with_reason(message.packet_id, _NOT_TAKEN[outcome]) if outcome in _NOT_TAKEN else pubacks((message.packet_id,))
+        for message, outcome in zip(messages, outcomes, strict=True)
+        if message.packet_id
+    )
 
 
 class ClientConnection(asyncio.Protocol):

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import ssl
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -36,7 +36,6 @@ from landfall.node.services.clock_job import ClockKeeper, machine_boot_id
 from landfall.node.services.definition_watcher import Defining
 from landfall.node.services.retention_job import Retaining
 from landfall.node.services.signing_job import KEY_NAME, keep_signing, load_or_make_key
-from landfall.node.services.skipped_reporter import keep_floor_trouble
 from landfall.node.services.telemetry_reporter import TelemetryReporter
 from landfall.node.services.upkeep_job import keep_up
 from landfall.node.services.verify_job import Rounds, keep_verifying
@@ -65,11 +64,21 @@ from streams.model.clock import Clock, FleetClock, WallClock
 from streams.model.errors import LandfallError
 from streams.model.metrics import Metrics
 from streams.replication import Exchange, OldCopy
+from streams.skipped_records import LOOK_EVERY_S, NODE, OVER, FloorTrouble, floor_append
 
 told = logging.getLogger("landfall.node")
 
 WORK_ENDED_WITHIN_S = ENDED_WITHIN_S = 20.0
 """Maximum time for background work, and for each other part of a node, to end, seconds. Commits are waited for without a limit."""
+
+
+async def keep_floor_trouble(log: Log, append: Callable[[Sequence[Append]], Awaitable[Any]], metrics: Metrics, clock: Clock) -> None:
+    """Look every LOOK_EVERY_S, until cancelled. Raises RetryLater when the disk is full."""
+    trouble = FloorTrouble(log, NODE, metrics.troubles, clock.monotonic_s, [log.node])
+    while True:
+        if reason := await asyncio.to_thread(trouble.look):
+            await append([floor_append(NODE, reason, OVER, clock.now_ms())])
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 class Node:

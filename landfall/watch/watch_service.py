@@ -36,7 +36,6 @@ from landfall.watch.muster_reader import Called, called
 from landfall.watch.other_nodes import caught_up
 from landfall.watch.snapshot_file import Kept, read_kept, write_kept
 from landfall.watch.step_replay import AT_MS, RESUMED_AT_MS, Retaking, cuts
-from landfall.watch.uninterrupted import to_its_end
 from landfall.watch.watermark_reader import DROPPED, PATIENCE_S, OwnReadings, PassedOver
 from streams.commit_points import commit_point
 from streams.consumers import CONSUMERS, Consumer, Times
@@ -63,6 +62,15 @@ Positions = dict[str, Position]
 Report = Callable[..., None]
 WENT_ON = "the watch went on without"
 _log = logging.getLogger(__name__)
+
+
+async def to_its_end(work: asyncio.Task[None]) -> None:
+    """Returns when `work` is done, cancelled or not: two that write one file would spoil it for each other."""
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
 
 
 @dataclass(frozen=True, slots=True)

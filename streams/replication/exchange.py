@@ -10,23 +10,25 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 from typing import Protocol
 
-from streams.config.companion_streams import HEADS
+from streams.config.companion_streams import HEADS, KEPT
 from streams.config.roles import Peer, Role
+from streams.integrity.signer import NEVER_SIGNED, is_signed
 from streams.model.clock import StillClock
 from streams.model.clock_check import ClockCheck
 from streams.model.identifiers import Origin
 from streams.model.ledger import GoneReason, Ledger, OriginLedger
 from streams.model.ranges import Range, RangeSet
 from streams.replication.delivery_provenance import Bringers
-from streams.replication.holdings_regression import Promises
+from streams.replication.effects import Report
 from streams.replication.ingress_quota import Allowances
+from streams.replication.ledger_summaries import settled_by
 from streams.replication.link_terms import Key
-from streams.replication.new_origin_quota import Begun
 from streams.replication.partial_blocks import Partials
-from streams.replication.sync_messages import INSTANCE_BYTES, KEYS_MAX
+from streams.replication.sync_messages import INSTANCE_BYTES, KEYS_MAX, RANGES_MAX, OriginSummary
 
 STALLED_S = 5.0
 """A block that has not grown for this long may be taken from another peer instead."""
@@ -37,6 +39,110 @@ TRICKLE_BYTES_S = 64
 TRICKLE_S = 10.0
 SAID_RANGES_MAX = 10_000
 """Of so many ranges it is known who said that they are gone; the first are forgotten then."""
+
+
+HAS_NOT = "a peer has not what it said it has: it has lost it, or never had it"
+RANGES_KEPT_MAX = 200_000
+TOLD_EVERY_S = 3_600.0
+"""So long a peer is not named for this again."""
+
+
+OWN_MAX = 1_000
+"""Of a node's own, headquarters' apart: some 25 streams for each generation of its log."""
+BROUGHT_MAX = 10_000
+"""Of others', that nothing shows to be theirs: as much as one peer can make this node hold in their names."""
+HQ_MAX = 100_000
+"""Both for headquarters, which is believed in much else: as many as may be told of in a session."""
+
+
+class Begun:
+    """Limits the number of new (stream, origin)s that each peer may bring records of, or say are gone: each stays on disk for good.
+
+    What a node brings itself, and what its signature shows to be its own, counts for that node, whoever brings it. All else counts for
+    the peer that brings it. Counted since the node started; what is here already is free. Call it from the one thread that drives the
+    sessions.
+    """
+
+    def __init__(self, roles: Mapping[str, Role], signed_end: Callable[[Key], int | None]) -> None:
+        """`roles`, `signed_end`: as those of `Exchange`."""
+        self._roles, self._signed_end = roles, signed_end
+        self._signed: dict[Origin, set[str]] = {}
+        self._own: dict[str, set[Key]] = {}
+        self._brought: dict[str, dict[Origin, set[Key]]] = {}
+        self._counts: dict[str, int] = {}
+
+    def may_begin(self, node: str, key: Key) -> bool:
+        """Whether `node` may bring of `key`, of which nothing is here; it counts from now on."""
+        origin = key[1]
+        if node == origin.node or self._vouched(key):
+            own = self._own.setdefault(origin.node, set())
+            if key not in own and len(own) < self._most(origin.node, OWN_MAX):
+                own.add(key)
+            return key in own
+        brought = self._brought.setdefault(node, {}).get(origin, set())
+        if key in brought:
+            return True
+        if self._counts.get(node, 0) >= self._most(node, BROUGHT_MAX):
+            return False
+        self._brought[node].setdefault(origin, set()).add(key)
+        self._counts[node] = self._counts.get(node, 0) + 1
+        return True
+
+    def signed(self, heads: str, origin: Origin) -> None:
+        """Statements of `origin`, in the stream `heads`, are here: what they show to be its own counts for nobody else any more."""
+        self._signed.setdefault(origin, set()).add(heads.removesuffix(HEADS))
+        for node, of_node in self._brought.items():
+            brought = of_node.get(origin, set())
+            shown = {key for key in brought if self._vouched(key)}
+            brought -= shown
+            self._counts[node] = self._counts.get(node, 0) - len(shown)
+
+    def _most(self, node: str, others: int) -> int:
+        return HQ_MAX if self._roles.get(node) == "hq" else others
+
+    def _vouched(self, key: Key) -> bool:
+        """Whether a signature of a known key shows that its origin has this: of the stream itself, or, of what is never signed, of any."""
+        stream, origin = key[0].removesuffix(HEADS), key[1]
+        if is_signed(stream):
+            return bool(self._signed_end((stream, origin)))
+        return stream.removesuffix(KEPT) in NEVER_SIGNED and any(self._signed_end((one, origin)) for one in self._signed.get(origin, ()))
+
+
+class Promises:
+    """What each peer said in its last session that it has. Who no longer has it at the next session has lost it, or never had it.
+
+    Nothing that is held here was deleted because of such a statement; it is reported, so that people know whose statements to trust.
+    """
+
+    def __init__(self) -> None:
+        self._said: dict[str, Mapping[Key, RangeSet]] = {}
+        self._told_s: dict[str, float] = {}
+
+    def remember(self, node: str, said: Mapping[Key, RangeSet]) -> None:
+        """The session with `node` has ended, in which it has said that it needs these no more; of all else its earlier word stands, up to
+        RANGES_KEPT_MAX ranges in all.
+        """
+        known = {**self._said.get(node, {}), **{key: ranges for key, ranges in said.items() if ranges}}
+        self._said[node] = known if sum(map(len, known.values())) <= RANGES_KEPT_MAX else said
+
+    def broken(self, node: str, key: Key, summary: OriginSummary, held: RangeSet, goes_on: bool, now_s: float) -> list[Report]:
+        """`node` now says of `key` what it has settled: what it has said before of what is `held` here, and has not now, is told.
+        `goes_on`: this goes on where the summary before it ended, after RANGES_MAX ranges.
+
+        Of what it wrote itself it may lose what it likes: it is brought back.
+        """
+        said = self._said.get(node, {}).get(key)
+        if said is None or node == key[1].node or now_s - self._told_s.get(node, -inf) < TOLD_EVERY_S:
+            return []
+        beyond = summary.beyond
+        told_up_to = beyond[-1][1] if len(beyond) >= RANGES_MAX else max(said.end(), 1)
+        told_from = (beyond[0][0] if beyond else told_up_to) if goes_on else 0
+        lacking = said.within(told_from, max(told_from, told_up_to)).common(held).without(settled_by(summary))
+        if not lacking:
+            return []
+        self._told_s[node] = now_s
+        details = {"peer": node, "stream": key[0], "origin": str(key[1]), "first": lacking.first(), "end": lacking.end()}
+        return [Report(HAS_NOT, "brought again", {**details, "records": lacking.count()})]
 
 
 class LedgerSource(Protocol):

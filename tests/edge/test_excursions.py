@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edge.services.excursion_keeper import BEFORE_MS, OPEN_MS, AroundAlerts
+from edge.ship import BEFORE_MS, OPEN_MS, AroundAlerts
 from streams.log import Append
 from streams.model.records import Record, to_batch
 from tests.streams.logkit import NOW_MS, open_log

@@ -12,7 +12,7 @@ from hq.serving.database import ServingReader
 from hq.serving.database_faults import DatabaseAway, DatabaseCancelled
 from hq.serving.portions import CANCELLED_MAX, HALVED
 from hq.serving.projection_loop import Projector
-from hq.serving.rejects import untold
+from hq.serving.projector import untold
 from tests.hq_serving.conftest import make_projector
 from tests.hq_serving.faulty import server_of, with_setting, with_trigger
 from tests.hq_serving.fleet import DUCKS, NOW_MS, Fleet

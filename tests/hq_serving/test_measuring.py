@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from hq.serving.projector import PROCESS
-from hq.serving.rejects import untold
+from hq.serving.projector import PROCESS, untold
 from landfall.runtime.telemetry_client import FAILURES_KEPT_MAX, TelemetryClient
 from landfall.storage.file_log import FileLogReader
 from landfall.transport.http_client import AppendDoor

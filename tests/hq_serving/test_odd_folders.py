@@ -19,7 +19,7 @@ from hq.serving import database
 from hq.serving import models as m
 from hq.serving.address import file_address, serving_url
 from hq.serving.database import ServingReader
-from hq.serving.settings import ProjectorSettings
+from hq.serving.projector import ProjectorSettings
 from hq.spark_rows import WIDE
 from landfall.demo.fleet_settings import Fleet as Demo
 from landfall.demo.fleet_settings import write_settings

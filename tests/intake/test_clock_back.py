@@ -13,8 +13,8 @@ import pytest
 from cargo.loss.event_time import corrected_at_ms
 from hq.analytics.folding import fold_readings, merge_states
 from hq.spark_rows import reading_identities, widen
-from intake.fallen_clocks import CLOCKS_MAX, FallenClocks
 from intake.mqtt.packets import packet
+from intake.stuck_clocks import CLOCKS_MAX, FallenClocks
 from streams.model.identifiers import Position
 from streams.model.records import LATE_MS_MAX, StoredRecord
 from tests.intake.stand import AT, TOPIC, Stand, eventually, stand

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cargo.vocabulary.reading_identity import IDENTITY_BYTES, identities
-from intake.deduplicator import RepeatWindow
-from intake.identity_set import KnownIdentities, words_of
+from intake.deduplicator import KnownIdentities, RepeatWindow, words_of
 from tests.support.refusals import refusal
 
 DEVICES = 501

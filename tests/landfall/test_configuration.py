@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from hq.api.settings import ApiSettings
 from hq.serving.address import serving_url
-from hq.serving.settings import ProjectorSettings
+from hq.serving.projector import ProjectorSettings
 from landfall.process_table import PROCESSES, settings_kinds
 from landfall.runtime.settings_loader import load
 from landfall.runtime.settings_types import examples_of, models_in

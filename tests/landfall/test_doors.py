@@ -22,7 +22,7 @@ from landfall.access.credentials import CredentialFile, Credentials
 from landfall.node.http.request_guard import Need
 from landfall.node.node import Node
 from landfall.runtime.health_server import serve_health
-from shore.port_status import Status
+from shore.port import Status
 from sim.door import clock_door
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import Fleet, fill

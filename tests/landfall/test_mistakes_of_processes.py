@@ -10,7 +10,7 @@ from edge.settings import ShipSettings
 from hq.analytics.settings import AnalyticsSettings
 from hq.api.settings import ApiSettings
 from hq.fanout.settings import KafkaBrokerSettings
-from hq.serving.settings import ProjectorSettings
+from hq.serving.projector import ProjectorSettings
 from landfall.process_table import settings_kinds
 from landfall.runtime.settings_loader import load
 from landfall.system.private_files import write_private

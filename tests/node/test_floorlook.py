@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from landfall.node.services import skipped_reporter
+from landfall.node import node
 from streams.consumers import Consumer
 from streams.log import Append
 from streams.model.identifiers import Position
@@ -16,7 +16,7 @@ from tests.support.fleet import started, until
 
 
 async def test_health_shows_what_a_consumer_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skipped_reporter, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(node, "LOOK_EVERY_S", 0.01)
     monkeypatch.setattr("streams.skipped_records.LOOK_EVERY_S", 0.0)
     hq = await started("hq", tmp_path)
     await hq.append([Append("alerts", to_batch([Record("a")] * 20))])

@@ -226,7 +226,7 @@ async def test_invented_origins_that_are_said_to_be_gone_stand_nowhere(tmp_path:
 
 async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stands on disk for good. In all its sessions a peer may begin so many; what is here it may go on with, others begin theirs."""
-    monkeypatch.setattr("streams.replication.new_origin_quota.BROUGHT_MAX", 3)
+    monkeypatch.setattr("streams.replication.exchange.BROUGHT_MAX", 3)
     async with nodes(tmp_path, "ship-a", "hq") as (ship, hq):
 
         async def bring(liar: Liar, number: int, first: int, transfer: int) -> None:
@@ -255,7 +255,7 @@ async def test_invented_origins_are_brought_no_more_than_so_many(tmp_path: Path,
 async def test_own_generations_that_are_said_to_be_gone_are_no_more_than_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node's own word of its own generations is believed at once, and stands on disk for good: in all its sessions of so many, counted
     apart from those it brings of others. Of what is here already it is believed however many it has invented."""
-    monkeypatch.setattr("streams.replication.new_origin_quota.OWN_MAX", 3)
+    monkeypatch.setattr("streams.replication.exchange.OWN_MAX", 3)
     async with nodes(tmp_path, "hq") as (hq,):
         true = Origin("tokyo", 900)
         hq.log.admit([BlockCodec().encode("containers", true, stamped(rows(5)))])

@@ -15,8 +15,8 @@ from cargo.loss.watch_state import WatchSettings
 from cargo.report.loss_draft import next_draft
 from cargo.vocabulary.registry_entries import TEXT_CHARS_MAX, Entry, Ship, entry_body
 from edge.links.link_choice import ShipPosition
-from edge.services.excursion_keeper import AroundAlerts
 from edge.services.loss_report_service import LossReports
+from edge.ship import AroundAlerts
 from hq.api.answer_fields import record_told
 from hq.fanout.kafka_messages import messages
 from hq.spark_rows import widen

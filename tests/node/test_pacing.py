@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from landfall.node.node import Node
+from landfall.node.peers.session_runner import BURST_S, Pacer
 from landfall.node.settings import LinkSettings
-from landfall.transport.rate_limiter import BURST_S, Pacer
 from landfall.transport.websocket import SEGMENT_BYTES, UNSENT_BYTES_MAX, unsent_bytes
 from streams.config.roles import LinkClass
 from streams.log import Append

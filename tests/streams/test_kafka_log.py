@@ -21,9 +21,9 @@ from landfall.storage import log_kinds
 from landfall.storage.damage import Damage
 from landfall.storage.disk import Disk
 from landfall.storage.index import INDEX_NAME
-from landfall.storage.kafka.append_batches import Gathering
 from landfall.storage.kafka.commit_transaction import KafkaLogPlace
 from landfall.storage.kafka.kafka_configuration import client_settings
+from landfall.storage.kafka.kafka_log import Gathering
 from landfall.storage.kafka.kafka_reader import KafkaLogReader
 from landfall.storage.kafka.topic_names import WHERE, KafkaTopicNames
 from landfall.storage.log_kinds import in_kafka, open_reader

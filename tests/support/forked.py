@@ -27,7 +27,7 @@ LOADED = (
     "hq.fanout.fanout_process",
     "hq.fanout.settings",
     "hq.serving.projector",
-    "hq.serving.settings",
+    "hq.serving.projector",
     "landfall.cli.main",
     "landfall.cli.port_commands",
     "landfall.cli.ship_commands",

@@ -16,7 +16,7 @@ from streams.model.identifiers import Origin
 from streams.model.ranges import RangeSet
 from streams.replication import Key, Report
 from streams.replication import sync_messages as m
-from streams.replication.holdings_regression import HAS_NOT
+from streams.replication.exchange import HAS_NOT
 from streams.replication.receiver import FORGED, UNCOVERED
 from streams.replication.unreadable_blocks import MOST_S
 from tests.sync.framelog import rows_of

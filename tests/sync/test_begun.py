@@ -9,9 +9,9 @@ import pytest
 
 from streams.config.roles import Role
 from streams.model.identifiers import Origin
-from streams.replication import new_origin_quota
+from streams.replication import exchange
+from streams.replication.exchange import Begun
 from streams.replication.link_terms import Key
-from streams.replication.new_origin_quota import Begun
 
 ROLES: dict[str, Role] = {"tokyo": "port", "sydney": "port", "ship-a": "ship", "hq": "hq"}
 SHIP = Origin("ship-a", 1)
@@ -20,7 +20,7 @@ SHIP = Origin("ship-a", 1)
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, most in (("OWN_MAX", 2), ("BROUGHT_MAX", 3), ("HQ_MAX", 5)):
-        monkeypatch.setattr(new_origin_quota, name, most)
+        monkeypatch.setattr(exchange, name, most)
 
 
 def shares(*signed: Key) -> Begun:

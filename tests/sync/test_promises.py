@@ -11,9 +11,9 @@ from streams.config.roles import LAN, Peer
 from streams.model.identifiers import Origin
 from streams.model.ledger import OriginLedger
 from streams.model.ranges import Range, RangeSet
-from streams.replication import Key, Report, Session, Terms, holdings_regression
+from streams.replication import Key, Report, Session, Terms, exchange
 from streams.replication import sync_messages as m
-from streams.replication.holdings_regression import HAS_NOT, Promises
+from streams.replication.exchange import HAS_NOT, Promises
 from streams.replication.ledger_summaries import summaries
 from tests.sync.world import World, rows
 
@@ -56,7 +56,7 @@ def test_what_it_said_it_had_and_has_not_when_we_meet_again_is_told_with_the_off
     [named] = liar.meets(30)
     assert named.details == {"peer": "liar", "stream": "containers", "origin": "ship-a@1", "first": 30, "end": 80, "records": 50}
     assert liar.meets(0) == [], "not again within the hour"
-    liar.world.clock.advance(holdings_regression.TOLD_EVERY_S)
+    liar.world.clock.advance(exchange.TOLD_EVERY_S)
     [again] = liar.meets(0)
     assert (again.details["first"], again.details["end"]) == (0, 30), "its later word went for its earlier"
 
@@ -110,7 +110,7 @@ def test_what_it_wrote_itself_a_peer_may_lose() -> None:
 
 
 def test_of_many_pieces_the_last_sessions_alone_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdings_regression, "RANGES_KEPT_MAX", 10)
+    monkeypatch.setattr(exchange, "RANGES_KEPT_MAX", 10)
     known, pieces = Promises(), RangeSet((2 * at, 2 * at + 1) for at in range(6))
     for number in range(5):
         known.remember("tokyo", {("containers", Origin("ship-a", 1 + number)): pieces})

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,6 @@ from typing import Any
 
 from landfall.access.credentials import Credentials
 from landfall.node.block_store import Store
-from landfall.node.peers.credential_copy import PairCopy
 from landfall.node.peers.duplicate_nodes import Twins
 from landfall.node.peers.link_budgets import ALERTS, Purses, for_alerts
 from landfall.node.peers.live_session import Live
@@ -50,6 +50,48 @@ _WITHDRAWN = "headquarters has withdrawn '{}'"
 _DIALS_ALONE = "'{}' is a ship whose settings say what her links carry or cost: she dials, and is dialled by her own nodes alone"
 STEADY_S = 5.0
 """A session that lasted this long was a good one: the next is dialled soon. One that was refused at once is not tried every moment."""
+
+
+WAITING_MAX = 256
+"""Messages of credentials that wait to be taken; beyond, the oldest is dropped: its sender tells all of them again with its next change."""
+logger = logging.getLogger("landfall.node")
+
+
+class PairCopy:
+    """Copies the credentials of one node to the other nodes of its ship or port, and takes theirs where they are newer.
+
+    Call it from the node's event loop.
+    """
+
+    def __init__(self, credentials: Credentials, exchange: Exchange, report: Callable[..., None]) -> None:
+        self._credentials, self._exchange, self._report = credentials, exchange, report
+        self._came = deque[Sequence[bytes]](maxlen=WAITING_MAX)
+        self._problem_told = ""
+        credentials.on_change(self._tell)
+        self._tell()
+
+    def came(self, entries: Sequence[bytes]) -> None:
+        """Another node of this ship or port has these."""
+        self._came.append(entries)
+
+    async def take(self) -> None:
+        """Write down what is newer of what has come since this was called last; who changes the file is seen as any other change of it."""
+        entries = [entry for message in self._came for entry in message]
+        self._came.clear()
+        if not entries:
+            return
+        try:
+            changed, self._problem_told = await asyncio.to_thread(self._credentials.merge, entries), ""
+        except LandfallError as problem:
+            if str(problem) != self._problem_told:
+                self._problem_told = str(problem)
+                self._report("another node's credentials are not taken", "those of before hold", problem=self._problem_told)
+            return
+        if changed:
+            logger.info("credentials of another node of this ship or port are taken: %s", ", ".join(changed))
+
+    def _tell(self) -> None:
+        self._exchange.tell_credentials(self._credentials.shared)
 
 
 def longer_backoff_s(backoff_s: float, link: LinkClass, since_good_s: float) -> float:
