@@ -103,6 +103,11 @@ class LogReader(Protocol):
     over; a reader elsewhere raises Corrupt, and another LandfallError where the index itself is damaged: only the writer mends.
     """
 
+    @property
+    def node(self) -> str:
+        """The node whose log this is. Never changes. A reader raises RetryLater while the log has no generation yet."""
+        ...
+
     def streams(self) -> list[str]:
         """The names of all streams this copy knows, sorted. Called by whoever lists or meets.
 
@@ -222,11 +227,6 @@ class Log(LogReader, Protocol):
     harmless (of an append, with producer and sequence). A log in a Kafka also raises Fenced when another process has taken the log over,
     for good; Corrupt when what Kafka has is not what this log wrote there.
     """
-
-    @property
-    def node(self) -> str:
-        """The node whose log this is. Never changes."""
-        ...
 
     @property
     def origin(self) -> Origin:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import msgspec
 
@@ -42,21 +42,14 @@ class _Report(msgspec.Struct):
 
 class FloorTrouble:
     """Keeps `troubles` true of `process`, by the latest record of its floor topic in `log`: so a process that starts again goes on with it.
+    Only records of the log's own node count: nothing that a peer appended raises or ends the trouble.
 
     The trouble is over once it is accepted, or DEGRADED_S after the report was seen by this process. These seconds are monotonic: no step
     of a clock shortens them. A restart begins them again.
     """
 
-    def __init__(
-        self,
-        log: LogReader,
-        process: str,
-        troubles: dict[str, str],
-        monotonic_s: Callable[[], float],
-        nodes: Collection[str | None] | None = None,
-    ) -> None:
-        """`nodes`: whose reports count; None: everybody's."""
-        self._log, self._process, self._troubles, self._monotonic_s, self._nodes = log, process, troubles, monotonic_s, nodes
+    def __init__(self, log: LogReader, process: str, troubles: dict[str, str], monotonic_s: Callable[[], float]) -> None:
+        self._log, self._process, self._troubles, self._monotonic_s = log, process, troubles, monotonic_s
         self._since_s: float | None = None
         self._looked_s = float("-inf")
         self._reached = Position()
@@ -82,7 +75,7 @@ class FloorTrouble:
         return reason
 
     def _take_up(self) -> None:
-        found = self._log.latest(EXCEPTIONS, floor_topic(self._process), self._nodes)
+        found = self._log.latest(EXCEPTIONS, floor_topic(self._process), [self._log.node])
         if not found:
             return
         newest = max(found, key=lambda batch: batch.origin.generation)

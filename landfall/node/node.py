@@ -74,7 +74,7 @@ WORK_ENDED_WITHIN_S = ENDED_WITHIN_S = 20.0
 
 async def keep_floor_trouble(log: Log, append: Callable[[Sequence[Append]], Awaitable[Any]], metrics: Metrics, clock: Clock) -> None:
     """Look every LOOK_EVERY_S, until cancelled. Raises RetryLater when the disk is full."""
-    trouble = FloorTrouble(log, NODE, metrics.troubles, clock.monotonic_s, [log.node])
+    trouble = FloorTrouble(log, NODE, metrics.troubles, clock.monotonic_s)
     while True:
         if reason := await asyncio.to_thread(trouble.look):
             await append([floor_append(NODE, reason, OVER, clock.now_ms())])

@@ -170,8 +170,8 @@ def _node_of(log: Path) -> str | None:
         return None
     try:
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
-            return index.load().openings[-1].node
-    except (IndexDamaged, IndexError, *UNREADABLE):
+            return index.node()
+    except (IndexDamaged, *UNREADABLE):
         return None
 
 

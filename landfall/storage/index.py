@@ -125,6 +125,11 @@ class IndexReader:
         version: int = self.rows("PRAGMA data_version")[0][0]
         return version
 
+    def node(self) -> str | None:
+        """The node whose log it is; None before the first generation. Raises IndexDamaged, Unreadable."""
+        rows = self.rows("SELECT node, generation, predecessor, why, at_ms, ends, sum FROM openings ORDER BY generation DESC LIMIT 1")
+        return str(_verified(rows[0])[0]) if rows else None
+
     def line_keys(self) -> list[LineKey]:
         """Every (stream, origin) there is."""
         return [_line_key(*row) for row in self.rows("SELECT stream, origin FROM lines ORDER BY id")]

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from landfall.storage.index import INDEX_NAME, IndexDamaged, IndexReader
 from landfall.storage.log_state import LineKey, Lines, OriginState, Piece, Positions
-from streams.model.errors import Corrupt
+from streams.model.errors import Corrupt, RetryLater
 from streams.model.identifiers import Origin, Position
 from streams.model.ledger import OriginLedger
 from streams.model.ranges import RangeSet
@@ -42,6 +42,14 @@ class IndexView:
         """Releases the files."""
         for index in (*self._retired, self._index):
             index.close()
+
+    @property
+    def node(self) -> str:
+        """The node whose log this is. Raises RetryLater while the log has no generation yet."""
+        self._view()  # of the index that is there now
+        if (node := self._with_index(lambda: self._index.node())) is None:
+            raise RetryLater(f"the log {self._index_path.parent} has no generation yet", hint="start its node", code="log_missing")
+        return node
 
     def streams(self) -> list[str]:
         """The names of all streams this copy knows, sorted."""

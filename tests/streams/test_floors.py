@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from landfall.storage.log_kinds import open_reader
+from streams.codec import BlockCodec
 from streams.consumers import Consumer
 from streams.log import Append
 from streams.model.clock import StillClock
 from streams.model.identifiers import Position
 from streams.model.records import Record, to_batch
 from streams.skipped_records import ACCEPTED, DEGRADED_S, EXCEPTIONS, LOOK_EVERY_S, OVER, TROUBLE, FloorTrouble, floor_append, floor_topic
-from tests.streams.logkit import append_rows, open_log, rows
+from tests.streams.logkit import append_rows, copy_all, open_log, rows
 
 YEAR_MS = 365 * 86_400_000
 REASON = "containers:tokyo@1 10..19 were dropped"
@@ -45,14 +48,40 @@ def test_the_latest_record_counts_though_the_clock_went_back(tmp_path: Path) -> 
         log.append([floor_append("node", reason, outcome, clock.now_ms())])
         log.open_generation("the clock went back")
         clock.at_ms -= YEAR_MS
-    FloorTrouble(log, "node", troubles, clock.monotonic_s, [log.node]).look()
+    FloorTrouble(log, "node", troubles, clock.monotonic_s).look()
     assert troubles == {}
     log.append([floor_append("node", REASON, "went on", clock.now_ms())])
-    FloorTrouble(log, "node", troubles, clock.monotonic_s, ["another"]).look()
-    assert troubles == {}, "another node's"
-    FloorTrouble(log, "node", troubles, clock.monotonic_s, [log.node]).look()
+    FloorTrouble(log, "node", troubles, clock.monotonic_s).look()
     assert troubles == {TROUBLE: REASON}
     log.close()
+
+
+@pytest.mark.parametrize("process", ["node", "projector"])
+def test_only_the_node_of_the_log_raises_or_ends_it(tmp_path: Path, process: str) -> None:
+    clock, log, other = StillClock(), open_log(tmp_path / "hq", "hq"), open_log(tmp_path / "ship", "ship-a")
+    with closing(log), closing(other), closing(open_reader(tmp_path / "hq" / "log", BlockCodec())) as reader:
+        for read in (log, reader):
+            troubles = dict[str, str]()
+            trouble = FloorTrouble(read, process, troubles, clock.monotonic_s)
+
+            def look(trouble: FloorTrouble = trouble) -> None:
+                clock.advance(LOOK_EVERY_S)
+                trouble.look()
+
+            other.append([floor_append(process, "false", "went on", clock.now_ms())])
+            copy_all(other, log, [EXCEPTIONS])
+            look()
+            assert troubles == {}, "a peer raises none"
+            log.append([floor_append(process, REASON, "went on", clock.now_ms())])
+            look()
+            other.open_generation("later than the log's own")
+            other.append([floor_append(process, "false", ACCEPTED, clock.now_ms())])
+            copy_all(other, log, [EXCEPTIONS])
+            look()
+            assert troubles == {TROUBLE: REASON}, "a peer ends none"
+            log.append([floor_append(process, "known", ACCEPTED, clock.now_ms())])
+            look()
+            assert troubles == {}
 
 
 def test_a_consumer_below_the_floor_reports_it_and_a_new_one_only_begins_there(tmp_path: Path) -> None:
