@@ -27,6 +27,7 @@ from landfall.node.fleet_clock import clock_of, follow
 from landfall.node.http.connection_guard import Doorkeeper, open_many_files
 from landfall.node.http.http_api import HttpApi
 from landfall.node.http.request_guard import Guard
+from landfall.node.peers.budget_clock import BudgetClock
 from landfall.node.peers.link_budgets import ALERTS, Purses
 from landfall.node.peers.session_manager import Links
 from landfall.node.peers.trust_on_first_use import Introductions
@@ -88,7 +89,7 @@ class Node:
     """
 
     def __init__(self, settings: NodeSettings, clock: Clock | None = None, process: str = "node", wall: Clock | None = None) -> None:
-        """`process`: its name in `metrics` and `exceptions`. Tests bring their own `clock`, and `wall`: what days of budgets go by."""
+        """`process`: its name in `metrics` and `exceptions`. Tests bring their own `clock`, and `wall`, for link budgets."""
         self.settings = settings
         self._wall = wall or WallClock()
         self._backgrounds: dict[str, Background] = {}
@@ -366,7 +367,8 @@ class Node:
         roles, ends = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of).end_where_known
         exchange = Exchange(settings.me(), store.withheld, roles, ships, ends, keys, self.clock_keeper.check)
         store.withheld.changed = exchange.changed
-        purses = Purses(settings.folder, settings.links, self._wall.now_ms, settings.node, settings.companions())
+        days = BudgetClock(settings.folder, self._wall, self.clock.doubted, machine_boot_id())
+        purses = Purses(settings.folder, settings.links, days.now_ms, settings.node, settings.companions())
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn
         links = self._links = Links(*parts, definitions=self.definitions, purses=purses, withdrawn=withdrawn, credentials=self.credentials)
 

@@ -85,8 +85,8 @@ class Purse:
         shares: Shares | None = None,
         known: Mapping[str, int] | None = None,
     ) -> None:
-        """`leased`: what was kept last. `keep`: durable when it returns, or False. `now_ms`: the wall's UTC time. `shares`: None where
-        nobody else spends of the budget. `known`: by day what `known_bytes` said as that was kept; None: nobody knows.
+        """`leased`: what was kept last. `keep`: durable when it returns, or False. `now_ms`: the time by which days begin, UTC. `shares`:
+        None where nobody else spends of the budget. `known`: by day what `known_bytes` said as that was kept; None: nobody knows.
         """
         self.budget = budget
         self.shares = shares or Shares()

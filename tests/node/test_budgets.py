@@ -134,6 +134,8 @@ async def test_the_day_s_budget_is_kept_to_the_byte_and_alerts_go_on(tmp_path: P
 
         before, held = proxy.carried_bytes, hq.log.ledger("containers")
         await ship.append([readings(60_000, 60_000)])
+        wall.at_ms += 40 * DAY_MS
+        assert state(ship) == "overdrawn", "a step of the clock is no midnight"
         wall.advance(DAY_MS / 1000)
         await until(lambda: hq.log.ledger("containers") != held, deadline_s=90)
         await until(lambda: state(ship) == "alerts" and not ship.links.status(), deadline_s=90)

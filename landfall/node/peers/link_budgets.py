@@ -34,8 +34,8 @@ class Purses:
     def __init__(
         self, folder: Path, links: Mapping[LinkClass, LinkSettings], now_ms: Callable[[], int], me: str = "", others: Collection[str] = ()
     ) -> None:
-        """`now_ms`: the wall's time, UTC. `me` and the `others` of this ship spend of one budget. Raises Misuse when the file does not
-        read.
+        """`now_ms`: the time by which days begin, UTC. `me` and the `others` of this ship spend of one budget. Raises Misuse when the file
+        does not read.
         """
         self._path, self._book = folder / FILE_NAME, _read(folder / FILE_NAME)
         budgets = {link: budget for link, settings in links.items() if (budget := settings.budget())}
