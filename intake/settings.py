@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, SecretStr
 
 from intake.decoders.decoder_names import find_decoder
-from intake.topic_routes import SUBSCRIPTIONS, topic_pattern
+from intake.topic_routes import SUBSCRIPTIONS
+from landfall.access.topic_filters import topic_pattern
 from landfall.system.settings_table import GivenPath, Host, ListenAddress, SettingsProblem, SettingsTable, WithCertificate, between
 
 TAKEN_BYTES_MAX = 4 << 20

@@ -9,6 +9,7 @@ import msgspec
 
 from cargo.vocabulary.trade_codes import is_container, is_ilu, is_imo, stored_number
 from intake.decoders.decoder_port import Decoder
+from landfall.access.topic_filters import topic_pattern
 
 ROUTES_MAX = 131_072
 REMEMBERED_BYTES_MAX = 256
@@ -17,8 +18,15 @@ _TOPIC = re.compile(
     r"landfall/(?:containers/(?P<container>[A-Za-z0-9. -]{1,24})/reading"
     r"|ships/(?P<ship>[A-Za-z0-9-]{1,24})/(?P<kind>location|environment|noon))"
 )
-SUBSCRIPTIONS = ("landfall/containers/+/reading", *(f"landfall/ships/+/{kind}" for kind in ("location", "environment", "noon")))
+_KINDS = ("location", "environment", "noon")
+READINGS = "landfall/containers/+/reading"
+SUBSCRIPTIONS = (READINGS, *(f"landfall/ships/+/{kind}" for kind in _KINDS))
 """What to subscribe to at a broker."""
+
+
+def gateway_filters(ship: str = "") -> tuple[str, ...]:
+    """Return what a gateway may publish unless it is given other filters: readings, and what sensors say of `ship`, by IMO number."""
+    return READINGS, *(f"landfall/ships/{ship}/{kind}" for kind in _KINDS if ship)
 
 
 class TopicRoute(msgspec.Struct, frozen=True, gc=False):
@@ -66,16 +74,3 @@ class Routes:
         ship = match["ship"]
         refusal = "" if self._ships is None or ship in self._ships else f"no sensor of this node speaks for ship {ship}"
         return TopicRoute("ships", f"{ship}.{match['kind']}", is_imo(ship), refusal=refusal)
-
-
-def topic_pattern(mqtt_filter: str) -> re.Pattern[bytes]:
-    """What `mqtt_filter` (an MQTT topic filter with `+` and `#`) matches. Raises ValueError for what is no filter."""
-    levels = mqtt_filter.split("/")
-    if not mqtt_filter or any(("+" in level and level != "+") or ("#" in level and level != "#") for level in levels) or "#" in levels[:-1]:
-        raise ValueError(
-            f"{mqtt_filter!r} is no MQTT topic filter: '+' stands for one whole level, '#' for all that follow, at the end only"
-        )
-    if levels == ["#"]:
-        return re.compile(rb".*", re.DOTALL)
-    pattern = "/".join("[^/]*" if level == "+" else re.escape(level) for level in levels if level != "#")
-    return re.compile((pattern + ("(?:/.*)?" if levels[-1] == "#" else "")).encode(), re.DOTALL)

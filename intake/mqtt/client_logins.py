@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-import re
 from dataclasses import dataclass, field
 
 from intake.message_types import Outcome, Publish
 from intake.mqtt.packet_properties import check_topic_name
 from intake.mqtt.subscriptions import TOPIC
-from intake.topic_routes import REMEMBERED_BYTES_MAX, topic_pattern
-from landfall.access.credentials import GATEWAY, Credentials
-from landfall.access.principals import Principal
+from intake.topic_routes import REMEMBERED_BYTES_MAX
+from landfall.access.credentials import Credentials
+from landfall.access.principals import GATEWAY, Principal, may
+from landfall.access.topic_filters import topic_pattern
 from landfall.access.wrong_secrets import WrongSecrets
 
 _log = logging.getLogger("intake.endpoint")
@@ -21,12 +21,10 @@ PERMITS_MAX = 65_536
 
 @dataclass(slots=True)
 class GatewayLogin:
-    """A client that was let in: its name in logs (None: without a login) and what it may publish to."""
+    """A client that was let in: its name in logs (None: without a login) and who it is."""
 
     username: str | None
-    patterns: tuple[re.Pattern[bytes], ...]
-    principal: Principal | None = None
-    """Of its credential; None for one without a login."""
+    principal: Principal
     _permits: dict[bytes, bool] = field(default_factory=dict)
 
     def may_publish(self, topic: bytes) -> bool:
@@ -39,7 +37,7 @@ class GatewayLogin:
         permit = self._permits.get(topic)
         if permit is None:
             check_topic_name(topic)
-            permit = topic != TOPIC and any(pattern.fullmatch(topic) for pattern in self.patterns)
+            permit = topic != TOPIC and may(self.principal, "produce", topic.decode())
             if len(topic) <= REMEMBERED_BYTES_MAX:
                 if len(self._permits) >= PERMITS_MAX:
                     self._permits.clear()
@@ -63,14 +61,14 @@ class GatewayLogins:
 
     def __init__(self, anonymous_publish: tuple[str, ...], credentials: Credentials, wrong: WrongSecrets) -> None:
         """`anonymous_publish`: the MQTT topic filters of clients without a login. `wrong`: hears of every wrong secret."""
-        self._anonymous = GatewayLogin(None, _patterns("a client without a login", anonymous_publish)) if anonymous_publish else None
+        self._anonymous = GatewayLogin(None, Principal(GATEWAY, {"produce": anonymous_publish})) if anonymous_publish else None
         self._credentials, self._wrong = credentials, wrong
         self._gateways: dict[str, GatewayLogin] = {}
 
     def named(self, username: str | None) -> GatewayLogin:
         """The gateway of this login as it is now; one that may publish nothing where there is none any more."""
         gateway = self._anonymous if username is None else self._known(username)
-        return gateway or GatewayLogin(username, ())
+        return gateway or GatewayLogin(username, Principal(f"{GATEWAY}{username or ''}", {}))
 
     async def gateway(self, address: str, username: str | None, password: bytes | None) -> GatewayLogin | None:
         """The gateway of these credentials, shown from `address`; None when they are wrong, or none were given and none are not enough.
@@ -87,7 +85,7 @@ class GatewayLogins:
 
     def holds(self, gateway: GatewayLogin) -> bool:
         """Whether this gateway's credential is still there, and allows what it did."""
-        return gateway.principal is None or self._credentials.gateway(gateway.principal.name.removeprefix(GATEWAY)) == gateway.principal
+        return gateway.username is None or self._credentials.gateway(gateway.username) == gateway.principal
 
     def _known(self, username: str) -> GatewayLogin | None:
         principal = self._credentials.gateway(username)
@@ -95,17 +93,14 @@ class GatewayLogins:
             return None
         known = self._gateways.get(username)
         if known is None or known.principal != principal:
-            known = GatewayLogin(username, _patterns(principal.name, principal.allowed.get("produce", ())), principal)
-            self._gateways[username] = known
+            known = self._gateways[username] = GatewayLogin(username, principal)
+            _warn_of_invalid(principal)
         return known
 
 
-def _patterns(whose: str, filters: tuple[str, ...]) -> tuple[re.Pattern[bytes], ...]:
-    """Compile MQTT topic filters. One that is not valid is left out, with a warning that names `whose` it is."""
-    patterns = list[re.Pattern[bytes]]()
-    for one in filters:
+def _warn_of_invalid(principal: Principal) -> None:
+    for one in principal.allowed.get("produce", ()):
         try:
-            patterns.append(topic_pattern(one))
+            topic_pattern(one)
         except ValueError as problem:
-            _log.warning("what %s may publish is left out in part: %s", whose, problem)
-    return tuple(patterns)
+            _log.warning("%s may publish nothing by one of its filters: %s", principal.name, problem)

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import structs
 
 from landfall.access.password_checks import PasswordChecks, password_bytes
-from landfall.access.principals import VERBS, Allowed, Principal, Verb, check_principal
+from landfall.access.principals import GATEWAY, VERBS, Allowed, Principal, Verb, check_principal
 from landfall.system.private_files import read_private, write_private
 from streams.model.errors import Corrupt, Misuse, RetryLater
 
@@ -36,8 +36,6 @@ TOKEN_BYTES, TITLE_CHARS_MAX = 32, 200
 VERSION = 1
 NODE = "node:"
 """How the principals begin that are one node each: what it shows at one node it may not show at the next, so these are not copied."""
-GATEWAY = "gateway:"
-"""How the principals begin that publish over MQTT, by their name and token; what they may `produce` are MQTT topic filters."""
 _NOBODYS_HASH = "$argon2id$v=19$m=65536,t=3,p=4$XnwUDv1W0K/Kj9i5v44hSQ$VgwIU5H32Q8/vivSLXFApP4feTN2eyxuWnlzi9idRMI"
 """Names that nobody has are checked against this, so that they take as long as others."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from landfall.access.topic_filters import matches
 from streams.config.roles import carries
 from streams.model.errors import Misuse
 
@@ -18,6 +19,8 @@ _NAME = re.compile(rf"({'|'.join(KINDS)}):[A-Za-z0-9][A-Za-z0-9._@-]{{0,99}}", r
 
 Allowed = Mapping[Verb, tuple[str, ...]]
 """For each verb the streams it is allowed on, by pattern; a verb that is missing is allowed on none."""
+GATEWAY = "gateway:"
+"""How the principals begin that publish over MQTT, by their name and token; what they may `produce` are MQTT topic filters."""
 
 
 CREW: Allowed = {
@@ -57,6 +60,14 @@ def check_principal(name: str) -> str:
     return name
 
 
-def may(principal: Principal, verb: Verb, stream: str) -> bool:
-    """Whether `principal` may do `verb` on `stream`. Default deny. Who may have a stream may have what is derived from it (`.heads`)."""
-    return carries(principal.allowed.get(verb, ()), stream)
+def may(principal: Principal, verb: Verb, stream: str | None) -> bool:
+    """Return whether `principal` may do `verb` on `stream` (None: on any stream). Every door asks this; the default is no.
+
+    `stream` is an MQTT topic where `principal` is a gateway. Else who may have a stream may have what is derived from it (`.heads`).
+    """
+    allowed = principal.allowed.get(verb, ())
+    if stream is None:
+        return bool(allowed)
+    if principal.name.startswith(GATEWAY):
+        return any(matches(one, stream) for one in allowed)
+    return carries(allowed, stream)

@@ -9,10 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from intake.topic_routes import SUBSCRIPTIONS, topic_pattern
-from landfall.access.credentials import GATEWAY, CredentialFile
+from cargo.vocabulary.trade_codes import is_imo
+from intake.topic_routes import gateway_filters
+from landfall.access.credentials import CredentialFile
 from landfall.access.password_checks import hash_password
-from landfall.access.principals import CREW, VERBS, Allowed, Verb, check_principal
+from landfall.access.principals import CREW, GATEWAY, VERBS, Allowed, Verb, check_principal
+from landfall.access.topic_filters import topic_pattern
 from landfall.cli.login_prompt import read_password
 from landfall.cli.terminal_encoding import say
 from streams.model.errors import Misuse
@@ -42,13 +44,17 @@ def add(
     consume: Annotated[Streams, _on("consume")] = None,
     replicate: Annotated[Streams, _on("replicate")] = None,
     admin: Annotated[Streams, _on("admin")] = None,
+    ship: Annotated[
+        str, typer.Option("--ship", metavar="IMO", help="Of a gateway without --produce: may also publish what this ship's sensors report.")
+    ] = "",
     crew: Annotated[
         str, typer.Option("--crew", metavar="NAME", help="Name and rank of a crew member, as recorded with their actions.")
     ] = "",
     password_file: Annotated[Path | None, typer.Option("--password-file", help="File whose first line is the person's password.")] = None,
 ) -> None:
     """Give a program a token, which is shown once and not stored, or a crew member (--crew) a password. It replaces the previous one. A
-    gateway (gateway:NAME) logs in over MQTT with NAME and its token; its --produce are MQTT topic filters.
+    gateway (gateway:NAME) logs in over MQTT with NAME and its token; its --produce are MQTT topic filters. Without them it may publish
+    readings of containers, and reports of the ship of --ship.
     """
     file, given = CredentialFile(folder), zip(VERBS, (produce, consume, replicate, admin), strict=True)
     allowed: dict[Verb, tuple[str, ...]] = {verb: tuple(streams) for verb, streams in given if streams}
@@ -62,7 +68,9 @@ def add(
         say(f"{who} may log in at the console, as {crew}")
         return
     if who.startswith(GATEWAY):
-        allowed = _gateways(allowed)
+        allowed = _gateways(allowed, ship)
+    elif ship:
+        raise Misuse("--ship is for a gateway", hint=f"write {GATEWAY}NAME, or leave it out", code="ship_only_gateway")
     if not allowed:
         raise Misuse(
             f"{who} would be allowed nothing",
@@ -74,15 +82,19 @@ def add(
     say(token)
 
 
-def _gateways(allowed: Allowed) -> dict[Verb, tuple[str, ...]]:
-    """What a gateway may do, by MQTT topic filters: what it is given to produce, else what sensors of this node say."""
+def _gateways(allowed: Allowed, ship: str) -> dict[Verb, tuple[str, ...]]:
+    """What a gateway may do, by MQTT topic filters: what it is given to produce, else `gateway_filters`."""
     if allowed.keys() - {"produce"}:
         raise Misuse(
             "a gateway publishes over MQTT and does nothing else",
             hint="give it --produce FILTER, or nothing for the usual topics",
             code="gateway_only_publishes",
         )
-    filters = allowed.get("produce", SUBSCRIPTIONS)
+    if ship and not is_imo(ship):
+        raise Misuse(f"{ship!r} is no IMO number of a ship", hint="write its 7 digits", code="imo_invalid")
+    if ship and allowed:
+        raise Misuse("--produce names all that the gateway may publish", hint="leave out --ship", code="ship_without_produce")
+    filters = allowed.get("produce", gateway_filters(ship))
     for one in filters:
         try:
             topic_pattern(one)

@@ -22,6 +22,7 @@ from landfall.demo.fleet_settings import (
     Fleet,
     PlayedStory,
     Table,
+    gateways_may_publish,
     settings_tables,
     told_through_hq,
     write_credentials,
@@ -89,15 +90,15 @@ def fanout_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def write_mosquitto(fleet: Fleet, kept: Secrets) -> None:
-    """Who may log in at the ship's Mosquitto, and to do what: its gateways publish what its node subscribes to, which hears it. All
+    """Who may log in at the ship's Mosquitto, and to do what: its gateways publish readings and its own reports, its node subscribes. All
     else the broker drops: it costs the node nothing, and nobody there can speak for a node, or ask anything of devices."""
     folder = fleet.settings_folder / "mosquitto"
     folder.mkdir(parents=True, exist_ok=True)
     logins = {GATEWAY_USER: kept.of(f"gateways of {SHIP_WITH_BROKER}"), SHIP_WITH_BROKER: kept.of(f"{SHIP_WITH_BROKER} at its broker")}
     lines = "".join(f"{name}:{mosquitto_password(password, name)}\n" for name, password in logins.items())
     write_private(folder / "passwords", lines.encode())
-    users = ((GATEWAY_USER, "write"), (SHIP_WITH_BROKER, "read"))
-    rights = ("\n".join((f"user {name}", *(f"topic {may} {one}" for one in SUBSCRIPTIONS))) for name, may in users)
+    users = ((GATEWAY_USER, "write", gateways_may_publish(SHIP_WITH_BROKER)), (SHIP_WITH_BROKER, "read", SUBSCRIPTIONS))
+    rights = ("\n".join((f"user {name}", *(f"topic {verb} {one}" for one in filters))) for name, verb, filters in users)
     write_private(folder / "rights", ("\n\n".join(rights) + "\n").encode())
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import tomli_w
 
 from hq.serving.address import file_address
-from intake.topic_routes import SUBSCRIPTIONS
-from landfall.access.credentials import GATEWAY, Credential, CredentialFile
+from intake.topic_routes import gateway_filters
+from landfall.access.credentials import Credential, CredentialFile
 from landfall.access.password_checks import hash_password
-from landfall.access.principals import CREW
+from landfall.access.principals import CREW, GATEWAY
 from landfall.demo import local_ports
 from landfall.demo.demo_processes import Program
 from landfall.demo.demo_secrets import CONTROL, SECRETS, Secrets
@@ -174,7 +174,7 @@ def write_credentials(fleet: Fleet, kept: Secrets) -> None:
     for node in (HQ, *QUAYS, *SHIP_NODES):
         tokens = {other: kept.of(f"{other} to {node}") for other in strangers(node)}
         peers = [Credential.of_token(f"node:{other}", {"replicate": ("*",)}, token) for other, token in tokens.items()]
-        gateways = Credential.of_token(f"{GATEWAY}{GATEWAY_USER}", {"produce": SUBSCRIPTIONS}, kept.of(f"gateways of {node}"))
+        gateways = Credential.of_token(f"{GATEWAY}{GATEWAY_USER}", {"produce": gateways_may_publish(node)}, kept.of(f"gateways of {node}"))
         CredentialFile(fleet.folder / node).put(*peers, *(() if node == HQ or node in fleet.brokers else (gateways,)))
     at_hq = {process: kept.of(f"{process} at {HQ}") for process in AT_HQ}
     processes = [Credential.of_token(f"user:{process}", {"produce": AT_HQ[process]}, token) for process, token in at_hq.items()]
@@ -211,6 +211,11 @@ def places() -> Table:
         **{node: f"ship/{ship.imo}" for node, ship in SHIP_NODES.items()},
         **{node: f"quay/{locode}" for node, locode in QUAYS.items()},
     }
+
+
+def gateways_may_publish(node: str) -> tuple[str, ...]:
+    """The MQTT topic filters of the gateways at this node."""
+    return gateway_filters(SHIP_NODES[node].imo if node in SHIP_NODES else "")
 
 
 def what(node: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from streams.config.companion_streams import DERIVED, parent_of
@@ -13,6 +13,11 @@ from streams.replication.ingress_quota import BYTES_PER_DAY
 
 Key = tuple[str, Origin]
 """One (stream, origin)."""
+
+
+def anything(_stream: str) -> bool:
+    """No credential restricts a session that was dialled here."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class Terms:
 
     `definitions` say who may have and write each stream: as they stand at the moment of asking. `ships`: the IMO number of each ship's node
     that is known. Nodes of one ship hold all that any of them wrote, and bring one another whatever they may hold.
+    `may_replicate`: whether the other's credential allows a stream.
     `bytes_per_day`: how many bytes of records are added in a day to what the other may bring (`streams/replication/ingress_quota.py`).
     """
 
@@ -41,6 +47,7 @@ class Terms:
     ships: Mapping[str, str] = field(default_factory=dict)
     nonces: Nonces = Nonces()
     bytes_per_day: int = BYTES_PER_DAY["hq"]
+    may_replicate: Callable[[str], bool] = anything
 
     def lane(self, stream: str) -> Lane:
         """The lane in which blocks of `stream` travel."""
@@ -74,7 +81,7 @@ class Terms:
 
     def unheard(self, key: Key) -> bool:
         """Whether a peer that has not heard yet what this end lets the link carry may honestly think it shared."""
-        return replace(self, link=replace(self.link, streams=("*",))).shared(key)
+        return replace(self, link=replace(self.link, streams=("*",)), may_replicate=anything).shared(key)
 
     def foreign(self, stream: str) -> bool:
         """Whether the other is a customer, and this a stream that one of its id never has: it does not speak of it by mistake."""
@@ -120,7 +127,7 @@ class Terms:
         return stream_of(self.other.identity), terms_of(self.other.identity)
 
     def _carried(self, stream: str) -> bool:
-        return self.link.carries(stream) and carries(self.carried, stream)
+        return self.may_replicate(stream) and self.link.carries(stream) and carries(self.carried, stream)
 
     def _may_bring(self, source: Peer, target: Peer, node: str) -> bool:
         return may_send(source, node, self.ships) or companions(source, target)

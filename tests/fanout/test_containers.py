@@ -21,11 +21,10 @@ from typer.testing import CliRunner
 
 from cargo.rules.storm_mode import REQUEST_TOPIC
 from deploy.containers.compose import health_checks, services
-from intake.topic_routes import SUBSCRIPTIONS
 from landfall.cli.main import line_for
 from landfall.demo.container_fleet import PROCESSES as CONTAINERS
 from landfall.demo.demo_secrets import Secrets
-from landfall.demo.fleet_settings import HQ, QUAYS, SHIP_NODES
+from landfall.demo.fleet_settings import HQ, QUAYS, SHIP_NODES, gateways_may_publish
 from landfall.process_table import PROCESSES, found
 from landfall.runtime.settings_loader import load
 from landfall.system.sqlite_files import user_name
@@ -156,13 +155,19 @@ def test_mosquitto_takes_from_gateways_and_gives_to_the_node_alone(fleet: Path, 
     until(lambda: None not in (node.accepted, gateway.accepted, stranger.accepted), "answers")
     assert (node.accepted, gateway.accepted, stranger.accepted) == (True, True, False)
     end = time.monotonic() + 60
-    for topic in ("elsewhere", "landfall/ships/9321483/else", "landfall/nodes/albatross", REQUEST_TOPIC):
+    for topic in (
+        "elsewhere",
+        f"landfall/ships/{SHIP_NODES['albatross'].imo}/else",
+        "landfall/ships/9074729/noon",
+        "landfall/nodes/albatross",
+        REQUEST_TOPIC,
+    ):
         forward = Client("gateways", kept.of("gateways of albatross"), mosquitto_port)
         until(partial(getattr, forward, "accepted"), "its answer")
         with suppress(RuntimeError):  # it breaks off with whom it denies it
             forward.publish(topic)
         forward.close()
-    ours = {topic.replace("+", "9321483") for topic in SUBSCRIPTIONS}
+    ours = {topic.replace("+", "MSKU1234565") for topic in gateways_may_publish("albatross")}
     while not ours <= set(node.heard) and time.monotonic() < end:
         for topic in ours:
             gateway.publish(topic)

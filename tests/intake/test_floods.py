@@ -11,7 +11,8 @@ from pathlib import Path
 from intake.mqtt.listener import address_of
 from intake.mqtt.packets import packet
 from intake.settings import EndpointSettings
-from landfall.access.credentials import GATEWAY, CredentialFile
+from landfall.access.credentials import CredentialFile
+from landfall.access.principals import GATEWAY
 from landfall.access.wrong_secrets import SLOWED_MAX
 from tests.intake.stand import DEADLINE_S, OPEN, TOPIC, Stand, eventually, stand
 from tests.intake.test_clients import CLOSED, LOGIN

@@ -9,7 +9,8 @@ import pytest
 from intake.decoders.decoder_port import Decoded
 from intake.message_types import Outcome, Publish
 from intake.pipeline_batches import believed_times, prepare
-from intake.topic_routes import SUBSCRIPTIONS, Routes
+from intake.topic_routes import Routes, gateway_filters
+from landfall.access.principals import Principal, may
 from streams.model.clock import StillClock
 from tests.intake.stand import AT, payload
 
@@ -47,10 +48,13 @@ def test_nor_does_a_decoder_speak_for_another_ship() -> None:
     assert [part.records.column("topic").to_pylist() for part in prepared.parts] == [["9321483.location"]]
 
 
-def test_a_gateway_may_publish_readings_and_nothing_else_unless_it_is_given_more() -> None:
-    assert SUBSCRIPTIONS == (
-        "landfall/containers/+/reading",
-        "landfall/ships/+/location",
-        "landfall/ships/+/environment",
-        "landfall/ships/+/noon",
-    )
+def test_a_gateway_may_publish_readings_and_of_its_own_ship_unless_it_is_given_more() -> None:
+    own = tuple(f"landfall/ships/9321483/{kind}" for kind in ("location", "environment", "noon"))
+    assert gateway_filters() == ("landfall/containers/+/reading",)
+    assert gateway_filters("9321483") == ("landfall/containers/+/reading", *own)
+    gateway = Principal("gateway:bay-1", {"produce": gateway_filters("9321483")})
+    for topic in (*own, "landfall/containers/MSKU1234565/reading"):
+        assert may(gateway, "produce", topic)
+    foreign = ("landfall/ships/9074729/location", "landfall/nodes/a", "landfall/devices/interval", "landfall/containers/A/B/reading")
+    assert not any(may(gateway, "produce", topic) for topic in (*foreign, "containers", "*"))
+    assert not may(gateway, "consume", own[0])

@@ -23,7 +23,8 @@ from intake.mqtt.packets import packet
 from intake.mqtt.pending_wills import OVERHEAD_BYTES
 from intake.mqtt.subscriptions import Subscription
 from intake.settings import PipelineSettings
-from intake.topic_routes import Routes, topic_pattern
+from intake.topic_routes import Routes
+from landfall.access.principals import GATEWAY, Principal
 from tests.intake.stand import TOPIC, Publisher, Stand, eventually, payload, stand
 from tests.intake.test_endpoint import CONNECT_311, ask, publish_packet
 
@@ -164,7 +165,8 @@ def test_endless_topics_identifiers_and_logins_are_forgotten(monkeypatch: pytest
         (intake.mqtt.client_sessions, "SESSIONS_MAX"),
     ):
         monkeypatch.setattr(module, name, 50)
-    gateway, routes, sessions = GatewayLogin(None, (topic_pattern("landfall/#"),)), Routes(), Sessions(None, lambda: 1_000)
+    gateway = GatewayLogin(None, Principal(GATEWAY, {"produce": ("landfall/#",)}))
+    routes, sessions = Routes(), Sessions(None, lambda: 1_000)
     for n in range(500):
         topic = f"landfall/containers/A{n}/reading".encode()
         assert gateway.may_publish(topic)

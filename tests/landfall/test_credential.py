@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from intake.topic_routes import SUBSCRIPTIONS
+from intake.topic_routes import READINGS
 from landfall.access.credentials import CredentialFile, Credentials
 from landfall.access.principals import CREW
 from landfall.demo.fleet_settings import AT_HQ, Fleet, write_settings
@@ -49,13 +49,15 @@ def test_a_gateway_gets_a_token_for_mqtt_and_nothing_else(tmp_path: Path, capsys
     code, token, _ = run(capsys, "credential", "add", "gateway:gate-2", "--produce", "landfall/containers/+/reading", *node)
     assert code == 0
     assert run(capsys, "credential", "add", "gateway:bay-1", *node)[0] == 0
+    assert run(capsys, "credential", "add", "gateway:bridge", "--ship", "9321483", *node)[0] == 0
     known = Credentials(tmp_path)
     known.look()
     assert known.is_gateways("gate-2", token.strip().encode())
     assert not known.is_gateways("bay-1", token.strip().encode())
     assert known.of_token(token.strip()) is None, "the node's own door"
-    allowed = [principal.allowed for name in ("gate-2", "bay-1") if (principal := known.gateway(name))]
-    assert allowed == [{"produce": ("landfall/containers/+/reading",)}, {"produce": SUBSCRIPTIONS}]
+    own = tuple(f"landfall/ships/9321483/{kind}" for kind in ("location", "environment", "noon"))
+    allowed = [principal.allowed for name in ("gate-2", "bay-1", "bridge") if (principal := known.gateway(name))]
+    assert allowed == [{"produce": (READINGS,)}, {"produce": (READINGS,)}, {"produce": (READINGS, *own)}]
     known.close()
 
 
@@ -64,6 +66,9 @@ def test_a_gateway_gets_a_token_for_mqtt_and_nothing_else(tmp_path: Path, capsys
     [
         (("add", "gateway:bay-1", "--consume", "containers"), "a gateway publishes over MQTT and does nothing else"),
         (("add", "gateway:bay-1", "--produce", "landfall/#/reading"), "is no MQTT topic filter"),
+        (("add", "gateway:bay-1", "--ship", "9321484"), "'9321484' is no IMO number"),
+        (("add", "gateway:bay-1", "--ship", "9321483", "--produce", "landfall/#"), "--produce names all"),
+        (("add", "user:anna", "--ship", "9321483", "--consume", "events"), "--ship is for a gateway"),
         (("add", "warehouse", "--consume", "events"), "'warehouse' names no principal"),
         (("add", "user:a b", "--consume", "events"), "'user:a b' names no principal"),
         (("add", "user:anna"), "user:anna would be allowed nothing"),

@@ -9,16 +9,25 @@ from typing import Any, Final, cast
 
 import httpx
 import pytest
+from confluent_kafka.admin import ResourcePatternType, ResourceType
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
 from edge.console.console_status import Console
 from edge.console.crew_api import CrewDoor
 from edge.console.report_api import ReportDoor
+from hq.fanout.customer_routes import kafka_topic
+from hq.fanout.rights import bindings
+from hq.fanout.settings import KafkaReader
 from intake.message_types import Outcome, Publish
 from intake.mqtt.client_logins import GatewayLogins
 from intake.mqtt.packets import ControlPacket, PacketType
 from intake.mqtt.subscriptions import TOPIC, subscribe
+from intake.topic_routes import gateway_filters
 from landfall.access.credentials import CredentialFile, Credentials
+from landfall.cli.main import line_for
+from landfall.demo.container_fleet import SHIP_WITH_BROKER
+from landfall.demo.fleet_settings import SHIP_NODES
 from landfall.node.http.request_guard import Need
 from landfall.node.node import Node
 from landfall.runtime.health_server import serve_health
@@ -46,7 +55,10 @@ def table() -> Table:
 
 
 def test_the_table_has_all_doors(table: Table) -> None:
-    assert set(table) == {"node", "MQTT", "API", "pages", "simulator", "other processes"}
+    assert set(table) == {
+        *("node", "MQTT", "Mosquitto", "Kafka topics", "Kafka groups", "Kafka log"),
+        *("API", "pages", "simulator", "other processes"),
+    }
 
 
 async def test_a_nodes_routes_need_what_the_table_says(table: Table, tmp_path: Path) -> None:
@@ -141,6 +153,35 @@ class Silent:
 
     async def shown(self, _name: str, _address: str) -> None:
         """Nothing."""
+
+
+def test_mosquitto_allows_what_the_table_says(table: Table, tmp_path: Path) -> None:
+    """Of the demo's broker, and of the example in the docs."""
+    done = CliRunner().invoke(line_for(["fleet"]), ["fleet", "write", str(tmp_path), "--boxes", "60"], catch_exceptions=False)
+    assert done.exit_code == 0
+    rights = (tmp_path / "settings" / "mosquitto" / "rights").read_text()
+    shown = (ACCESS.parents[1] / "guide" / "mqtt.md").read_text()
+    assert set(table["Mosquitto"]) == {"PUBLISH", "SUBSCRIBE"}
+    for text, ship in ((rights, SHIP_NODES[SHIP_WITH_BROKER].imo), (shown, "9321483")):
+        allowed = re.findall(r"^topic (\w+) (landfall/(?:containers|ships)/\S+)$", text, re.MULTILINE)
+        written = {topic for verb, topic in allowed if verb == "write"}
+        assert written == set(gateway_filters(ship))
+        assert all(verb == "read" for verb, topic in allowed if topic not in written)
+    for kind in gateway_filters("IMO"):
+        first, _, last = kind.rpartition("/")
+        assert f"`{first}/{last}`" in table["Mosquitto"]["PUBLISH"] or f"`…/{last}`" in table["Mosquitto"]["PUBLISH"]
+
+
+def test_kafka_allows_what_the_table_says(table: Table) -> None:
+    given = bindings(KafkaReader(username="ducks", password=SecretStr("x" * 12), streams=("customers/ducks",)))
+    operations = {kind: {one.operation.name for one in given if one.restype == kind} for kind in (ResourceType.TOPIC, ResourceType.GROUP)}
+    assert operations == {ResourceType.TOPIC: set(table["Kafka topics"]), ResourceType.GROUP: set(table["Kafka groups"])}
+    assert {(one.name, one.resource_pattern_type) for one in given} == {
+        (kafka_topic("customers/ducks"), ResourcePatternType.LITERAL),
+        ("ducks.", ResourcePatternType.PREFIXED),
+    }
+    [commands] = re.findall(r"--topic log-hq\. \\\s*((?:--operation \w+\s*)+)", (ACCESS.parents[1] / "guide" / "kafka.md").read_text())
+    assert {name.upper() for name in re.findall(r"--operation (\w+)", commands)} == set(table["Kafka log"])
 
 
 def test_the_simulators_routes_are_those_of_the_table(table: Table) -> None:

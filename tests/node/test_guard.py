@@ -15,17 +15,21 @@ import pytest
 from landfall.access import wrong_secrets
 from landfall.access.credentials import CredentialFile, operator_token
 from landfall.access.password_checks import Crowded
+from landfall.access.principals import Principal
 from landfall.access.wrong_secrets import NAME_CHARS_MAX, REPORTED_EVERY_S, REPORTS_MAX, SLOWED_MAX, SLOWED_S_MAX, WrongSecrets
 from landfall.node.http import request_guard
 from landfall.node.node import Node
+from landfall.node.peers.peer_identification import Guest
 from landfall.transport.http_client import AppendDoor, ReadDoor
 from streams.config.companion_streams import parent_of
+from streams.config.roles import LAN
 from streams.log import Append
 from streams.model.clock import StillClock
 from streams.model.errors import NotAllowed
-from streams.model.identifiers import Position
+from streams.model.identifiers import Origin, Position
 from streams.model.metrics import Metrics
 from streams.model.records import Record, to_batch
+from streams.replication.link_terms import Terms
 from tests.support.credentials import PASSWORD, allow_crew, allow_peers
 from tests.support.fleet import address, settings, started, until
 from tests.support.refusals import refusal
@@ -279,3 +283,17 @@ async def test_a_peer_has_the_streams_that_its_credential_lets_it_replicate(tmp_
     assert "events" not in hq.log.streams()
     for node in (tokyo, hq):
         await node.stop()
+
+
+async def test_a_session_has_what_the_principal_of_its_peer_may_replicate(tmp_path: Path) -> None:
+    """By a token as by a certificate, `may` decides."""
+    hq = await started("hq", tmp_path)
+    by_certificate = hq.links.who("tokyo", "tokyo", "")
+    assert (by_certificate.principal.name, by_certificate.may_replicate("events")) == ("node:tokyo", True)
+    by_token = Guest(by_certificate.peer, Principal("port:JPTYO", {"replicate": ("containers",)}))
+    me, roles = hq.settings.me(), {"tokyo": by_token.peer.role}
+    for guest, allowed in ((by_certificate, True), (by_token, False)):
+        terms = Terms(me, guest.peer.peer(), LAN, roles, may_replicate=guest.may_replicate)
+        assert terms.incoming(("containers", Origin("tokyo", 1)))
+        assert terms.incoming(("events", Origin("tokyo", 1))) == allowed
+    await hq.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,25 @@ def test_a_verb_is_allowed_on_the_streams_it_names_and_on_what_is_derived_from_t
     assert may(projector, "consume", "containers.heads")
     for verb, stream in (("produce", "containers"), ("consume", "metrics"), ("consume", "container"), ("admin", "metrics")):
         assert not may(projector, verb, stream), (verb, stream)  # type: ignore[arg-type]
+
+
+def test_a_verb_with_a_stream_of_any_name_is_allowed_where_it_names_one() -> None:
+    reader = Principal("user:reader", {"consume": ("containers",), "produce": ()})
+    assert may(reader, "consume", None)
+    assert not may(reader, "produce", None)
+    assert not may(reader, "replicate", None)
+
+
+def test_no_other_function_decides() -> None:
+    """What a principal is allowed is read in `landfall/access` alone; elsewhere where it is told, or of something else."""
+    told = {Path("landfall/node/peers/session_manager.py"), Path("intake/mqtt/client_logins.py"), Path("intake/mqtt/packet_properties.py")}
+    found = set[Path]()
+    for package in ("streams", "landfall", "intake", "edge", "shore", "hq", "sim", "dashboards"):
+        for file in Path(package).rglob("*.py"):
+            tree = ast.parse(file.read_text())
+            if any(isinstance(node, ast.Attribute) and node.attr == "allowed" for node in ast.walk(tree)):
+                found.add(file)
+    assert {file for file in found if file.parent != Path("landfall/access")} == told
 
 
 def test_the_file_is_for_its_owner_alone_and_holds_no_secret(tmp_path: Path) -> None:

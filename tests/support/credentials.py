@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from landfall.access.credentials import GATEWAY, Credential, CredentialFile, token_sha256
-from landfall.access.principals import CREW, VERBS
+from landfall.access.credentials import Credential, CredentialFile, token_sha256
+from landfall.access.principals import CREW, GATEWAY, VERBS
 
 PASSWORD = "the sea is cold"
 _CHEAP = "$argon2id$v=19$m=8,t=1,p=1$S30/jFwAy7UhoNjH1GHWtA$j+0I+hUphCuwHMvyS5xAF2bk+aSzdGD7vz7Yh/4EbPM"

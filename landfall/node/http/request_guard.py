@@ -158,7 +158,7 @@ class Guard:
 
 def _pass(request: web.Request, principal: Principal, need: Need | None) -> None:
     """Raises NotAllowed where `principal` may not do what the route of `request` needs. None (a route that says nothing) is for nobody."""
-    if need is None or (need.stream is None and need.verb not in principal.allowed):
+    if need is None or (need.stream is None and not may(principal, need.verb, None)):
         raise NotAllowed(f"{principal.name} has nothing to do here", code="credential_not_allowed")
     if need.stream is not None:
         must(request, need.verb, need.stream.format(**request.match_info))

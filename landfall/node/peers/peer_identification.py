@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from landfall.access.credentials import Credentials
-from landfall.access.principals import Principal
+from landfall.access.credentials import NODE, Credentials
+from landfall.access.principals import Principal, may
 from landfall.node.settings import KnownPeer
 from streams.model.errors import NotAllowed
 from streams.model.metrics import Metrics
@@ -17,10 +17,14 @@ PEER_UNKNOWN = "peer_unknown"
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A known peer that has come, and the principal whose token it showed; None where it has shown its certificate."""
+    """A known peer that has come, and the principal that it is by its token or its certificate."""
 
     peer: KnownPeer
-    principal: Principal | None
+    principal: Principal
+
+    def may_replicate(self, stream: str) -> bool:
+        """Whether it may have and bring `stream`."""
+        return may(self.principal, "replicate", stream)
 
 
 class Guests:
@@ -38,25 +42,23 @@ class Guests:
 
         Raises NotAllowed (PEER_UNKNOWN) with a sentence that the peer can show its operator.
         """
-        peer, principal = self._known.get(node), None
+        peer = self._known.get(node)
         if certified is None:
             principal, wrong = self._credentials.of_token(token), "shows a wrong token"
-            proven = peer is not None and principal is not None and principal.name in peer.principals() and "replicate" in principal.allowed
+            proven = peer is not None and principal is not None and principal.name in peer.principals()
         else:
-            proven, wrong = certified == node, f"shows the certificate of '{certified}'"
-        if peer is None or not proven:
+            principal, wrong = Principal(f"{NODE}{certified}", {"replicate": ("*",)}), f"shows the certificate of '{certified}'"
+            proven = certified == node
+        if peer is None or principal is None or not proven or not may(principal, "replicate", None):
             self._metrics.count("links_refused")
             raise NotAllowed(f"'{node}' is not known at '{self._node}', or {wrong}", code=PEER_UNKNOWN)
         return Guest(peer, principal)
 
-    def came(self, guest: Guest) -> tuple[str, ...]:
-        """A session with it begins; returns the streams, by pattern, that it may replicate."""
-        name = guest.peer.node
-        self._shown.pop(name, None)
-        if guest.principal is None:
-            return ("*",)
-        self._shown[name] = guest.principal
-        return guest.principal.allowed["replicate"]
+    def came(self, guest: Guest) -> None:
+        """A session with it begins."""
+        self._shown.pop(guest.peer.node, None)
+        if guest.principal.secret_hash:
+            self._shown[guest.peer.node] = guest.principal
 
     def without_credential(self) -> list[str]:
         """The peers that came with a credential which is not among this node's any more, or allows something else now; each once."""

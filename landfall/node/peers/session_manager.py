@@ -37,7 +37,7 @@ from streams.model.metrics import Metrics
 from streams.model.ranges import RangeSet
 from streams.replication import NAME_IN_USE, PLAYED_BACK, Exchange, Session, Terms
 from streams.replication.ingress_quota import BYTES_PER_DAY
-from streams.replication.link_terms import Key
+from streams.replication.link_terms import Key, anything
 
 told = logging.getLogger("landfall.node")
 
@@ -264,8 +264,9 @@ class Links:
 
     async def accept(self, guest: Guest, link: LinkClass, wire: Wire) -> None:
         """Run the session with a peer that has come, to its end."""
-        policy = self._settings.policy(link).narrowed(self._guests.came(guest))
-        await self._run(guest.peer, policy, wire, dialled_here=False)
+        self._guests.came(guest)
+        policy = self._settings.policy(link).narrowed(guest.principal.allowed["replicate"])  # what the peer is told
+        await self._run(guest.peer, policy, wire, guest)
 
     def _end_without_credential(self) -> None:
         """End the sessions of peers whose credential was withdrawn or changed."""
@@ -325,7 +326,7 @@ class Links:
                     meter = self._purses.meter(policy, partial(self._traffic.dialled, policy.link_class))
                     wire = await self._dialler.dial(address.url, address.node, address.shown_token(), address.link, meter)
                     opened_s, problem_told = self._clock.monotonic_s(), ""
-                    await self._run(peer, policy, wire, dialled_here=True)
+                    await self._run(peer, policy, wire)
                     if (ended_s := self._clock.monotonic_s()) - opened_s >= STEADY_S:
                         backoff_s, good_ended_s = BACKOFF_FIRST_S, ended_s
                 except LandfallError as problem:
@@ -372,7 +373,8 @@ class Links:
             if kept_for_alerts and not (self._purses.spent(live.link) and self._alerts_wait(name)):
                 self._places.end(name, "the day's budget of this link is spent, and no alert waits")
 
-    async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, dialled_here: bool) -> None:
+    async def _run(self, peer: KnownPeer, policy: LinkPolicy, wire: Wire, guest: Guest | None = None) -> None:
+        """One session; `guest`: of a peer that has come, None where it was dialled here."""
         name = peer.node
         if self._closing or self._turned_away(name):
             await wire.close()
@@ -388,6 +390,7 @@ class Links:
             ships=exchange.ships,
             nonces=wire.nonces,
             bytes_per_day=peer.bytes_per_day or BYTES_PER_DAY[peer.role],
+            may_replicate=guest.may_replicate if guest else anything,
         )
 
         opened = partial(told.info, "connected to %s over %s", name, policy.link_class)
@@ -404,7 +407,7 @@ class Links:
                 self._heard_companion()
 
         drive = Drive(exchange, terms, wire, self._store, self._clock, Ears(opened, report, heard, self._pair.came))
-        live = Live(drive, policy, dialled_here, wire)
+        live = Live(drive, policy, guest is None, wire)
         self._places.come(name, live)
         self._metrics.count("sessions_opened")
         await self._serve(name, live)
