@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from intake.decoders.decoder_names import find_decoder
 from intake.topic_routes import SUBSCRIPTIONS
-from landfall.access.topic_filters import topic_pattern
+from landfall.access.mqtt_filters import topic_pattern
 from landfall.system.settings_table import GivenPath, Host, ListenAddress, SettingsProblem, SettingsTable, WithCertificate, between
 
 TAKEN_BYTES_MAX = 4 << 20

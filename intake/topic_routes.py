@@ -9,7 +9,7 @@ import msgspec
 
 from cargo.vocabulary.trade_codes import is_container, is_ilu, is_imo, stored_number
 from intake.decoders.decoder_port import Decoder
-from landfall.access.topic_filters import topic_pattern
+from landfall.access.mqtt_filters import topic_pattern
 
 ROUTES_MAX = 131_072
 REMEMBERED_BYTES_MAX = 256

@@ -40,10 +40,10 @@ CORRECTED = "corrected_at_ms"
 """Where the body of a customer's copy says when a reading flagged CLOCK_BACK was received first, UTC ms."""
 REPORT_MS = 60_000
 """Messages of one device that are received within this time are one report."""
-BACK_MESSAGES = 3
-"""Number of reports in a row that show that a device's clock fell back."""
+BACK_MESSAGES, BACK_REPORTS = 3, 2
+"""Minimum number of single messages in a row, and of reports that they are of, that show that a device's clock fell back."""
 BACK_RATE = 0.1
-"""Maximum share by which a device's clock may advance more or less than the received time, between two of these reports."""
+"""Maximum share by which a device's clock may advance more or less than the received time, between two of these messages."""
 DEVICES_MAX = 200_000
 """So many clocks are remembered: whoever makes up names of devices takes no more memory than that."""
 
@@ -75,17 +75,19 @@ def are_old(records: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 class TrackerClock(msgspec.Struct):
     """Whether the clock of one device fell back, judged by the received time and the device time of its messages alone (UTC ms).
 
-    A clock fell back when BACK_MESSAGES single messages in a row come more than SOUND_MS late, and the device time advances between them
-    as the received time does. What was stored does not: it comes in an array, newest first, or faster than it was measured. A store that
-    sends single messages in order, as fast as they were measured, can not be told from a clock that fell back.
+    A clock fell back when BACK_MESSAGES single messages in a row, of BACK_REPORTS reports, come more than SOUND_MS late, and the device time
+    advances between them as the received time does. What was stored does not: it comes in an array (all received at one time), newest first,
+    or faster than it was measured. A store that sends single messages in order, as fast as they were measured, can not be told from a clock
+    that fell back.
 
-    `received_at_ms`, `device_at_ms`: the last message that counted; `messages`: how many in a row advanced so; `behind_ms`: by how much the
-    clock is behind (0: it did not fall back); `stands`: the last reports had one and the same device time.
+    `received_at_ms`, `device_at_ms`: the first message of the last report that counted; `messages`, `reports`: how many in a row advanced
+    so; `behind_ms`: by how much the clock is behind (0: it did not fall back); `stands`: the last reports had one and the same device time.
     """
 
     received_at_ms: int = 0
     device_at_ms: int = 0
     messages: int = 0
+    reports: int = 0
     behind_ms: int = 0
     stands: bool = False
 
@@ -105,17 +107,19 @@ class TrackerClock(msgspec.Struct):
 
     def _take(self, received_at_ms: int, device_at_ms: int) -> None:
         passed_ms, moved_ms = received_at_ms - self.received_at_ms, device_at_ms - self.device_at_ms
+        advances = abs(moved_ms - passed_ms) <= passed_ms * BACK_RATE
         if received_at_ms - device_at_ms <= SOUND_MS:
-            self.messages = self.behind_ms = 0
+            self.messages = self.reports = self.behind_ms = 0
         elif passed_ms < REPORT_MS:
-            if abs(moved_ms - passed_ms) < REPORT_MS:
+            if abs(moved_ms - passed_ms) < REPORT_MS and (passed_ms or not moved_ms):
+                self.messages += passed_ms > 0 and advances and self.messages > 0
                 return  # another message of the same report
-            self.messages = 0  # an array, or a store that is being emptied
-        elif self.messages and abs(moved_ms - passed_ms) <= passed_ms * BACK_RATE:
-            self.messages += 1
+            self.messages = self.reports = 0  # an array, or a store that is being emptied
+        elif self.messages and advances:
+            self.messages, self.reports = self.messages + 1, self.reports + 1
         else:
-            self.messages = 1
-        if self.messages >= BACK_MESSAGES:
+            self.messages = self.reports = 1
+        if self.messages >= BACK_MESSAGES and self.reports >= BACK_REPORTS:
             self.behind_ms = min(received_at_ms - device_at_ms, self.received_at_ms - self.device_at_ms)
         self.stands = not moved_ms and passed_ms >= REPORT_MS
         self.received_at_ms, self.device_at_ms = received_at_ms, device_at_ms

@@ -10,8 +10,8 @@ from intake.mqtt.packet_properties import check_topic_name
 from intake.mqtt.subscriptions import TOPIC
 from intake.topic_routes import REMEMBERED_BYTES_MAX
 from landfall.access.credentials import Credentials
+from landfall.access.mqtt_filters import topic_pattern
 from landfall.access.principals import GATEWAY, Principal, may
-from landfall.access.topic_filters import topic_pattern
 from landfall.access.wrong_secrets import WrongSecrets
 
 _log = logging.getLogger("intake.endpoint")

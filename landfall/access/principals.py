@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from landfall.access.topic_filters import matches
+from landfall.access.mqtt_filters import matches
 from streams.config.roles import carries
 from streams.model.errors import Misuse
 

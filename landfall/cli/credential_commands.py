@@ -12,9 +12,9 @@ from rich.table import Table
 from cargo.vocabulary.trade_codes import is_imo
 from intake.topic_routes import gateway_filters
 from landfall.access.credentials import CredentialFile
+from landfall.access.mqtt_filters import topic_pattern
 from landfall.access.password_checks import hash_password
 from landfall.access.principals import CREW, GATEWAY, VERBS, Allowed, Verb, check_principal
-from landfall.access.topic_filters import topic_pattern
 from landfall.cli.login_prompt import read_password
 from landfall.cli.terminal_encoding import say
 from streams.model.errors import Misuse

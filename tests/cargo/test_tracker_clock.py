@@ -1,4 +1,4 @@
-"""A tracker's clock that falls back is told by three single messages; what was stored keeps its own times."""
+"""A tracker's clock that falls back is told by three single messages over two reports; what was stored keeps its own times."""
 
 from __future__ import annotations
 
@@ -40,12 +40,27 @@ def test_device_times_advance_with_the_received_times_within_a_tenth(every_ms: i
     assert (corrected(pairs)[-1] != pairs[-1][1]) is is_corrected
 
 
-def test_messages_of_one_report_are_one() -> None:
-    """Three messages within seconds, twice, are two reports."""
-    clock = TrackerClock()
-    pairs = [(NOW + at, NOW - BACK_MS + at) for hour in range(2) for at in range(hour * HOUR_MS, hour * HOUR_MS + 3_000, 1_000)]
-    assert corrected(pairs, clock) == [device_at_ms for _, device_at_ms in pairs]
-    assert corrected(hourly(range(2, 3)), clock) == [NOW + 2 * HOUR_MS]
+def test_three_messages_of_two_reports_are_enough_and_of_one_are_not() -> None:
+    """Each of two reports is of three messages within seconds: the first of the second report is of when it came."""
+    burst = [(NOW + at, NOW - BACK_MS + at) for hour in range(2) for at in range(hour * HOUR_MS, hour * HOUR_MS + 3_000, 1_000)]
+    assert corrected(burst) == [*(device_at_ms for _, device_at_ms in burst[:3]), *(received_at_ms for received_at_ms, _ in burst[3:])]
+    long = [(NOW + at, NOW - BACK_MS + at) for at in range(0, MINUTE_MS, 1_000)]
+    assert corrected(long) == [device_at_ms for _, device_at_ms in long], "sixty messages of one report"
+    two = [pair for pair in burst if (pair[0] - NOW) % HOUR_MS in (0, 1_000)]
+    assert [at_ms == pair[0] for at_ms, pair in zip(corrected(two), two, strict=True)] == [False, False, True, True]
+
+
+def test_a_repeat_and_messages_that_do_not_advance_are_none() -> None:
+    """One of a report whose device time is another's, or runs otherwise than the time of receipt."""
+    for device_ms in (0, 2_000, -1_000):
+        pairs = [(NOW + at, NOW - BACK_MS + at // HOUR_MS * HOUR_MS + at % HOUR_MS // 1_000 * device_ms) for at in (0, 1_000, HOUR_MS)]
+        assert corrected(pairs) == [device_at_ms for _, device_at_ms in pairs]
+
+
+def test_no_array_is_a_message() -> None:
+    """Each hour an array of readings that were measured within a minute."""
+    pairs = [(NOW + hour * HOUR_MS, NOW + hour * HOUR_MS - BACK_MS + at * 10_000) for hour in range(6) for at in range(3)]
+    assert corrected(pairs) == [device_at_ms for _, device_at_ms in pairs]
 
 
 def test_no_array_shows_that_a_clock_fell_back() -> None:
