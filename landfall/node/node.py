@@ -27,8 +27,7 @@ from landfall.node.fleet_clock import clock_of, follow
 from landfall.node.http.connection_guard import Doorkeeper, open_many_files
 from landfall.node.http.http_api import HttpApi
 from landfall.node.http.request_guard import Guard
-from landfall.node.peers.budget_clock import BudgetClock
-from landfall.node.peers.link_budgets import ALERTS, Purses
+from landfall.node.peers.link_budgets import ALERTS, BudgetClock, Purses
 from landfall.node.peers.session_manager import Links
 from landfall.node.peers.trust_on_first_use import Introductions
 from landfall.node.services.audit_job import Checking, keep_checking

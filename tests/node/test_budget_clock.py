@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from landfall.node.peers.budget_clock import DAY_MS, FILE_NAME, BudgetClock
+from landfall.node.peers.link_budgets import CLOCK_NAME, DAY_MS, BudgetClock
 from streams.model.clock import StillClock
 
 NOON_MS = 1_777_636_800_000
@@ -100,7 +100,7 @@ def test_after_a_reboot_a_doubted_clock_or_one_behind_opens_no_day(machine: Mach
 
 @pytest.mark.parametrize("text", ["", "[]", '{"boot_id": 5}'])
 def test_a_file_that_does_not_read_costs_no_more_than_what_it_says(machine: Machine, text: str) -> None:
-    (machine.folder / FILE_NAME).write_text(text)
+    (machine.folder / CLOCK_NAME).write_text(text)
     assert machine.day() == 0
     machine.wall.at_ms += DAY_MS
     machine.restarts()
