@@ -48,7 +48,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "sim/sim_process.py",
         "shore/port.py",
     ),
-    "alembic": ("hq",),
     "argon2": ("landfall/access/password_checks.py",),
     "confluent_kafka": ("deploy/containers/reader.py", "hq/fanout", "landfall/storage/kafka"),
     "cryptography": (
@@ -170,9 +169,9 @@ def test_a_class_name_stands_for_one_class() -> None:
 
 
 def product_modules() -> Iterator[Path]:
-    """The modules of the packages, without `__init__`, `__main__` and migrations."""
+    """The modules of the packages, without `__init__` and `__main__`."""
     for path in map(Path, trees()):
-        if path.parts[0] in PACKAGES and path.stem not in ("__init__", "__main__") and "migrations" not in path.parts:
+        if path.parts[0] in PACKAGES and path.stem not in ("__init__", "__main__"):
             yield path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import threading
@@ -11,20 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import JSON, Column, Connection, Engine, MetaData, Table, create_engine, event, inspect, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool, QueuePool
+from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 from hq.serving.address import serving_url
+from hq.serving.columns import Base
 from hq.serving.database_faults import GONE, READ_ONLY, SERVING, faults_named
 from hq.serving.models import METADATA
 from landfall.system.private_files import keep_private
 from landfall.system.sqlite_files import ReadingConnection, connect_to_read
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+ROWS_VERSION = 1
+"""Raised when the rows have to be made anew though no table changes."""
+SCHEMA = Table("schema", MetaData(), Column("hash", Base.type_annotation_map[str], nullable=False), Column("tables", JSON, nullable=False))
+"""One row: the hash of the schema that the tables were made by, and their names."""
 BUSY_MS_MAX = 10_000
 """Maximum time to wait for a lock, or for one of READERS_MAX connections."""
 READERS_MAX = 16
@@ -119,7 +123,7 @@ def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
 
 
 class ServingDatabase:
-    """The projector's door: makes the database when it is missing and brings its tables up to date. For one thread."""
+    """The projector's door: makes the database and its tables where they are missing or of another version. For one thread."""
 
     def __init__(self, database_url: str) -> None:
         self._url = serving_url(database_url)
@@ -140,8 +144,7 @@ class ServingDatabase:
             with self._engine.connect() as connection:
                 if connection.dialect.name == "postgresql":
                     connection.execute(text("CREATE SCHEMA IF NOT EXISTS public"))
-                _drop_what_is_left(connection)
-                migrate(connection)
+                make_tables(connection)
             self._inode = _inode(self._url)
 
     def check(self) -> None:
@@ -162,7 +165,7 @@ class ServingDatabase:
 
 
 class ServingReader:
-    """The readers' door: a consistent snapshot a block. Safe from any thread; never makes, migrates or changes anything."""
+    """The readers' door: a consistent snapshot a block. Safe from any thread; never makes or changes anything."""
 
     def __init__(self, database_url: str) -> None:
         self._url = serving_url(database_url)
@@ -187,23 +190,33 @@ class ServingReader:
         self._engine.dispose()
 
 
-def migrate(connection: Connection) -> None:
-    """Bring the tables to this program's version with Alembic, and commit."""
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))  # a percent sign there begins an interpolation
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
-    connection.commit()
+def make_tables(connection: Connection) -> bool:
+    """Make the tables of this program, and commit. Returns whether they were made: not where they are there already.
 
-
-def _drop_what_is_left(connection: Connection) -> None:
-    """Where some of the tables are missing the others go too: only all of them together say what the log says."""
-    wanted = set(METADATA.tables)
-    there = set(inspect(connection).get_table_names())
-    if there & wanted and wanted - there:
-        for name in sorted(there & (wanted | {"alembic_version"})):
+    All that they hold comes from the log. So where one is missing, or another version made them, all are dropped, and the projector begins
+    anew. Other tables of the database are left alone.
+    """
+    there, wanted = set(inspect(connection).get_table_names()), schema_hash(connection)
+    known = connection.execute(select(SCHEMA)).one_or_none() if SCHEMA.name in there else None
+    made = known is None or known.hash != wanted or not METADATA.tables.keys() <= there
+    if made:
+        ours = METADATA.tables.keys() | {SCHEMA.name} | set(known.tables if known else ())
+        for name in sorted(there & ours):
             connection.execute(text(f"DROP TABLE {connection.dialect.identifier_preparer.quote(name)}"))
+        for metadata in (METADATA, SCHEMA.metadata):
+            metadata.create_all(connection)
+        connection.execute(SCHEMA.insert().values(hash=wanted, tables=sorted(METADATA.tables)))
     connection.commit()
+    return made
+
+
+def schema_hash(connection: Connection, rows_version: int = ROWS_VERSION) -> str:
+    """The SHA-256 (hexadecimal) of `rows_version` and the statements that make the tables in this kind of database."""
+    tables = METADATA.sorted_tables
+    indexes = [index for table in tables for index in sorted(table.indexes, key=lambda index: str(index.name))]
+    made_by: list[ExecutableDDLElement] = [*map(CreateTable, tables), *map(CreateIndex, indexes)]
+    statements = [str(one.compile(dialect=connection.dialect)) for one in made_by]
+    return hashlib.sha256("\0".join([str(rows_version), *statements]).encode()).hexdigest()
 
 
 def _to_json(value: Any) -> str:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import text
 
 from cargo.vocabulary.trade_codes import make_container
 from hq.api.access import Sight, Viewer
-from hq.serving import database
-from hq.serving.database import ServingDatabase, ServingReader, open_engine
+from hq.serving.database import ServingReader
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, SHIP, Fleet, booking, fill
 from tests.hq_serving.postgres import english_database
@@ -218,29 +214,3 @@ def test_a_bookings_boxes_are_looked_up_and_not_picked_from_all(stores: tuple[st
     told = plan(postgresql, viewer)
     assert INDEX in told, told
     assert "Seq Scan" not in told, told
-
-
-def test_a_store_of_the_version_before_gets_the_index(fleet: Fleet, tmp_path: Path) -> None:
-    """A projector that starts over an older store brings it up to date, and its rows stay."""
-    fill(fleet)
-    url = sqlite_url(tmp_path)
-    project(make_projector(fleet.hq_dir, url))
-    engine = open_engine(url, read_only=False)
-    config = Config()
-    config.set_main_option("script_location", str(database.MIGRATIONS))
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0001")
-        connection.commit()
-    assert INDEX not in indexes(url)
-    store = ServingDatabase(url)
-    store.prepare()
-    store.close()
-    engine.dispose()
-    assert INDEX in indexes(url)
-
-
-def indexes(url: str) -> set[str]:
-    """The indexes of the store."""
-    with closing(ServingReader(url)) as reader, reader.snapshot() as connection:
-        return {name for (name,) in connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'index'"))}

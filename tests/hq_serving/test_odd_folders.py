@@ -4,7 +4,6 @@ so are the files of a Delta table.
 
 from __future__ import annotations
 
-import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from sqlalchemy import func, select
 
 from hq.api.settings import ApiSettings
 from hq.delta_tables import HISTORY
-from hq.serving import database
 from hq.serving import models as m
 from hq.serving.address import file_address, serving_url
 from hq.serving.database import ServingReader
@@ -55,15 +53,6 @@ def test_the_projector_and_the_api_meet_where_the_demos_settings_say(tmp_path: P
         found = client.get(f"/api/containers/{DUCKS[0]}", headers=log_in(client, "mira"))
     assert (found.status_code, found.json()["booking"]["reference"]) == (200, "BK-1")
     logs.close()
-
-
-def test_the_program_itself_may_lie_in_such_a_folder(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Alembic reads where its migrations are as a template, in which a percent sign has a meaning of its own."""
-    there = tmp_path / "boxes%41 %(here)s" / "migrations"
-    shutil.copytree(database.MIGRATIONS, there, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(database, "MIGRATIONS", there)
-    fill(fleet)
-    assert project(make_projector(fleet.hq_dir, file_address(tmp_path / "serving.db"))) > 0
 
 
 @pytest.mark.parametrize("name", ["boxes #3", "boxes?mode=memory", "100%", "user:word@host", "Kähne"])

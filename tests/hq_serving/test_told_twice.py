@@ -9,14 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import RowMapping, select
 
-from hq.serving import database
 from hq.serving import models as m
-from hq.serving.database import ServingDatabase, ServingReader, open_engine
-from hq.serving.projection_loop import Projector
+from hq.serving.database import ServingReader
 from streams.log import Append
 from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows
@@ -129,29 +125,6 @@ def test_timeline_and_counts_have_it_once(fleet: Fleet, tmp_path: Path, order: t
     assert [(item["device"], item["device_at_ms"], item["signals"]["gateway"]) for item in new] == [("TRK-x", AT_MS, order[0])]
     assert len(after) == len(before) + 1
     assert (now["readings"], records(now)) == (received["readings"] + 1, records(received) + 2)
-
-
-def test_a_store_of_before_is_built_anew(fleet: Fleet, store: Store) -> None:
-    """Its rows do not say which of them are one reading."""
-    take_in(fleet, NODES)
-    url = store("before")
-    project(make_projector(fleet.hq_dir, url))
-    before = table_rows(url)
-    config = Config()
-    config.set_main_option("script_location", str(database.MIGRATIONS))
-    engine = open_engine(url, read_only=False)
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0002")
-        connection.commit()
-    engine.dispose()
-    prepared = ServingDatabase(url)
-    prepared.prepare()
-    prepared.close()
-    assert not any(table_rows(url).values())
-    again: Projector = make_projector(fleet.hq_dir, url)
-    assert project(again) == 2
-    assert table_rows(url) == before
 
 
 def timeline(client: httpx.Client) -> list[dict[str, Any]]:

@@ -1,1 +1,0 @@
-"""How the serving store's tables came to be, version by version."""
