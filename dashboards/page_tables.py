@@ -180,8 +180,10 @@ def state_pill(alert: Row) -> str:
 
 def unconfirmed_note(alert: Row, names: Names, boxes: str = "this box") -> str:
     """The line under an alert or incident that says that nothing confirms the loss; empty for all others."""
-    if not alert["unconfirmed"]:
+    some = alert.get("unconfirmed_containers", [])
+    if not alert["unconfirmed"] and not some:
         return ""
+    boxes = boxes if alert["unconfirmed"] else ", ".join(some)
     return f'<p class="lf-note">{markup.escape(texts.unconfirmed(alert, names, boxes))}.</p>'
 
 

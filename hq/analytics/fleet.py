@@ -216,10 +216,11 @@ class FleetWatch:
         events = rows.filter(pc.equal(rows.column("stream"), "events"))
         told = events.filter(pc.fill_null(pc.match_substring_regex(events.column(BODY), "_OVERBOARD|X_FOUND"), False))
         columns = (told.column(name).to_pylist() for name in (TOPIC, "origin", BODY))
-        for container, origin, body in zip(*columns, strict=True):
+        believed = believed_at_ms(told.column(ORDER_AT), told.column(ADMITTED_AT)).to_pylist()
+        for container, origin, body, at_ms in zip(*columns, believed, strict=True):
             fate, place = _fate(body), self._place(origin)
             if fate is not None and place is not None and place.startswith("ship/"):
-                news = (fate.event_at_ms, fate.event != "X_FOUND")
+                news = (min(fate.event_at_ms, at_ms), fate.event != "X_FOUND")
                 self._fates[container][place] = max(self._fates[container].get(place, news), news)
 
     def _is_lost(self, container: str) -> bool:

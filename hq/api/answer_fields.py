@@ -104,7 +104,20 @@ def position_told(row: Mapping[str, Any]) -> Fields | None:
 
 def incident_told(row: Mapping[str, Any]) -> Fields:
     """A cluster of alerts."""
-    names = ("incident_id", "ship", "status", "unconfirmed", "severity", "title", "detail", "open_alerts", "containers", "at_risk", "bays")
+    names = (
+        "incident_id",
+        "ship",
+        "status",
+        "unconfirmed",
+        "unconfirmed_containers",
+        "severity",
+        "title",
+        "detail",
+        "open_alerts",
+        "containers",
+        "at_risk",
+        "bays",
+    )
     where = {"latitude_deg": row["latitude_deg"], "longitude_deg": row["longitude_deg"]} if row["latitude_deg"] is not None else None
     return {**{name: row[name] for name in (*names, "raised_at_ms", "changed_at_ms")}, "position": where}
 

@@ -68,6 +68,7 @@ _INCIDENT: Fields = {
     "ship": IMO,
     "status": "PROBABLE_OVERBOARD",
     "unconfirmed": False,
+    "unconfirmed_containers": [],
     "severity": "CRITICAL",
     "title": "7 boxes overboard",
     "detail": "bays 74 to 76",

@@ -105,7 +105,7 @@ class EventRow(Base):
 
 
 class AlertChange(Base):
-    """One record of `alerts`: a step in one alert's life."""
+    """One record of `alerts`: a step in one alert's life. `believed_at_ms`: its order time, at most 10 min after its admission."""
 
     __tablename__ = "alert_change"
     topic: Mapped[str] = mapped_column(primary_key=True)
@@ -114,6 +114,7 @@ class AlertChange(Base):
     origin: Mapped[str] = mapped_column(primary_key=True)
     offset: Mapped[int] = mapped_column(primary_key=True)
     received_at_ms: Mapped[int]
+    believed_at_ms: Mapped[int]
     alert_id: Mapped[str]
     state: Mapped[str]
     at_ms: Mapped[int]
@@ -122,11 +123,14 @@ class AlertChange(Base):
 
 
 class AlertRow(AlertColumns, Base):
-    """An alert as it stands: the fold of all its changes. `unconfirmed`: a loss of a box that its ship does not have by the registry."""
+    """An alert as it stands: the fold of all its changes. `unconfirmed_containers`: those of its loss that its ship did not have at
+    `believed_at_ms` by the registry; `unconfirmed`: all of them are."""
 
     __tablename__ = "alert"
     alert_id: Mapped[str] = mapped_column(primary_key=True)
     unconfirmed: Mapped[bool]
+    unconfirmed_containers: Mapped[list[Any]]
+    believed_at_ms: Mapped[int]
     __table_args__ = (
         Index("alert_by_time", "raised_at_ms", "alert_id"),
         Index("alert_about", "topic"),
@@ -135,11 +139,13 @@ class AlertRow(AlertColumns, Base):
 
 
 class IncidentRow(Base):
-    """Alerts of one cluster: which boxes, which at risk, since when, how it stands. `unconfirmed`: all of its alerts are."""
+    """Alerts of one cluster: which boxes, which at risk, since when, how it stands. `unconfirmed`: all of its alerts are.
+    `unconfirmed_containers`: those of which each alert says so."""
 
     __tablename__ = "incident"
     incident_id: Mapped[str] = mapped_column(primary_key=True)
     unconfirmed: Mapped[bool]
+    unconfirmed_containers: Mapped[list[Any]]
     ship: Mapped[str | None]
     status: Mapped[str | None]
     severity: Mapped[str]

@@ -26,7 +26,7 @@ def routes(places: Mapping[str, str], reader: LogReader) -> Routes:
     `places`: node name → `ship/<imo>` or `quay/<locode>`, where its sensors are. `reader`: of the log that is projected.
     """
     return (
-        ("alerts", project_alerts),
+        ("alerts", partial(project_alerts, admissions=reader.admissions)),
         ("registry", partial(project_registry, places=places)),
         ("states", project_states),
         ("events", project_events),

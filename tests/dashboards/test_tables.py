@@ -154,3 +154,11 @@ def test_markup_escapes() -> None:
 def test_what_is_wrong_is_told_with_its_process() -> None:
     well, ill = ({"node": node, "process": "ship", "troubles": troubles} for node, troubles in (("a", []), ("b", ["two of one name"])))
     assert page_tables.troubles([well, ill]) == [("ship at b", "two of one name")]
+
+
+def test_the_boxes_of_an_incident_that_nothing_confirms_are_named() -> None:
+    judged = {"ship": "9321483", "unconfirmed": False, "unconfirmed_containers": ["DUCU1001000", "DUCU1011005"]}
+    assert "no load list of Big Blue One has DUCU1001000, DUCU1011005." in page_tables.unconfirmed_note(judged, {"9321483": "Big Blue One"})
+    all_of_them = page_tables.unconfirmed_note({**judged, "unconfirmed": True}, {}, "these boxes")
+    assert "has these boxes." in all_of_them
+    assert page_tables.unconfirmed_note({**judged, "unconfirmed_containers": []}, {}) == ""

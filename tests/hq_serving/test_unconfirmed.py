@@ -12,6 +12,8 @@ from sqlalchemy import select
 
 from hq.serving.database import ServingReader
 from hq.serving.models import AlertRow, IncidentRow
+from streams.log import Append
+from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url, table_rows
 from tests.hq_serving.fleet import DUCKS, HOUR_MS, NOW_MS, OTHER_SHIP, SHIP, Fleet, booking, customer, ship
 
@@ -100,6 +102,40 @@ def test_it_is_judged_again_when_a_list_or_custody_comes(
     if entry[0] == "load_list":
         fleet.register((*entry[:2], {**entry[2], "aboard": []}), version=2)
         assert judged(fleet, url) == [True] * 3
+
+
+def test_each_box_of_an_incident_is_judged(fleet: Fleet, tmp_path: Path) -> None:
+    """One that the ship carries confirms no other: neither in its own alert, nor where that has not come."""
+    fleet.register(load_list(OTHER_SHIP, BESIDE))
+    cluster = {"containers": [BOX, BESIDE, DUCKS[2]], "at_risk": [], "bays": [1]}
+    fleet.alert("ship-two", f"{OTHER_SHIP}.log", f"{OTHER_SHIP}-4", ship=OTHER_SHIP, incident_id="mixed", incident=cluster)
+    fleet.alert("ship-two", BESIDE, f"{OTHER_SHIP}-5", ship=OTHER_SHIP, incident_id="mixed")
+    with asking(fleet, tmp_path) as get:
+        found = {one["incident_id"]: one for one in get("mira", "incidents")["items"]}
+        assert (found["mixed"]["unconfirmed"], found["mixed"]["unconfirmed_containers"]) == (False, sorted([BOX, DUCKS[2]]))
+        assert (found[f"{OTHER_SHIP}-i"]["unconfirmed"], found[f"{OTHER_SHIP}-i"]["unconfirmed_containers"]) == (True, [BOX])
+
+
+@pytest.mark.parametrize(("ahead_ms", "unconfirmed"), [(0, True), (11 * 60_000, True), (400 * 24 * HOUR_MS, True), (-3 * HOUR_MS, False)])
+def test_the_time_of_a_loss_is_not_the_ship_s_to_choose(tmp_path: Path, ahead_ms: int, unconfirmed: bool) -> None:
+    """It is asked for the time of the record, at most 10 min after its admission, whatever its body says: not for the call after next, on
+    whose list the box is."""
+    with closing(Fleet(tmp_path)) as fleet:
+        calls = [(1, (BESIDE,), -2), (2, (BESIDE,), 24), (3, (BOX,), 48)]
+        fleet.register(*(load_list(SHIP, *aboard, call=call, departs_at_ms=NOW_MS + hours * HOUR_MS) for call, aboard, hours in calls))
+        fleet.register(load_list(SHIP, BOX, call=0, departs_at_ms=NOW_MS - 5 * HOUR_MS))
+        body: dict[str, Any] = {"alert_id": f"{SHIP}-1", "rule": "lost_container", "severity": "CRITICAL", "state": "raised"}
+        body |= {"title": "", "detail": "", "at_ms": NOW_MS + 400 * 24 * HOUR_MS, "ship": SHIP, "status": "PROBABLE_OVERBOARD"}
+        at_ms = NOW_MS + ahead_ms
+        if ahead_ms > 0:
+            fleet.clock.at_ms += ahead_ms
+            fleet.logs["ship-one"].append([Append("alerts", to_batch([Record(BOX, device_at_ms=at_ms, body=body)]))])
+            fleet.clock.at_ms -= ahead_ms
+            log = fleet.logs["ship-one"]
+            fleet.logs["hq"].admit(list(log.blocks("alerts", log.origin, 0, 1)))
+        else:
+            fleet.append("ship-one", "alerts", [Record(BOX, device_at_ms=at_ms, body=body)])
+        assert judged(fleet, sqlite_url(tmp_path)) == [unconfirmed]
 
 
 def test_an_incident_that_names_no_boxes_ends_nothing(fleet: Fleet, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from cargo.alerts.alert_log import CLOSED_STATES, AlertBook, AlertStanding, ackn
 from cargo.vocabulary.registry_entries import Entry, parse_value
 from cargo.vocabulary.registry_fold import Registry
 from hq.serving import models
-from hq.serving.projections.shape import coordinates, readable
-from hq.serving.rows import Fields, record_rows
+from hq.serving.projections.shape import Admissions, believed_rows, coordinates, readable
+from hq.serving.rows import Fields
 from hq.serving.upsert import add, put
 from streams.model.records import Batch
 
@@ -25,13 +25,14 @@ NEVER_AT_MS = -1
 
 
 def judged_losses(connection: Connection, alerts: Iterable[Fields]) -> list[Fields]:
-    """The rows of `alert`, each with `unconfirmed`: whether it is the alert of a loss, and the registry's load lists and custody records
-    as they stand (`Registry.carries`) say of none of its boxes that its ship had it when the alert was raised."""
+    """The rows of `alert`, each with `unconfirmed_containers`: those boxes of a loss of which the registry's load lists and custody records
+    as they stand (`Registry.carries`) do not say that its ship had them at the time at which the alert is believed; and with `unconfirmed`:
+    whether all of them are."""
     alerts = list(alerts)
     losses = [alert for alert in alerts if _is_loss(alert)]
     boxes = {box for alert in losses for box in _boxes(alert)}
     registry = _registry(connection, {alert["ship"] for alert in losses if alert["ship"]}, boxes)
-    return [{**alert, "unconfirmed": _is_loss(alert) and not _is_confirmed(registry, alert)} for alert in alerts]
+    return [_judged(registry, alert) for alert in alerts]
 
 
 def losses_of(connection: Connection, ships: Set[str], boxes: Set[str]) -> list[Fields]:
@@ -54,9 +55,10 @@ def _boxes(alert: Mapping[str, Any]) -> Sequence[str]:
     return alert["incident"].get("containers", []) if alert["incident"] else [alert["topic"]]
 
 
-def _is_confirmed(registry: Registry, alert: Mapping[str, Any]) -> bool:
-    ship, at_ms = alert["ship"], alert["raised_at_ms"]
-    return ship is not None and any(registry.carries(ship, box, at_ms) for box in _boxes(alert))
+def _judged(registry: Registry, alert: Fields) -> Fields:
+    ship, at_ms, boxes = alert["ship"], alert["believed_at_ms"], _boxes(alert) if _is_loss(alert) else []
+    unconfirmed = [box for box in boxes if ship is None or not registry.carries(ship, box, at_ms)]
+    return {**alert, "unconfirmed_containers": unconfirmed, "unconfirmed": _is_loss(alert) and len(unconfirmed) == len(boxes)}
 
 
 def _registry(connection: Connection, ships: Collection[str], boxes: Collection[str]) -> Registry:
@@ -72,23 +74,29 @@ def _registry(connection: Connection, ships: Collection[str], boxes: Collection[
     )
 
 
-def project_alerts(connection: Connection, batch: Batch) -> None:
+def project_alerts(connection: Connection, batch: Batch, admissions: Admissions) -> None:
     """`alerts`: each record a row of `alert_change`; then the alerts of its topics, and their incidents, folded anew from all their
     changes."""
-    good = readable(connection, record_rows(batch), AlertBody)
-    add(
-        connection,
-        models.AlertChange,
-        [
-            {**coordinates(row), "alert_id": body.alert_id, "state": body.state, "at_ms": body.at_ms, "body": row["body"]}
-            for row, body in good
-        ],
-    )
+    good = readable(connection, believed_rows(batch, admissions), AlertBody)
+    changed = []
+    for row, body in good:
+        told = {"alert_id": body.alert_id, "state": body.state, "at_ms": body.at_ms, "body": row["body"]}
+        changed.append({**coordinates(row), "believed_at_ms": row["believed_at_ms"], **told})
+    add(connection, models.AlertChange, changed)
     topics = _related(connection, {row["topic"] for row, _ in good})
     table = models.AlertChange.__table__
     changes = [dict(row) for row in connection.execute(select(table).where(table.c.topic.in_(topics))).mappings()]
     connection.execute(delete(models.AlertRow).where(models.AlertRow.topic.in_(topics)))
-    _put_alerts(connection, judged_losses(connection, alert_rows(changes)))
+    _put_alerts(connection, judged_losses(connection, _with_times(alert_rows(changes), changes)))
+
+
+def _with_times(alerts: Iterable[Fields], changes: Iterable[Fields]) -> list[Fields]:
+    """The rows of `alert`, each with the least time at which a change of it is believed: no body chooses that."""
+    first_ms: dict[str, int] = {}
+    for change in changes:
+        id_, at_ms = change["alert_id"], change["believed_at_ms"]
+        first_ms[id_] = min(first_ms.get(id_, at_ms), at_ms)
+    return [{**alert, "believed_at_ms": min(first_ms[id_] for id_ in alert["more"]["members"])} for alert in alerts]
 
 
 def _related(connection: Connection, topics: set[str]) -> list[str]:
@@ -162,6 +170,8 @@ def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
     told = next((alert for alert in standing if alert["incident"]), standing[0])
     boxes = {alert["topic"] for alert in standing if alert["incident"] is None}
     belongs = told["incident"] or {}
+    unconfirmed = {box for alert in standing for box in alert["unconfirmed_containers"]}
+    confirmed = {box for alert in standing if _is_loss(alert) for box in _boxes(alert) if box not in alert["unconfirmed_containers"]}
     placed = next((alert for alert in (told, *standing) if alert["latitude_deg"] is not None), None)
     return {
         "incident_id": incident_id,
@@ -169,6 +179,7 @@ def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
         "status": told["status"],
         "severity": min((alert["severity"] for alert in standing), key=severity_rank),
         "unconfirmed": all(alert["unconfirmed"] for alert in standing),
+        "unconfirmed_containers": sorted(unconfirmed - confirmed),
         "open_alerts": count_alerts(alert for alert in alerts if alert["state"] not in CLOSED_STATES),
         "containers": sorted(boxes | set(belongs.get("containers", ()))),
         "at_risk": sorted(belongs.get("at_risk", ())),

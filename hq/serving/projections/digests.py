@@ -7,32 +7,26 @@ and greatest values are of a whole window, which may reach beyond either end, in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 from sqlalchemy import Connection, select
 
 from cargo.errors import BadEntry
-from cargo.loss.event_time import believed_at_ms
 from cargo.loss.muster import STATEMENT, read_statement
 from cargo.loss.reading_rows import SHIP_LOG, ship_topic
 from cargo.shore_rules.digests import DIGEST_SIGNALS, FROM, READINGS, UNTIL
 from cargo.vocabulary.registry_entries import AT_MS_MAX, Custody
 from hq.serving import models
-from hq.serving.projections.shape import made_from, reject
-from hq.serving.rows import Fields, record_rows
+from hq.serving.projections.shape import Admissions, believed_rows, made_from, reject
+from hq.serving.rows import Fields
 from hq.serving.upsert import put_latest
-from landfall.storage.admission_times import times_of
-from streams.model.identifiers import Origin
-from streams.model.records import OFFSET, ORDER_AT, Batch, read_body
+from streams.model.records import Batch, read_body
 
 _WHOLE = (FROM, UNTIL, READINGS)
 _NEWEST = ("at_ms", "generation", "offset")
 _NEWER = ("at_ms", "until_at_ms", "generation", "offset")
-Admissions = Callable[[str, Origin, int, int], Iterator[tuple[int, int, int]]]
-"""`LogReader.admissions`."""
 
 
 def project_digests(connection: Connection, batch: Batch, places: Mapping[str, str], admissions: Admissions) -> None:
@@ -44,7 +38,7 @@ def project_digests(connection: Connection, batch: Batch, places: Mapping[str, s
     """
     rows, musters = [], []
     node = batch.origin.node
-    given = _believed(batch, admissions)
+    given = [{**row, "order_at_ms": row["believed_at_ms"]} for row in believed_rows(batch, admissions)]
     elsewhere = _held_elsewhere(connection, {row["topic"] for row in given}, places.get(node))
     for row in given:
         told = row["signals"]
@@ -62,14 +56,6 @@ def project_digests(connection: Connection, batch: Batch, places: Mapping[str, s
         rows.append(_row(row, body))
     put_latest(connection, models.Digest, rows, _NEWER)
     put_latest(connection, models.ShipMuster, musters, _NEWEST)
-
-
-def _believed(batch: Batch, admissions: Admissions) -> list[Fields]:
-    """The records as rows, with the times that are believed."""
-    offsets = batch.records.column(OFFSET).to_numpy()
-    admitted = times_of(offsets, admissions(batch.stream, batch.origin, int(offsets[0]), int(offsets[-1]) + 1))
-    believed = believed_at_ms(pa.chunked_array([batch.records.column(ORDER_AT)]), pa.chunked_array([admitted]))
-    return [{**row, "order_at_ms": at_ms} for row, at_ms in zip(record_rows(batch), believed.to_pylist(), strict=True)]
 
 
 def _held_elsewhere(connection: Connection, containers: Set[str], place: str | None) -> dict[str, Custody]:

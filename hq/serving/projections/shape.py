@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
+import pyarrow as pa
 from sqlalchemy import Connection
 
+from cargo.loss.event_time import believed_at_ms
 from hq.serving.bodies import BadBody, read
 from hq.serving.models import Rejected
 from hq.serving.rows import Fields, record_rows
 from hq.serving.upsert import add
+from landfall.storage.admission_times import times_of
 from streams.model.identifiers import Origin
-from streams.model.records import Batch
+from streams.model.records import OFFSET, ORDER_AT, Batch
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Projection = Callable[[Connection, Batch], None]
 """Writes what a batch says, within the caller's transaction. The same batch again changes nothing, and in whatever order the batches of
 several origins come, the rows end up the same."""
+
+
+Admissions = Callable[[str, Origin, int, int], Iterator[tuple[int, int, int]]]
+"""`LogReader.admissions`."""
+
+
+def believed_rows(batch: Batch, admissions: Admissions) -> list[Fields]:
+    """The records as `record_rows`, each with `believed_at_ms`: its order time, bounded by its admission (`believed_at_ms`)."""
+    offsets = batch.records.column(OFFSET).to_numpy()
+    admitted = times_of(offsets, admissions(batch.stream, batch.origin, int(offsets[0]), int(offsets[-1]) + 1))
+    believed = believed_at_ms(pa.chunked_array([batch.records.column(ORDER_AT)]), pa.chunked_array([admitted]))
+    return [{**row, "believed_at_ms": at_ms} for row, at_ms in zip(record_rows(batch), believed.to_pylist(), strict=True)]
 
 
 def coordinates(row: Fields) -> Fields:
