@@ -26,6 +26,9 @@ from streams.model.clock import Clock, WallClock
 from streams.model.errors import Misuse
 from streams.model.metrics import Metrics
 
+LOOK_EVERY_S = 10.0
+"""The time between two looks at the topics in Kafka, seconds."""
+
 
 @dataclass(slots=True)
 class Fanout:
@@ -42,6 +45,8 @@ class Fanout:
     """What lay below the log's floor, as last committed; whoever reports it takes it out."""
     lost: list[str] = field(default_factory=list)
     """Sentences on what was in Kafka and is not any more; whoever reports them takes them out."""
+    _topic_ids: dict[str, str] = field(default_factory=dict)
+    _looked_s: float = 0.0
     _readers: PatientReaders = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,16 +59,12 @@ class Fanout:
         self._transactions = None
         check_lets_in(self.settings.kafka, ANSWER_S_MAX)
         self._rights = KafkaRights(self.settings)
-        there = self._rights.topics()
+        there = self._rights.topic_ids()
         self._rights.settle()
         commit_point("fanout.settled")
         self._transactions = FanoutTransactions(self.settings.kafka, self.settings.transactional_id)
         self._standings = committed_standings(self.settings.kafka)
-        self.lost += [
-            f"the Kafka topic {topic} was deleted: what the fan-out had written there of {stream} is not in Kafka any more"
-            for stream, standing in sorted(self._standings.items())
-            if standing.position and (topic := kafka_topic(stream)) not in there
-        ]
+        self._miss(there, self._rights.topic_ids())
 
     def step(self) -> int:
         """Fan out what is new, at most `transaction_records_max` records, in one transaction; returns how many they were.
@@ -72,6 +73,7 @@ class Fanout:
         """
         if self._transactions is None or self._rights is None:
             raise Misuse("a fan-out is started before it steps", code="fanout_not_started")
+        self._look_for_topics(self._rights)
         self._readers.follow()
         behind = [stream for stream in route(self.reader.streams()) if self._readers.of(stream).moves(self._standing(stream))]
         if not behind:
@@ -92,6 +94,25 @@ class Fanout:
         self.metrics.count("records", step.taken)
         self.metrics.observe("step", (time.perf_counter() - began_s) * 1000)
         return step.taken
+
+    def _look_for_topics(self, rights: KafkaRights) -> None:
+        """Once in LOOK_EVERY_S: topics that are missing are made again."""
+        if self.clock.monotonic_s() - self._looked_s < LOOK_EVERY_S:
+            return
+        there = rights.topic_ids()
+        if self._topic_ids.keys() - there.keys():
+            rights.settle()
+            rights.make_topics(self._standings)
+        self._miss(there, rights.topic_ids())
+
+    def _miss(self, there: Mapping[str, str], made: dict[str, str]) -> None:
+        """Note what was written to topics that are not `there`, or are others than before; from now on those that were `made` count."""
+        for stream, standing in sorted(self._standings.items()):
+            topic = kafka_topic(stream)
+            if standing.position and (topic not in there or there[topic] != self._topic_ids.get(topic, there[topic])):
+                what = f"what the fan-out had written there of {stream} is not in Kafka any more"
+                self.lost.append(f"the Kafka topic {topic} was deleted: {what}")
+        self._topic_ids, self._looked_s = made, self.clock.monotonic_s()
 
     @property
     def ready(self) -> bool:

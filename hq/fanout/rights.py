@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -60,12 +60,16 @@ class KafkaRights:
         if wanted - there:
             _wait(self._admin.create_acls(sorted(wanted - there, key=str), request_timeout=ANSWER_S_MAX))
 
-    def topics(self) -> set[str]:
-        """The names of all Kafka topics there are that this login may see."""
+    def topic_ids(self) -> dict[str, str]:
+        """The id of each Kafka topic `landfall.…` that is there now: another one where it was deleted and made again."""
         try:
-            return set(self._admin.list_topics(timeout=ANSWER_S_MAX).topics)
+            names = [name for name in self._admin.list_topics(timeout=ANSWER_S_MAX).topics if name.startswith(OURS)]
+            described = self._admin.describe_topics(TopicCollection(names), request_timeout=ANSWER_S_MAX) if names else {}
+            ids = {name: str(one.result().topic_id) for name, one in described.items()}
         except KafkaException as problem:
             raise told(problem, WHO) from problem
+        self._known &= set(ids)
+        return ids
 
     def make_topics(self, streams: Iterable[str]) -> None:
         """Every one of `streams` has its Kafka topic. Asks only for those not made or seen before."""

@@ -15,14 +15,14 @@ from pydantic import SecretStr, ValidationError
 
 from hq.fanout.customer_routes import kafka_topic
 from hq.fanout.kafka_client import committed_standings
-from hq.fanout.kafka_writer import Fanout
+from hq.fanout.kafka_writer import LOOK_EVERY_S, Fanout
 from hq.fanout.settings import FanoutSettings
 from landfall.storage.file_log import FileLog
 from landfall.storage.kafka.kafka_configuration import client_settings
 from streams.codec import BlockCodec
 from streams.log import Append
 from streams.model.clock import StillClock
-from streams.model.errors import NotAllowed
+from streams.model.errors import NotAllowed, RetryLater
 from streams.model.metrics import Metrics
 from streams.model.ranges import RangeSet
 from streams.model.records import Record, to_batch
@@ -266,3 +266,32 @@ def test_what_kafka_lacks_is_reported(kafka: Kafka, hq: Headquarters) -> None:
     third = make(kafka, hq)
     assert [topic in reason for reason in third.lost] == [True]
     assert make(kafka, hq).lost == [], "it is made again"
+
+
+def test_a_topic_that_is_deleted_while_it_runs_is_reported(kafka: Kafka, hq: Headquarters) -> None:
+    """Also where nothing is to be written to it, and where somebody has made it again; it is there for what comes next."""
+    hq.readings(DUCKS[:1], 5)
+    clock, admin, topic = StillClock(), AdminClient(client_settings(kafka.access)), kafka_topic("containers")
+    one = Fanout(hq.reader(), FanoutSettings.model_validate(settings_for(kafka, hq)), Metrics("fanout"), clock)
+    one.start()
+    assert (one.step(), one.lost) == (5, [])
+    for made_again in (False, True):
+        admin.delete_topics([topic])[topic].result()
+        until(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic is deleted")
+        if made_again:
+            admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+        assert (one.step(), one.lost) == (0, []), "not looked yet"
+        clock.advance(LOOK_EVERY_S)
+        assert (one.step(), [topic in reason for reason in one.lost]) == (0, [True])
+        one.lost.clear()
+        clock.advance(LOOK_EVERY_S)
+        assert (one.step(), one.lost) == (0, []), "once"
+        until(lambda: topic in admin.list_topics(timeout=10).topics, "it is made again")
+    hq.readings(DUCKS[:1], 7)
+    taken = 0
+    while not taken:
+        try:
+            taken = one.step()
+        except RetryLater:  # the producer does not know the new topic yet
+            one.start()
+    assert (taken, one.lost) == (7, [])
