@@ -22,6 +22,7 @@ from typing import Any
 from aiohttp import web
 
 from landfall.access.credentials import Credentials
+from landfall.access.wrong_secrets import WrongSecrets
 from landfall.node.block_store import Store
 from landfall.node.fleet_clock import clock_of, follow
 from landfall.node.http.connection_guard import Doorkeeper, open_many_files
@@ -120,7 +121,8 @@ class Node:
         self._started_s = self.clock.monotonic_s()
         self._runner: web.AppRunner | None = None
         self.credentials = Credentials(settings.folder)
-        self.guard = Guard(self.app, self.credentials, self.clock, self.metrics, self.report)
+        wrong = WrongSecrets(self.clock, self.metrics, self.report)
+        self.guard = Guard(self.app, self.credentials, wrong, self.report, settings.trusted_proxies)
         HttpApi(self, self.guard).mount(self.app)
 
     @property

@@ -18,6 +18,7 @@ from landfall.system.settings_table import (
     Place,
     SettingsProblem,
     SettingsTable,
+    TrustedProxies,
     between,
     given,
     repeated,
@@ -218,6 +219,7 @@ class NodeSettings(SettingsTable):
     * `identity`: a ship's IMO number, a port's UN/LOCODE, a customer's id.
     * `port`: of its door; 0: any free one. docs/reference/access.md lists what each request needs.
     * `tls`: a second door, for certificates; none: tokens only.
+    * `trusted_proxies`: addresses or networks of proxies in front of the door and its console; `X-Forwarded-For` is used from these only.
     * `links`: streams, rate and budget of a class of link.
     * `keep`: by name or pattern of streams, how long this node keeps its copy (docs/guide/streams.md).
     * `log`: in files in the node's folder, or in Kafka (docs/guide/kafka.md).
@@ -234,6 +236,7 @@ class NodeSettings(SettingsTable):
     host: Host = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65_535)
     tls: TlsSettings | None = None
+    trusted_proxies: TrustedProxies = ()
     known: tuple[KnownPeer, ...] = ()
     peers: tuple[PeerAddress, ...] = ()
     links: dict[LinkClass, LinkSettings] = Field(default={})

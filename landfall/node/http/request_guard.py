@@ -6,9 +6,10 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from aiohttp import web
@@ -18,9 +19,7 @@ from landfall.access.credentials import LOOK_EVERY_S, Credentials
 from landfall.access.principals import Principal, Verb, may
 from landfall.access.wrong_secrets import WrongSecrets
 from landfall.system.hung_calls import apart
-from streams.model.clock import Clock
 from streams.model.errors import LandfallError, NotAllowed
-from streams.model.metrics import Metrics
 
 logger = logging.getLogger("landfall.node")
 
@@ -64,11 +63,19 @@ def person_of(request: web.Request) -> str:
 class Guard:
     """Checks the callers of one node's routes. Belongs to the event loop of the node."""
 
-    def __init__(self, app: web.Application, credentials: Credentials, clock: Clock, metrics: Metrics, report: Callable[..., None]) -> None:
-        self._app, self._credentials, self._report = app, credentials, report
+    def __init__(
+        self,
+        app: web.Application,
+        credentials: Credentials,
+        wrong: WrongSecrets,
+        report: Callable[..., None],
+        trusted_proxies: Iterable[str],
+    ) -> None:
+        """`wrong`: hears of every wrong secret. `trusted_proxies`: addresses and networks whose `X-Forwarded-For` is used."""
+        self._app, self._credentials, self._wrong, self._report = app, credentials, wrong, report
+        self._proxies = [ip_network(one) for one in trusted_proxies]
         self._needs: dict[tuple[str, str], Need | None] = {}
         self._under_way: dict[asyncio.Task[Any], Principal] = {}
-        self._wrong = WrongSecrets(clock, metrics, report)
 
     @property
     def needs(self) -> dict[tuple[str, str], Need | None]:
@@ -92,7 +99,7 @@ class Guard:
         name, secret = _read_shown(kind.lower(), shown.strip())
         if not secret:
             return None
-        address = request.remote or ""
+        address = self._sender(request)
         found = await self._credentials.of_person(address, name, secret) if name else self._credentials.of_token(secret)
         if found is None:
             await self.shown_wrong(request, name)
@@ -101,7 +108,18 @@ class Guard:
     async def shown_wrong(self, request: web.Request, name: str) -> None:
         """A wrong secret came with `request` and `name` (empty: a token): it is counted, and reported. Returns when it may be answered.
         Raises Crowded where too many wait."""
-        await self._wrong.shown(name, request.remote or "")
+        await self._wrong.shown(name, self._sender(request))
+
+    def _sender(self, request: web.Request) -> str:
+        """The address that a request comes from: of those in `X-Forwarded-For` the last that is no trusted proxy's, where one sent it."""
+        address = request.remote or ""
+        named = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
+        while named and self._is_proxy(address) and (before := _address(named.pop())):
+            address = before
+        return address
+
+    def _is_proxy(self, address: str) -> bool:
+        return bool(known := _address(address)) and any(ip_address(known) in network for network in self._proxies)
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer by `handler` where the caller may do what the route needs, else with 401 or raising NotAllowed. A route that says nothing
@@ -154,6 +172,14 @@ class Guard:
                     if not self._credentials.holds(principal):
                         task.cancel()
                 self._credentials.tell_changed()
+
+
+def _address(text: str) -> str:
+    """The IP address that `text` is; empty where it is none."""
+    try:
+        return str(ip_address(text.strip()))
+    except ValueError:
+        return ""
 
 
 def _pass(request: web.Request, principal: Principal, need: Need | None) -> None:
