@@ -48,16 +48,15 @@ def opened(folder: Path, *, whole: bool = False, judged: bool = False) -> Iterat
         damaged += 1
         tell([f"{what}: passed over, as if it were not here"])
 
-    with _reader(log, None if whole else passed_over) as reader:
-        if judged:
-            reader.entitled = Entitled(KnownPeers(log).peer, JUDGES)
+    entitled = Entitled(KnownPeers(log).peer, JUDGES) if judged else None
+    with _reader(log, None if whole else passed_over, entitled) as reader:
         yield reader
     if damaged:
         raise typer.Exit(DAMAGED)
 
 
 @contextmanager
-def _reader(log: Path, passed_over: PassedOver | None) -> Iterator[AnyReader]:
+def _reader(log: Path, passed_over: PassedOver | None, entitled: Entitled | None) -> Iterator[AnyReader]:
     why = None if in_kafka(log) else index_problem(log)
     if why is not None:
         tell([f"its index lacks what this log's files have ({why}); read by one made for this. The node mends its own when it starts"])
@@ -68,11 +67,11 @@ def _reader(log: Path, passed_over: PassedOver | None) -> Iterator[AnyReader]:
             else:
                 tell([str(damage)])
 
-        with recovered(log, BlockCodec(), on_damage, passed_over) as reader:
+        with recovered(log, BlockCodec(), on_damage, passed_over, entitled) as reader:
             yield reader
         return
     try:
-        with closing(open_reader(log, BlockCodec(), passed_over)) as found:
+        with closing(open_reader(log, BlockCodec(), passed_over, entitled)) as found:
             yield found
     except FileNotFoundError:
         raise Misuse(

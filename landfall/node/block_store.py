@@ -51,11 +51,19 @@ class Store:
     look at what is signed.
     """
 
-    def __init__(self, log: Log, codec: Codec, metrics: Metrics, report: Callable[..., None], believing: Believing | None = None) -> None:
-        """`believing`: who judges what is not to be taken before it is proven; None: all is taken. `introduced`, which may be set: who
-        hears of the keys that nodes show in their own sessions.
+    def __init__(
+        self,
+        log: Log,
+        codec: Codec,
+        metrics: Metrics,
+        report: Callable[..., None],
+        believing: Believing | None = None,
+        introduced: Callable[[str, Sequence[bytes]], None] = lambda node, keys: None,
+    ) -> None:
+        """`believing`: who judges what is not to be taken before it is proven; None: all is taken. `introduced` is called with the keys
+        that nodes show in their own sessions.
         """
-        self.introduced: Callable[[str, Sequence[bytes]], None] = lambda node, keys: None
+        self.introduced = introduced
         self._log, self._believing = log, believing
         self.withheld = Withheld(log, lambda: asyncio.get_running_loop().time(), report)
         self.bulk = Bulk()

@@ -348,7 +348,9 @@ class Node:
 
     async def _opened_log(self) -> AnyLog:
         """The log, once it is this process's to write; whoever is asked to end meanwhile does not wait any longer."""
-        settings, options = self.settings, LogOptions(self._damaged, threading.Event())
+        settings = self.settings
+        entitled = Entitled(KnownPeers(settings.folder / "log").peer, self._judges)
+        options = LogOptions(self._damaged, threading.Event(), entitled)
         try:
             return await asyncio.to_thread(open_log, settings.log, settings.folder, settings.node, BlockCodec(), self.clock, options)
         except asyncio.CancelledError:
@@ -358,16 +360,17 @@ class Node:
     def _make_links(self, log: AnyLog, copy: Copy, keyring: Keyring, introductions: Introductions, keys: Sequence[bytes]) -> Store:
         """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
-        entitled, log.entitled = (
-            Entitled(peer, self._judges) for peer in (introductions.peers.get, KnownPeers(settings.folder / "log").peer)
-        )
+        entitled = Entitled(introductions.peers.get, self._judges)
         believing = Believing(Copy(log, BlockCodec(), past_unreadable=True), keyring.of, entitled, introductions.vouches)
-        store = Store(log, BlockCodec(), self.metrics, self.report, believing)
-        store.introduced = lambda node, shown: introductions.heard(node, shown, keyring.of)
+
+        def introduced(node: str, shown: Sequence[bytes]) -> None:
+            introductions.heard(node, shown, keyring.of)
+
+        store = Store(log, BlockCodec(), self.metrics, self.report, believing, introduced)
         ships = {peer.node: peer.identity for peer in settings.known if peer.role == "ship"}
         roles, ends = {peer.node: peer.role for peer in settings.known}, SignedUntil(copy, keyring.of).end_where_known
         exchange = Exchange(settings.me(), store.withheld, roles, ships, ends, keys, self.clock_keeper.check)
-        store.withheld.changed = exchange.changed
+        store.withheld.subscribe(exchange.changed)
         days = BudgetClock(settings.folder, self._wall, self.clock.doubted, machine_boot_id())
         purses = Purses(settings.folder, settings.links, days.now_ms, settings.node, settings.companions())
         parts, withdrawn = (settings, exchange, store, self.clock, self.metrics, self.report), self._defining.withdrawn

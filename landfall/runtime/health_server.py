@@ -36,8 +36,7 @@ def serve_health(host: str, port: int, health: Health, files: WithCertificate = 
     """
     shown = showing("/healthz", files.tls_certificate, files.tls_key)
     with listening("/healthz", host, port):
-        server = (_Server6 if ":" in host else _Server)((host, port), _handler(health))
-    server.shown = shown
+        server = (_Server6 if ":" in host else _Server)((host, port), _handler(health), shown)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True)
     thread.start()
     try:
@@ -51,16 +50,17 @@ def serve_health(host: str, port: int, health: Health, files: WithCertificate = 
 class _Server(ThreadingHTTPServer):
     """Over TLS where it has a certificate; each handshake is made in the thread of its own connection."""
 
-    shown: Shown | None = None
-    _looked_s = 0.0
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], shown: Shown | None) -> None:
+        super().__init__(address, handler)
+        self._shown, self._looked_s = shown, 0.0
 
     def get_request(self) -> tuple[Any, Any]:
         accepted, peer = super().get_request()
-        if self.shown is None:
+        if self._shown is None:
             return accepted, peer
         accepted.settimeout(ASKED_WITHIN_S)
-        self._renew(self.shown)
-        return self.shown.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False), peer
+        self._renew(self._shown)
+        return self._shown.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False), peer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away, or does not speak TLS where the door does, is no fault of this process."""

@@ -22,10 +22,9 @@ log = logging.getLogger(__name__)
 def judged_reader(folder: Path) -> AnyReader:
     """A reader of the log in `folder` that leaves out records which their writer may not write. Raises FileNotFoundError where there is no
     log."""
-    reader = open_reader(folder, BlockCodec())
+    reader = open_reader(folder, BlockCodec(), entitled=Entitled(KnownPeers(folder).peer, JUDGES))
     if not (folder / PEERS).exists():
         log.warning("%s is missing: records are shown whoever wrote them, until the log's node has started once", folder / PEERS)
-    reader.entitled = Entitled(KnownPeers(folder).peer, JUDGES)
     return reader
 
 

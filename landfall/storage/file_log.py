@@ -22,6 +22,7 @@ from landfall.storage.merge_levels import LEVELS, Level
 from landfall.storage.quarantine import Aside
 from landfall.storage.rejected_records import Disowned
 from landfall.storage.segments import MERGED, SEGMENTS
+from streams.integrity.record_authorization import Entitled
 from streams.log import Upkeep
 from streams.model.block import Codec
 from streams.model.clock import Clock
@@ -38,7 +39,7 @@ class FileLogOptions:
     """What an operator or a test may set.
 
     `group` is the Unix group that may read the log; "": the process's own. `on_damage` is called, from whatever thread finds it, for bytes
-    that do not verify and are set aside; it must not call the log.
+    that do not verify and are set aside; it must not call the log. `entitled` decides who may write which records; None: all records count.
     `disk` and `randbits` are the operating system's, `levels` those of upkeep, unless a test says otherwise.
     """
 
@@ -48,6 +49,7 @@ class FileLogOptions:
     randbits: Callable[[int], int] = secrets.randbits
     levels: Sequence[Level] = LEVELS
     group: str = ""
+    entitled: Entitled | None = None
 
 
 class FileLog(KeptLog, FileLogReader):
@@ -82,7 +84,7 @@ class FileLog(KeptLog, FileLogReader):
             opening.pop_all()
             undo.callback(self._writer.close)
             self._check_node(folder)
-            FileLogReader.__init__(self, folder, codec)
+            FileLogReader.__init__(self, folder, codec, entitled=options.entitled)
             undo.callback(super().close)
             parts = LogParts(
                 folder,

@@ -26,6 +26,7 @@ from landfall.storage.log_view import PassedOver
 from landfall.storage.rejected_records import Disowned
 from landfall.storage.segments import file_path, mapped, segment_numbers, unreadable
 from landfall.system.sqlite_files import connect_to_read
+from streams.integrity.record_authorization import Entitled
 from streams.model.block import Codec
 
 INDEXED_S = 5.0
@@ -59,7 +60,9 @@ def index_problem(log: Path) -> str | None:
 
 
 @contextmanager
-def recovered(log: Path, codec: Codec, on_damage: Told, passed_over: PassedOver | None = None) -> Iterator[FileLogReader]:
+def recovered(
+    log: Path, codec: Codec, on_damage: Told, passed_over: PassedOver | None = None, entitled: Entitled | None = None
+) -> Iterator[FileLogReader]:
     """A reader of the log in folder `log`, which nobody writes, by an index of its own that has all that is in the files.
 
     It is made in the system's folder for such files, from what the log's index has, else from the files alone, and goes when the block
@@ -68,7 +71,7 @@ def recovered(log: Path, codec: Codec, on_damage: Told, passed_over: PassedOver 
     with TemporaryDirectory(prefix="landfall-index-") as beside:
         index = Path(beside) / INDEX_NAME
         _bring_up(log, index, codec, on_damage)
-        with closing(FileLogReader(log, codec, index, passed_over)) as reader:
+        with closing(FileLogReader(log, codec, index, passed_over, entitled)) as reader:
             yield reader
 
 

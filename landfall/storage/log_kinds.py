@@ -19,6 +19,7 @@ from landfall.storage.kafka.topic_names import WHERE
 from landfall.storage.log_view import PassedOver
 from landfall.storage.segments import unreadable
 from landfall.system.shared_folders import let_group_through
+from streams.integrity.record_authorization import Entitled
 from streams.model.block import Codec
 from streams.model.clock import Clock
 from streams.model.errors import Misuse
@@ -34,10 +35,15 @@ AnyReader: TypeAlias = "FileLogReader | KafkaLogReader"
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Who is told of stored bytes that do not verify, and what ends a log that waits for its turn to be opened once it is set."""
+    """How a node opens its log.
+
+    `on_damage` is called for stored bytes that do not verify. A log that waits for its turn to be opened ends once `stopping` is set.
+    `entitled` decides who may write which records.
+    """
 
     on_damage: Callable[[Damage], None]
     stopping: threading.Event
+    entitled: Entitled
 
 
 def open_log(
@@ -56,27 +62,32 @@ def open_log(
         from landfall.storage.kafka.kafka_log import KafkaLog
 
         named = settings.model_copy(update={"prefix": settings.prefix or f"log-{node}"})
-        return KafkaLog(KafkaLogPlace(named, node, folder, marker), codec, clock, KafkaLogOptions(options.on_damage, options.stopping))
+        kafka_options = KafkaLogOptions(options.on_damage, options.stopping, entitled=options.entitled)
+        return KafkaLog(KafkaLogPlace(named, node, folder, marker), codec, clock, kafka_options)
     if in_kafka(folder):
         raise Misuse(
             f"{folder} is the index of a log in Kafka",
             hint="set the node's log to kind kafka again, or give it another folder",
             code="log_in_kafka",
         )
-    return FileLog(folder, marker, node, codec, clock, FileLogOptions(on_damage=options.on_damage, group=settings.group))
+    file_options = FileLogOptions(on_damage=options.on_damage, group=settings.group, entitled=options.entitled)
+    return FileLog(folder, marker, node, codec, clock, file_options)
 
 
-def open_reader(folder: Path, codec: Codec, passed_over: PassedOver | None = None) -> AnyReader:
-    """A reader of the log in `folder`, from any process; `passed_over` as IndexView's. Raises FileNotFoundError where there is no log."""
+def open_reader(folder: Path, codec: Codec, passed_over: PassedOver | None = None, entitled: Entitled | None = None) -> AnyReader:
+    """A reader of the log in `folder`, from any process; `passed_over` and `entitled` as IndexedReader's.
+
+    Raises FileNotFoundError where there is no log.
+    """
     if not in_kafka(folder):
         with ExitStack() as unused:
-            reader = unused.enter_context(closing(FileLogReader(folder, codec, passed_over=passed_over)))
+            reader = unused.enter_context(closing(FileLogReader(folder, codec, passed_over=passed_over, entitled=entitled)))
             if not in_kafka(folder):  # which a log in a Kafka says before it has an index
                 unused.pop_all()
                 return reader
     from landfall.storage.kafka.kafka_reader import KafkaLogReader
 
-    return KafkaLogReader(folder, codec, passed_over)
+    return KafkaLogReader(folder, codec, passed_over, entitled)
 
 
 def in_kafka(folder: Path) -> bool:

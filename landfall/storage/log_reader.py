@@ -56,11 +56,17 @@ class IndexedReader(IndexView, ABC):
     aside and fetch it again; who was told to goes on past it.
     """
 
-    def __init__(self, folder: Path, codec: Codec, index: Path | None = None, passed_over: PassedOver | None = None) -> None:
-        """As IndexView."""
+    def __init__(
+        self,
+        folder: Path,
+        codec: Codec,
+        index: Path | None = None,
+        passed_over: PassedOver | None = None,
+        entitled: Entitled | None = None,
+    ) -> None:
+        """As IndexView. `entitled` decides who may write which records; None: all records count."""
         super().__init__(folder, index, passed_over)
-        self.entitled = Entitled()
-        """Decides who may write which records. Whoever opens the log sets it once; until then all records count."""
+        self._entitled = entitled or Entitled()
         self._codec, self._open = codec, OpenBlocks(codec)
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
@@ -169,7 +175,7 @@ class IndexedReader(IndexView, ABC):
 
     def own(self, batch: Batch) -> Batch:
         """The rows that their writer may write, by `entitled`."""
-        return self.entitled.own(batch)
+        return self._entitled.own(batch)
 
     def _own_of_topic(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
         own = (self.own(batch) for batch in self._topic_rows(key, topic, since, until))

@@ -43,8 +43,11 @@ class Withheld:
         self._log, self._now_s, self._report = log, now_s, report
         self._spans: dict[Key, list[_Span]] = {}
         self._gave_s = float("-inf")
-        self.changed: Callable[[list[str]], None] = lambda streams: None
-        """Told of the streams whose ledgers are others now, without a commit."""
+        self._listeners: list[Callable[[list[str]], None]] = []
+
+    def subscribe(self, changed: Callable[[list[str]], None]) -> None:
+        """Call `changed` with the streams whose ledgers change without a commit."""
+        self._listeners.append(changed)
 
     @property
     def origin(self) -> Origin:
@@ -110,7 +113,7 @@ class Withheld:
             self._report(
                 "a block can not be read, and that lasts", "wanted from peers", code="block_unreadable_lasts", **_where(key, low, high, why)
             )
-            self.changed([key[0]])
+            self._report_change(key[0])
         return Unread(first, end, span.due_s - now_s)
 
     def gave(self, key: Key, first: int, end: int) -> None:
@@ -128,6 +131,10 @@ class Withheld:
         """A peer has brought these, and the log has them from there now, elsewhere on the disk."""
         self._drop(key, first, end)
 
+    def _report_change(self, stream: str) -> None:
+        for changed in self._listeners:
+            changed([stream])
+
     def _drop(self, key: Key, first: int, end: int) -> bool:
         spans = self._spans.get(key, [])
         left = [part for span in spans for part in _without(span, first, end)]
@@ -136,7 +143,7 @@ class Withheld:
         lasted = any(span.lasting and span.first < end and first < span.end for span in spans)
         self._spans = {**self._spans, key: left} if left else {of: ours for of, ours in self._spans.items() if of != key}
         if lasted:
-            self.changed([key[0]])
+            self._report_change(key[0])
         return True
 
 

@@ -51,13 +51,14 @@ def told(log: FileLog) -> list[str]:
 
 def test_rows_that_their_writer_may_not_write_are_left_out_and_count_as_read(tmp_path: Path) -> None:
     """More of them in a row than are asked for at once hold nobody up, and nobody takes himself for caught up behind them."""
-    log = open_log(tmp_path / "ship")
-    append_rows(log, rows(40, topics=40))
-    topics = [topic for batch in log.read("containers", Position()) for topic in batch.records.column("topic").to_pylist()]
-    foreign = set(topics[5:30])
-    log.entitled = Entitled(
+    foreign: set[str] = set()
+    entitled = Entitled(
         {"ship-a": Peer("ship-a", "ship", "9321483")}.get, {"containers": lambda topic, *_: "no" if topic in foreign else None}
     )
+    log = open_log(tmp_path / "ship", options=FileLogOptions(entitled=entitled))
+    append_rows(log, rows(40, topics=40))
+    topics = [topic for batch in log.read("containers", Position()) for topic in batch.records.column("topic").to_pylist()]
+    foreign.update(topics[5:30])
     reader, standing, seen, steps = PatientReader(log, "containers"), ReaderStanding(), list[int](), list[int]()
     while reader.moves(standing):
         polled = reader.poll(standing, 8)

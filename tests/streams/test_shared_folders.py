@@ -17,6 +17,7 @@ from landfall.storage.log_kinds import LogOptions
 from landfall.storage.log_kinds import open_log as open_as_set
 from landfall.system.shared_folders import make_shared
 from streams.codec import BlockCodec
+from streams.integrity.record_authorization import Entitled
 from streams.model.clock import WallClock
 from streams.model.errors import Misuse
 from tests.streams.logkit import append_rows, numbers, open_log, rows
@@ -107,7 +108,7 @@ def test_the_group_gets_what_is_there_and_what_comes(tmp_path: Path) -> None:
 def test_the_nodes_setting_lets_the_group_through_its_folder(tmp_path: Path) -> None:
     home = tmp_path / "node"
     home.mkdir(0o750)
-    options = LogOptions(lambda _: None, threading.Event())
+    options = LogOptions(lambda _: None, threading.Event(), Entitled())
     open_as_set(FileLogSettings(group=OTHER_GROUP), home, "tokyo", BlockCodec(), WallClock(), options).close()
     assert (home.group(), (home / "log").group(), mode(home)) == (OTHER_GROUP, OTHER_GROUP, 0o750)
 

@@ -86,7 +86,7 @@ class Node:
         roles: dict[str, Role] = {name: node.me.role for name, node in self.fleet.nodes.items()}
         self.withheld = Withheld(self.log, self.fleet.clock.monotonic_s, lambda *_, **__: None)
         self.exchange = Exchange(self.me, self.withheld, roles, clock_check=ClockCheck(self.fleet.clock))
-        self.withheld.changed = self.ledgers_changed
+        self.withheld.subscribe(self.ledgers_changed)
         for node in self.fleet.nodes.values():
             node.exchange.roles[self.me.node] = self.me.role
         self.definitions = Definitions()

@@ -35,6 +35,7 @@ from landfall.storage.kafka.transactions import NOTHING_CHANGED, LogTransactions
 from landfall.storage.log_state import Book, FileLocation, LineKey, PlacedBlock
 from landfall.storage.rejected_records import Disowned
 from streams.commit_points import commit_point
+from streams.integrity.record_authorization import Entitled
 from streams.model.errors import Corrupt, LandfallError, Misuse, RetryLater, Unclear
 
 MARKER_COMMITS = 4_096
@@ -74,7 +75,8 @@ class KafkaLogOptions:
     """What the node or a test may set.
 
     `on_damage` is called, from whatever thread finds it, for records that do not verify and are set aside; it must not call the log. Who
-    stands by ends once `stopping` is set. The rest is as it is unless a test says otherwise.
+    stands by ends once `stopping` is set. `entitled` decides who may write which records; None: all records count. The rest is as it is
+    unless a test says otherwise.
     """
 
     on_damage: Callable[[Damage], None] = _silent
@@ -83,6 +85,7 @@ class KafkaLogOptions:
     randbits: Callable[[int], int] = secrets.randbits
     transactions: Callable[[KafkaLogSettings], LogTransactions] = LogTransactions
     lease: Callable[[KafkaLogSettings, str, str], Lease] = Lease
+    entitled: Entitled | None = None
 
 
 class KafkaKeeper:

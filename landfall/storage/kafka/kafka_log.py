@@ -121,7 +121,7 @@ class KafkaLog(KeptLog, KafkaLogReader):
             self._keeper = self._kafka = KafkaKeeper(place, options, self._disowned)
             undo.callback(self._kafka.close)
             self._check_node(place.names.control)
-            KafkaLogReader.__init__(self, folder, codec)
+            KafkaLogReader.__init__(self, folder, codec, entitled=options.entitled)
             undo.callback(super().close)
             self._enter(self._kafka.doubt)
             undo.pop_all()

@@ -17,6 +17,7 @@ from landfall.storage.log_state import LineKey, Piece
 from landfall.storage.log_view import PassedOver
 from landfall.storage.topic_filters import TopicQuery
 from landfall.system.private_files import read_private, write_private
+from streams.integrity.record_authorization import Entitled
 from streams.model.block import Codec, ReadBytes
 from streams.model.errors import Corrupt, Misuse
 
@@ -24,11 +25,11 @@ from streams.model.errors import Corrupt, Misuse
 class KafkaLogReader(IndexedReader):
     """Reads a node's log in a Kafka from any process of the machine."""
 
-    def __init__(self, folder: Path, codec: Codec, passed_over: PassedOver | None = None) -> None:
+    def __init__(self, folder: Path, codec: Codec, passed_over: PassedOver | None = None, entitled: Entitled | None = None) -> None:
         """As IndexedReader. Raises FileNotFoundError when `folder` belongs to no log in a Kafka, or to none that was opened yet."""
         settings = found_settings(folder)
         self._names, self._fetcher = KafkaTopicNames(settings.prefix), Fetcher(settings)
-        super().__init__(folder, codec, passed_over=passed_over)
+        super().__init__(folder, codec, passed_over=passed_over, entitled=entitled)
 
     def close(self) -> None:
         """Releases files and connections."""
