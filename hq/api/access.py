@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, ColumnElement, String, and_, false, func, literal, or_, select, true, union_all
@@ -31,6 +32,9 @@ from streams.model.identifiers import folded
 
 LOST_STATUSES = tuple(sorted(GONE_STATES))
 _STAFF: frozenset[Role] = frozenset({"operations", "clerk"})
+SIGHTS_MAX = 64
+"""Maximum number of viewers, each at one fleet time, whose selections are kept: one answer uses each several times, and building it takes
+longer than the store needs to answer it."""
 
 
 class Right(StrEnum):
@@ -104,7 +108,7 @@ class Sight:
         told of its readings that wait on board, where the last of them, of `digest_at_ms`, is newer than any that is here. `standing`:
         `ship`, `quay`, `lost`, `delivered` (by custody, or as the customer's right has ended) or `unreported`.
         """
-        return self._containers(lambda _: true())
+        return _containers_of(self)
 
     def booked(self, reference: str) -> Rows:
         """As `containers`, those that bookings of this reference had, have or will have, with `found_booking, found_from_at_ms,
@@ -162,14 +166,7 @@ class Sight:
 
     def alerts(self) -> Rows:
         """All columns of `alert`, as it stands now, one row an alert. Whether a customer's alert is unconfirmed is what it is for staff."""
-        own = m.CustomerAlert.__table__ if self.viewer.role == "customer" else m.AlertRow.__table__
-        rows = of(*as_they_stand(own, self.now_at_ms))
-        if self.viewer.role == "customer":
-            known = m.AlertRow
-            rows = rows.add_columns(func.coalesce(known.unconfirmed, false()).label("unconfirmed"))
-            rows = rows.select_from(own).outerjoin(known, known.alert_id == own.c.alert_id)
-            return rows.where(own.c.customer == self.viewer.customer, own.c.topic.in_(self._own_numbers()))
-        return rows.where(own.c.ship == self.viewer.ship if self.viewer.role == "crew" else whether(self.is_staff))
+        return _alerts_of(self)
 
     def changes_of(self, alerts: Collection[str], members: Collection[str]) -> Rows:
         """`topic, body` of the changes of `members`, for those who may acknowledge `alerts`."""
@@ -376,3 +373,20 @@ class Sight:
             s = m.ContainerState
             return of(s.container).where(s.container == number, s.place_kind == "ship", s.place_id == self.viewer.ship).exists()
         return whether(self.is_staff)
+
+
+@lru_cache(maxsize=SIGHTS_MAX)
+def _containers_of(sight: Sight) -> Rows:
+    return sight._containers(lambda _: true())
+
+
+@lru_cache(maxsize=SIGHTS_MAX)
+def _alerts_of(sight: Sight) -> Rows:
+    own = m.CustomerAlert.__table__ if sight.viewer.role == "customer" else m.AlertRow.__table__
+    rows = of(*as_they_stand(own, sight.now_at_ms))
+    if sight.viewer.role == "customer":
+        known = m.AlertRow
+        rows = rows.add_columns(func.coalesce(known.unconfirmed, false()).label("unconfirmed"))
+        rows = rows.select_from(own).outerjoin(known, known.alert_id == own.c.alert_id)
+        return rows.where(own.c.customer == sight.viewer.customer, own.c.topic.in_(sight._own_numbers()))
+    return rows.where(own.c.ship == sight.viewer.ship if sight.viewer.role == "crew" else whether(sight.is_staff))
