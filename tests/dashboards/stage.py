@@ -77,6 +77,7 @@ class Stage:
     answering: Answering
     clock: StoryClock
     door: str
+    _tokens: dict[str, str] = field(default_factory=dict)
 
     def numbers(self, customer: str) -> list[str]:
         """The containers of one shipper's bookings, and no other's."""
@@ -100,10 +101,12 @@ class Stage:
         return httpx.get(f"{self.answering.url}/api/{path}", headers=self.token_of(username), trust_env=False, timeout=STARTED_S_MAX).json()
 
     def token_of(self, username: str) -> dict[str, str]:
-        """The header that shows the API who asks."""
-        login = {"username": username, "password": PASSWORD}
-        answer = httpx.post(f"{self.answering.url}/api/token", data=login, trust_env=False, timeout=STARTED_S_MAX)
-        return {"Authorization": f"Bearer {answer.json()['access_token']}"}
+        """The header that shows the API who asks: of one session a user, since hashing a password takes long on purpose."""
+        if username not in self._tokens:
+            login = {"username": username, "password": PASSWORD}
+            answer = httpx.post(f"{self.answering.url}/api/token", data=login, trust_env=False, timeout=STARTED_S_MAX)
+            self._tokens[username] = answer.json()["access_token"]
+        return {"Authorization": f"Bearer {self._tokens[username]}"}
 
     @contextmanager
     def spark_speaking(self) -> Iterator[None]:
