@@ -10,8 +10,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from pydantic import HttpUrl
+from streamlit.components.v2.component_manager import BidiComponentManager
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.testing.v1 import AppTest
@@ -45,6 +47,7 @@ class Visit:
 
     def __init__(self) -> None:
         self.app = AppTest.from_file(SCRIPT, default_timeout=STARTED_S_MAX)
+        self.app._bidi_component_manager = installed_components()
         self._given: list[bytes] = []
 
     def look(self) -> None:
@@ -133,6 +136,14 @@ class Visit:
     def was_given(self, text: str) -> bool:
         """Whether the viewer's browser ever got `text`, on the page or not."""
         return any(text.encode() in message for message in self._given)
+
+
+@cache
+def installed_components() -> BidiComponentManager:
+    """Return Streamlit's components of the installed packages. A server looks for them once, an AppTest each time it is made."""
+    manager = BidiComponentManager()
+    manager.discover_and_register_components(start_file_watching=False)
+    return manager
 
 
 def visiting(username: str, page: str = LANDING) -> Visit:
