@@ -1,9 +1,9 @@
 """Which boxes are accounted for, and since when the others have not been heard: one rule for the ship's muster and for headquarters.
 
 A box is accounted for while it has missed no reading of its own interval: it was heard within the hour, or it is below deck, or elsewhere,
-and not due yet. Headquarters hears nothing of a ship at sea but what the ship states of its own muster: a box that its ship accounts for
-is accounted for as long as that statement is not overdue. All others are counted by the age of their last reading. A box without a
-tracker is never silent.
+and not due yet. An outage of its gateway or node excuses it for a day at most. Headquarters hears nothing of a ship at sea but what the
+ship states of its own muster: a box that its ship accounts for is accounted for as long as that statement is not overdue. All others are
+counted by the age of their last reading. A box without a tracker is never silent.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ HOUR_MS = 3_600_000
 REEFER_INTERVAL_MS, DRY_INTERVAL_MS, QUAY_INTERVAL_MS = HOUR_MS, 24 * HOUR_MS, 2 * HOUR_MS
 """Intervals of readings until a device's own habit is known: aboard of reefers and others, and on a quay."""
 RECENT_MS = HOUR_MS
+EXCUSED_MS = 24 * HOUR_MS
+"""Maximum age of the last reading at which an outage still excuses a box; a longer interval of its own excuses it for that long."""
 STATED_EVERY_MS = 6 * HOUR_MS
 """Interval of a ship's statements at sea."""
 AgeBand = Literal["under_6h", "under_1d", "under_3d", "under_7d", "over_7d"]
@@ -75,8 +77,7 @@ def account(box: BoxReport, now_at_ms: int) -> Account:
         return "lost"
     if box.delivered:
         return "delivered"
-    silent_from_ms = box.heard_at_ms if box.silent_from_ms is None else box.silent_from_ms
-    if silent_from_ms is not None and box.heard_at_ms is not None and in_time(now_at_ms - silent_from_ms, box.interval_ms):
+    if box.heard_at_ms is not None and _missed_nothing(box, box.heard_at_ms, now_at_ms):
         if now_at_ms - box.heard_at_ms <= RECENT_MS:
             return "heard"
         return "below_deck_not_due" if box.below_deck else "not_due"
@@ -85,6 +86,13 @@ def account(box: BoxReport, now_at_ms: int) -> Account:
     if box.stated_at_ms is not None and not is_overdue(box.stated_at_ms, now_at_ms):
         return "by_ship"
     return "never" if box.heard_at_ms is None else age_band(now_at_ms - box.heard_at_ms)
+
+
+def _missed_nothing(box: BoxReport, heard_at_ms: int, now_at_ms: int) -> bool:
+    """Whether no reading of the box is due. Outages excuse it, but not for ever: one after the other they would keep a dead tracker."""
+    silent_from_ms = heard_at_ms if box.silent_from_ms is None else box.silent_from_ms
+    is_excused = in_time(now_at_ms - heard_at_ms, max(box.interval_ms, EXCUSED_MS))
+    return is_excused and in_time(now_at_ms - silent_from_ms, box.interval_ms)
 
 
 def held_to(counted: Mapping[Account, int], accounted: int) -> Counter[Account]:

@@ -14,7 +14,7 @@ from cargo.loss.loss_classifier import INTERVALS_MISSING, Evidence
 from cargo.loss.watch_state import WatchState
 from cargo.rules.episodes import WORDS, Episode
 from cargo.rules.temperature import RULE as TEMPERATURE
-from cargo.vocabulary.durations import duration_text
+from cargo.vocabulary.durations import MINUTE_MS, duration_text
 from cargo.vocabulary.instants import time_text
 
 SILENT_STATES = frozenset({"LATE", "MISSING", "DEVICE_FAULT"})
@@ -61,15 +61,22 @@ def end_switches(state: WatchState, box: Box, at_ms: int, why: str) -> None:
 
 def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
     since_ms = box.newest_at_ms or box.base_ms()
-    last = time_text(at_ms - round(state.silent_ms(box, at_ms)))
-    heard = f"last heard {last}, expected every {duration_text(state.interval_ms(box, at_ms))}"
-    if not box.heard_at_ms:
-        heard += "; never heard aboard"
-    proof = Evidence("presence", "silence", 0.0, heard, since_ms)
+    proof = Evidence("presence", "silence", 0.0, _heard(state, box, at_ms), since_ms)
     id_ = alert_id(state.settings.place.side, rule, box.number, proof)
     episode = Episode(since_ms=since_ms, raised_at_ms=at_ms, alert_id=id_)
     box.rules.episodes[rule] = episode
     tell(state, _alert(state, box, episode, rule, "raised", at_ms, proof))
+
+
+def _heard(state: WatchState, box: Box, at_ms: int) -> str:
+    """When the box was last heard, in words; where outages do not count, also from when its silence does."""
+    from_ms = at_ms - round(state.silent_ms(box, at_ms))
+    counted = f"silence counts from {time_text(from_ms)}"
+    expected = f"expected every {duration_text(state.interval_ms(box, at_ms))}"
+    if not box.heard_at_ms:
+        return f"never heard aboard, {expected}; {counted}"
+    heard = f"last heard {time_text(box.heard_at_ms)}, {expected}"
+    return f"{heard}; an outage, so {counted}" if from_ms - box.heard_at_ms >= MINUTE_MS else heard
 
 
 def _alert(state: WatchState, box: Box, episode: Episode, rule: str, change: AlertState, at_ms: int, proof: Evidence) -> Alert:

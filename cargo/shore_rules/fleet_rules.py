@@ -125,7 +125,7 @@ def _contradiction(detail: str, lost_at_ms: int) -> Evidence:
 
 
 def _silence(last_at_ms: int) -> Evidence:
-    return Evidence("presence", "silence", 0.0, f"last heard {time_text(last_at_ms)}, by nobody since", last_at_ms)
+    return Evidence("presence", "silence", 0.0, f"last heard {time_text(last_at_ms)}", last_at_ms)
 
 
 def judge_container(container: str, reports: Iterable[ContainerReport]) -> Iterator[Alert]:

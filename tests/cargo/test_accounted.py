@@ -13,6 +13,7 @@ from cargo.loss.accounted_boxes import (
     ACCOUNTED,
     AGE_BANDS,
     DRY_INTERVAL_MS,
+    EXCUSED_MS,
     HOUR_MS,
     QUAY_INTERVAL_MS,
     STATED_EVERY_MS,
@@ -58,6 +59,15 @@ def test_what_is_no_silence() -> None:
     assert counts_as(None, tracker=False) == counts_as(99 * HOUR_MS, tracker=False) == "no_tracker"
     assert counts_as(MINUTE_MS, tracker=False) == "heard"
     assert counts_as(5 * HOUR_MS, silent_from_ms=NOW_MS - MINUTE_MS) == "not_due"
+
+
+def test_outages_excuse_a_box_for_a_day_or_its_own_interval() -> None:
+    """A dead tracker is not accounted for by outages that follow each other."""
+    ends_ms = EXCUSED_MS + EXCUSED_MS // 10
+    assert counts_as(ends_ms - 1, silent_from_ms=NOW_MS) == "not_due"
+    assert counts_as(ends_ms, silent_from_ms=NOW_MS) == "under_3d"
+    assert counts_as(15 * 24 * HOUR_MS, silent_from_ms=NOW_MS, below_deck=True) == "over_7d"
+    assert counts_as(2 * EXCUSED_MS, 3 * EXCUSED_MS, silent_from_ms=NOW_MS) == "not_due"
 
 
 def test_a_ships_statement_counts_until_two_are_overdue() -> None:

@@ -13,6 +13,7 @@ from cargo.loss.watch_outcome import MadeRecord, WatchOutcome
 from cargo.loss.watch_state import WatchState
 from cargo.rules.climate_limits import Climate
 from cargo.shore_rules.fleet_rules import silent
+from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_entries import BookedContainer, Booking, Entry, SizeType
 from tests.cargo.faults import of_gateway, without
 from tests.support.sea import HOUR_MS, MINUTE_MS, SAILS_MS, SHIP, START_MS, Sea, entry, fall, number, settings, told, watch
@@ -103,6 +104,18 @@ def test_an_outage_of_the_gateway_and_the_port_are_no_silence() -> None:
     assert not [one for one in watch(sea, readings)[1].alerts if one.body["rule"] in RULES]
     berthed = Sea(boxes=24, silent={9: [(START_MS + HOUR_MS, 1 << 62)]}, sails_ms=START_MS + 40 * HOUR_MS)
     assert not silence(voyage(berthed, START_MS + 39 * HOUR_MS), 9)
+
+
+def test_it_says_when_the_box_was_heard_and_not_when_the_outage_ended() -> None:
+    """A box of a silent gateway that dies meanwhile: its silence counts from the outage's end, it was last heard before."""
+    dead = next(at for at in range(48) if Sea(boxes=48).says(at, SAILS_MS).signals.get("gateway") == "GW-1")
+    sea = Sea(boxes=48, silent={dead: [(DEAD_MS, 1 << 62)]})
+    readings = without(sea.readings(END_MS), of_gateway("GW-1"), DEAD_MS, DEAD_MS + 8 * HOUR_MS)
+    [late] = [one for one in watch(sea, readings)[1].alerts if one.topic == number(dead) and one.body["rule"] == "late"][:1]
+    heard_ms = late.body["evidence"][0]["at_ms"]
+    assert heard_ms < DEAD_MS
+    assert f"last heard {time_text(heard_ms)}, " in late.body["detail"]
+    assert "; an outage, so silence counts from " in late.body["detail"]
 
 
 def test_a_loss_is_told_in_place_of_its_silence() -> None:
