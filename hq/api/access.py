@@ -9,7 +9,7 @@ viewer's can be in no answer, no count and no bound. Default deny: a role nobody
   (`_mine`), and so as it stood at the end of the last; whatever that stream was given when they were longer. States and alerts, of many
   records each, the projector folds from those that the same spans cover. Of ships only those its boxes are on now; of ports those where
   its bookings begin and end, and where its boxes stand, or stood when its right ended.
-* crew: its ship, and the boxes on board now; no customer's name, no booking.
+* crew: its ship, and the boxes on board now, by sensors or by custody; no customer's name, no booking.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Sight:
         `digest_at_ms, digest, by_papers, standing`.
 
         One row a container. `signals`: `{name: {"value", "at_ms"}}`; `owner_told`: whether the viewer may know whose it is, so that no
-        booking means that there is none; `until_at_ms`: end of the customer's right, when there is one. `digest`, for staff: what a ship
-        told of its readings that wait on board, where the last of them, of `digest_at_ms`, is newer than any that is here. `standing`:
+        booking means that there is none; `until_at_ms`: end of the customer's right, when there is one. `digest`, not for customers: what a
+        ship told of its readings that wait on board, where the last of them, of `digest_at_ms`, is newer than any that is here. `standing`:
         `ship`, `quay`, `lost`, `delivered` (by custody, or as the customer's right has ended) or `unreported`.
         """
         return _containers_of(self)
@@ -370,8 +370,8 @@ class Sight:
     def _may_follow(self, number: str) -> ColumnElement[bool]:
         """Whether one of staff or crew may see a container's history."""
         if self.viewer.role == "crew":
-            s = m.ContainerState
-            return of(s.container).where(s.container == number, s.place_kind == "ship", s.place_id == self.viewer.ship).exists()
+            own = self._containers(lambda column: column == number).subquery()
+            return of(own.c.number).exists()
         return whether(self.is_staff)
 
 

@@ -10,20 +10,23 @@ import httpx
 import pytest
 
 from cargo.shore_rules.digests import DigestFold
+from cargo.vocabulary.trade_codes import make_container
 from hq.serving import models as m
 from hq.serving.database import ServingReader
 from streams.log import Append
 from streams.model.records import Record, to_batch
 from tests.hq_serving.conftest import api_of, log_in, make_projector, project, settings_for, sqlite_url
-from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, SHIP, Fleet, fill
+from tests.hq_serving.fleet import DUCKS, FOREIGN, HOUR_MS, NOW_MS, SHIP, Fleet, booking, fill
 
 FROM_MS, UNTIL_MS = NOW_MS - 7 * HOUR_MS, NOW_MS - HOUR_MS
 HEARD_MS = UNTIL_MS - 600_000
 
 
-def digest(fleet: Fleet, node: str = "ship-one", heard_ms: int = HEARD_MS, until_ms: int = UNTIL_MS, **signals: Any) -> None:
+def digest(
+    fleet: Fleet, node: str = "ship-one", heard_ms: int = HEARD_MS, until_ms: int = UNTIL_MS, number: str = DUCKS[0], **signals: Any
+) -> None:
     """The ship's digest of one reading of the first duck; and of the whole window."""
-    given = to_batch([Record(DUCKS[0], "TRK", heard_ms, signals or {"return_c": 4.0, "power_on": True})])
+    given = to_batch([Record(number, "TRK", heard_ms, signals or {"return_c": 4.0, "power_on": True})])
     log = fleet.logs[node]
     [read] = log.append([Append("unsent", given)])
     fold = DigestFold(FROM_MS)
@@ -67,11 +70,52 @@ def test_it_is_shown_with_its_age_while_it_is_newer_than_the_readings(fleet: Fle
     assert told == {"node": "ship-one", "at_ms": at_ms, "age_ms": NOW_MS - at_ms, **window}
     signals = {"return_min_c": 4.0, "return_mean_c": 4.0, "return_max_c": 4.0, "power_on": True, "power_off_readings": 0}
     assert box["digest"]["signals"] == signals | {"silence_max_s": 7 * 3_600}
-    for username in ("donald", "crew"):  # a customer and a crew
-        assert look(fleet, tmp_path, seen, username)["digest"] is None
+    assert look(fleet, tmp_path, seen, "donald")["digest"] is None, "a customer"
+    assert look(fleet, tmp_path, seen, "crew")["digest"] == box["digest"]
 
     fleet.state("container", DUCKS[0], ("ship", SHIP), at_ms=HEARD_MS + 100, return_c=4.0)
     assert look(fleet, tmp_path, seen)["digest"] is None, "the very reading has come"
+
+
+@pytest.mark.parametrize("username", ["mira", "donald", "crew"])
+def test_a_box_that_its_quay_heard_last_is_aboard_while_its_ship_hears_it(
+    fleet: Fleet, tmp_path: Path, seen: httpx.Client, username: str
+) -> None:
+    """Lifted aboard, it was heard by the quay once more; the ship's readings wait on board. Every role counts it on the ship, by the
+    papers, as soon as the ship's digest is newer; none does without that."""
+    lifted, at_ms = make_container("DUCU", 300), HEARD_MS - HOUR_MS
+    fleet.register(
+        ("booking", "BK-7", booking("BK-7", "ducks", [(lifted, NOW_MS - 48 * HOUR_MS, None)])),
+        ("custody", lifted, {"at": f"ship/{SHIP}", "since_at_ms": at_ms - 60_000}),
+    )
+    fleet.state("container", lifted, ("quay", "SGSIN"), at_ms=at_ms)
+    fleet.share("ducks", "singapore", fleet.readings("singapore", [lifted], 1, at_ms))
+    headers = log_in(seen, username)
+    for heard_aboard in (False, True):
+        if heard_aboard:
+            digest(fleet, number=lifted)
+        project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+        aboard = seen.get(f"/api/containers?place=ship/{SHIP}", headers=headers).json()["items"]
+        found = [box["place_basis"] for box in aboard if box["number"] == lifted]
+        assert found == (["papers"] if heard_aboard else [])
+        counts = seen.get("/api/fleet", headers=headers).json()["counts"]
+        assert counts["on_ship"] == len([box for box in aboard if box["standing"] == "ship"])
+    assert seen.get(f"/api/containers/{lifted}/timeline", headers=headers).status_code == 200
+
+
+def test_a_crew_has_the_boxes_that_came_aboard_and_none_that_was_delivered(fleet: Fleet, tmp_path: Path, seen: httpx.Client) -> None:
+    """By custody, of a box that no sensor has named aboard, as operations counts them."""
+    by_list = make_container("DUCU", 301)
+    fleet.register(("custody", by_list, {"at": f"ship/{SHIP}", "since_at_ms": NOW_MS - HOUR_MS}))
+    fleet.register(("custody", DUCKS[1], {"at": "delivered", "since_at_ms": NOW_MS + 1 - HOUR_MS}))
+    fleet.state("container", DUCKS[1], ("ship", SHIP), at_ms=NOW_MS - 2 * HOUR_MS)
+    project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
+    numbers = {box["number"] for box in seen.get("/api/containers", headers=log_in(seen, "crew")).json()["items"]}
+    assert by_list in numbers
+    assert DUCKS[1] not in numbers
+    counts = [seen.get("/api/fleet", headers=log_in(seen, one)).json() for one in ("mira", "crew")]
+    assert counts[0]["ships"][0]["boxes"] == counts[1]["counts"]["on_ship"]
+    assert counts[0]["ships"][0]["muster"] == counts[1]["ships"][0]["muster"]
 
 
 def test_a_digest_of_years_ahead_does_not_stand_for_years(fleet: Fleet, tmp_path: Path, seen: httpx.Client) -> None:

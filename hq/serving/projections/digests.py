@@ -1,7 +1,8 @@
 """Digests: of each container the one with the newest reading in it; shown while no reading that is here is as new (`hq.api.access`).
 
-They are staff's alone. A customer sees a container from stuffing to stripping of its booking, and a digest can not be cut there: its least
-and greatest values are of a whole window, which may reach beyond either end, into what is another's. So none is in `customers/<id>`.
+They are for staff and crews. A customer sees a container from stuffing to stripping of its booking, and a digest can not be cut there: its
+least and greatest values are of a whole window, which may reach beyond either end, into what is another's. So none is in
+`customers/<id>`.
 """
 
 from __future__ import annotations
