@@ -4,6 +4,7 @@ proven yet as bands. A span that is dragged over is its selection ZOOM."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from cargo.vocabulary.durations import YEAR_MS
@@ -37,7 +38,9 @@ def _time(span: tuple[int, int], now_at_ms: int) -> Spec:
     year = "" if {texts.year(at_ms) for at_ms in span} == {texts.year(now_at_ms)} else " %Y"
     hour = " %H:%M" if span[1] - span[0] < YEAR_MS else ""
     axis = {"format": f"%-d %b{year}{hour}", "tickCount": 6 if year else 7}
-    return {"field": "at_ms", "type": "temporal", "scale": {"type": "utc", "domain": list(span)}, "title": None, "axis": axis}
+    # As text: of numbers Vega-Lite makes no times where the first layer is of lines, and draws all at the left edge.
+    domain = [f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z" for at_ms in span]
+    return {"field": "at_ms", "type": "temporal", "scale": {"type": "utc", "domain": domain}, "title": None, "axis": axis}
 
 
 def _lines(lines: Mapping[str, Any], time: Spec) -> Spec:

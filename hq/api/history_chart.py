@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Text, and_, case, cast, or_, select, true
 
+from cargo.loss.event_time import corrected_time
 from cargo.loss.reading_rows import CLOCK_BACK
 from hq.api.container_rows import Rows
 from hq.api.cursors import INT_MAX
@@ -104,7 +105,7 @@ def signed_until(look: StoreView, sources: Iterable[Source]) -> dict[Source, Unt
 
 def _asked(look: StoreView, number: str, since_at_ms: int | None, until_at_ms: int | None) -> Rows:
     """`order_at_ms, received_at_ms, stream, origin, offset`, the signals as text, and the body of a reading that may be flagged: those
-    that are within the span by the one time or the other."""
+    within the span, and all that may be flagged, whose time only the body says."""
     r = look.sight.readings(number).subquery().c
     may_be_flagged = r.body.contains(_FLAG, autoescape=True)
 
@@ -113,7 +114,7 @@ def _asked(look: StoreView, number: str, since_at_ms: int | None, until_at_ms: i
         return since if until_at_ms is None else and_(since, column < until_at_ms)
 
     columns = (r.order_at_ms, r.received_at_ms, r.stream, r.origin, r.offset, cast(r.signals, Text), case((may_be_flagged, r.body)))
-    return select(*columns).where(or_(within(r.order_at_ms), and_(may_be_flagged, within(r.received_at_ms))))
+    return select(*columns).where(or_(within(r.order_at_ms), may_be_flagged))
 
 
 def _readings(look: StoreView, asked: Rows, span: tuple[int | None, int | None], sources: dict[Source, int]) -> pa.RecordBatch:
@@ -121,8 +122,8 @@ def _readings(look: StoreView, asked: Rows, span: tuple[int | None, int | None],
     parts = []
     for part in look.connection.execute(asked, execution_options={"yield_per": ROWS_MAX}).partitions():
         order_at_ms, received_at_ms, streams, origins, offsets, texts, flagged = zip(*part, strict=True)
-        fell_back = [body is not None and _fell_back(body) for body in flagged]
-        at_ms = [received if fell else order for order, received, fell in zip(order_at_ms, received_at_ms, fell_back, strict=True)]
+        times = zip(order_at_ms, received_at_ms, flagged, strict=True)
+        at_ms, fell_back = zip(*(_of_time(order, received, body) for order, received, body in times), strict=True)
         numbers = [sources.setdefault(source, len(sources)) for source in zip(streams, origins, strict=True)]
         signals = orjson.loads(f"[{','.join(texts)}]")
         plain = [
@@ -139,12 +140,16 @@ def _readings(look: StoreView, asked: Rows, span: tuple[int | None, int | None],
     return batches[0] if batches else pa.RecordBatch.from_pylist([], _SCHEMA)
 
 
-def _fell_back(body: str) -> bool:
+def _of_time(order_at_ms: int, received_at_ms: int, text: str | None) -> tuple[int, bool]:
+    """The time (UTC ms) of a reading, and whether its device's clock had fallen back: then when it was received first, which a customer's
+    copy has in its body."""
     try:
-        flags = (read_body(body) or {}).get("flags")
+        body = (read_body(text) or {}) if text is not None else {}
     except ValueError:
-        return False
-    return isinstance(flags, list) and CLOCK_BACK in flags
+        body = {}
+    flags = body.get("flags")
+    is_back = isinstance(flags, list) and CLOCK_BACK in flags
+    return (corrected_time(received_at_ms, body), True) if is_back else (order_at_ms, False)
 
 
 def _signal(signals: Sequence[Mapping[str, Any]], name: str) -> pa.Array:

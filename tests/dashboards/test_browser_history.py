@@ -3,19 +3,22 @@ milestones are a button away."""
 
 from __future__ import annotations
 
+import io
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
-from dashboards import texts
+from dashboards import charts, texts, theme
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.dashboards.stage import Stage, on_stage, pages_at
+from tests.dashboards.stage import Stage, on_stage, pages_at, until
 from tests.dashboards.tab import Tab, Windows, browser
 from tests.dashboards.voyage import Voyage
 
@@ -115,6 +118,27 @@ def test_a_long_history_is_whole_small_and_looked_at_closer(stage: Stage, number
     page.get_by_role("button", name="Show all").click()
     expect(facts).to_contain_text(re.compile(rf"Readings\s*{texts.number(chart['readings']['count'])}\s*First"))
     expect(page.get_by_role("button", name="Show all")).to_have_count(0)
+
+
+def test_a_chart_without_bands_has_its_line_over_the_whole_width(stage: Stage, windows: Windows, tab: Tab, tmp_path: Path) -> None:
+    """As of most dry containers, whose readings are all proven: as its owner sees it."""
+
+    def is_plain(number: str) -> bool:
+        chart = stage.asked("ducks", f"containers/{number}/chart")
+        return "ambient_c" in chart["lines"] and not any(chart["bands"].values())
+
+    number = next(box["number"] for box in stage.asked("ducks", "containers?limit=500")["items"] if is_plain(box["number"]))
+    tab.enter(windows.url, "ducks", f"/containers?container={number}")
+    drawn = tab.page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first
+    expect(drawn).to_be_visible()
+
+    def width() -> float:
+        picture = np.asarray(Image.open(io.BytesIO(drawn.screenshot())).convert("RGB")).astype(int)
+        columns = np.flatnonzero((np.abs(picture - theme.rgb(charts.AIRS["ambient"])).max(axis=2) < 12).any(axis=0))
+        return float(np.ptp(columns)) / picture.shape[1] if len(columns) else 0.0
+
+    until(lambda: width() > 0.5, "the line")
+    tab.picture("chart-without-bands", tmp_path)
 
 
 def test_older_milestones_are_counted_and_shown_when_asked_for(stage: Stage, number: str, windows: Windows, tab: Tab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from dashboards import charts, container_history, texts
@@ -9,6 +10,11 @@ from dashboards.container_history import Band
 from tests.dashboards.rows import HOUR_MS, NOW_MS, chart, event
 
 NAMES = {"9999010": "Big Blue", "SGSIN": "Singapore"}
+
+
+def instant(at_ms: int) -> str:
+    """A time as the chart's axis has it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def at(hours: int) -> int:
@@ -104,7 +110,7 @@ def test_the_chart_names_only_what_is_there() -> None:
     assert lasting["encoding"]["color"]["scale"]["domain"] == ["defrost"]
     assert airs["encoding"]["color"]["scale"]["domain"] == ["setpoint", "supply"]
     assert airs["encoding"]["y"]["title"] == "Temperature, °C"
-    assert airs["encoding"]["x"]["scale"] == {"type": "utc", "domain": [at(0), at(8) + 1]}
+    assert airs["encoding"]["x"]["scale"] == {"type": "utc", "domain": [instant(at(0)), instant(at(8) + 1)]}
     shocks = {"measured": 1, "at_ms": [at(0)], "shock_g": [3.0]}
     assert len(charts.temperature_chart(chart(at(0), lines=lines), NOW_MS)["layer"]) == 1
     assert len(charts.temperature_chart(chart(at(0), lines=lines, shocks=shocks), NOW_MS)["layer"]) == 2

@@ -41,5 +41,10 @@ def test_its_owner_sees_what_a_tracker_says_whose_clock_fell_back(fleet: Fleet, 
     fleet.share("ducks", "ship-one", fleet.append("ship-one", "containers", [odd]))
     project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
     with api_of(settings_for(fleet.hq_dir, tmp_path)) as client:
-        box = get(client, f"containers/{DUCKS[0]}", log_in(client, "donald"))["container"]
+        donald = log_in(client, "donald")
+        box = get(client, f"containers/{DUCKS[0]}", donald)["container"]
+        chart = get(client, f"containers/{DUCKS[0]}/chart", donald)
+        zoomed = get(client, f"containers/{DUCKS[0]}/chart?since_at_ms={NOW_MS - 1_500}&until_at_ms={NOW_MS}", donald)
+    assert chart["readings"]["last_at_ms"] == NOW_MS - 1_000, "not when the copy was made"
+    assert zoomed["lines"]["return_c"]["return_c"] == [18.0]
     assert (box["at_ms"], box["signals"]["return_c"]) == (NOW_MS - 1_000, {"value": 18.0, "at_ms": NOW_MS - 1_000})
