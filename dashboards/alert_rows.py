@@ -84,13 +84,18 @@ def rule_words(rule: str) -> str:
 
 
 def value(alert: Row) -> str:
-    """How bad it is: `42.5 °C`."""
-    return "" if alert["figure"] is None else f"{alert['figure']:g} {alert['unit'] or ''}".rstrip()
+    """How bad it is: `42.5 °C`. An incident's figure is in its title."""
+    return "" if alert["figure"] is None or alert["rule"] == "incident" else _figure(alert["figure"], alert["unit"])
+
+
+def _figure(figure: float, unit: str | None) -> str:
+    return f"{figure:g} {unit or ''}".rstrip().replace("-", "−")
 
 
 def figure(alert: Row) -> str:
-    """The same with its limit: `42.5 °C, limit -15`; empty where there is no limit to say."""
-    return f"{value(alert)}, limit {alert['limit']:g}" if alert["limit"] else ""
+    """The same with its limit: `42.5 °C, limit −15 °C`; empty where there is no limit."""
+    told = value(alert)
+    return f"{told}, limit {_figure(alert['limit'], alert['unit'])}" if told and alert["limit"] is not None else ""
 
 
 def state(alert: Row) -> str:

@@ -176,7 +176,7 @@ class ApiClient:
         except httpx.TimeoutException as problem:
             raise ComingBack("Headquarters' API does not answer in time.", "The page asks again by itself.") from problem
         except httpx.TransportError as problem:
-            raise ComingBack("Headquarters' API can not be reached.", "See whether it runs; the page asks again by itself.") from problem
+            raise ComingBack("Headquarters' API can not be reached.", "Check that it runs. The page asks again by itself.") from problem
         finally:
             self._metrics.count(outcome)
             self._metrics.observe("api_call", (time.perf_counter() - began_s) * 1000)
@@ -199,7 +199,9 @@ def _understood(answer: httpx.Response) -> Answer:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise Trouble(f"What answers at {answer.url.host} is not headquarters' API.", "Mend api_url in the settings.", answer.status_code)
+        raise Trouble(
+            f"What answers at {answer.url.host} is not headquarters' API.", "Correct api_url in the settings.", answer.status_code
+        )
     if answer.is_success:
         return body
     message, hint = str(body.get("error") or f"The API answered {answer.status_code}."), str(body.get("hint") or "")
@@ -215,4 +217,4 @@ def _understood(answer: httpx.Response) -> Answer:
 
 def _since(body: Mapping[str, Any]) -> str:
     since = (body.get("rebuilding") or {}).get("since_wall_at_ms")
-    return f"It has been building itself again from the log since {texts.moment(since)}; this page comes back by itself." if since else ""
+    return f"It is being rebuilt from the log since {texts.moment(since)}. This page comes back by itself." if since else ""

@@ -21,7 +21,7 @@ CONTAINERS = {
     "setpoint_c": GridColumn("Setpoint", texts.celsius),
     "booking": GridColumn("Booking"),
     "open_alerts": GridColumn("Open alerts", texts.number, tone=lambda count: "alert" if count else "muted"),
-    "digest_of": GridColumn("Heard by digest of"),
+    "digest_of": GridColumn("Summary from"),
 }
 """Columns of containers; the last is only there where a box has a digest that is newer than its readings."""
 

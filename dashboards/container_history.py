@@ -36,7 +36,7 @@ def milestones(items: Iterable[Item], names: Names) -> list[tuple[str, str, str]
         elif item["kind"] == "alert" and body.get("state") in ("raised", "cleared", "retracted"):
             told.append((int(body.get("at_ms") or item["at_ms"]), "", *_alert(body)))
     told.sort(key=lambda step: step[0], reverse=True)
-    return [(what, f"{texts.stamp(at_ms)} UTC{f' · told by {node}' if node else ''}", tone) for at_ms, node, what, tone in told]
+    return [(what, f"{texts.stamp(at_ms)} UTC{f' · reported by {node}' if node else ''}", tone) for at_ms, node, what, tone in told]
 
 
 def _alert(body: Item) -> tuple[str, str]:

@@ -27,14 +27,14 @@ def of(container: Mapping[str, Any]) -> Digest | None:
 def heard(container: Mapping[str, Any]) -> str:
     """How long ago a container was heard, by its readings here or by the digest of the ship that has newer ones."""
     digest = of(container)
-    return f"{texts.ago(digest['age_ms'])}, by {digest['node']}'s digest" if digest else texts.ago(container["age_ms"])
+    return f"{texts.ago(digest['age_ms'])}, by the summary of {digest['node']}" if digest else texts.ago(container["age_ms"])
 
 
 def sentence(digest: Digest) -> str:
     """Of which window it is, and that it is a digest."""
     window = f"{texts.stamp(digest['from_at_ms'])} to {texts.stamp(digest['until_at_ms'])} UTC"
     readings = texts.counted(digest["readings"], "reading waits", "readings wait")
-    return f"A digest of {window}, told by {digest['node']}; last heard {texts.ago(digest['age_ms'])}; {readings} on board."
+    return f"Summary by {digest['node']} of {window}; last heard {texts.ago(digest['age_ms'])}; {readings} on board."
 
 
 def air_rows(digest: Digest) -> list[dict[str, str]]:
@@ -58,7 +58,7 @@ def facts(digest: Digest) -> dict[str, str]:
         found["Door"] = _switch(told["door_open"], "open", "closed", told.get("door_open_readings"), "with an open door")
     if "shock_max_g" in told:
         shocks = texts.counted(told.get("shocks", 0), "shock")
-        found["Largest blow"] = f"{texts.measured(told['shock_max_g'], 'g')}; {shocks} of 2 g and more"
+        found["Largest shock"] = f"{texts.measured(told['shock_max_g'], 'g')}; {shocks} of 2 g and more"
     if "battery_mv" in told:
         found["Battery"] = texts.measured(told["battery_mv"], "mV", 0)
     if texts.position(told) != texts.NOTHING:

@@ -46,6 +46,7 @@ def own_tiles(fleet: Answer) -> list[Tile]:
     ]
     where += [f"{texts.number(counts['unreported'])} never reported"] if counts["unreported"] else []
     where += [note for name in UNHEARD if name != "never" for note in _band_note(muster, name)]
+    where += filter(None, [muster_rows.by_ships(muster, fleet["clock"]["now_at_ms"])])
     boxes = Tile("Containers", texts.number(counts["boxes"]), " · ".join(where), _quiet(muster_rows.tone(muster)))
     alerts = alerts_tile(counts, fleet["as_of_at_ms"], fleet["clock"]["now_at_ms"])
     return [clock_tile(fleet), boxes, alerts, as_of_tile(fleet)]
@@ -101,7 +102,12 @@ def alerts_tile(counts: Answer, at_ms: int | None, now_at_ms: int) -> Tile:
     """How many alerts need a person, how many are acknowledged, and how old that is: `at_ms` is the time it is true for. Times UTC ms."""
     count, acknowledged = counts["open_alerts"], counts["acknowledged_alerts"]
     note = [f"{texts.number(acknowledged)} acknowledged"] if acknowledged else []
-    return Tile("Open alerts", texts.number(count), " · ".join([*note, texts.as_of(at_ms, now_at_ms)]), "alert" if count else "good")
+    return Tile(
+        "Open alerts",
+        texts.number(count),
+        " · ".join([*note, texts.as_of(at_ms, now_at_ms)]),
+        "alert" if count else "plain" if at_ms is None else "good",
+    )
 
 
 def spark_tile(status: Answer) -> Tile:

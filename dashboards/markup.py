@@ -18,6 +18,7 @@ STYLE = f"""<style>
 .stApp {{ font-variant-numeric: tabular-nums; }}
 .lf-strip {{ display: flex; flex-wrap: wrap; gap: 0; background: {theme.PANEL}; border: 1px solid {theme.LINE}; border-radius: .5rem; }}
 .lf-tile {{ flex: 1 1 auto; padding: .55rem 1.05rem .6rem; border-right: 1px solid {theme.LINE}; min-width: 8.2rem; }}
+.lf-tile .lf-note {{ max-width: 30rem; }}
 .lf-tile:last-child {{ border-right: 0; }}
 .lf-name {{ font-size: .7rem; letter-spacing: .07em; text-transform: uppercase; color: {theme.MUTED}; white-space: nowrap; }}
 .lf-value {{ font-size: 1.32rem; font-weight: 600; line-height: 1.35; white-space: nowrap; }}

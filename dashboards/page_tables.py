@@ -72,7 +72,7 @@ LINKS = (
 WAITING = (
     MarkupColumn("node", "Ship"),
     MarkupColumn("stream", "Stream"),
-    MarkupColumn("records", "Wait for a link", right=True),
+    MarkupColumn("records", "Waiting for a link", right=True),
     MarkupColumn("since", "Oldest", right=True),
     MarkupColumn("age", "As of", right=True),
 )
@@ -153,7 +153,7 @@ def lost_rows(alerts: Iterable[Row], boxes: Mapping[str, Row], now_at_ms: int) -
                 "number": alert["topic"],
                 "slot": texts.slot(alert["slot"]),
                 "cargo": _cargo(booking),
-                "heard": texts.age(box.get("at_ms"), now_at_ms) if box else texts.NOTHING,
+                "heard": texts.age((box["digest"] or box)["at_ms"], now_at_ms) if box else texts.NOTHING,
                 "position": texts.position(at) + basis,
                 "chance": texts.likelihood(alert["posterior"]),
                 "state": state_pill(alert) + (f" {markup.pill('not confirmed', 'warning')}" if alert["unconfirmed"] else ""),

@@ -64,7 +64,7 @@ SIGNALS: dict[str, str] = {
     "free_fall": "free fall",
     "tilt": "a tilt that lasted",
     "silent_together": "neighbours fell silent together",
-    "stands_on_lost": "boxes under it are told as lost",
+    "stands_on_lost": "boxes under it are reported as lost",
     "roll": "the ship rolled heavily",
     "exposed": "on deck, outboard or aft",
     "hold": "stowed in the hold",
@@ -106,7 +106,7 @@ def number_problem(container: Mapping[str, Any]) -> tuple[str, str, str] | None:
     """What is wrong with a container's number, as the text, tone and hint of a banner; None when it is right."""
     if not container["number_problem"]:
         return None
-    hint = "What its sensors told is kept and shown; it counts as no container of the fleet. See to its tracker's setting."
+    hint = "Its readings are kept and shown, but it is not counted in the fleet. Check the settings of its tracker."
     return f"Not a valid container number: {container['number_problem']}.", "warning", hint
 
 

@@ -80,14 +80,14 @@ def _details(chosen: Sequence[Answer], names: Mapping[str, str], now_at_ms: int,
     """The alerts that are chosen, and what can be done with them."""
     if not chosen:
         acts = " and to acknowledge or close them" if tab_session.logged_in().acknowledges else ""
-        st.html(markup.paragraph(f"Choose alerts to see their details{acts}.", muted=True))
+        st.html(markup.paragraph(f"Select alerts to see their details{acts}.", muted=True))
         return
     if tab_session.logged_in().acknowledges:
         _actions(chosen, key)
     for alert in chosen[:DETAILS_MAX]:
         _detail(alert, names, now_at_ms, key)
     if len(chosen) > DETAILS_MAX:
-        st.html(markup.paragraph(f"and {len(chosen) - DETAILS_MAX} more that are chosen", muted=True))
+        st.html(markup.paragraph(f"and {len(chosen) - DETAILS_MAX} more selected", muted=True))
 
 
 def _actions(chosen: Sequence[Answer], key: str) -> None:

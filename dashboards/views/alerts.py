@@ -26,7 +26,7 @@ def show() -> None:
 def _live() -> None:
     with tab_session.telling_trouble():
         fleet, incidents = tab_session.ask("/fleet"), tab_session.ask_all("/incidents")
-        parts.heading("Alerts", "all of them, those of incidents too")
+        parts.heading("Alerts", "an incident and its containers' alerts count once")
         alert_table(fleet, "desk")
         names = page_tables.names_of(fleet)
         ongoing = [incident for incident in incidents["items"] if incident["open_alerts"]]
@@ -40,7 +40,7 @@ def _live() -> None:
             for incident in over:
                 _incident(incident, names)
         if tab_session.logged_in().sees_fleet and (sightings := tab_session.ask("/sightings"))["items"]:
-            parts.heading("Containers seen adrift", "ours or not, as ships reported them")
+            parts.heading("Containers seen adrift", "of any carrier, as ships reported them")
             loss_reports.show_sightings(sightings, names)
 
 
@@ -59,10 +59,12 @@ def _incident(incident: Answer, names: Mapping[str, str]) -> None:
             key = f"acknowledge-{incident['incident_id']}"
             button.button(label, key=key, type="primary", on_click=parts.act_on, args=("acknowledge", ids), width="stretch")
         known = _known_boxes(boxes)
-        st.html(markup.table(page_tables.LOST, page_tables.lost_rows(boxes, known, now_at_ms), "The boxes' own alerts have not come yet."))
+        st.html(
+            markup.table(page_tables.LOST, page_tables.lost_rows(boxes, known, now_at_ms), "The alerts of its boxes have not arrived yet.")
+        )
         if incident["at_risk"]:
             names_at_risk = ", ".join(incident["at_risk"])
-            st.html(markup.paragraph(f"At risk beside them, without a tracker of their own: {names_at_risk}"))
+            st.html(markup.paragraph(f"At risk next to them, without a tracker: {names_at_risk}"))
         _evidence(incident, boxes)
         if tab_session.logged_in().sees_fleet:
             loss_reports.show(incident["incident_id"])
@@ -86,7 +88,7 @@ def _evidence(incident: Answer, boxes: Sequence[Answer]) -> None:
     numbers = list(by_number)
     chosen = st.pills("Evidence for", numbers, default=numbers[0], key=f"evidence-{incident['incident_id']}")
     alert = by_number.get(chosen or numbers[0], boxes[0])
-    st.html(markup.table(page_tables.EVIDENCE, page_tables.evidence_rows(alert), "No evidence came with this alert."))
+    st.html(markup.table(page_tables.EVIDENCE, page_tables.evidence_rows(alert), "This alert has no evidence."))
     chance = f"Probability of a loss: {texts.likelihood(alert['posterior'])}. Each family counts once; silence alone never decides."
     st.html(markup.paragraph(chance, muted=True))
     if st.button(f"Open {alert['topic']}", key=f"open-{incident['incident_id']}", icon=":material/package_2:"):

@@ -101,13 +101,13 @@ def _tiles(told: Answer, lost: Mapping[str, Answer], names: Mapping[str, str], n
 
 
 def _moment(at_ms: int | None, digest: Answer | None) -> str:
-    return f"{texts.moment(at_ms)}, by the ship's digest" if digest else texts.moment(at_ms)
+    return f"{texts.moment(at_ms)}, by the ship's summary" if digest else texts.moment(at_ms)
 
 
 def _digest(box: Answer) -> None:
-    """What the ship told of readings that wait on board, said to be that; nothing where the readings that are here are newer."""
+    """What the ship told of readings that wait on board, marked as such; nothing where the readings that are here are newer."""
     if digest := digest_rows.of(box):
-        parts.heading("Latest summary from ship", "its digest of readings that wait on board")
+        parts.heading("Latest summary from ship", "of readings that wait on board")
         st.html(markup.paragraph(digest_rows.sentence(digest), muted=True))
         st.html(markup.table(digest_rows.COLUMNS, digest_rows.air_rows(digest), "No temperature."))
         st.html(markup.facts(digest_rows.facts(digest)))

@@ -55,7 +55,7 @@ def _help(check: Answer) -> None:
                 st.button(number, key=f"meant-{number}", icon=":material/package_2:", on_click=_choose, args=(number,))
     elif check["candidates"]:
         st.html(
-            markup.paragraph(f"One slip away: {', '.join(check['candidates'][:6])}; none of these is among those you may see.", muted=True)
+            markup.paragraph(f"One character away: {', '.join(check['candidates'][:6])}; you have access to none of these.", muted=True)
         )
 
 

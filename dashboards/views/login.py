@@ -15,7 +15,7 @@ def show() -> None:
     with middle:
         st.html(
             '<div style="height:7vh"></div><div class="lf-brand">⚓ Landfall</div>'
-            '<p class="lf-muted">Every container of the fleet: where it is, how it fares, and how old that knowledge is.</p>'
+            '<p class="lf-muted">Every container of the fleet: its place, its condition, and the age of the data.</p>'
         )
         st.fragment(_clock, run_every=tab_session.settings().refresh_s)()
         if words := tab_session.parting_words():

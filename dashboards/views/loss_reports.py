@@ -24,7 +24,7 @@ def show(incident_id: str) -> None:
     answer = tab_session.ask(address("incidents", incident_id, "reports"))
     reports, now = answer["items"], tab_session.latest_now_ms(answer)
     if not reports:
-        st.html(markup.paragraph("No loss report has come from the ship yet: it drafts one within seconds of a loss.", muted=True))
+        st.html(markup.paragraph("No loss report has arrived from the ship yet. It drafts one within seconds of a loss.", muted=True))
     if tab_session.logged_in().reports_losses:
         _own_draft(incident_id, reports)
     for report in reversed(reports):
@@ -78,7 +78,9 @@ def _report(report: Answer, now_at_ms: int) -> None:
 def _company(report: Answer, key: str) -> None:
     """What the company may do with it where the master can not: fill in a line, approve, record a sending."""
     with st.expander("Report in the company's name", icon=":material/edit_document:", key=f"company-{key}"):
-        st.html(markup.paragraph("Where the ship is silent the company reports. Nothing sends itself: record what you sent.", muted=True))
+        st.html(
+            markup.paragraph("The company reports where the ship can not. Nothing is sent automatically: record what you sent.", muted=True)
+        )
         if report["state"] != "sent":
             _edit_form(report, key)
         if report["state"] in ("draft", "edited"):
@@ -88,7 +90,7 @@ def _company(report: Answer, key: str) -> None:
             _receipt_form(report, key)
         with st.form(f"sent-{key}", border=False):
             to = st.selectbox("It went to", RECIPIENTS, format_func=lambda code: texts.recipient(code) or "Other", key=f"to-{key}")
-            name = st.text_input("Who that is", key=f"name-{key}")
+            name = st.text_input("Name", key=f"name-{key}")
             means = st.text_input("By what means", key=f"means-{key}")
             if st.form_submit_button("Record as sent", type="primary"):
                 _do(report, do="sent", to=to, name=name, means=means)
@@ -143,7 +145,7 @@ def _receipt_form(report: Answer, key: str) -> None:
             format_func=lambda at: f"{texts.recipient(sent[at]['to'])} {sent[at]['name']}".strip() or "Other",
             key=f"receipt-of-{key}",
         )
-        who = st.text_input("Who of them", key=f"who-{key}")
+        who = st.text_input("Name of the person", key=f"who-{key}")
         if st.form_submit_button("Record as acknowledged"):
             _do(report, do="acknowledged", to=sent[at]["to"], name=sent[at]["name"], who=who)
 

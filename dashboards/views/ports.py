@@ -43,7 +43,7 @@ def _live() -> None:
         names = page_tables.names_of(fleet)
         locodes = [port["locode"] for port in fleet["ports"]]
         if not locodes:
-            st.html(markup.paragraph("The registry knows no port yet.", muted=True))
+            st.html(markup.paragraph("The registry has no port yet.", muted=True))
             return
         default = "SGSIN" if "SGSIN" in locodes else locodes[0]
         chosen = st.segmented_control(
@@ -65,7 +65,7 @@ def _port(told: Answer, names: Mapping[str, str]) -> None:
             )
         )
         if told["in_port"]:
-            parts.heading("In port", "by what each ship reported; boxes by the load list of its last port")
+            parts.heading("In port", "as each ship reported; boxes by the load list of its last port")
             st.html(markup.table(page_tables.IN_PORT, page_tables.due_in_rows(told["in_port"], names, now), ""))
         for due in (*told["due_in"], *told["in_port"]):
             _numbers(f"Aboard {names.get(due['ship'], due['ship'])} for here", due["boxes"])
@@ -100,15 +100,16 @@ def _tiles(told: Answer) -> list[markup.Tile]:
         tiles.append(markup.Tile("Lost on the way", texts.counted(told["lost"]["count"], "box", "boxes"), "were for here", "alert"))
     if last:
         left_behind, new = last["left_behind"]["count"], last["new_aboard"]["count"]
+        none = "plain" if last["sailed_at_ms"] is None else "good"  # before the ship has reported the call, none is no good news
         tiles.append(
-            markup.Tile("Left behind", texts.counted(left_behind, "box", "boxes"), "last call", "warning" if left_behind else "good")
+            markup.Tile("Left behind", texts.counted(left_behind, "box", "boxes"), "last call", "warning" if left_behind else none)
         )
-        tiles.append(markup.Tile("New aboard", texts.counted(new, "box", "boxes"), "not on the list", "warning" if new else "good"))
+        tiles.append(markup.Tile("New aboard", texts.counted(new, "box", "boxes"), "not on the list", "warning" if new else none))
         tiles.append(
             markup.Tile(
                 "Confirmed aboard",
                 f"{texts.number(last['loaded']['count'])} of {texts.number(last['to_load']['count'])}",
-                "of what was to be loaded",
+                "of the boxes to load",
                 "good" if last["loaded"]["count"] == last["to_load"]["count"] else "plain",
             )
         )

@@ -25,19 +25,19 @@ def _live() -> None:
         st.html(markup.strip([_projector_tile(status), *_sums(status)]))
         for where, trouble in page_tables.troubles(status["processes"]):
             st.html(markup.banner(where, "warning", trouble))
-        parts.heading("On board", "what ships have and nobody ashore has yet, as each last said over whatever link she had")
-        empty = "No ship has said yet what waits on board."
+        parts.heading("On board", "records that no node ashore has yet, as each ship last reported")
+        empty = "No ship has reported yet what waits on board."
         st.html(markup.table(page_tables.WAITING, page_tables.waiting_rows(status["waiting"], now), empty))
         parts.heading("Links", "each node's sessions with its peers, as that node last measured them")
-        empty = "No node has told of a link: satellite and port links are measured while a session lasts."
+        empty = "No node has reported a link yet. Links are measured while a session lasts."
         st.html(markup.table(page_tables.LINKS, page_tables.link_rows(status["processes"]), empty))
         left, right = st.columns([1.6, 1], gap="medium")
         with left:
             parts.heading("Processes", "ages in real time")
-            st.html(markup.table(page_tables.PROCESSES, page_tables.process_rows(status["processes"]), "No process has spoken."))
+            st.html(markup.table(page_tables.PROCESSES, page_tables.process_rows(status["processes"]), "No process has reported yet."))
         with right:
             parts.heading("Streams at headquarters", "records in the serving store, ages in fleet time")
-            st.html(markup.table(page_tables.STREAMS, page_tables.stream_rows(status["streams"], now), "Nothing has come yet."))
+            st.html(markup.table(page_tables.STREAMS, page_tables.stream_rows(status["streams"], now), "No record has arrived yet."))
 
 
 def _projector_tile(status: Answer) -> markup.Tile:
@@ -65,6 +65,6 @@ def _sums(status: Answer) -> list[markup.Tile]:
         markup.Tile(
             "Waiting on board",
             texts.counted(waiting, "record") if ships else texts.NOTHING,
-            f"for a link to port; {texts.counted(len(ships), 'ship')}, as of {texts.ago(oldest_ms)}" if ships else "no ship has said yet",
+            f"for a link to port; {texts.counted(len(ships), 'ship')}, as of {texts.ago(oldest_ms)}" if ships else "no ship has reported",
         ),
     ]

@@ -122,7 +122,7 @@ def test_a_loss_report_is_recorded_as_sent_and_saved(stage: Stage, url: str, tab
     expect(page.get_by_text("Loss report 1, INITIAL")).to_be_visible()
     loss = page.locator("[class*='st-key-incident-']")
     loss.get_by_text("Report in the company's name").click()
-    loss.get_by_label("Who that is").fill("MV Concordia")
+    loss.get_by_label("Name", exact=True).fill("MV Concordia")
     loss.get_by_label("By what means").fill("e-mail")
     tab.press(loss.get_by_role("button", name="Record as sent"))
     expect(loss.get_by_role("cell", name="Ships in the vicinity MV Concordia")).to_be_visible()

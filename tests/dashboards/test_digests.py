@@ -8,13 +8,13 @@ from tests.dashboards.rows import HOUR_MS, NOW_MS, container, digest
 
 def test_the_age_is_that_of_the_digest_and_says_so() -> None:
     both = [container(), container(age_ms=40 * HOUR_MS, digest=digest())]
-    assert [digest_rows.heard(one) for one in both] == ["1 h ago", "1 h 10 min ago, by ship-9999010's digest"]
+    assert [digest_rows.heard(one) for one in both] == ["1 h ago", "1 h 10 min ago, by the summary of ship-9999010"]
 
 
 def test_which_window_it_is_of_and_what_waits() -> None:
     window = f"{texts.stamp(NOW_MS - 7 * HOUR_MS)} to {texts.stamp(NOW_MS - HOUR_MS)} UTC"
-    told = "told by ship-9999010; last heard 1 h 10 min ago; 6 readings wait on board."
-    assert digest_rows.sentence(digest()) == f"A digest of {window}, {told}"
+    told = "last heard 1 h 10 min ago; 6 readings wait on board."
+    assert digest_rows.sentence(digest()) == f"Summary by ship-9999010 of {window}; {told}"
     assert digest_rows.sentence({**digest(), "readings": 1}).endswith("1 reading waits on board.")
 
 
@@ -45,7 +45,7 @@ def test_what_was_heard_is_told_and_nothing_else() -> None:
     assert digest_rows.facts(reefer) == {
         "Power": "on; 2 readings without power",
         "Door": "closed",
-        "Largest blow": "2.5 g; 1 shock of 2 g and more",
+        "Largest shock": "2.5 g; 1 shock of 2 g and more",
         "Battery": "3,612 mV",
         "Its own position": "33°30.0′S 151°15.0′E",
         "Longest silence": "1 h 2 min",

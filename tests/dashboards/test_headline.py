@@ -78,6 +78,8 @@ def test_everything_has_its_age() -> None:
     assert tile("Open alerts", {**spark_stands, "projector": age(fleet_ms=120_000)}).note == "as of 2 min ago"
     acknowledged = headline.alerts_tile({"open_alerts": 0, "acknowledged_alerts": 12}, NOW_MS, NOW_MS)
     assert (acknowledged.value, acknowledged.note[:3], acknowledged.tone) == ("0", "12 ", "good")
+    unknown = headline.alerts_tile({"open_alerts": 0, "acknowledged_alerts": 0}, None, NOW_MS)
+    assert unknown.tone == "plain", "of what is not known yet no number is good"
     assert headline.own_tiles(fleet(as_of_at_ms=NOW_MS - 60_000))[2].note == "as of 1 min ago"
     assert tile("Fleet clock").note == "4,000× real time"
     stopped = {state: headline.clock_tile(fleet(clock={"now_at_ms": NOW_MS, "speed": 0, "state": state})) for state in ("waiting", "ended")}
@@ -102,6 +104,8 @@ def test_spark_standing_still_is_said_with_since_when() -> None:
     broken = headline.still_since(status({**age(600_000, 2_000), "well": False})) or ""
     assert "18 May 2026, 06:34 UTC" in broken
     assert headline.own_tiles(fleet())[1].note == "1,500 aboard ships · 493 on quays · 7 overboard"
+    overdue = headline.own_tiles(fleet(muster={**muster(7, NOW_MS - 20 * 3_600_000, by_ship=7), "overdue": True}))[1]
+    assert (overdue.tone, overdue.note.endswith("the next two are overdue")) == ("warning", True)
     counts = {"boxes": 7, "lost": 0, "lost_unconfirmed": 0, "misread": 0, "on_ship": 2, "on_quay": 0}
     waiting = fleet(counts={**counts, "delivered": 2, "unreported": 3, "open_alerts": 0, "acknowledged_alerts": 0})
     assert [part.split(" ")[0] for part in headline.own_tiles(waiting)[1].note.split(" · ")] == ["2", "0", "2", "3"]

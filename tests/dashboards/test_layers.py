@@ -83,7 +83,7 @@ def test_whose_boxes_are_is_not_claimed_where_the_viewer_is_not_told() -> None:
     assert [(owner["name"], owner["boxes"]) for owner in container_blocks.legend([aboard])] == [("Containers", 43)]
     found = json.dumps([drawn(a_map(places=[aboard])), container_blocks.explained([aboard], "1 box")])
     assert "43 Containers" in found
-    assert "your account is not told" in found
+    assert "Your account does not show the owners" in found
     assert "booking" not in found
     assert "customer" not in found
     staff = json.dumps([drawn(a_map(places=[QUAY])), container_blocks.explained([QUAY], "1 box")])

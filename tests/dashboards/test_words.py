@@ -116,7 +116,7 @@ def test_a_wrong_check_digit_is_told() -> None:
     told = texts.number_problem(container(number_problem="the check digit of BBLU100008 is 8, not 9"))
     assert told is not None
     assert told[0].endswith(": the check digit of BBLU100008 is 8, not 9.")
-    assert "counts as no container" in markup.banner(*told)
+    assert "not counted in the fleet" in markup.banner(*told)
 
 
 def test_a_sighting_in_a_line() -> None:

@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from cargo.vocabulary.registry_entries import entry_body
+from dashboards import texts
 from edge.console.crew_api import PAGE_HEADERS
 from landfall.cli.login_prompt import basic
 from streams.log import Append
@@ -140,6 +141,10 @@ def positions_and_probabilities_are_written_as_they_are(page: Page) -> None:
     assert page.evaluate(said.format("position", "{latitude_deg: 5.0, longitude_deg: -0.0125}")) == "5°00.0′ N 0°00.8′ W"
     shares = (0.0004, 0.5, 0.984, 0.9912, 0.99999)
     assert [page.evaluate(said.format("percent", share)) for share in shares] == ["< 1", "50", "98", "99.12", "> 99.99"]
+    for weight in (3.0, -4.0, 0.5, 0.0):
+        piece = json.dumps({"family": "presence", "weight": weight})
+        assert page.evaluate(said.format("weight", piece)) == texts.weight(weight)
+    assert page.evaluate(said.format("weight", '{family: "person", weight: 0}')) == texts.NOTHING
 
 
 def a_list_without_any_tracker_is_never_shown_as_all_accounted_for(page: Page) -> None:
@@ -151,7 +156,7 @@ def a_list_without_any_tracker_is_never_shown_as_all_accounted_for(page: Page) -
         const heading = musterPage({ muster })[0].querySelector("h1");
         return [heading.className, heading.textContent.trim()];
     }"""
-    assert page.evaluate(shown, 0) == ["sum not_instrumented", "Nobody can be counted: no container on the list carries a tracker"]
+    assert page.evaluate(shown, 0) == ["sum not_instrumented", "No count: no container on the list carries a tracker"]
     assert page.evaluate(shown, 2) == ["sum num heard", "2 of 2 accounted for"]
 
 
@@ -231,7 +236,7 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     expect(approval).to_have_count(0)
     page.get_by_role("button", name=f"Approve as {MASTER}").click()
     approval.get_by_role("button", name="Approve version").click()
-    page.get_by_label("who that is").fill("RCC Japan")
+    page.get_by_label("name", exact=True).fill("RCC Japan")
     page.get_by_label("It went to").select_option("COASTAL_STATE")
     page.get_by_label("by what means").fill("Inmarsat-C")
     page.get_by_label("when, UTC").fill(datetime.fromtimestamp((UNTIL_MS - 10 * MINUTE_MS) / 1000, UTC).strftime("%Y-%m-%dT%H:%M"))
@@ -363,7 +368,7 @@ def test_link_and_backlog_say_what_waits_and_since_when(bridge: Bridge, tmp_path
 
 def test_a_wrong_password_gets_a_sentence_and_nothing_of_the_ship(bridge: Bridge) -> None:
     tab = bridge.enter(password="not the right one")
-    expect(tab.page.get_by_role("alert")).to_contain_text("This user name and password are not known here")
+    expect(tab.page.get_by_role("alert")).to_contain_text("Wrong user name or password")
     expect(tab.page.get_by_text("accounted for")).to_have_count(0)
     bridge.windows.close()
 

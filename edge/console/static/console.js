@@ -118,7 +118,7 @@ export async function ask(path, body = null) {
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({}));
   if (answer.status === 401) {
-    leave("This user name and password are not known here. Whoever looks after the node gives them: landfall credential add.");
+    leave("Wrong user name or password. The operator of the node creates logins with landfall credential add.");
   }
   throw new Error(told.problem || `the node answered ${answer.status}`);
 }
@@ -132,7 +132,7 @@ export async function act(done, work, ...fields) {
     forget(...fields);
     told.said = done;
   } catch (problem) {
-    told.wrong = problem.name === "TimeoutError" ? "The node did not answer in time: look whether it was done before doing it again." : `Not done: ${problem.message}.`;
+    told.wrong = problem.name === "TimeoutError" ? "The node did not answer in time. Check whether it was done before you repeat it." : `Not done: ${problem.message}.`;
   }
   await latest();
   Object.assign(seen, told);
@@ -238,7 +238,7 @@ function banner() {
   const place = document.getElementById("old");
   if (!place) return;
   const age = Math.round((Date.now() - answeredAt) / 1000);
-  const away = trouble && `The node ${trouble}. ${answeredAt ? `What you see is ${age} s old; its clock and ages go on by this browser's.` : ""} It is asked again every ${POLL_MS / 1000} s.`;
+  const away = trouble && `The node ${trouble}. ${answeredAt ? `What you see is ${age} s old; its clock and ages continue by this browser's clock.` : ""} The page asks again every ${POLL_MS / 1000} s.`;
   place.textContent = [away, ...(seen.board?.troubles.map((one) => `This node: ${one}.`) || [])].filter(Boolean).join(" ");
   place.hidden = !place.textContent;
 }
@@ -257,14 +257,14 @@ function login() {
     await latest();
     draw(true);
   };
-  return h("form", { class: "login", onsubmit: enter }, h("h1", {}, "Landfall console"), h("p", { class: "muted" }, "Served by the ship's own node. What you do is recorded with your name."),
+  return h("form", { class: "login", onsubmit: enter }, h("h1", {}, "Landfall console"), h("p", { class: "muted" }, "Served by the ship's own node. Your actions are recorded with your name."),
     seen.wrong && h("p", { class: "wrong", role: "alert" }, seen.wrong),
     h("label", {}, h("span", {}, "User name"), user), h("label", {}, h("span", {}, "Password"), password), h("button", { class: "main" }, "Log in"));
 }
 
 function frame() {
   const board = seen.board;
-  if (!board) return [h("div", { id: "old", class: "old", role: "alert", hidden: true }), h("p", { class: "page muted" }, "The node is asked …")];
+  if (!board) return [h("div", { id: "old", class: "old", role: "alert", hidden: true }), h("p", { class: "page muted" }, "Loading …")];
   const tabs = Object.entries(PAGES).map(([page, title]) =>
     h("button", { key: `page-${page}`, "aria-current": seen.page === page ? "page" : null, onclick: () => show({ page }) }, title, page === "alerts" && open().length ? h("span", { class: "count" }, count(alertCount(open()))) : null));
   const page = { muster: musterPage, alerts: alertsPage, loss: lossPage, link: linkPage }[seen.page];

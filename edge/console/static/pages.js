@@ -12,12 +12,16 @@ const ACCOUNTED = ["heard", "below_deck_not_due", "not_due", "collapsed", "seen"
 const SAID = { seen: "Seen on board", collapsed: "Stack collapsed, still aboard", gone: "Count taken: gone", ashore: "Was put ashore" };
 const STATES = {
   ONBOARD: "on board", LATE: "late", MISSING: "missing", PROBABLE_OVERBOARD: "probably overboard", CONFIRMED_LOST: "lost: confirmed by a count", REPORTED_INITIAL: "reported as lost",
-  REPORTED_FINAL: "reported as lost, for good", FOUND: "seen or heard again", DEVICE_FAULT: "its tracker fails", GATEWAY_OUTAGE: "its gateway is silent", DISCHARGED: "discharged", COLLAPSED_ON_BOARD: "fallen, still aboard",
+  REPORTED_FINAL: "reported as lost, final report", FOUND: "seen or heard again", DEVICE_FAULT: "its tracker fails", GATEWAY_OUTAGE: "its gateway is silent", DISCHARGED: "discharged", COLLAPSED_ON_BOARD: "fallen, still aboard",
 };
 const RECIPIENTS = { SHIPS_IN_VICINITY: "Ships in the vicinity", COASTAL_STATE: "Nearest coastal State", FLAG_STATE: "Flag State", COMPANY: "Company", OTHER: "Other" };
 const BASES = { MEASURED: "measured", RECKONED: "estimated", PAPER: "from documents", GIVEN: "given", UNKNOWN: "unknown" };
 const BAYS = { none: "no list", unknown: "no slot" };
 const BAY_TITLES = { none: "Heard aboard, on no list", unknown: "On the list, slot unknown" };
+const FAMILIES = {
+  presence: "Silence", kinematic: "Its own movement", group: "Its neighbours", motion: "The ship's motion", slot: "Where it stood", power: "Power of the stack", position: "Its position", contra: "Against a loss",
+  incident: "The incident", person: "A person's statement",
+};
 const NUMBERS = { ilu: "ILU code of a swap body or trailer", owner: "shipper-owned, without check digit", unreadable: "not a valid container number" };
 const LINKS = { auto: "automatic", none: "none", satellite: "satellite" };
 
@@ -30,20 +34,20 @@ export function musterPage(board) {
   const muster = board.muster;
   const without = muster.reasons.not_instrumented || 0;
   const all = muster.accounted === muster.instrumented;
-  if (!muster.total && !muster.bays.length) return h("section", { class: "panel" }, h("h2", {}, "No load list in force"), h("p", { class: "muted" }, "The muster begins when headquarters has told this ship what is aboard, or a box is heard."));
+  if (!muster.total && !muster.bays.length) return h("section", { class: "panel" }, h("h2", {}, "No load list in force"), h("p", { class: "muted" }, "The muster begins when the load list arrives from headquarters, or when a box is heard."));
   return [
     h("section", { class: "panel muster" },
       muster.instrumented
         ? h("h1", { class: `sum num ${all ? "heard" : "missing"}` }, shape(all ? "heard" : "missing"), ` ${count(muster.accounted)} of ${count(muster.instrumented)} accounted for`)
-        : h("h1", { class: "sum not_instrumented" }, shape("not_instrumented"), " Nobody can be counted: no container on the list carries a tracker"),
+        : h("h1", { class: "sum not_instrumented" }, shape("not_instrumented"), " No count: no container on the list carries a tracker"),
       h("p", {}, "containers with a tracker · as of ", when(muster.at_ms)),
-      h("p", { class: "late ifaged" }, shape("late"), " Nothing has been judged since then: how the boxes stand now is not known."),
+      h("p", { class: "late ifaged" }, shape("late"), " The muster was not updated since then: the present state of the boxes is not known."),
       (muster.reported || []).length ? h("p", { class: "gone" }, shape("gone"), ` ${containers(muster.reported.length)} of those gone ${muster.reported.length === 1 ? "is" : "are"} reported as lost.`) : null,
-      without ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` ${containers(without)} ${without === 1 ? "carries" : "carry"} no tracker: nothing is known of ${without === 1 ? "it" : "them"}, and ${without === 1 ? "it is" : "they are"} in no count above.`) : null,
-      muster.not_on_list.length ? h("p", { class: "late" }, `${containers(muster.not_on_list.length)} heard aboard on no list: see bay “no list”.`) : null,
+      without ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` ${containers(without)} ${without === 1 ? "carries" : "carry"} no tracker; ${without === 1 ? "it is" : "they are"} not counted above.`) : null,
+      muster.not_on_list.length ? h("p", { class: "late" }, `${containers(muster.not_on_list.length)} heard aboard that are on no list: see bay “no list”.`) : null,
       h("div", { class: "legend" }, Object.entries(REASONS).filter(([reason]) => muster.reasons[reason]).map(([reason, title]) => h("span", { class: reason }, shape(reason), " ", h("b", { class: "num" }, count(muster.reasons[reason])), ` ${title}`)))),
     h("section", { class: "panel muster" }, h("h2", {}, "Bays, from the bow"), h("div", { class: "bays", role: "group", "aria-label": "Bays" }, muster.bays.map(bayButton))),
-    seen.bay && seen.bayBoxes ? h("div", { class: "split" }, bayPanel(seen.bayBoxes), boxPanel(seen.bayBoxes)) : h("p", { class: "muted" }, "Choose a bay to see each of its boxes."),
+    seen.bay && seen.bayBoxes ? h("div", { class: "split" }, bayPanel(seen.bayBoxes), boxPanel(seen.bayBoxes)) : h("p", { class: "muted" }, "Select a bay to see its boxes."),
   ];
 }
 
@@ -97,10 +101,10 @@ function cell(box) {
 
 function boxPanel(told) {
   const box = told.boxes.find((one) => one.container === seen.box);
-  if (!box) return h("section", { class: "panel" }, h("h2", {}, "A box"), h("p", { class: "muted" }, "Choose a box: when and by which gateway it was heard, and what you can say of it."));
+  if (!box) return h("section", { class: "panel" }, h("h2", {}, "A box"), h("p", { class: "muted" }, "Select a box to see when and by which gateway it was heard, and to record what you know of it."));
   return h("section", { class: "panel muster", id: "box", "aria-label": `Box ${box.container}` },
     h("h2", { class: "mono" }, box.container), NUMBERS[box.number_kind] ? h("p", { class: "late" }, `Number: ${NUMBERS[box.number_kind]}.`) : null, h("p", { class: box.reason }, shape(box.reason), ` ${REASONS[box.reason]}`),
-    h("dl", {}, h("dt", {}, "Slot"), h("dd", { class: "mono" }, slotOf(box)), h("dt", {}, "Last heard"), h("dd", {}, when(box.last_heard_at_ms)), h("dt", {}, "By gateway"), h("dd", {}, box.gateway || "none yet"), h("dt", {}, "The watch says"), h("dd", {}, STATES[box.state] || "never reported")),
+    h("dl", {}, h("dt", {}, "Slot"), h("dd", { class: "mono" }, slotOf(box)), h("dt", {}, "Last heard"), h("dd", {}, when(box.last_heard_at_ms)), h("dt", {}, "By gateway"), h("dd", {}, box.gateway || "none yet"), h("dt", {}, "State"), h("dd", {}, STATES[box.state] || "never reported")),
     box.may_say.length ? sayForm(box) : h("p", { class: "small muted" }, "No action needed: neither silent nor lost."));
 }
 
@@ -172,14 +176,22 @@ const began = (one) => one.count === 1 && one.raised_at_ms - one.first_at_ms >= 
 function alertCard(one) {
   const closed = one.stage === "closed" ? ` · ${one.state}${one.by ? ` by ${one.by}${one.note ? `: ${one.note}` : ""}` : ""}` : "";
   return h("section", { class: `panel alert ${one.stage === "open" ? one.severity : "closed"}` },
-    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${severity(one)} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · slot ${one.slot}` : "", began(one), " · raised ", when(one.raised_at_ms), repeated(one), closed)), noted(one)),
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h3", {}, `${severity(one)} · ${one.title}`), h("p", { class: "small muted" }, one.topic.includes(".") ? "the ship" : h("span", { class: "mono" }, one.topic), one.slot ? ` · ${slotText(one.slot)}` : "", began(one), " · raised ", when(one.raised_at_ms), repeated(one), closed)), noted(one)),
     worsened(one), one.detail ? h("p", {}, one.detail) : null, evidence(one));
 }
 
 function evidence(one) {
   if (!one.evidence.length) return null;
-  const rows = one.evidence.map((piece) => h("tr", {}, h("td", {}, piece.family), h("td", {}, piece.detail || piece.signal), h("td", { class: "r num" }, piece.weight === null ? "" : (piece.weight > 0 ? "+" : "") + piece.weight.toFixed(1)), h("td", { class: "num" }, moment(piece.at_ms))));
-  return h("details", {}, h("summary", { key: `why-${one.alert_id}` }, `Evidence${one.posterior === null ? "" : ` · probability of a loss ${percent(one.posterior)} %`}`), h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "family"), h("th", {}, "what"), h("th", { class: "r" }, "weight, log10"), h("th", {}, "when"))), h("tbody", {}, rows)));
+  const rows = one.evidence.map((piece) => h("tr", {}, h("td", {}, FAMILIES[piece.family] || piece.family), h("td", {}, piece.detail || piece.signal), h("td", { class: "r num" }, weight(piece)), h("td", { class: "num" }, moment(piece.at_ms))));
+  return h("details", {}, h("summary", { key: `why-${one.alert_id}` }, `Evidence${one.posterior === null ? "" : ` · probability of a loss ${percent(one.posterior)} %`}`), h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "family"), h("th", {}, "what"), h("th", { class: "r" }, "weight"), h("th", {}, "when"))), h("tbody", {}, rows)));
+}
+
+/** A log10 likelihood ratio in words: `1,000× for a loss`. A person's statement is not weighed. */
+export function weight(piece) {
+  if (piece.weight === null || piece.family === "person") return "–";
+  if (!piece.weight) return "opens the case";
+  const times = 10 ** Math.abs(piece.weight);
+  return `${times >= 10 ? count(Math.round(times)) : times.toFixed(1)}× ${piece.weight > 0 ? "for" : "against"} a loss`;
 }
 
 // Never rounded up to certainty, nor down to none, as headquarters' pages write it.
@@ -202,14 +214,14 @@ function incidentCard(one, board) {
   const waiting = [one, ...boxes].filter((other) => other.stage === "open");
   const isClosed = one.stage === "closed";
   const fate = (box) => (box.state === "retracted" ? "heard" : "gone");
-  const rows = boxes.map((box) => h("tr", {}, h("td", { class: fate(box) }, shape(fate(box)), " ", h("span", { class: "mono" }, box.topic)), h("td", { class: "mono" }, box.slot || ""), h("td", {}, box.state === "retracted" ? "taken back" : STATES[box.status] || box.status, evidence(box)), h("td", {}, box.acknowledgement ? `✓ ${box.acknowledgement.by}` : "")));
+  const rows = boxes.map((box) => h("tr", {}, h("td", { class: fate(box) }, shape(fate(box)), " ", h("span", { class: "mono" }, box.topic)), h("td", {}, slotText(box.slot) || ""), h("td", {}, box.state === "retracted" ? "taken back" : STATES[box.status] || box.status, evidence(box)), h("td", {}, box.acknowledgement ? `✓ ${box.acknowledgement.by}` : "")));
   return h("section", { class: `panel alert ${isClosed ? "closed" : one.severity}` },
-    h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: isClosed ? "" : "gone" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (reckoned) · raised `, when(one.raised_at_ms), isClosed ? [` · ${one.state} `, when(one.at_ms), one.by ? ` by ${one.by}` : ""] : null), worsened(one)),
+    h("div", { class: "row" }, h("div", { class: "grow" }, h("h2", { class: isClosed ? "" : "gone" }, one.title), h("p", {}, one.detail), h("p", { class: "small muted" }, `${position(one.position)} (estimated) · raised `, when(one.raised_at_ms), isClosed ? [` · ${one.state} `, when(one.at_ms), one.by ? ` by ${one.by}` : ""] : null), worsened(one)),
       one.stage === "open" ? null : noted(one),
       waiting.length ? h("button", { class: "main", key: `ack-${one.alert_id}`, onclick: () => acknowledge(waiting) }, `Acknowledge ${count(alertCount(waiting))}`) : null,
       seen.page === "alerts" ? h("button", { key: `loss-${one.incident_id}`, onclick: () => show({ page: "loss" }) }, "Loss report") : null),
-    one.incident.at_risk.length ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` At risk beside them, without a tracker: ${one.incident.at_risk.join(", ")}`) : null,
-    h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["container", "slot", "", "noted by"].map((title) => h("th", {}, title)))), h("tbody", {}, rows)));
+    one.incident.at_risk.length ? h("p", { class: "not_instrumented" }, shape("not_instrumented"), ` At risk next to them, without a tracker: ${one.incident.at_risk.join(", ")}`) : null,
+    h("table", { class: "list" }, h("thead", {}, h("tr", {}, ["container", "slot", "", "acknowledged by"].map((title) => h("th", {}, title)))), h("tbody", {}, rows)));
 }
 
 // Losses and their reports
@@ -219,7 +231,7 @@ export function lossPage(board) {
   const known = new Set(incidents.map((one) => one.incident_id));
   const adrift = [...new Set(board.reports.map((one) => one.incident_id))].filter((id) => !known.has(id));
   return [
-    incidents.length ? null : h("section", { class: "panel heard" }, shape("heard"), " Nothing was lost that this ship knows of."),
+    incidents.length ? null : h("section", { class: "panel heard" }, shape("heard"), " This ship knows of no loss."),
     incidents.map((one) => [incidentCard(one, board), reportsPanel(one, board)]),
     adrift.map((id) => reportsPanel({ incident_id: id, adrift: true }, board)),
     board.reports.length ? ashore(board) : null,
@@ -229,7 +241,7 @@ export function lossPage(board) {
 
 function ashore(board) {
   const waits = board.reports_waiting;
-  return h("p", { class: waits ? "late" : "heard" }, waits ? `Of what is written in the reports ${count(waits)} record${waits === 1 ? " is" : "s are"} not ashore yet.` : "All that is written in the reports is ashore: a port or headquarters has it.");
+  return h("p", { class: waits ? "late" : "heard" }, waits ? `${count(waits)} record${waits === 1 ? "" : "s"} of the reports ${waits === 1 ? "is" : "are"} not ashore yet.` : "All records of the reports are ashore: a port or headquarters has them.");
 }
 
 function sightingForm() {
@@ -240,7 +252,7 @@ function sightingForm() {
     document.activeElement.blur();
     act("A report of containers seen adrift is drafted: read it, add what is known, approve it.", () => ask("/ship/report", { do: "drifting", given: { number_lost: number.value, description: what.value } }), "adrift-");
   };
-  return h("form", { class: "panel row", onsubmit: draft, "aria-label": "Containers seen adrift" }, h("h2", { class: "grow" }, "Containers seen adrift, ours or not"), number, what, h("button", { key: "adrift" }, "Draft a report"));
+  return h("form", { class: "panel row", onsubmit: draft, "aria-label": "Containers seen adrift" }, h("h2", { class: "grow" }, "Containers seen adrift, of any carrier"), number, what, h("button", { key: "adrift" }, "Draft a report"));
 }
 
 function reportsPanel(incident, board) {
@@ -251,7 +263,7 @@ function reportsPanel(incident, board) {
   const chosen = reports.find((one) => one.report_id === seen.report);
   return h("section", { class: "panel stackv" },
     h("div", { class: "row" }, h("h2", { class: "grow" }, incident.adrift ? "Report of containers seen adrift" : "Loss report"), incident.adrift && open ? h("button", { key: `update-${incident.incident_id}`, onclick: () => act("An UPDATE is drafted: say what is new, approve it.", () => ask("/ship/report", { do: "drifting", given: {}, after: last.report_id })) }, "Draft an UPDATE") : null, sent && (!incident.adrift || open) ? h("button", { key: `final-${incident.incident_id}`, onclick: () => act("The FINAL is drafted.", () => ask("/ship/report", { do: "final", incident: incident.incident_id })) }, "Draft the FINAL") : null),
-    h("p", { class: "muted small" }, "The ship drafts, the master approves and sends by the ship's own means, then records to whom. Nothing sends itself."),
+    h("p", { class: "muted small" }, "The ship drafts, the master approves and sends by the ship's own means, then records to whom. Nothing is sent automatically."),
     reports.length ? h("div", { class: "row" }, reports.map((one) => h("button", { key: `report-${one.report_id}`, "aria-pressed": String(one === chosen), class: one === chosen ? "main" : "", onclick: () => show({ report: one.report_id }) }, `${one.number}. ${one.kind} · ${one.state}`))) : h("p", { class: "late" }, "It is being drafted."),
     chosen && seen.whole?.report_id === chosen.report_id ? reportPanel(seen.whole) : null);
 }
@@ -344,7 +356,7 @@ function driftForm(report) {
     event.preventDefault();
     document.activeElement.blur();
     const weather = { at_ms: 0, wind_speed_ms: Number(wind.value), wind_from_deg: Number(from.value), current_speed_ms: Number(current.value), current_towards_deg: Number(towards.value) };
-    act("The drift is filled in, in the wind and the current that you gave.", () => ask("/ship/report", { do: "drift", report: report.report_id, weather: [weather] }), "drift-");
+    act("The drift is filled in for this wind and current.", () => ask("/ship/report", { do: "drift", report: report.report_id, weather: [weather] }), "drift-");
   };
   return h("form", { class: "row", onsubmit: fill, "aria-label": "Drift in a wind and a current of your own" }, [["Wind, m/s", wind], ["from, degrees", from], ["Current, m/s", current], ["to, degrees", towards]].map(([title, field]) => h("label", { class: "grow" }, h("span", {}, title), field)), h("button", { key: "drift" }, "Fill in the drift, 24 h"));
 }
@@ -360,7 +372,7 @@ function sentForm(report) {
     const sent = { do: "sent", report: report.report_id, to: to.value, name: name.value, means: means.value, ...(at.value ? { sent_at_ms: Date.parse(`${at.value}Z`) } : {}) };
     actOn(report, "Not recorded", `Recorded: sent to ${RECIPIENTS[to.value]}.`, () => ask("/ship/report", sent), "sent-");
   };
-  const fields = [["It went to", to], ["who that is", name], ["by what means", means], ["when, UTC (empty: now)", at]].map(([title, one]) => h("label", { class: "grow" }, h("span", {}, title), one));
+  const fields = [["It went to", to], ["name", name], ["by what means", means], ["when, UTC (empty: now)", at]].map(([title, one]) => h("label", { class: "grow" }, h("span", {}, title), one));
   return h("form", { class: "row", onsubmit: keep, "aria-label": "Record that it was sent" }, fields, h("button", { class: "main", key: "sent" }, "Record as sent"));
 }
 
@@ -370,7 +382,7 @@ const bytes = (number) => (number < 10000 ? `${count(number)} B` : number < 1e7 
 
 export function linkPage(board) {
   const ship = seen.ship;
-  if (!ship) return h("p", { class: "muted" }, "The node is asked …");
+  if (!ship) return h("p", { class: "muted" }, "Loading …");
   const waits = Object.entries(ship.waiting);
   const total = waits.reduce((sum, [, one]) => sum + one.records, 0);
   return [
@@ -393,7 +405,7 @@ function digests(told) {
 }
 
 function peersTable(peers) {
-  if (!peers.length) return h("p", { class: "late" }, "Alerts raised now wait aboard until there is a link.");
+  if (!peers.length) return h("p", { class: "late" }, "New alerts wait on board until there is a link.");
   const rows = peers.map(([name, one]) => h("tr", {}, h("td", {}, name), h("td", {}, one.link), h("td", { class: "r num" }, bytes(one.sent_bytes)), h("td", { class: "r num" }, bytes(one.received_bytes)), h("td", { class: "r num" }, count(one.sent_records)), h("td", { class: "r num" }, count(one.backlog_records))));
   return h("table", { class: "list" }, h("thead", {}, h("tr", {}, h("th", {}, "link to"), h("th", {}, "class"), ["sent", "received", "records sent", "still to send"].map((title) => h("th", { class: "r" }, title)))), h("tbody", {}, rows));
 }
