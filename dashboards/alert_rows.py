@@ -45,7 +45,7 @@ def columns_of(items: Iterable[Row]) -> dict[str, GridColumn]:
         name
         for name, found in (
             ("ship", any(item["ship"] for item in items)),
-            ("figure", any(item["figure"] is not None for item in items)),
+            ("figure", any(value(item) for item in items)),
             ("count", any(item["count"] > 1 for item in items)),
         )
         if not found

@@ -12,9 +12,9 @@ from dashboards import container_blocks, map_layers, markup, muster_rows, page_t
 from dashboards.api_client import Trouble, address
 from dashboards.views import parts, tab_session
 
-HEIGHT_PX = 700
+HEIGHT_PX, WIDTH_PX = 700, 1000
 SPEEDS = (1, 600, 4_000, 8_000)
-_CAMERA, _FLIGHT, _BEAT, _SEARCH = "map_camera", "map_flight", "map_beat", "map_search"
+_CAMERA, _FLIGHT, _BEAT, _SEARCH, _OWN = "map_camera", "map_flight", "map_beat", "map_search", "map_own"
 SEARCH_PARTICLES = 500
 Answer = Mapping[str, Any]
 
@@ -28,9 +28,12 @@ def _live() -> None:
     st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
     with tab_session.telling_trouble():
         told, incidents = tab_session.ask("/map"), tab_session.ask("/incidents")["items"]
-        wide, side = st.columns([3.1, 1], gap="small")
-        with side:
-            _side(told, incidents)
+        story = tab_session.ask("/story")
+        has_side = bool(story["items"]) or tab_session.logged_in().moves(story["clock"])
+        wide, side = st.columns([3.1, 1], gap="small") if has_side else (st.container(), None)
+        if side is not None:
+            with side:
+                _side(told, story, incidents)
         with wide:
             _map(told, _search(incidents))
         parts.heading("Accounted for", "each box within its own interval, or by its ship while readings wait on board")
@@ -55,10 +58,20 @@ def _search(incidents: Sequence[Answer]) -> Answer | None:
 
 def _map(told: Answer, search: Answer | None) -> None:
     now = told["clock"]["now_at_ms"]
-    camera = st.session_state.get(_CAMERA, map_layers.PACIFIC)
+    camera = st.session_state.get(_CAMERA) or _first_camera(told)
     drawn = map_layers.deck(map_layers.fleet_layers(told, now, st.session_state[_BEAT], search), camera, st.session_state.get(_FLIGHT, 0))
     st.pydeck_chart(drawn, height=HEIGHT_PX, key="fleet-map", alt="Map of the fleet: ships, ports, containers and alerts")
     st.html(_legend(told))
+
+
+def _first_camera(told: Answer) -> Mapping[str, Any]:
+    """Where the camera stands before the viewer moves on: over the Pacific, or for one ship's crew over that ship and its ports."""
+    if tab_session.logged_in().sees_fleet:
+        return map_layers.PACIFIC
+    if _OWN not in st.session_state:
+        st.session_state[_OWN] = map_layers.camera_over(told["bounds"], WIDTH_PX, HEIGHT_PX)
+    own: Mapping[str, Any] = st.session_state[_OWN]
+    return own
 
 
 def _legend(told: Answer) -> str:
@@ -76,8 +89,7 @@ def _located(told: Answer) -> list[Answer]:
     return [place for place in told["places"] if place["place"]]
 
 
-def _side(fleet: Answer, incidents: Sequence[Answer]) -> None:
-    story = tab_session.ask("/story")
+def _side(fleet: Answer, story: Answer, incidents: Sequence[Answer]) -> None:
     items = story["items"]
     # A chapter's time is the simulator's own: what the API knows of that clock may be older.
     now = max(tab_session.latest_now_ms(fleet, story), *(chapter["at_ms"] for chapter in items), 0)

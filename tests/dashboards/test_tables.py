@@ -69,7 +69,9 @@ def test_an_alerts_state() -> None:
     assert alert_rows.figure(worse) == "42.5 °C, limit −15 °C"
     assert alert_rows.figure(alert(figure=-3.5, unit="°C", limit=0.0)) == "−3.5 °C, limit 0 °C"
     assert alert_rows.figure(alert(figure=3.5, unit="°C", limit=None)) == ""
-    assert alert_rows.value(alert(rule="incident", figure=7.0, unit="containers", limit=0.0)) == ""
+    incident = alert(rule="incident", figure=7.0, unit="containers", limit=0.0)
+    assert alert_rows.value(incident) == ""
+    assert "figure" not in alert_rows.columns_of([incident])
     (row,) = alert_rows.alert_rows([alert(stage="closed", state="cleared", by="Jo", note="tracker taken off")], {}, NOW_MS)
     assert (row["state"], row["topic"], row["what"]) == ("closed by Jo", "BBLU1000088", "Probably overboard")
 

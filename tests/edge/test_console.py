@@ -255,8 +255,8 @@ def test_a_report_is_edited_approved_and_written_down_as_sent(bridge: Bridge, tm
     assert [one["sent_at_ms"] for one in sendings] == [UNTIL_MS - 10 * MINUTE_MS]
     states = [row["body"]["state"] for row in bridge.process.rows("reports")]
     assert states[-5:] == ["edited", "edited", "approved", "sent", "sent"], "the last is the receipt"
-    expect(page.get_by_text(f"Of what is written in the reports {len(states)} records are not ashore yet.")).to_be_visible()
-    assert page.evaluate(ASHORE) == "All that is written in the reports is ashore: a port or headquarters has it."
+    expect(page.get_by_text(f"{len(states)} records of the reports are not ashore yet.")).to_be_visible()
+    assert page.evaluate(ASHORE) == "All records of the reports are ashore: a port or headquarters has them."
     page.get_by_label("How many are adrift").fill("2")
     page.get_by_role("button", name="Draft a report").click()
     expect(page.get_by_role("heading", name="Report of containers seen adrift")).to_be_visible()
@@ -332,7 +332,7 @@ def test_the_final_report_closes_the_incident_and_the_muster_goes_on_saying_who_
     closed = page.locator("section.alert.closed", has=page.get_by_role("heading", name=title))
     expect(closed).to_contain_text(re.compile(rf"closed at [\d-]+T[\d:]+Z: its loss was reported for good, says {MASTER}"))
     expect(closed).to_contain_text(re.compile(rf"cleared \d\d:\d\d:\d\d UTC · .* by {MASTER}"))
-    expect(closed.get_by_role("cell", name=re.compile("^reported as lost, for good"))).to_have_count(2)
+    expect(closed.get_by_role("cell", name=re.compile("^reported as lost, final report"))).to_have_count(2)
     expect(closed.get_by_role("cell", name="taken back")).to_have_count(1)
     expect(page.get_by_role("button", name=re.compile("^2. FINAL · sent"))).to_be_visible()
     page.evaluate("scrollTo(0, 0)")
