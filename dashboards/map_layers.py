@@ -32,7 +32,7 @@ ICONS: dict[str, dict[str, Any]] = {
 PACIFIC: dict[str, float] = {"longitude": 148.0, "latitude": 1.0, "zoom": 1.9}
 FONT = "'Source Sans, Segoe UI, Roboto, sans-serif'"
 GLIDE_MS = 900
-"""How long a ship glides to her new place: less than a refresh, so that a browser without a graphics card rests in between."""
+"""How long a ship glides to its new place, ms: less than a refresh, so that a browser without a graphics card rests in between."""
 _SHADOW = [*theme.rgb(theme.DEEP), 235]
 
 

@@ -26,7 +26,7 @@ def ship_rows(ships: Iterable[Row], places: Iterable[Row], now_at_ms: int, count
     """Ships that have a position, each with its heading, label, and `berth`: how many drawn before it lie at the same spot. `counted`: how
     old the places are.
 
-    The label is under the ship; above her boxes where she lies at one of the `ports`, whose own boxes are drawn there.
+    The label is under the ship; above its boxes where it lies at one of the `ports`, whose own boxes are drawn there.
     """
     quays = [[wrapped(port["longitude_deg"]), port["latitude_deg"]] for port in ports]
     aboard = {place["place"]["id"]: place["boxes"] for place in places if place["place"] and place["place"]["kind"] == "ship"}

@@ -127,7 +127,8 @@ def where(container: Row, lost: Mapping[str, Row], names: Names) -> str:
 
 
 def call_when(call: Row, now_at_ms: int) -> str:
-    """How a ship's call stands by what was heard of her and by its load list; where she should have sailed by now, that no word came."""
+    """How a ship's call stands by what the ship reported and by its load list; where it should have sailed by now, that no departure is
+    confirmed."""
     arrived, sailed, departs = (call[f"{what}_at_ms"] for what in ("arrived", "sailed", "departs"))
     if sailed is not None:
         return f"arrived {texts.stamp(arrived)}, sailed {texts.stamp(sailed)} UTC"
@@ -285,7 +286,7 @@ def link_rows(processes: Iterable[Row]) -> list[Texts]:
 
 
 def waiting_rows(told: Iterable[Row], now_at_ms: int) -> list[Texts]:
-    """Rows of WAITING: per ship and stream what she last said waits on board; one row of nothing for a ship with nothing."""
+    """Rows of WAITING: per ship and stream what the ship last reported as waiting on board; one row of nothing for a ship with nothing."""
     return [
         {
             "node": ship["node"],

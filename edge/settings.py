@@ -160,7 +160,7 @@ class ShipSettings(SettingsTable):
     def _says_which_ship_she_is(self) -> Iterator[SettingsProblem]:
         identity = self.node.identity
         if not is_imo(identity) and (identity or self.node.role not in ROLES_WITH_IDENTITY):
-            yield SettingsProblem(("node", "identity"), f"a ship's is her IMO number, not {identity!r}", "write its seven digits")
+            yield SettingsProblem(("node", "identity"), f"a ship's is its IMO number, not {identity!r}", "write its seven digits")
 
     @between
     def _knows_whom_she_dials(self) -> Iterator[SettingsProblem]:
@@ -193,7 +193,7 @@ class ShipSettings(SettingsTable):
         yield from barred((*self.node.doors(), *self.intake.doors()))
 
     def _shores(self) -> Iterator[tuple[At, ShoreNode]]:
-        """Whom she may dial, with where they stand."""
+        """The ports the ship may dial, with where they stand."""
         if self.is_sound("ports"):
             yield from ((("ports", number), port) for number, port in enumerate(self.ports))
         if self.is_sound("headquarters") and self.headquarters:

@@ -1,9 +1,8 @@
-"""Which ship is told what: the registry's entries that her crew needs, and no other ship's customers.
+"""What each ship is sent: the registry's entries that its crew needs, and no other ship's customers.
 
-A ship is told her own entry, her own load lists, every port, what is asked of each size and type of container, the bookings of boxes on
-her latest list, cut down to those boxes, how the streams are managed that she writes or may have, and which ports' nodes, and nodes of
-her own, are withdrawn.
-Pure: the same entries in the same order tell the same.
+A ship is sent its own entry, its own load lists, every port, what is asked of each size and type of container, the bookings of boxes on its
+latest list, cut down to those boxes, how the streams are managed that it writes or may have, and which ports' nodes, and nodes of its own,
+are withdrawn. Pure: the same entries in the same order give the same result.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class ShipsDesk:
             yield from self._tell(imo, replace(entry, value=msgspec.structs.replace(booking, containers=boxes)))
 
     def _tell_stream(self, imo: str, entry: Entry) -> Iterator[Told]:
-        """Also when she may not have it any more: she knows it from before."""
+        """Also when the ship may not have it any more: it knows it from before."""
         definitions = Definitions()
         try:
             definitions.take(entry.id, entry.version, read_fields(entry.id, msgspec.to_builtins(entry.value)))

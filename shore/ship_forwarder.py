@@ -1,4 +1,4 @@
-"""Headquarters' forwarding: what concerns a ship is appended to her `aboard/<imo>` stream, what concerns a customer's own node to its
+"""Headquarters' forwarding: what concerns a ship is appended to its `aboard/<imo>` stream, what concerns a customer's own node to its
 `terms/<id>`, each thing once, whatever dies in between.
 
 Two named consumers, `aboard/registry` and `aboard/alerts`: what they make and their Positions are committed together. A record

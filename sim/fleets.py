@@ -128,7 +128,7 @@ class ShippingLine:
 
 
 def build_fleet(seed: int, preset: Preset, begins_at_ms: int) -> World:
-    """The world of `seed` with this fleet, DAYS long. Raises Misuse when a ship is too small for her boxes."""
+    """The world of `seed` with this fleet, DAYS long. Raises Misuse when a ship is too small for its boxes."""
     chance, invention, places = Chance(seed), Invention(seed, set()), preset.places
     carriers = _carriers(invention, min(preset.ships, CARRIERS_MAX))
     of_ship = [carriers[number % len(carriers)] for number in range(preset.ships)]
@@ -209,7 +209,7 @@ def _ship(number: int, name: str, chance: Chance) -> SimulatedShip:
 
 
 def _round(number: int, ship: SimulatedShip, span: tuple[int, int], chance: Chance) -> SimulatedVoyage:
-    """Her round, from a port of her service on, until she calls at one after the world's end."""
+    """The ship's round, from a port of its service on, until it calls at one after the world's end."""
     begins_at_ms, ends_at_ms = span
     service = SERVICES[number % len(SERVICES)]
     at = number // len(SERVICES) % len(service)

@@ -32,7 +32,7 @@ from sim.voyages import PortCall
 from sim.world import World
 
 LOAD_LIST_BEFORE_MS = 6 * HOUR_MS
-"""A port has a ship's load list so long before she arrives."""
+"""How long before a ship's arrival a port has its load list, ms."""
 BOOKED_BEFORE_MS = 48 * HOUR_MS
 WRITING_MS = 15 * MINUTE_MS
 """So long the clerk may take for a pile of boxes that changed hands: the fleet need not stand still for each."""
@@ -130,7 +130,7 @@ def _booking(world: World, booking: Booked, mine: Ints, *, ended: bool) -> Booki
 
 def forgotten(world: World) -> Iterator[tuple[int, str, int, int]]:
     """Which boxes come off and are on no discharge list: when (UTC ms), of which ship at which call, and the box. Where they stood nobody
-    stands when she sails."""
+    stands when the ship sails."""
     share, fallen = world.forgotten_share, set(world.fallen)
     for index, voyage in enumerate(world.timeline.voyages if share else ()):
         for before, call in pairwise(voyage.calls):

@@ -11,12 +11,12 @@ from sim.voyages import SimulatedVoyage, Timeline
 KNOT_MS = 6 * HOUR_MS
 """Weather is drawn anew every so often and changes smoothly in between."""
 ROLLING_DEG = 10.0
-"""Beyond this a ship reports her motion every minute."""
+"""Roll beyond which a ship reports its motion every minute, degrees."""
 
 ROLL_PERIOD_S = (20.0, 32.0)
 """Of container ships, one of each (DOMAIN.md 6)."""
 PITCHES_A_ROLL = 2
-"""A parametric roll builds where she meets the waves, and so pitches, twice in a roll (France et al., Marine Technology 2003)."""
+"""A parametric roll builds where the ship meets the waves, and so pitches, twice in a roll (France et al., Marine Technology 2003)."""
 PITCH_SHARE = 0.2
 GROUPS_MS = 3 * MINUTE_MS
 WATCHED_S = 60
@@ -39,7 +39,7 @@ def smooth(chance: Chance, channel: str, key: int, at_ms: Ints, every_ms: int = 
 
 
 def roll_amplitude_deg(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> Floats:
-    """How far a ship rolls to either side at each instant at most: below 0.5° at a berth, 2 to 8° at sea, more in her storms."""
+    """How far a ship rolls to either side at each instant at most: below 0.5° at a berth, 2 to 8° at sea, more in its storms."""
     ship = times.voyages[voyage]
     calm = 2.0 + 6.0 * smooth(chance, "sea state", voyage, at_ms) ** 2
     at_sea = calm
@@ -49,8 +49,8 @@ def roll_amplitude_deg(chance: Chance, times: Timeline, voyage: int, at_ms: Ints
 
 
 def motion(chance: Chance, times: Timeline, voyage: int, at_ms: Ints) -> tuple[Floats, Floats]:
-    """Roll and pitch of a ship at each instant, degrees, starboard down and bow up positive: smooth in time. She rolls at a period of her
-    own that wanders by some percent, in groups of larger and smaller swings within `roll_amplitude_deg`."""
+    """Roll and pitch of a ship at each instant, degrees, starboard down and bow up positive: smooth in time. The ship rolls at a period of
+    its own that wanders by some percent, in groups of larger and smaller swings within `roll_amplitude_deg`."""
     period_s = float(chance.between("roll period", *ROLL_PERIOD_S, np.array([voyage]))[0])
     turns = (at_ms - times.begins_at_ms) / 1_000 / period_s + smooth(chance, "roll phase", voyage, at_ms, 10 * MINUTE_MS)
     amplitude = roll_amplitude_deg(chance, times, voyage, at_ms)
@@ -117,15 +117,15 @@ def location(chance: Chance, ship: SimulatedVoyage, key: int, at_ms: Ints) -> di
 
 
 def noons(ship: SimulatedVoyage, from_at_ms: int, until_at_ms: int) -> Ints:
-    """Every noon UTC within that time (UTC ms, the end not included) that finds her at sea, an hour from the berth at least."""
+    """Every noon UTC within that time (UTC ms, the end not included) that finds the ship at sea, an hour from the berth at least."""
     first = -(-(from_at_ms - DAY_MS // 2) // DAY_MS)
     at_ms = np.arange(first * DAY_MS + DAY_MS // 2, until_at_ms, DAY_MS, dtype=np.int64)
     return at_ms[~(ship.moored(at_ms) | ship.moored(at_ms - HOUR_MS))]
 
 
 def noon_report(chance: Chance, ship: SimulatedVoyage, key: int, at_ms: Ints) -> dict[str, Floats]:
-    """What her bridge reports at noon: position and course, and since the last noon, or since she sailed, the distance run, the hours it
-    took and the mean speed."""
+    """What the bridge reports at noon: position and course, and since the last noon, or since the ship sailed, the distance run, the hours
+    it took and the mean speed."""
     sailed = np.array([call.departs_at_ms for call in ship.calls], dtype=np.int64)
     last = np.searchsorted(sailed, at_ms, "right") - 1
     since = np.maximum(at_ms - DAY_MS, sailed[last])

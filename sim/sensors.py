@@ -368,7 +368,7 @@ class Sensors:
         return self._of_ship(voyage, 0, at_ms, location(self.world.chance, self.world.timeline.voyages[voyage], voyage, at_ms))
 
     def _environments(self, voyage: int, since: int, until: int) -> SimulatedReadings:
-        """Every ten minutes; every minute while she rolls hard."""
+        """Every ten minutes; every minute while the ship rolls hard."""
         every = self.cadence.rolling_ms
         at_ms = np.arange(-(-since // every) * every, until, every, dtype=np.int64)
         rolls = roll_amplitude_deg(self.world.chance, self.world.timeline, voyage, at_ms) > ROLLING_DEG

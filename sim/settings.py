@@ -164,7 +164,7 @@ class SimSettings(WithCertificate):
         return STORY if self.preset == "story" else PRESETS[self.preset].places
 
     def world(self) -> World:
-        """What is simulated. Raises Misuse when a ship is too small for her boxes."""
+        """What is simulated. Raises Misuse when a ship is too small for its boxes."""
         if self.preset == "story":
             return build_world(self.seed, self.boxes, self.begins_at_ms)
         return build_fleet(self.seed, PRESETS[self.preset], self.begins_at_ms)

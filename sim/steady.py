@@ -78,7 +78,7 @@ def box_readings(steady: Steady, seed: int = 7, voyage: int = 0) -> pa.RecordBat
 
 
 def ship_readings(imo: str, begins_at_ms: int, reports: int, interval_ms: int, seed: int = 7) -> pa.RecordBatch:
-    """A ship's own log: every `interval_ms` her location, and with it what her bridge sees of sea and air."""
+    """A ship's own log: every `interval_ms` its location, and with it what its bridge sees of sea and air."""
     rng = np.random.default_rng(seed)
     at: Ints = begins_at_ms + np.arange(reports, dtype=np.int64) * interval_ms
     hours, roll = (at - begins_at_ms) / HOUR_MS, rng.normal(0, 3, reports)

@@ -18,14 +18,14 @@ BUILDS: tuple[tuple[float, float], ...] = ((-9.0, 0.0), (-6.0, 0.35), (-0.5, 0.8
 _LEAPS_H = (-9.0, -6.0, -0.5, -0.2, -0.1, -1 / 60, 0.0, 4 / 60, 0.5, 4.0, 9.0)
 _LEAPS_DEG = (0.0, 9.0, 13.0, 13.0, 4.0, 4.0, 26.5, 25.0, 14.0, 9.5, 0.0)
 LEAPS: tuple[tuple[float, float], ...] = tuple(zip(_LEAPS_H, (deg / max(_LEAPS_DEG) for deg in _LEAPS_DEG), strict=True))
-"""The same of a parametric roll: she heads into the swell and rolls little, then from 4° to 26.5° within a minute (DOMAIN.md 6), which dies
-down in half an hour."""
+"""The same of a parametric roll: the ship heads into the swell and rolls little, then from 4° to 26.5° within a minute (DOMAIN.md 6), which
+dies down in half an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """One ship's: her largest roll at `hours` from the worst instant, `at_ms` (UTC ms); straight lines in between, nothing beyond. The wind
-    comes and goes as BUILDS does, however she rolls."""
+    """One ship's: its largest roll at `hours` from the worst instant, `at_ms` (UTC ms); straight lines in between, nothing beyond. The wind
+    comes and goes as BUILDS does, however the ship rolls."""
 
     at_ms: int
     hours: tuple[float, ...]
@@ -44,7 +44,7 @@ class Storm:
 
     @property
     def worst_deg(self) -> float:
-        """Her largest roll in it, degrees."""
+        """The ship's largest roll in it, degrees."""
         return max(self.roll_deg)
 
 

@@ -34,7 +34,7 @@ def chapters(times: Timeline) -> tuple[Chapter, ...]:
             tokyo.departs_at_ms,
             "Tokyo: the ducks go aboard",
             f"{FIRST} has sailed from Tokyo for Singapore with the toy ducks of {duck} and other companies' goods. "
-            "Singapore has her load list days before she comes.",
+            "Singapore has its load list days before it comes.",
             f"The map: follow {FIRST} out of Tokyo Bay. The port view of Singapore: what is expected. As {duck}: only its own boxes.",
         ),
         Chapter(
@@ -54,7 +54,7 @@ def chapters(times: Timeline) -> tuple[Chapter, ...]:
             times.falls_at_ms,
             times.falls_at_ms + 2 * MINUTE_MS,
             "Off Sydney: boxes overboard",
-            f"{FIRST} has rolled heavily off Sydney and boxes have slid off her stern. "
+            f"{FIRST} has rolled heavily off Sydney and boxes have slid off its stern. "
             "The alert goes over the satellite link ahead of everything else; the readings behind it wait for port.",
             "The map: where they fell. The alerts: the evidence for each box. "
             "The ship's link: what went over the satellite and what waits.",

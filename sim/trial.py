@@ -1,4 +1,4 @@
-"""One seeded voyage to try the watch on: a ship, two berths, weather, devices with every fault, and what befalls her boxes.
+"""One seeded voyage to try the watch on: a ship, two berths, weather, devices with every fault, and what befalls its boxes.
 
 Smaller and harder than the demo's story (`sim.world`): many of them, each a few seconds of work, with the truth beside the readings.
 """
@@ -130,11 +130,11 @@ class Trial:
 
     @property
     def gateways(self) -> int:
-        """How many gateways hear her boxes."""
+        """How many gateways hear the ship's boxes."""
         return int(self.ship.gateway.max()) + 1
 
     def entries(self) -> Iterator[Entry]:
-        """What headquarters tells the ship: two ports, the list she sails with and the one of the call."""
+        """What headquarters sends the ship: two ports, the list it sails with and the one of the call."""
         first = tuple(self._stowed(box) for box in range(self.boxes))
         off = set(self.listed_ashore)
         second = tuple(stowed for box, stowed in enumerate(first) if box not in off)
@@ -293,7 +293,7 @@ class Trial:
 
     @staticmethod
     def latitude_deg(at_ms: Ints) -> Floats:
-        """How far north she has come."""
+        """How far north the ship has come."""
         hours = (at_ms - BEGINS_MS) / HOUR_MS
         run_h = np.maximum(0.0, np.minimum(hours, CALLS_H) - SAILS_H) + np.maximum(0.0, hours - SAILS_AGAIN_H)
         return np.asarray(HOME.latitude_deg + run_h * KNOTS / 60, dtype=np.float64)

@@ -17,15 +17,15 @@ SERVICE_KN = 19.0
 STORM_LEFT_NM = 60.0
 """How far from Sydney the boxes fall: outside its geofence, on the satellite link."""
 HOVE_TO_NM, HOVE_TO_KN = 40.0, 4.0
-"""After the loss the ship heaves to; then she creeps in at CREEP_KN."""
+"""After the loss the ship heaves to; then it creeps in at CREEP_KN."""
 CREEP_KN = 10.0
 STORM_ROLL_DEG = 26.5
-"""How far the first ship rolls as her boxes fall."""
+"""How far the first ship rolls as its boxes fall."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedShip:
-    """A ship of the fleet, named as a report to the authorities names her; `flag` is ISO 3166."""
+    """A ship of the fleet, named as a report to the authorities names it; `flag` is ISO 3166."""
 
     imo: str
     name: str
@@ -63,7 +63,7 @@ class PortCall:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedVoyage:
-    """A ship's way through the story: at `times_ms` she has gone `along_nm` of `route`, evenly in between; and her heavy weather."""
+    """A ship's way through the story: at `times_ms` it has gone `along_nm` of `route`, evenly in between; and its heavy weather."""
 
     ship: SimulatedShip
     calls: tuple[PortCall, ...]
@@ -82,7 +82,7 @@ class SimulatedVoyage:
         return (np.diff(self.along_nm) / np.diff(self.times_ms))[leg] * HOUR_MS
 
     def moored(self, at_ms: Ints) -> Flags:
-        """Whether she lies at a berth."""
+        """Whether the ship lies at a berth."""
         lies = np.zeros(len(at_ms), dtype=np.bool_)
         for call in self.calls:
             lies |= (call.arrives_at_ms <= at_ms) & (at_ms < call.departs_at_ms)
@@ -122,7 +122,7 @@ def timeline(begins_at_ms: int) -> Timeline:
 
 
 def _second(begins_at_ms: int) -> SimulatedVoyage:
-    """Sydney to Singapore, and on towards London, where she does not arrive within the story."""
+    """Sydney to Singapore, and on towards London, where the ship does not arrive within the story."""
     to_singapore = sea_route(PORTS["AUSYD"], PORTS["SGSIN"])
     to_london = sea_route(PORTS["SGSIN"], PORTS["GBLON"])
     sydney = first_call("AUSYD", begins_at_ms, departs_after_h=15)
@@ -136,7 +136,7 @@ Slow = tuple[tuple[float, float], ...]
 
 
 def first_call(locode: str, begins_at_ms: int, departs_after_h: int) -> PortCall:
-    """The call at which the story begins: she lies there already."""
+    """The call at which the story begins: the ship lies there already."""
     departs_at_ms = begins_at_ms + departs_after_h * HOUR_MS
     began = (begins_at_ms, begins_at_ms)
     return PortCall(1, locode, begins_at_ms - 6 * HOUR_MS, departs_at_ms, began, (begins_at_ms + 6 * HOUR_MS, departs_at_ms - HOUR_MS))

@@ -304,7 +304,8 @@ def lose(stages: Stages, stripped_at_ms: Ints, losses: Sequence[SimulatedLoss]) 
 
 
 def to_the_water_ms(stages: Stages, boxes: Ints, at_ms: Ints, chance: Chance) -> Ints:
-    """How long each of these boxes, which stand on deck then, falls until it strikes the water: by its tier, and by how deep she lies."""
+    """How long each of these boxes, which stand on deck then, falls until it strikes the water: by its tier, and by how deep the ship
+    lies."""
     tier = stages.slot[boxes, stages.column_at(boxes, at_ms)] % 100
     return fall_ms(above_deck_m(tier) + chance.between("freeboard m", *FREEBOARD_M, boxes))
 
@@ -316,7 +317,7 @@ def _stern(stages: Stages, kinds: list[StackType]) -> tuple[int, ...]:
 
 
 def _outage(times: Timeline) -> Outage:
-    """One gateway of the first ship, half-way between her first two ports; not the stern's."""
+    """One gateway of the first ship, half-way between its first two ports; not the stern's."""
     calls = times.first.calls
     from_at_ms = (calls[0].departs_at_ms + calls[1].arrives_at_ms) // 2
     return Outage(0, SHIP_GATEWAYS // 2, from_at_ms, from_at_ms + OUTAGE_MS)

@@ -20,9 +20,9 @@ MUSTER = "X_MUSTER"
 def foreign_alert(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
     """Why this change of an alert does not count from a node of this role and identity; None when it does.
 
-    An alert is of the ship or port that its id begins with, and nobody else changes, ends, retracts or takes note of it; nor speaks of a
-    ship who is none of her nodes, nor adds to an incident that is not its own, which its id tells likewise. A port tells of no loss. A body
-    without an id changes no alert, whoever wrote it.
+    An alert is of the ship or port that its id begins with, and nobody else changes, ends, retracts or acknowledges it. Only a ship's own
+    nodes raise alerts about it. Nobody adds to an incident of another ship or port, which its id names likewise. A port reports no loss. A
+    body without an id changes no alert, whichever node wrote it.
     """
     if role == "hq":
         return None
@@ -38,7 +38,7 @@ def foreign_alert(topic: str, body: Mapping[str, Any], role: str, identity: str)
 
 
 def foreign_report(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
-    """Why this record of `reports` or `decisions` is not for a node of this role and identity; None when it is: of her own ship and
+    """Why this record of `reports` or `decisions` is not for a node of this role and identity; None when it is: of the node's own ship and
     incident, where it names any.
     """
     if role == "hq":
@@ -50,14 +50,14 @@ def foreign_report(topic: str, body: Mapping[str, Any], role: str, identity: str
 
 
 def foreign_reading(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
-    """Why this record of `ships` is not for a node of this role and identity: each ship tells of herself; None when it is."""
+    """Why this record of `ships` is not for a node of this role and identity: each ship reports itself alone; None when it is."""
     return None if role == "hq" or (role == "ship" and _own(topic, identity, ".")) else f"{topic!r} is another ship"
 
 
 def foreign_event(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
     """Why this record of `events` is not for a node of this role and identity; None when it is.
 
-    A ship may record events that name her as the ship, a port events that name it as the place. Events of a whole ship or port, musters
+    A ship may record events that name it as the ship, a port events that name it as the place. Events of a whole ship or port, musters
     among them, have the topic `<imo>.log` or `<locode>.log`, and only that ship or port may record them.
     """
     if role == "hq":

@@ -106,7 +106,7 @@ def take_said(state: WatchState, said: CrewDecision) -> WatchOutcome:
 
 def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witness: Witness) -> WatchOutcome:
     """What a person decides about a silent or lost box: confirmed lost, reported, found, a fault of the device, fallen, ashore. It stands
-    until the box is heard, or she sails from the next port.
+    until the box is heard, or the ship sails from the next port.
 
     Raises ValueError when that does not follow from its present state.
     """

@@ -24,8 +24,8 @@ class BayPlan:
     def load_list(self, call: int, departs_at_ms: int, before: Collection[str] | None = None) -> LoadList:
         """The registry's load list of this plan as the ship's call number `call`, sailing at `departs_at_ms` (UTC ms).
 
-        `before`: the containers aboard when she came: what is not among them is loaded here, what is no longer aboard was discharged. When
-        that is not known, what names this port as its port of loading is loaded here, and nothing is said of discharge.
+        `before`: the containers aboard when the ship came: what is not among them is loaded here, what is no longer aboard was discharged.
+        When that is not known, what names this port as its port of loading is loaded here, and nothing is said of discharge.
         Raises ValueError when the plan names no ship or port.
         """
         aboard = [box.container for box in self.boxes]

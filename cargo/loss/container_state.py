@@ -107,7 +107,8 @@ class Box(msgspec.Struct, omit_defaults=True):
     `answers`: how often it has lately answered a roll call, `answered_at_ms` the last time; it is called from `called_at_ms` on, before
     `call_until_ms`.
     `listened_from_ms`: its silence counts from then on, as nobody listened before when it may have spoken (`cargo.loss.watch`; UTC
-    ms). `by_hand`: its state is what a person said of it, which no silence overrules, until it is heard or she sails from the next port.
+    ms). `by_hand`: its state is what a person said of it, which no silence overrules, until it is heard or the ship sails from the next
+    port.
     """
 
     number: str
@@ -202,7 +203,7 @@ class Box(msgspec.Struct, omit_defaults=True):
         return len(best) == RSSI_BUCKETS and falling and best[0] - best[-1] >= RSSI_SLIDE_DB
 
     def struck(self, sailed_at_ms: int) -> bool:
-        """Whether it told of a blow above 4 g with its last message, on the leg she sailed on then: what happened at the berth was
+        """Whether it reported a blow above 4 g with its last message, on the leg the ship sailed then: what happened at the berth was
         handling."""
         return self.shock is not None and self.shock[1] >= sailed_at_ms and abs(self.newest_at_ms - self.shock[1]) <= KINEMATIC_WINDOW_MS
 
@@ -228,7 +229,7 @@ class Box(msgspec.Struct, omit_defaults=True):
                 self.fixes_nm = () if far else (*self.fixes_nm[-2:], off_nm)
                 if far:
                     self.off_since_ms = 0
-                elif again or not by_radio:  # one that she hears is believed to be elsewhere by its second position, not by one
+                elif again or not by_radio:  # one that the ship hears is believed to be elsewhere by its second position, not by one
                     self.off_since_ms = self.off_since_ms or first_ms
 
     def _outran(self, at_ms: int, voyage: ShipVoyage) -> bool:

@@ -258,8 +258,8 @@ def sockets_dead(state: WatchState, box: Box) -> tuple[str, ...]:
 
 
 def judge_fixes(state: WatchState, box: Box) -> None:
-    """Holds its waiting positions against the ship's track. Where those of two more leave it that stand elsewhere, it is her own that is
-    wrong, and nobody's tells anything."""
+    """Check its waiting positions against the ship's track. Where those of two more boxes, which stand elsewhere, leave the track too, the
+    ship's own position is wrong, and no box's says anything."""
     box.judge_fixes(state.memory.voyage)
     state.changed(box)
     if not box.off_at_ms:

@@ -29,8 +29,8 @@ GATE_OUT_MS_MIN = 2 * HOUR_MS
 def heard_aboard(state: WatchState, box: Box, at_ms: int) -> None:
     """The ship heard a box: it is aboard, if it is on the list at once, else when it has been heard for a minute.
 
-    LOAD is told once per call: for a box the list loads, and for one on no list (`listed` false; null, and no `call`, where the list of
-    the port she lies in is not known yet); not for what was aboard before the watch began.
+    LOAD is reported once per call: for a box the list loads, and for one on no list (`listed` false; null, and no `call`, where the list of
+    the port the ship lies in is not known yet); not for what was aboard before the watch began.
     """
     listed = state.current_list()
     if not box.aboard:
@@ -51,7 +51,7 @@ def heard_aboard(state: WatchState, box: Box, at_ms: int) -> None:
 def ship_called(state: WatchState, call: PortEvent) -> None:
     """The ship arrived or sailed: the list of this call comes into play, or into force, and every box's habits may change.
 
-    What people said of a box is of the voyage behind her, once she sails again.
+    What people said of a box is of the voyage before, once the ship sails again.
     """
     memory = state.memory
     state.outcome.events.append(event(state.settings.place, state.settings.place.log_topic, call.code, call.at_ms, place=call.port))
@@ -75,7 +75,7 @@ def ship_called(state: WatchState, call: PortEvent) -> None:
 
 
 def find_call(state: WatchState, at_ms: int) -> None:
-    """Takes up the list of the call she is at: the first of this port that sails after she came (12 h of slack)."""
+    """Take up the list of the call the ship is at: the first of this port that sails after the arrival (12 h of slack)."""
     memory = state.memory
     if not memory.voyage.berth:
         return
@@ -92,7 +92,7 @@ def find_call(state: WatchState, at_ms: int) -> None:
 def expect_aboard(state: WatchState, at_ms: int, *, sailing: bool) -> None:
     """Begins to wait for every box on the list in force that carries a tracker.
 
-    When she sails, one that is not yet heard aboard is waited for anew, whatever was heard of it on an earlier voyage.
+    When the ship sails, one that is not yet heard aboard is waited for again, whatever was heard of it on an earlier voyage.
     """
     for number, stowed in sorted(state.stowage.boxes.items()):
         if not stowed.tracker:

@@ -1,4 +1,4 @@
-"""The ship's own story from her readings: where she was when, how she rolled, whether there is a storm, and in which port she lies."""
+"""The ship's own story from its readings: where it was when, how it rolled, whether there is a storm, and in which port it lies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GROWING_DEG = 2.0
 
 
 class PortEvent(msgspec.Struct, frozen=True):
-    """She arrived at, or sailed from, a port: `code` is ARRI or DEPA."""
+    """The ship arrived at, or sailed from, a port: `code` is ARRI or DEPA."""
 
     code: str
     port: str
@@ -35,7 +35,7 @@ class PortEvent(msgspec.Struct, frozen=True):
 
 
 class ShipVoyage(msgspec.Struct):
-    """What the ship's readings told so far. `berth`: the port she lies in, or empty; `sailed_at_ms`: when she last left one;
+    """What the ship's readings showed so far. `berth`: the port it lies in, or empty; `sailed_at_ms`: when it last left one;
     `storm_may_last_ms`: a storm felt up to then is the one before, as nobody felt anything in between."""
 
     track: list[Fix] = []
@@ -51,7 +51,7 @@ class ShipVoyage(msgspec.Struct):
 
     @property
     def at_sea(self) -> bool:
-        """Whether she is under way or lies outside every known port."""
+        """Whether the ship is under way or lies outside every known port."""
         return not self.berth
 
     def storm(self, at_ms: int) -> bool:
@@ -62,7 +62,7 @@ class ShipVoyage(msgspec.Struct):
         """Takes in a location reading; the arrival or departure it shows. Readings come in order of time.
 
         A fix that would need more than 60 kn is doubted, and believed when the next one agrees with it. One that is the very same as the
-        last though she makes way is none: her receiver stands still.
+        last though the ship makes way is none: its receiver stands still.
         """
         fix, last = fix_of(at_ms, signals), self.track[-1] if self.track else None
         if fix is None or (last is not None and self.at_sea and _stands_still(last, fix)):
@@ -108,7 +108,7 @@ class ShipVoyage(msgspec.Struct):
         return largest, at, growing
 
     def position_at(self, at_ms: int) -> tuple[float, float] | None:
-        """Where she was: between two fixes, or run on from the last one for up to 30 minutes by its speed and course. None when not
+        """Where the ship was: between two fixes, or run on from the last one for up to 30 minutes by its speed and course. None when not
         known."""
         after = bisect_right(self.track, at_ms, key=lambda fix: fix.at_ms)
         if after == 0:
@@ -130,7 +130,8 @@ class ShipVoyage(msgspec.Struct):
     def off_track_nm(self, at_ms: int, latitude_deg: float, longitude_deg: float, slack_ms: int) -> float:
         """How far a position surely is from where the ship was within `slack_ms` of the instant (nautical miles).
 
-        It is what neither a clock wrong by so much nor a turn between two fixes explains; infinite when her track is not known there.
+        It is what neither a clock wrong by so much nor a turn between two fixes explains; infinite when the ship's track is not known
+        there.
         """
         nearest = float("inf")
         for step in sorted(range(-10, 11), key=abs):
@@ -143,7 +144,8 @@ class ShipVoyage(msgspec.Struct):
         return nearest
 
     def _bulge_nm(self, at_ms: int) -> float:
-        """How far from the straight line between the fixes around it her way may have led: at her speed she can have run longer than it."""
+        """How far from the straight line between the fixes around it the ship's way may have led: at its speed it can have run longer than
+        that."""
         after = bisect_right(self.track, at_ms, key=lambda fix: fix.at_ms)
         if not 0 < after < len(self.track):
             return 0.0

@@ -133,9 +133,9 @@ class WatchMemory(msgspec.Struct):
     """What is written down in a snapshot. `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading taken;
     `deaf_until_ms`: when the node heard again after being deaf; `down`: the last spans in which nobody listened (by the node's clock,
     `cargo.loss.watch`); `call_until_ms`: until when somebody is called (`cargo.loss.roll_call`);
-    `listed`: the load list in force; `call`: the one of the port she lies in; `told`: of each alert that was told of since `told_from_ms`,
-    the time of the last change (`cargo.alerts.alert_timestamps`); `generations`: of each node that takes readings in, the newest heard
-    of."""
+    `listed`: the load list in force; `call`: the one of the port the ship lies in; `told`: of each alert that was reported since
+    `told_from_ms`, the time of the last change (`cargo.alerts.alert_timestamps`); `generations`: of each node that takes readings in, the
+    newest heard of."""
 
     clock: EventClock
     voyage: ShipVoyage
@@ -273,7 +273,7 @@ class WatchState:
         return known
 
     def current_list(self) -> LoadList | None:
-        """The load list of the call she is at, else of the last one."""
+        """The load list of the call the ship is at, else of the last one."""
         return self.memory.lists.get(self.memory.call or self.memory.listed)
 
     def list_here(self) -> LoadList | None:

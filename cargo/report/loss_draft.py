@@ -1,4 +1,4 @@
-"""The draft of a loss report, from what the ship knows: the alerts of one incident, her readings around it, the muster, the papers.
+"""The draft of a loss report, from what the ship knows: the alerts of one incident, its readings around it, the muster, the papers.
 
 Pure: the same facts give the same draft. What nobody measured and no paper says is not known, and never filled in with a guess.
 """
@@ -30,7 +30,7 @@ COMPOSED_CHARS_MAX, PART_CHARS_MAX = 2_000, 200
 READ_WITHIN_MS = 6 * HOUR_MS
 """What the ship's own sensors said so long before a loss still tells of it; `source` says when it was."""
 ROLL_WITHIN_MS = 10 * 60_000
-OWN_LOSS = Filled(LOSS, "RECKONED", "of her own boxes, by their evidence")
+OWN_LOSS = Filled(LOSS, "RECKONED", "of the ship's own boxes, by their evidence")
 SIZES = {"2": "20'", "4": "40'", "L": "45'"}
 KINDS = {"G": "dry", "R": "reefer", "U": "open top", "P": "platform", "T": "tank", "H": "insulated", "V": "ventilated", "B": "bulk"}
 """First and third character of an ISO 6346 size and type code, the common ones."""
@@ -147,8 +147,8 @@ def fill_in(facts: Facts, before: Content | None = None) -> Content:
 
 
 def _list_in_force(facts: Facts) -> LoadList | None:
-    """The list that names most of the incident's boxes: the one that the muster counted by, or that of the last call she was to have left
-    by the loss. An UPDATE or a FINAL is drafted when the list of a later call is in force, which names none that was lost."""
+    """The list that names most of the incident's boxes: the one that the muster counted by, or that of the last call the ship was to have
+    left by the loss. An UPDATE or a FINAL is drafted when the list of a later call is in force, which names none that was lost."""
     call = facts.muster.get("call") if facts.muster else None
     counted_by = facts.registry.get(LoadList, f"{facts.ship}/{call}") if call is not None else None
     lists = [one for one in (counted_by, facts.registry.load_list_at(facts.ship, facts.span["from_at_ms"])) if one is not None]
@@ -197,7 +197,7 @@ def _counted(body: Mapping[str, Any]) -> bool:
 
 
 def ship_lines(registry: Registry, ship: str) -> dict[str, Filled]:
-    """The lines of a report that say which ship (IMO number) it is of, by the registry, and that her master reports."""
+    """The lines of a report that say which ship (IMO number) it is of, by the registry, and that its master reports."""
     known = registry.get(Ship, ship)
     paper = {} if known is None else {"ship": known.name, "call_sign": known.call_sign, "mmsi": known.mmsi, "flag": known.flag}
     if known is not None and known.master is not msgspec.UNSET:
@@ -285,7 +285,7 @@ def _description(boxes: Sequence[ReportedBox]) -> str:
 
 
 def _around(facts: Facts) -> dict[str, Filled]:
-    """What the ship measured of herself and the sea, then and now."""
+    """What the ship measured of itself and the sea, then and now."""
     lines = {"drift": facts.drift}
     since, until = facts.span["from_at_ms"], facts.span["until_at_ms"]
     for name, rows, wanted, words in (
@@ -308,7 +308,7 @@ def _around(facts: Facts) -> dict[str, Filled]:
     if here is not None:
         at_ms, signals = here
         text = f"{position_text(signals['latitude_deg'], 'NS')} {position_text(signals['longitude_deg'], 'EW')}"
-        lines["ship_now"] = Filled(text, "MEASURED", f"her position at {time_text(at_ms)}")
+        lines["ship_now"] = Filled(text, "MEASURED", f"the ship's position at {time_text(at_ms)}")
     return lines
 
 

@@ -85,7 +85,7 @@ class FormLine:
 
 _BASES_OF_LAW = ("ACTUAL", "ESTIMATED", "DISCOVERED")
 LOSS, DRIFTING = "LOSS", "DRIFTING_OBSERVED"
-"""What a report tells of: containers that the ship herself lost, or that she saw adrift (SOLAS V/32 asks of each in its own way)."""
+"""What a report is about: containers that the ship itself lost, or that it saw adrift (SOLAS V/32 asks of each in its own way)."""
 LINES: tuple[FormLine, ...] = (
     FormLine("type", "Type of report", "words", (LOSS, DRIFTING)),
     FormLine("imo", "IMO number", "imo", of_ship=True),

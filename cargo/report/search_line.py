@@ -45,7 +45,7 @@ def drift_line(track: Readings, air: Readings, since_at_ms: int, until_at_ms: in
         return Filled(None, "UNKNOWN", f"{lacks} is known from around then: {BY_HAND}")
     at_ms, speed_ms, from_deg = winds[-1][0], min(winds[-1][1], WIND_MS_MAX), winds[-1][2] % 360.0
     source = (
-        f"leeway drift from her track, in the wind of her sensors at {time_text(at_ms)}, {speed_ms:.1f} m/s from {from_deg:.0f}°, "
+        f"leeway drift from the ship's track, in the wind of its sensors at {time_text(at_ms)}, {speed_ms:.1f} m/s from {from_deg:.0f}°, "
         f"without a current; not for navigation; with those of a forecast: {BY_HAND}"
     )
     return Filled(_told(segment, Forecast([Weather(segment.start.at_ms, speed_ms, from_deg)]), HOURS), "RECKONED", source)

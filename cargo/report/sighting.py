@@ -1,5 +1,5 @@
-"""A report of containers that a ship saw adrift, hers or not (SOLAS V/31: whoever observes them reports them too). A person asks for it;
-from then on it is edited, approved, sent and acknowledged as a loss report is."""
+"""A report of containers that a ship saw adrift, its own or not (SOLAS V/31: every ship that observes them reports them too). A person asks
+for it; from then on it is edited, approved, sent and acknowledged as a loss report is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_fold import Registry
 
 POSITION_WITHIN_MS = 3_600_000
-"""Where she was longer ago is not where she saw them."""
+"""Greatest age, ms, of a position that counts as the place of the sighting."""
 
 
 class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fields=True):
@@ -29,7 +29,7 @@ class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fie
     after: str = ""
 
     def made(self, ship: str, registry: Registry, where: tuple[int, Mapping[str, Any]] | None, at_ms: int) -> list[MadeRecord]:
-        """The records of the draft, at fleet time `at_ms`: time and place are those of the ship now (`where`: her last position and when,
+        """The records of the draft, at fleet time `at_ms`: time and place are those of the ship now (`where`: its last position and when,
         UTC ms), unless they are given. Raises as `cargo.report.loss_report.edit`."""
         seen = "when it was written down that they were seen"
         lines = {
@@ -57,7 +57,8 @@ def followed(
     """
     last = before[-1]
     if not is_sighting(last):
-        raise CargoError(f"report {last.id} tells of a loss, whose UPDATE is drafted from what her boxes say", code="report_of_a_loss")
+        message = f"report {last.id} is of a loss, whose UPDATE is drafted from the readings of the ship's boxes"
+        raise CargoError(message, code="report_of_a_loss")
     if last.head.kind == "FINAL":
         raise CargoError(f"report {last.id} is the FINAL one", code="report_final")
     if last.state in ("draft", "edited"):

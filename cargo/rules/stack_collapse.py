@@ -27,7 +27,7 @@ def stack_down(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def stands_again(state: WatchState, box: Box, at_ms: int) -> None:
-    """A box that was down is no longer: it stands upright, or she sails again from a port where it was set right."""
+    """A box that was down is no longer: it stands upright, or the ship sails again from a port where it was set right."""
     tell_collapse(state, box, at_ms, "cleared")
     box.state, box.alert_id = "ONBOARD", ""
     state.recount(at_ms)

@@ -1,4 +1,4 @@
-"""Storm mode and roll calls: what a ship's node asks of devices that listen while she rolls hard, when, and how it is written.
+"""Storm mode and roll calls: what a ship's node asks of devices that listen while the ship rolls hard, when, and how it is written.
 
 Pure: when storm mode is in force follows from the rolls alone, and a call from the blows that were heard, so a restart asks what was asked
 before, and two nodes of one ship ask the same.

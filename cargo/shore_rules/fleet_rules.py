@@ -74,7 +74,7 @@ def two_ships(container: str, reports: Sequence[ContainerReport]) -> list[Alert]
 
 
 def missing_at_discharge(container: str, port: str, discharged_at_ms: int, now_ms: int, reports: Iterable[ContainerReport]) -> list[Alert]:
-    """The alert of a box a ship was to put ashore at `port` when she sailed (`discharged_at_ms`), and the quay has not heard 6 hours later.
+    """The alert of a box a ship was to put ashore at `port` when it sailed (`discharged_at_ms`), and the quay has not heard 6 hours later.
 
     Raised once the 6 hours are over by `now_ms`; cleared by the first report from the quay, even a late one.
     """
@@ -94,7 +94,7 @@ def missing_at_discharge(container: str, port: str, discharged_at_ms: int, now_m
 
 def silent(container: str, last_at_ms: int, ship: str | None = None) -> Alert:
     """The alert of a container nobody has heard for 49 hours, last aboard `ship` (IMO number) if aboard one. It is no statement of a loss;
-    her own watch, which tells of the same silence sooner, gives it the same id."""
+    the ship's own watch, which reports the same silence sooner, gives it the same id."""
     alert = _alert("silent", container, last_at_ms + SILENT_MS, f"{container}: silent", _silence(last_at_ms), of=ship)
     return replace(alert, ship=ship)
 
@@ -108,7 +108,7 @@ def heard_again(container: str, last_at_ms: int, at_ms: int, ship: str | None = 
 def heard_after_loss(container: str, lost_at_ms: int, lost_from: str, heard: ContainerReport) -> Alert:
     """The alert of a container that its ship (`lost_from`, `ship/<imo>`) tells as lost at `lost_at_ms`, and that another place heard since.
 
-    Her own watch takes a loss back when she hears the box; what others hear she does not know. Of one loss it is one alert.
+    The ship's own watch retracts a loss when it hears the box; it does not know what others hear. One loss is one alert.
     """
     told = f"told as lost by {lost_from}, heard by {heard.heard_by} at {time_text(heard.at_ms)}: where it is this box, say so aboard"
     return _alert("heard_after_loss", container, heard.at_ms, f"{container}: lost, and heard since", _contradiction(told, lost_at_ms))

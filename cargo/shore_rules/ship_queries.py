@@ -46,7 +46,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not is_imo(self.ship):
-            raise CargoError(f"a ship is asked by her IMO number, not {self.ship!r}", code="imo_number_invalid")
+            raise CargoError(f"a ship is asked by its IMO number, not {self.ship!r}", code="imo_number_invalid")
         if not looks_like_container(self.container):
             raise CargoError(f"{self.container!r} is not written like a container number of ISO 6346", code="container_number_invalid")
         if self.until_at_ms <= self.since_at_ms:
@@ -89,7 +89,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class QueryMatch:
-    """What the ship has of it: records to send, those she sent before or that are ashore, and what sending counts on the link."""
+    """What the ship has of it: records to send, those it sent before or that are ashore, and what sending counts on the link."""
 
     records: int
     sent_before: int
@@ -176,7 +176,7 @@ def answered(ask: Ask, found: QueryMatch, allowance: Allowance | None, at_ms: in
 def _price(found: QueryMatch, allowance: Allowance | None) -> str:
     before = f" ({found.sent_before:,} were sent before, or are ashore)" if found.sent_before else ""
     if not found.records:
-        return f"she has no records to send{before}"
+        return f"the ship has no records to send{before}"
     told = f"{found.records:,} records{before}, {found.bytes:,} bytes"
     if allowance is None:
         return f"no cost: {told} over a link without a budget"
@@ -197,7 +197,7 @@ def _needs(found: QueryMatch, allowance: Allowance) -> str:
 
 def _when(bytes_: int, allowance: Allowance) -> str:
     if bytes_ > allowance.day_bytes:
-        return f"more than the {allowance.day_bytes:,} bytes of a whole day, so ask for a shorter span, wait for her next port"
+        return f"more than the {allowance.day_bytes:,} bytes of a whole day, so ask for a shorter span, wait for its next port"
     midnight = datetime.fromisoformat(allowance.day).replace(tzinfo=UTC) + timedelta(days=1)
     return f"it fits from {midnight:%Y-%m-%d %H:%M} UTC on, when the next day's budget begins"
 

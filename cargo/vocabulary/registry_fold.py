@@ -103,7 +103,7 @@ class Registry:
         return sorted(self._listed.get(ship, {}).values(), key=lambda listed: (listed.call, listed.id))
 
     def load_list_at(self, ship: str, at_ms: int) -> LoadList | None:
-        """The list of the last call the ship was to have left by then, or None before her first."""
+        """The list of the last call the ship was to have left by then, or None before its first."""
         left = [listed for listed in self.load_lists(ship) if listed.departs_at_ms <= at_ms]
         return left[-1] if left else None
 

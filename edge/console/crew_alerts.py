@@ -61,7 +61,7 @@ class AlertDesk:
 
     async def acknowledge(self, alert_id: str, by: str, note: str = "") -> AlertStanding:
         """The alert is acknowledged in the ship's own log, durable, by `by` or by who did it before; the alert as it stands. Raises
-        Misuse for an alert there is not, ValueError for nobody's name; NotAllowed where headquarters lets her write no alerts."""
+        Misuse for an alert there is not, ValueError for nobody's name; NotAllowed where headquarters lets the ship write no alerts."""
         return await self._do(alert_id, "open", acknowledged, _Words(by, note))
 
     async def take_back(self, alert_id: str, by: str, note: str = "") -> AlertStanding:

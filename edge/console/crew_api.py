@@ -73,7 +73,7 @@ class Saying(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """What of the ship the console shows: her muster, alerts, loss reports, links, and what is ashore of them."""
+    """What of the ship the console shows: its muster, alerts, loss reports, links, and what is ashore of them."""
 
     watching: Watching
     musters: Musters

@@ -1,4 +1,4 @@
-"""What a ship's people do with her loss reports, over her node's HTTP door."""
+"""What a ship's people do with its loss reports, over its node's HTTP door."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Which link a ship keeps: the port's own where she lies in one, the satellite to headquarters at sea, or what her crew says.
-
-Where she lies her position says, and while she has none, the port's network (`edge/links/port_probe.py`). Where she lies in no port,
-headquarters is dialled over a network that is not dear, class `lan`, if its door answers there. Where a port's door has not answered for a
-while she keeps headquarters' link beside it, until it does: her alerts are never without a way. Of several nodes of one ship each keeps a
-port's link, and one headquarters' (`edge/links/satellite_election.py`). Each keeps headquarters' until it has once met it, wherever she
-lies: before that neither knows the other's key, unless it was given, and takes no port's word in the other's name
-(`landfall/node/peers/trust_on_first_use.py`).
+"""Which link a ship keeps: the port's own where it lies in one, the satellite to headquarters at sea, or what the crew chose. The ship's
+position says where it lies, and while there is none, the port's network (`edge/links/port_probe.py`). Where it lies in no port,
+headquarters is dialled over a network that is not metered, class `lan`, if its door answers there. Where a port's door has not answered
+within the time set, the ship keeps headquarters' link as well, until it does: its alerts are never without a way. Of several nodes of one
+ship each keeps a port's link, and one headquarters' (`edge/links/satellite_election.py`). Each keeps headquarters' until it has once met
+it, wherever the ship lies: before that neither knows the other's key, unless it was given, and accepts no record from a port in the other's
+name (`landfall/node/peers/trust_on_first_use.py`).
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from streams.model.errors import Misuse
 from streams.model.records import ORDER_AT
 
 LEAVE_FACTOR = 1.1
-"""A port is left when she is this much further out than its radius: a ship on the edge does not flap."""
+"""A port is left when the ship is this much further out than its radius: a ship on the edge does not flap."""
 SHIPS = "ships"
 LOOK_S = 0.5
-"""So long rests the look at where she is: at thousands of times the fleet's speed she moves at every commit."""
+"""Pause between two looks at the ship's position, seconds: at thousands of times the fleet's speed it moves at every commit."""
 BEFORE_MS = 3_600_000
 """How much of the ship's track before its last reading is looked at when a node starts, order time."""
 ASK_EVERY_S = 1.0
-"""So often, in port, a look at whether she is in session with it."""
+"""Interval between two looks, in port, at whether the ship is in session with it, seconds."""
 AUTO, NONE, SATELLITE, LAN = "auto", "none", "satellite", "lan"
 _TO_HEADQUARTERS: dict[str, LinkClass] = {SATELLITE: "satellite", LAN: "lan"}
 _log = logging.getLogger(__name__)
@@ -110,7 +109,7 @@ class ShipPosition:
 
 
 def port_at(ports: Sequence[PortOfCall], where: Whereabouts | None, before: str | None) -> PortOfCall | None:
-    """The nearest port in whose radius she is; the one she was in `before` (a LOCODE) counts a tenth larger."""
+    """The nearest port in whose radius the ship is; the one it was in `before` (a LOCODE) counts a tenth larger."""
     if where is None:
         return None
     inside = []
@@ -122,7 +121,7 @@ def port_at(ports: Sequence[PortOfCall], where: Whereabouts | None, before: str 
 
 
 class LinkChoice:
-    """Keeps the node's links as the ship's position, or her crew, has it. Run `run` as background work."""
+    """Keep the node's links as the ship's position, or its crew, has it. Run `run` as background work."""
 
     def __init__(
         self,
@@ -164,8 +163,8 @@ class LinkChoice:
     def readings_wait(self) -> bool | None:
         """Whether readings wait for another link, and digests of them go over the satellite meanwhile; None before links were chosen.
 
-        So it is while no link that she keeps, or that her settings always dial, carries `containers`, and headquarters can be had over a
-        satellite's that carries `digests`. It is a matter of policy: a link that is down for a moment changes nothing; but the link of a
+        So it is while no link that the ship keeps, or that its settings always dial, carries `containers`, and headquarters can be had over
+        a satellite's that carries `digests`. It is a matter of policy: a link that is down for a moment changes nothing; but the link of a
         port that has not answered for `port_patience_s` is none.
         """
         if self._kept is None:
@@ -178,7 +177,7 @@ class LinkChoice:
         return not any(settings.policy(one.link).carries("containers") for one in (*settings.peers, *answering))
 
     async def run(self) -> None:
-        """Look where she is whenever `ships` grows, and link accordingly, until cancelled."""
+        """Look where the ship is whenever `ships` grows, and link accordingly, until cancelled."""
         loop = asyncio.get_running_loop()
 
         def changed(streams: frozenset[str]) -> None:
@@ -237,7 +236,7 @@ class LinkChoice:
         return [*(one.address("port") for one in nodes), *(ashore if also else [])]
 
     def _is_in_the_yard(self) -> bool:
-        """Whether she is in session with headquarters over a network that is not dear."""
+        """Whether the ship is in session with headquarters over a network that is not metered."""
         status = self._node.links.status().get(self._headquarters.node, {}) if self._headquarters else {}
         return bool(status.get("open")) and status.get("link") == "lan"
 
@@ -246,12 +245,12 @@ class LinkChoice:
         return self._headquarters is not None and not self._node.has_met(self._headquarters.node)
 
     def _is_astray(self) -> bool:
-        """Whether she does not know where she is, and no port's radius says so either."""
+        """Whether the ship does not know where it is, and no port's radius says so either."""
         old = self.where is None or self._node.clock.now_ms() - self.where.at_ms > POSITION_COUNTS_MS
         return old and port_at(self._ports, self.where, self.port) is None
 
     def _is_to_dial(self) -> bool:
-        """Whether the link to headquarters is this node's to keep: of several nodes of a ship one has it, unless her crew asks for it
+        """Whether the link to headquarters is this node's to keep: of several nodes of a ship one has it, unless the crew asks for it
         here."""
         return not self._turn.shared or self.wish in _TO_HEADQUARTERS or self._turn.ours()
 
@@ -260,7 +259,7 @@ class LinkChoice:
         return any(sessions.get(one.node, {}).get("open") for one in nodes)
 
     def _is_away(self, locode: str, nodes: Sequence[PortOfCall]) -> bool:
-        """Whether she has waited in vain, for as long as she does, to be in session with any node of this port."""
+        """Whether the ship has waited in vain, for as long as it does, to be in session with any node of this port."""
         now_s = self._node.clock.monotonic_s()
         if locode != self._awaited or self._in_session(nodes):
             self._awaited, self._awaited_since_s = locode, now_s

@@ -1,5 +1,5 @@
-"""In which port a ship lies that does not know where she is, and whether headquarters can be had over a network that is not dear: where an
-address answers that does so there alone.
+"""In which port a ship lies that does not know where it is, and whether headquarters can be had over a network that is not metered: where
+an address answers that does so there alone.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from landfall.transport.name_lookups import LookUps
 from streams.model.clock import Clock
 
 POSITION_COUNTS_MS = 3_600_000
-"""A position so much older than the fleet's time (ms) says no more where she is: she may have come some 20 nm since."""
+"""Greatest age of a usable position, ms of the fleet's time: the ship may have come some 20 nm since."""
 SEEK_EVERY_S = 60.0
-"""So often she tries all doors (wall): over a satellite each try may cost a few packets, beside the budget."""
+"""Interval between two tries of all doors, seconds (wall): over a satellite each try may cost a few packets outside the budget."""
 ANSWERS_WITHIN_S = 3.0
 TRIAL_S, IN_VAIN_S_MAX = 5.0, 3_600.0
-"""So long (wall) headquarters' door on a network that is not dear, which has answered, has to let her in; in vain, it is left alone for
-SEEK_EVERY_S, and each time twice as long, up to an hour: another may answer there, and each trial takes the satellite's link from her.
+"""Time (wall) that headquarters' door, once it answered on a network that is not metered, has to admit the ship. In vain, it is left alone
+for SEEK_EVERY_S, and each time twice as long, up to an hour: another may answer there, and each trial interrupts the satellite's link.
 """
 _PORTS = {"https": 443, "http": 80}
 
 
 class Seeking:
-    """The doors of those `ports` that answer there alone, tried while she has no position. Call it from the node's event loop."""
+    """The doors of those `ports` that answer there alone, tried while the ship has no position. Call it from the node's event loop."""
 
     def __init__(self, ports: Sequence[PortOfCall], clock: Clock) -> None:
         self._look_ups = LookUps()
@@ -41,7 +41,8 @@ class Seeking:
         return bool(self._doors)
 
     async def seek(self) -> None:
-        """`found` is a port whose door has taken a connection, if any has in the last round; which node it is shows when she dials it."""
+        """`found` is a port whose door has taken a connection, if any has in the last round; which node it is shows when the ship dials
+        it."""
         now_s = self._clock.monotonic_s()
         if self.found is None and self._doors and now_s >= self._due_s:
             self._due_s = now_s + SEEK_EVERY_S
@@ -49,7 +50,7 @@ class Seeking:
             self.found = next((door for door, answered in zip(self._doors, answers, strict=True) if answered), None)
 
     def give_up(self) -> None:
-        """It was none, or she has left: seek again when the next round is due."""
+        """It was none, or the ship has left: seek again when the next round is due."""
         self.found = None
 
 
@@ -67,7 +68,7 @@ class Yard:
         return self._url is not None
 
     async def look(self, let_in: bool) -> None:
-        """`there` is whether it is to be dialled: it answered, as it is asked every SEEK_EVERY_S, and has `let_in` her, or may yet."""
+        """`there` is whether it is to be dialled: it answered, as it is asked every SEEK_EVERY_S, and has `let_in` the ship, or may yet."""
         now_s = self._clock.monotonic_s()
         if self._url is None or let_in:
             self._since_s, self._in_vain_s = now_s, SEEK_EVERY_S

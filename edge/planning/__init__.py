@@ -1,1 +1,1 @@
-"""What a voyage will send, when it is there, what it costs and what thins: told before she sails, from her own settings."""
+"""What a voyage will send, when it is there, what it costs and what thins: computed before the ship sails, from its own settings."""

@@ -127,7 +127,7 @@ class ShipBacklog:
         self._since_s = at_s
 
     def wait(self, flow: Flow, records: float) -> None:
-        """Of this flow, in place of what waited of its stream, so many records wait, the oldest since she sailed."""
+        """Of this flow, in place of what waited of its stream, so many records wait, the oldest since the ship sailed."""
         self.waiting = [one for one in self.waiting if one.flow.stream != flow.stream]
         self.waiting.append(StreamBacklog(flow, newest=records, head_s=self.begun_s))
 

@@ -1,4 +1,4 @@
-"""The ship's disk while she is at sea: when it is full, and what thinning leaves then, by the keepers that thinning itself would choose."""
+"""The ship's disk while it is at sea: when it is full, and what thinning leaves then, by the keepers that thinning itself would choose."""
 
 from __future__ import annotations
 

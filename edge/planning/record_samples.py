@@ -1,4 +1,4 @@
-"""What a ship writes beside her sensors' readings, in the product's own forms: samples of each stream, for the codec to measure."""
+"""What a ship writes in addition to its sensors' readings, in the product's own forms: samples of each stream, for the codec to measure."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def events(ship: SampleShip, every_ms: float) -> Sample:
 
 
 def statements(ship: SampleShip, stream: str, every_ms: float) -> Sample:
-    """What she signs of `stream`: real signatures over a chain of records."""
+    """What the ship signs of `stream`: real signatures over a chain of records."""
 
     def sample(rows: int) -> pa.RecordBatch:
         chance, key = random.Random(SEED), SigningKey.from_seed(bytes(32))
@@ -129,7 +129,7 @@ def digests(readings: pa.RecordBatch) -> Sample:
 
 
 def waiting(ship: SampleShip, streams: Mapping[str, float], every_ms: float) -> Sample:
-    """What she tells of what waits aboard, `streams` growing by so many records a second."""
+    """What the ship reports of what waits aboard, `streams` growing by so many records a second."""
 
     def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
         since_ms, seconds = ship.begins_at_ms, (at_ms - ship.begins_at_ms) / 1000
@@ -140,7 +140,7 @@ def waiting(ship: SampleShip, streams: Mapping[str, float], every_ms: float) -> 
 
 
 def metrics(ship: SampleShip, links: tuple[str, ...], every_ms: float) -> Sample:
-    """How her node fares: all that it counts, and gauges of so many links (`hq.satellite`)."""
+    """The state of the ship's node: all that it counts, and gauges of so many links (`hq.satellite`)."""
     metrics = Metrics(f"{ship.origin.node}.ship")
 
     def one(chance: random.Random, number: int, at_ms: int) -> MadeRecord:
@@ -159,7 +159,7 @@ def metrics(ship: SampleShip, links: tuple[str, ...], every_ms: float) -> Sample
 
 
 def consumers(ship: SampleShip, rows_a_step: float, every_ms: float) -> Sample:
-    """Where her watch stands: a record of each of its three streams at each of its steps."""
+    """Where the ship's watch stands: a record of each of its three streams at each of its steps."""
     names = (f"aboard/{ship.imo}", "containers", "ships")
     told_by = {names[0]: Origin("hq", ship.origin.generation)}
 

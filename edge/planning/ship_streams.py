@@ -39,7 +39,7 @@ WATCHED = 3
 @dataclass(frozen=True, slots=True)
 class SampleReadings:
     """The sensors' readings to measure on, in order of their device times. `boxes(count, reports)`: of so many boxes, as many of each;
-    `ship(reports)`: of the ship herself, position and weather at each."""
+    `ship(reports)`: of the ship itself, position and weather at each."""
 
     boxes: Callable[[int, int], pa.RecordBatch]
     ship: Callable[[int], pa.RecordBatch]
@@ -103,7 +103,7 @@ def _kinds(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadin
 
 
 def readings_wait(settings: ShipSettings) -> bool:
-    """Whether readings wait for port while she is at sea, and digests of them go over the satellite."""
+    """Whether readings wait for port while the ship is at sea, and digests of them go over the satellite."""
     policy = settings.node.policy("satellite")
     return settings.headquarters is not None and policy.carries(DIGESTS) and not policy.carries(CONTAINERS)
 

@@ -1,4 +1,5 @@
-"""What a voyage is planned from, beside the ship's settings: how long, how many boxes, how often they speak, how quick her links are."""
+"""What a voyage is planned from, in addition to the ship's settings: how long, how many boxes, how often they report, how quick its links
+are."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ DAY_S, HOUR_S, MINUTE_S = 86_400.0, 3_600.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class PlannedVoyage:
-    """She sails at `sails_at_ms` (UTC ms) with all before that ashore, is at sea for `days_at_sea`, then lies in port for `hours_in_port`.
+    """The ship sails at `sails_at_ms` (UTC ms) with all before that ashore, is at sea for `days_at_sea`, then lies in port for
+    `hours_in_port`.
 
-    `boxes` each report every `interval_s`, `signals` at a time; she herself tells position and weather every `ship_interval_s`.
+    `boxes` each report every `interval_s`, `signals` at a time; the ship itself reports position and weather every `ship_interval_s`.
     At sea the satellite is reached for `satellite_share` of the time, and is away for `outage_s` at a time. `rates_bit_s`: how quick links
     of a class truly are, where the settings' `rate_bit_s` does not keep below it.
     """
@@ -34,10 +36,10 @@ class PlannedVoyage:
 
     @property
     def sea_s(self) -> float:
-        """How long she is at sea."""
+        """How long the ship is at sea."""
         return self.days_at_sea * DAY_S
 
     @property
     def port_s(self) -> float:
-        """How long she lies in port."""
+        """How long the ship lies in port."""
         return self.hours_in_port * HOUR_S

@@ -55,7 +55,7 @@ class Planned:
 
 
 def plan(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings) -> Planned:
-    """The plan of this voyage. Raises Misuse where nobody says how quick a link is, or she has no port."""
+    """The plan of this voyage. Raises Misuse where nobody says how quick a link is, or the ship has no port."""
     rates = {link: _rate_bit_s(settings, voyage, link) for link in _links(settings, voyage)}
     definitions, flows = Definitions(), flows_of(settings, voyage, readings)
     at_sea, in_port = (_link(settings, voyage, flows, link, rates) for link in _LINKS)
@@ -74,9 +74,9 @@ def plan(settings: ShipSettings, voyage: PlannedVoyage, readings: SampleReadings
 
 
 def _links(settings: ShipSettings, voyage: PlannedVoyage) -> list[LinkClass]:
-    """The links she will have. Raises Misuse when there is none in port."""
+    """The links the ship will have. Raises Misuse when there is none in port."""
     if not settings.ports:
-        raise Misuse("these settings have no port for her to lie in", hint="write a [[ports]] with its node and URL", code="ports_missing")
+        raise Misuse("the settings name no port for the ship", hint="write a [[ports]] with its node and URL", code="ports_missing")
     return [*_LINKS] if settings.headquarters and voyage.satellite_share else ["port"]
 
 

@@ -51,8 +51,8 @@ class _Window:
 
 
 class Digesting:
-    """`run` it as background work of a ship's node. A digest is made while the link she keeps does not carry readings, and the satellite's
-    carries digests (`LinkChoice.readings_wait`); windows that end at other times pass without."""
+    """`run` it as background work of a ship's node. A digest is made while the link the ship keeps does not carry readings, and the
+    satellite's carries digests (`LinkChoice.readings_wait`); windows that end at other times pass without."""
 
     def __init__(self, node: Node, links: LinkChoice, telling: TellingWaiting, every_h: float) -> None:
         self._node, self._links, self._telling = node, links, telling
@@ -62,7 +62,7 @@ class Digesting:
         self._last: dict[str, int] | None = None
 
     def status(self) -> dict[str, Any]:
-        """For her crew: `every_h`; `wait`: whether readings wait, so that digests are made; `next_at_ms` (fleet time); `last`: window,
+        """For the crew: `every_h`; `wait`: whether readings wait, so that digests are made; `next_at_ms` (fleet time); `last`: window,
         containers and readings of the last digest, or None."""
         now_ms = self._node.clock.now_ms()
         next_at_ms = (now_ms // self._every_ms + 1) * self._every_ms

@@ -1,4 +1,4 @@
-"""The loss reports of a ship: drafted as soon as her alerts tell of a loss, and what her people do with them, each a record of `reports`.
+"""The loss reports of a ship: drafted as soon as its alerts report a loss, and what its people do with them, each a record of `reports`.
 
 Nothing is sent from here. A draft is made from what stands in the log, so after a crash the same is drafted again, or is there already.
 """
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class LossReports:
-    """`run` it as background work of a ship's node, beside its watch; `change` and `final` whenever her people ask.
+    """`run` it as background work of a ship's node, next to its watch; `change` and `final` whenever its people ask.
 
     What is drafted and what people do goes one after another: a report is never changed by two at once.
     """
@@ -79,8 +79,8 @@ class LossReports:
 
     async def change(self, report_id: str, make: Callable[[LossReport, int], MadeRecord]) -> LossReport:
         """Append the record that `make(report, now_at_ms)` gives (`cargo.report.loss_report`: edit, approve, mark_sent); the report as it
-        stands then. With the sending of a report the log has, in the same instant, that each box which it tells of as lost was reported:
-        its watch takes that in. Raises as `find`, and ValueError where `make` does; NotAllowed where she may write no reports."""
+        stands then. With the sending of a report the log has, in the same instant, that each box which it names as lost was reported: the
+        watch takes that in. Raises as `find`, and ValueError where `make` does; NotAllowed where the ship may write no reports."""
         for stream in (REPORTS, DECISIONS):
             self._node.originating.check(stream)
         async with self._one:
@@ -105,7 +105,7 @@ class LossReports:
 
     async def final(self, incident_id: str) -> LossReport:
         """Draft the FINAL of an incident, or of a sighting. Raises Misuse for one there is not, and as
-        `cargo.report.loss_draft.final_draft` and `cargo.report.sighting.followed`; NotAllowed where she may write no reports."""
+        `cargo.report.loss_draft.final_draft` and `cargo.report.sighting.followed`; NotAllowed where the ship may write no reports."""
         self._node.originating.check(REPORTS)
         async with self._one:
             await asyncio.to_thread(self._catch_up)
@@ -120,7 +120,7 @@ class LossReports:
 
     async def sighted(self, wish: Sighted) -> LossReport:
         """Draft a report of containers seen adrift, or its UPDATE. Raises ValueError where its lines do not hold what is given, and as
-        `cargo.report.sighting.followed`; NotAllowed where she may write no reports."""
+        `cargo.report.sighting.followed`; NotAllowed where the ship may write no reports."""
         self._node.originating.check(REPORTS)
         async with self._one:
             if wish.after:

@@ -1,4 +1,4 @@
-"""A ship that is asked for one container's span answers over the link she has now: the very records, at the offsets they have for good.
+"""A ship that is asked for one container's span answers over the link it has now: the very records, at the offsets they have for good.
 
 Questions are records of `aboard/<imo>`; answers go to stream `answers`, the records packed by `streams.row_subset`, so that headquarters'
 log takes them ahead of all that lies before them. Each question is answered in the commit that goes past it: once, whatever dies.
@@ -173,7 +173,8 @@ class QueryResponder:
         return _Picked(parts, records, sent_before, self._carried_bytes(parts) if records <= RECORDS_MAX else 0)
 
     def _not_sent(self, batch: Batch, durable: Durable) -> Batch:
-        """The rows that no answer carried and their home is not known to have, whatever ports say. Others' stay out: she brings her own."""
+        """The rows that no answer carried and their home is not known to have, whatever ports say. Others' stay out: the ship brings its
+        own."""
         gone = RangeSet(durable.get(batch.stream, {}).get(batch.origin, ()))
         gone.update(self._sent.get((batch.stream, batch.origin), ()))
         own = batch.origin.node == self._node.log.node
@@ -193,7 +194,7 @@ class QueryResponder:
         return carried
 
     def _said(self, ask: Ask, picked: _Picked) -> Answer:
-        """Over the link ashore that she has now, by its budget and price; of the first that has either when she has none."""
+        """Over the link ashore that the ship has now, by its budget and price; of the first that has either when there is none."""
         budgets, own = self._node.links.budgets(), self._node.settings
         up = sorted(status["link"] for peer, status in self._node.links.status().items() if peer not in own.companions())
         dear = sorted(name for name, one in own.links.items() if one.budget() or one.price_per_mb)

@@ -1,4 +1,5 @@
-"""Storm mode and roll calls of a ship: what her node asks of devices that listen, by what her watch heard of how she rolls and of blows."""
+"""Storm mode and roll calls of a ship: what its node asks of devices that listen, by what its watch heard of how the ship rolls and of
+blows."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from landfall.node.node import Node
 from landfall.watch.watch_service import Watching
 
 LOOK_S = 0.5
-"""So long rests the look at how she rolls: at thousands of times the fleet's speed the watch hears of it at every step."""
+"""Pause between two looks at how the ship rolls, seconds: at thousands of times the fleet's speed the watch hears of it at every step."""
 _log = logging.getLogger(__name__)
 
 

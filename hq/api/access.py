@@ -271,7 +271,7 @@ class Sight:
         return rows.where(e.event.in_(("ARRI", "DEPA")), whether(self.viewer.may(Right.SEE_PORTS)))
 
     def port_events(self, ship: str, port: str) -> Rows:
-        """`topic, event, event_at_ms, place, origin, offset, body` of what a ship's boxes did at a port, and of her musters."""
+        """`topic, event, event_at_ms, place, origin, offset, body` of what a ship's boxes did at a port, and of its musters."""
         e = m.EventRow
         rows = of(e.topic, e.event, e.event_at_ms, e.place, e.origin, e.offset, e.body)
         there = and_(e.ship == ship, or_(e.place == port, e.event == "X_MUSTER"))

@@ -1,6 +1,6 @@
 """The registry's one way in: entries are checked, compared with what stands, and appended with their versions through the node's door.
 
-The node tells each ship what concerns her.
+The node sends each ship what concerns it.
 """
 
 from __future__ import annotations

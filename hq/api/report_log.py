@@ -62,7 +62,7 @@ class ReportDesk:
             return self._appended([made], alerts)
 
     def draft(self, incident_id: str, by: str, *, final: bool) -> LossReport:
-        """A draft of the company's own is in headquarters' log, from what that knows of the incident: alerts, the ship's readings, her last
+        """A draft of the company's own is in headquarters' log, from what that knows of the incident: alerts, the ship's readings, its last
         muster, the registry. Raises ValueError for an incident there is not and as `cargo.report.report_actions.drafted_by_company`,
         RetryLater when the log can not be read or the node is away."""
         with self._lock:

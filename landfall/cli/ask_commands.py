@@ -1,4 +1,4 @@
-"""`landfall ask`: a ship at sea is asked for what she has of one container; within her day's budget, or once its price is agreed to."""
+"""`landfall ask`: ask a ship at sea for what it has of one container; within its day's budget, or once the price is agreed to."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ def _pages(client: httpx.Client) -> Any:
 
 
 def _waits(client: httpx.Client, one: dict[str, Any]) -> str:
-    """She may have no link now, or no node at all: when she was last heard of tells which."""
+    """The ship may have no link now, or no node at all: the time of its last position says which."""
     ships = answer_of(client, "GET", "/api/fleet")["ships"]
     heard_at_ms = next((ship["heard_at_ms"] for ship in ships if ship["imo"] == one["ship"]), None)
-    heard = "headquarters has no position of her: has she a node?"
+    heard = "headquarters has no position of the ship: does it have a node?"
     if heard_at_ms is not None:
-        heard = f"headquarters' last position of her is of {utc(heard_at_ms)}"
-    return f"{one['ask_id']}: asked; she has not answered yet; {heard} (`landfall ask --list` shows when she has)"
+        heard = f"headquarters' last position of the ship is of {utc(heard_at_ms)}"
+    return f"{one['ask_id']}: asked; the ship has not answered yet; {heard} (`landfall ask --list` shows when it has)"
 
 
 def _line(one: dict[str, Any]) -> str:
@@ -129,7 +129,7 @@ def _line(one: dict[str, Any]) -> str:
 
 
 def _show(told: list[dict[str, Any]]) -> None:
-    table = Table("ask", "ship", "container", "since", "until", "asked", "by", "state", "cost", "she said", box=None, header_style="bold")
+    table = Table("ask", "ship", "container", "since", "until", "asked", "by", "state", "cost", "answer", box=None, header_style="bold")
     for one in told:
         answer = one["answer"] or {"cost": None, "told": ""}
         state = "on its way" if one["state"] == "answered" and not one["arrived"] else one["state"]

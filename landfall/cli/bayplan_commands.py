@@ -180,7 +180,7 @@ def summary(plan: BayPlan) -> Iterator[str]:
     ports = Counter(box.pod for box in plan.boxes)
     yield f"to {', '.join(f'{pod} {count:,}' for pod, count in sorted(ports.items())) or 'nowhere'}"
     if plan.port and (here := ports[plan.port]):
-        yield f"{here:,} of them to {plan.port}, which she leaves: look whether this is the plan with which she came"
+        yield f"{here:,} of them to {plan.port}, which the ship leaves: check whether this is the plan with which it came"
     untracked = sum(not box.tracker for box in plan.boxes)
     yield f"{untracked:,} without a tracker" if untracked else "all with a tracker"
 
@@ -231,9 +231,9 @@ def _completed(plan: BayPlan, ship: str, port: str, departs: str) -> BayPlan:
     if port and plan.port and port != plan.port:
         problems.append(f"the file is of {plan.port}, not {port}: leave --port out, or give the right file")
     elif not is_locode(port or plan.port):
-        problems.append(f"the port she leaves is not known: give its UN/LOCODE with --port{f', {port!r} is none' if port else ''}")
+        problems.append(f"the port the ship leaves is not known: give its UN/LOCODE with --port{f', {port!r} is none' if port else ''}")
     if not departs and plan.departs_at_ms is None:
-        problems.append("when she sails is not known: give it with --departs, like 2026-05-01T18:00+09:00")
+        problems.append("the time of sailing is not known: give it with --departs, like 2026-05-01T18:00+09:00")
     if problems:
         raise Misuse(
             "\n  ".join(["the plan can not be made a load list:", *problems]), hint="say what the file does not", code="plan_incomplete"

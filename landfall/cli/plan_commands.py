@@ -249,7 +249,7 @@ def _disk(planned: Planned) -> Iterator[str]:
     if buffer.full_s is None:
         return
     after = age(buffer.full_s - planned.legs[0].begins_s)
-    yield f"  full {utc(round(buffer.full_s * 1000))}, {after} after she sails"
+    yield f"  full {utc(round(buffer.full_s * 1000))}, {after} after sailing"
     for stream, one in buffer.thinned.items():
         hours = one.window_ms / 1000 / HOUR_S
         yield f"  {stream} thins: {one.records:,.0f} of its oldest records become {one.kept:,.0f}, windows of {hours:g} h"

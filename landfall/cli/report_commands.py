@@ -1,4 +1,4 @@
-"""`landfall report`: loss reports read from any node's log, and what the ship's people do with them while her node runs."""
+"""`landfall report`: loss reports read from any node's log, and what the ship's people do with them while its node runs."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def _lines(given: list[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class CrewLogin:
-    """Who asks which ship's node: her settings, the person's user name, and the file of the password, if not to be asked for."""
+    """Who asks which ship's node: its settings, the person's user name, and the file of the password, if not to be asked for."""
 
     config: Path | None
     user: str

@@ -1,4 +1,4 @@
-"""`landfall ship`: a ship's node; and what her crew asks of it while it runs: how she fares, and which link to keep."""
+"""`landfall ship`: run a ship's node; and, while it runs, show the ship's state or choose its link."""
 
 from __future__ import annotations
 

@@ -383,7 +383,7 @@ def sim_settings(fleet: Fleet, kept: Secrets) -> Table:
 
 
 def replay_settings(fleet: Fleet, kept: Secrets) -> Table:
-    """Recorded readings through a ship's intake, beside her own sensors."""
+    """Recorded readings through a ship's intake, next to its own sensors."""
     return {"intake": sensors_door(fleet, kept, REPLAYED_ON), **told_through_hq(fleet, kept, REPLAY)}
 
 

@@ -340,8 +340,8 @@ class NodeSettings(SettingsTable):
         return [peer.node for peer in known if companions(self.me(), peer.peer())]
 
     def dials_alone(self) -> bool:
-        """Whether no other than its own companions may dial it: a ship that is told what her links may carry or cost goes by the link she
-        has chosen and pays at the socket that she opened, and neither can be known of a socket that comes.
+        """Whether no other than its own companions may dial it: a ship whose settings limit what its links carry or cost uses the link it
+        has chosen and counts at the socket that it opened, and neither can be known of a socket that comes.
         """
         return self.role == "ship" and any(one.streams is not None or one.budget() for one in self.links.values())
 

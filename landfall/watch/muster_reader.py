@@ -18,8 +18,8 @@ CALL_EVERY_S, WAITED_FOR_S = 1.0, 0.3
 @dataclass(frozen=True, slots=True)
 class Called:
     """The muster, box by box: as of `at_ms` (the watch's own time, UTC ms; 0: nothing heard yet), its lines, and what each box is to the
-    watch (`states`; a box never heard of is in none). `port`: where she lies (UN/LOCODE), whether a node stands there or not; None at sea.
-    `summary`: the body of an X_MUSTER event."""
+    watch (`states`; a box never heard is in none). `port`: where the ship lies (UN/LOCODE), whether a node stands there or not; None at
+    sea. `summary`: the body of an X_MUSTER event."""
 
     at_ms: int
     port: str | None

@@ -1,5 +1,5 @@
 """A watch that has just started hears first what the others of its ship or port took in meanwhile: else what comes now would have its clock
-run ahead of all that, and their boxes seem silent; and of one stream ahead of another, the ship's own readings ahead of her boxes'.
+run ahead of all that, and their boxes seem silent; and of one stream ahead of another, the ship's own readings ahead of its boxes'.
 """
 
 from __future__ import annotations

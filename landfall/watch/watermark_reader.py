@@ -1,6 +1,6 @@
 """Readings of several streams, read up to one and the same commit, so that no stream runs ahead of another in what a watch hears.
 
-A ship's own position and her boxes' readings are in different streams. Read one after the other, or cut by rows each for itself, one
+A ship's own position and its boxes' readings are in different streams. Read one after the other, or cut by rows each for itself, one
 would be hours of fleet time ahead in a backlog, and boxes would look silent or astray that are neither.
 """
 

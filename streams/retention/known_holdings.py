@@ -82,7 +82,7 @@ def _merged(one: AtHome, other: AtHome) -> AtHome:
 
 
 def ashore(log: LogReader, stream: str, writers: Collection[str]) -> dict[Origin, RangeSet]:
-    """Which offsets of `stream` these nodes of one ship have known to be durable ashore, per origin of hers, by their own records."""
+    """Which offsets of `stream` these nodes of one ship have known to be durable ashore, per origin of the ship's, by their own records."""
     found: dict[Origin, RangeSet] = {}
     for said in _latest(log, CONSUMERS, ASHORE + stream, writers, _Ashore):
         for origin, ranges in said.ranges.items():

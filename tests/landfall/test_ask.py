@@ -164,8 +164,8 @@ async def test_who_does_not_answer_is_told_of_with_her_last_position(tmp_path: P
             await asyncio.to_thread(project, make_projector(tmp_path / "hq" / "log", told_to.database_url))
             asked = ("--since", "2026-05-01T00:00", "--until", "2026-05-01T01:00", "--wait", "0", *words(client, tmp_path))
             for imo, told in (
-                (IMO, f"; headquarters' last position of her is of {iso(at_ms).replace('T', ' ')[:19]}Z ("),
-                (NO_NODE, "; headquarters has no position of her: has she a node? ("),
+                (IMO, f"; headquarters' last position of the ship is of {iso(at_ms).replace('T', ' ')[:19]}Z ("),
+                (NO_NODE, "; headquarters has no position of the ship: does it have a node? ("),
             ):
                 code, said, _ = await asyncio.to_thread(run, capsys, "ask", imo, BOX, *asked)
                 assert (code, f"{told}`landfall ask --list` " in said) == (1, True), said

@@ -62,7 +62,7 @@ MISTAKES = [
         'clock = "sundial"',
         'node.clock is \'sundial\' and should be of another form; write one like "wall" or "http://127',
     ),
-    ('identity = "9811000"', 'identity = "9811001"', "node.identity: a ship's is her IMO number, not '9811001'; write its seven digits"),
+    ('identity = "9811000"', 'identity = "9811001"', "node.identity: a ship's is its IMO number, not '9811001'; write its seven digits"),
     (
         '{ node = "tokyo", url = "http://10.0.0.1:1", token = "t" }',
         '{ node = "tokyo", url = "http://10.0.0.1:1" }',

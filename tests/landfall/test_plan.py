@@ -73,7 +73,7 @@ def test_people_read_when_how_much_what_it_costs_and_what_thins(tmp_path: Path, 
     assert "2026-05-04 12:00:00Z to 2026-05-05 00:00:00Z" in in_port
     assert "containers.kept" in in_port
     assert re.search(r"disk: at most 4.7\d? MB .*, of 4.7 MB", in_port)
-    assert re.search(r"full 2026-05-0\d \d\d:00:00Z, .* after she sails", in_port)
+    assert re.search(r"full 2026-05-0\d \d\d:00:00Z, .* after sailing", in_port)
     thinned = re.search(r"containers thins: ([\d,]+) of its oldest records become ([\d,]+), windows of 6 h", in_port)
     assert thinned, "an hour's twelve readings are nearly all extremes of something"
     records, kept = (int(told.replace(",", "")) for told in thinned.groups())

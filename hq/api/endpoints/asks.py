@@ -1,4 +1,4 @@
-"""Asking a ship for what she has of one container, over whatever link she has; what that costs is told first, or kept within her budget."""
+"""Ask a ship for what it has of one container, over whatever link it has; the cost is reported first, or kept within its budget."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def named(numbers: Iterable[str]) -> Fields:
 def _call(look: StoreView, row: Fields, standings: Standings) -> Fields:
     """One call's list, and what was heard: loaded, discharged, left behind, new aboard, and the ship's last muster of it.
 
-    What a ship loaded before she had the call's list is new aboard if it is not on it.
+    What a ship loaded before it had the call's list is new aboard if it is not on it.
     """
     value = row["value"]
     told = [event for event in _events(look, row) if _is_of_call(event, row)]
@@ -145,7 +145,7 @@ def _unknown(aboard: Sequence[Fields]) -> dict[str, int]:
 
 
 def _events(look: StoreView, row: Fields) -> list[Fields]:
-    """What the ship's boxes did at this port, and her musters, in order of time."""
+    """What the ship's boxes did at this port, and its musters, in order of time."""
     events = look.sight.port_events(row["ship"], row["port"]).subquery()
     rows = look.rows(select(events).order_by(events.c.event_at_ms, events.c.origin, events.c.offset))
     return [{**one, "body": json.loads(one["body"])} for one in rows]

@@ -76,7 +76,7 @@ def area(
 
 
 def _segment(look: StoreView, incident_id: str) -> tuple[LossSegment, str]:
-    """Where the incident's boxes fell, and from which ship: along her track between the first loss and the last, else where their alerts
+    """Where the incident's boxes fell, and from which ship: along its track between the first loss and the last, else where their alerts
     say. Raises ApiError 404 for an incident that is not the viewer's to see, 409 for one of which nobody knows where."""
     incidents, alerts = look.sight.incidents().subquery(), look.sight.alerts().subquery()
     known = look.rows(select(incidents).where(incidents.c.incident_id == incident_id))
@@ -102,7 +102,7 @@ def _segment(look: StoreView, incident_id: str) -> tuple[LossSegment, str]:
 
 
 def _wind(look: StoreView, ship: str, segment: LossSegment) -> tuple[int, float, float]:
-    """What the ship last reported of the wind before the loss: when (UTC ms), m/s, degrees it came from. Raises ApiError 422 when she did
+    """What the ship last reported of the wind before the loss: when (UTC ms), m/s, degrees it came from. Raises ApiError 422 when it did
     not."""
     weather = look.sight.weather(ship).subquery()
     before = weather.c.order_at_ms.between(segment.start.at_ms - WIND_WITHIN_MS, segment.end.at_ms)

@@ -26,13 +26,12 @@ Offsets = Mapping[Key, RangeSet]
 class OtherDisks:
     """What of this ship or port is on no other disk, and who waits for it. Call it from the node's event loop, `run` as background work.
 
-    On two disks is what another node that is in session now says it has: one that lost its disk says less. The records of all her nodes
-    count, of each origin the newest: a sensor that brings again what another node took in rests on that node's record. What was here once
-    counts until it is dropped by rule: where damage took it from here before another had it, who waits for it does so in vain, and
-    `exceptions` says so.
-    `alone_after_s`: when no other has taken what is waited for in so long, this node is alone, and says so in `exceptions`, `metrics` and
-    on its standard error: then it waits on, or with `goes_on` lets those who wait go on, as long as its own disk gives what they wait for,
-    until another has all that it lacked.
+    On two disks is what another node that is in session now says it has: one that lost its disk says less. The records of all the ship's
+    nodes count, of each origin the newest: a sensor that brings again what another node took in rests on that node's record. What was here
+    once counts until it is dropped by rule: where damage took it from here before another had it, who waits for it does so in vain, and
+    `exceptions` says so. `alone_after_s`: when no other has taken what is waited for in so long, this node is alone, and says so in
+    `exceptions`, `metrics` and on its standard error: then it waits on, or with `goes_on` lets those who wait go on, as long as its own
+    disk gives what they wait for, until another has all that it lacked.
     """
 
     def __init__(self, node: Node, alone_after_s: float, goes_on: bool) -> None:

@@ -47,7 +47,7 @@ BACKOFF_SOON_S, SOON_S = 1.0, 30.0
 """For so long after a good session has ended, no longer than this is waited: what was cut is most often back in seconds."""
 FAREWELLS_S = 3.0
 _WITHDRAWN = "headquarters has withdrawn '{}'"
-_DIALS_ALONE = "'{}' is a ship whose settings say what her links carry or cost: she dials, and is dialled by her own nodes alone"
+_DIALS_ALONE = "'{}' is a ship whose settings say what its links carry or cost: it dials, and is dialled by its own nodes alone"
 STEADY_S = 5.0
 """A session that lasted this long was a good one: the next is dialled soon. One that was refused at once is not tried every moment."""
 

@@ -156,7 +156,8 @@ class Retaining:
                 self._ashore[stream] = merged
 
     def _tell_of_home(self, log: Log) -> None:
-        """Whoever is home tells all what it has; headquarters tells each ship what a home has of hers, that she may make room."""
+        """A home reports to all peers what it has; headquarters reports to each ship what a home has of the ship's records, so that it may
+        free disk space."""
         appends: list[Append] = []
         aged = {s: self._definitions.of(s) for s in log.streams() if _limited(self._definitions.set_for_all(s))}
         aged |= dict(self._kept_for_a_while(log))
@@ -176,7 +177,7 @@ class Retaining:
             log.append(appends)
 
     def _news_for_ships(self, log: Log, stream: str, at_home: AtHome) -> Iterator[Append]:
-        """They get no `homes`: to each of what is hers."""
+        """Ships get no `homes`: each gets a record of its own holdings."""
         for imo in {peer.identity for peer in self._settings.known if peer.role == "ship"}:
             hers = {peer.node for peer in self._settings.known if (peer.role, peer.identity) == ("ship", imo)}
             yield from self._news(log, f"aboard/{imo}", stream, at_home.of(hers))
