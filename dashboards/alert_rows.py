@@ -94,8 +94,8 @@ def _figure(figure: float, unit: str | None) -> str:
 
 def figure(alert: Row) -> str:
     """The same with its limit: `42.5 °C, limit −15 °C`; empty where there is no limit."""
-    told = value(alert)
-    return f"{told}, limit {_figure(alert['limit'], alert['unit'])}" if told and alert["limit"] is not None else ""
+    shown = value(alert)
+    return f"{shown}, limit {_figure(alert['limit'], alert['unit'])}" if shown and alert["limit"] is not None else ""
 
 
 def state(alert: Row) -> str:

@@ -28,15 +28,15 @@ class Band:
 
 def milestones(items: Iterable[Item], names: Names) -> list[tuple[str, str, str]]:
     """What happened, newest first: what and where, when, and its tone."""
-    told: list[tuple[int, str, str, str]] = []
+    steps: list[tuple[int, str, str, str]] = []
     for item in items:
         body: dict[str, Any] = item["body"] or {}
         if item["kind"] == "event" and body.get("event") not in MILESTONES_HIDDEN:
-            told.append((int(body.get("event_at_ms") or item["at_ms"]), body.get("node") or "", *_event(body, names)))
+            steps.append((int(body.get("event_at_ms") or item["at_ms"]), body.get("node") or "", *_event(body, names)))
         elif item["kind"] == "alert" and body.get("state") in ("raised", "cleared", "retracted"):
-            told.append((int(body.get("at_ms") or item["at_ms"]), "", *_alert(body)))
-    told.sort(key=lambda step: step[0], reverse=True)
-    return [(what, f"{texts.stamp(at_ms)} UTC{f' · reported by {node}' if node else ''}", tone) for at_ms, node, what, tone in told]
+            steps.append((int(body.get("at_ms") or item["at_ms"]), "", *_alert(body)))
+    steps.sort(key=lambda step: step[0], reverse=True)
+    return [(what, f"{texts.stamp(at_ms)} UTC{f' · reported by {node}' if node else ''}", tone) for at_ms, node, what, tone in steps]
 
 
 def _alert(body: Item) -> tuple[str, str]:
@@ -84,16 +84,16 @@ def drawn(chart: Item) -> tuple[int, int]:
 
 def completeness(chart: Item) -> dict[str, str]:
     """What is known of how whole the record is: readings, first, last, the longest silence between two, and what is not proven yet."""
-    told = chart["readings"]
-    if not told["count"]:
+    readings = chart["readings"]
+    if not readings["count"]:
         return {"Readings": "none"}
     return {
-        "Readings": texts.number(told["count"]),
-        "First": f"{texts.stamp(told['first_at_ms'])} UTC",
-        "Last": f"{texts.stamp(told['last_at_ms'])} UTC",
-        "Longest silence": texts.span(told["longest_silence_ms"] or 0),
-        **_fallen_back(told["fell_back"]),
-        **_unproven(told["unproven"]),
+        "Readings": texts.number(readings["count"]),
+        "First": f"{texts.stamp(readings['first_at_ms'])} UTC",
+        "Last": f"{texts.stamp(readings['last_at_ms'])} UTC",
+        "Longest silence": texts.span(readings["longest_silence_ms"] or 0),
+        **_fallen_back(readings["fell_back"]),
+        **_unproven(readings["unproven"]),
     }
 
 
@@ -102,12 +102,12 @@ def _fallen_back(count: int) -> dict[str, str]:
     return {"Clock fell back": f"{texts.counted(count, 'reading')}: shown at the time of receipt"} if count else {}
 
 
-def _unproven(told: Item) -> dict[str, str]:
+def _unproven(readings: Item) -> dict[str, str]:
     """Of how many readings the node that took them in has not signed yet that it did, and since when; nothing when all are proven."""
-    if not told["count"]:
+    if not readings["count"]:
         return {}
-    by, signed_at_ms = " and ".join(told["taken_in_by"]), told["signed_at_ms"]
+    by, signed_at_ms = " and ".join(readings["taken_in_by"]), readings["signed_at_ms"]
     since = (
         f"recorded by {by} after its last signature, {texts.stamp(signed_at_ms)} UTC" if signed_at_ms else f"no signature of {by} is here"
     )
-    return {NOT_PROVEN.capitalize(): f"{texts.counted(told['count'], 'reading')}: {since}"}
+    return {NOT_PROVEN.capitalize(): f"{texts.counted(readings['count'], 'reading')}: {since}"}

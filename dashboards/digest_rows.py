@@ -1,4 +1,4 @@
-"""A ship's digest of one container, told in words: what its readings that wait on board come to. Pure functions."""
+"""A ship's digest of one container, in words: what its readings that wait on board come to. Pure functions."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def sentence(digest: Digest) -> str:
 
 def air_rows(digest: Digest) -> list[dict[str, str]]:
     """Rows of COLUMNS: the temperatures that were heard."""
-    told, rows = digest["signals"], []
+    signals, rows = digest["signals"], []
     for air, what in AIRS.items():
-        values = [told.get(f"{air}_{part}_c") for part in ("min", "mean", "max")]
+        values = [signals.get(f"{air}_{part}_c") for part in ("min", "mean", "max")]
         if values != [None] * 3:
             least, mean, most = (texts.measured(value, "°C") for value in values)
             rows.append({"what": what, "least": least, "mean": mean, "most": most})
@@ -50,21 +50,21 @@ def air_rows(digest: Digest) -> list[dict[str, str]]:
 
 def facts(digest: Digest) -> dict[str, str]:
     """What else it says, by name."""
-    told = digest["signals"]
+    signals = digest["signals"]
     found: dict[str, str] = {}
-    if "power_on" in told:
-        found["Power"] = _switch(told["power_on"], "on", "off", told.get("power_off_readings"), "without power")
-    if "door_open" in told:
-        found["Door"] = _switch(told["door_open"], "open", "closed", told.get("door_open_readings"), "with an open door")
-    if "shock_max_g" in told:
-        shocks = texts.counted(told.get("shocks", 0), "shock")
-        found["Largest shock"] = f"{texts.measured(told['shock_max_g'], 'g')}; {shocks} of 2 g and more"
-    if "battery_mv" in told:
-        found["Battery"] = texts.measured(told["battery_mv"], "mV", 0)
-    if texts.position(told) != texts.NOTHING:
-        found["Its own position"] = texts.position(told)
-    if "silence_max_s" in told:
-        found["Longest silence"] = texts.span(told["silence_max_s"] * 1_000)
+    if "power_on" in signals:
+        found["Power"] = _switch(signals["power_on"], "on", "off", signals.get("power_off_readings"), "without power")
+    if "door_open" in signals:
+        found["Door"] = _switch(signals["door_open"], "open", "closed", signals.get("door_open_readings"), "with an open door")
+    if "shock_max_g" in signals:
+        shocks = texts.counted(signals.get("shocks", 0), "shock")
+        found["Largest shock"] = f"{texts.measured(signals['shock_max_g'], 'g')}; {shocks} of 2 g and more"
+    if "battery_mv" in signals:
+        found["Battery"] = texts.measured(signals["battery_mv"], "mV", 0)
+    if texts.position(signals) != texts.NOTHING:
+        found["Its own position"] = texts.position(signals)
+    if "silence_max_s" in signals:
+        found["Longest silence"] = texts.span(signals["silence_max_s"] * 1_000)
     return found
 
 

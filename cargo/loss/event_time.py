@@ -77,8 +77,8 @@ class TrackerClock(msgspec.Struct):
 
     A clock fell back when BACK_MESSAGES single messages in a row, of BACK_REPORTS reports, come more than SOUND_MS late, and the device
     time advances between them as the received time does. What was stored does not: it comes in an array (all received at one time), newest
-    first, or faster than it was measured. A store that sends single messages in order, as fast as they were measured, can not be told from
-    a clock that fell back.
+    first, or faster than it was measured. A store that sends single messages in order, as fast as they were measured, looks
+    like a clock that fell back.
 
     `received_at_ms`, `device_at_ms`: the first message of the last report that counted; `messages`, `reports`: how many in a row advanced
     so; `behind_ms`: by how much the clock is behind (0: it did not fall back); `stands`: the last reports had one and the same device time.

@@ -105,7 +105,7 @@ def _moment(at_ms: int | None, digest: Answer | None) -> str:
 
 
 def _digest(box: Answer) -> None:
-    """What the ship told of readings that wait on board, marked as such; nothing where the readings that are here are newer."""
+    """The ship's digest of readings that wait on board, marked as such; nothing where the readings that are here are newer."""
     if digest := digest_rows.of(box):
         parts.heading("Latest summary from ship", "of readings that wait on board")
         st.html(markup.paragraph(digest_rows.sentence(digest), muted=True))

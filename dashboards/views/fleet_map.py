@@ -27,15 +27,15 @@ def show() -> None:
 def _live() -> None:
     st.session_state[_BEAT] = st.session_state.get(_BEAT, 0) + 1
     with tab_session.telling_trouble():
-        told, incidents = tab_session.ask("/map"), tab_session.ask("/incidents")["items"]
+        view, incidents = tab_session.ask("/map"), tab_session.ask("/incidents")["items"]
         story = tab_session.ask("/story")
         has_side = bool(story["items"]) or tab_session.logged_in().moves(story["clock"])
         wide, side = st.columns([3.1, 1], gap="small") if has_side else (st.container(), None)
         if side is not None:
             with side:
-                _side(told, story, incidents)
+                _side(view, story, incidents)
         with wide:
-            _map(told, _search(incidents))
+            _map(view, _search(incidents))
         parts.heading("Accounted for", "each box within its own interval, or by its ship while readings wait on board")
         st.html(markup.table(muster_rows.PLACES, muster_rows.place_rows(tab_session.ask("/fleet")), "No box is known yet."))
 
@@ -56,37 +56,37 @@ def _search(incidents: Sequence[Answer]) -> Answer | None:
     return answer
 
 
-def _map(told: Answer, search: Answer | None) -> None:
-    now = told["clock"]["now_at_ms"]
-    camera = st.session_state.get(_CAMERA) or _first_camera(told)
-    drawn = map_layers.deck(map_layers.fleet_layers(told, now, st.session_state[_BEAT], search), camera, st.session_state.get(_FLIGHT, 0))
+def _map(view: Answer, search: Answer | None) -> None:
+    now = view["clock"]["now_at_ms"]
+    camera = st.session_state.get(_CAMERA) or _first_camera(view)
+    drawn = map_layers.deck(map_layers.fleet_layers(view, now, st.session_state[_BEAT], search), camera, st.session_state.get(_FLIGHT, 0))
     st.pydeck_chart(drawn, height=HEIGHT_PX, key="fleet-map", alt="Map of the fleet: ships, ports, containers and alerts")
-    st.html(_legend(told))
+    st.html(_legend(view))
 
 
-def _first_camera(told: Answer) -> Mapping[str, Any]:
+def _first_camera(view: Answer) -> Mapping[str, Any]:
     """Where the camera stands before the viewer moves on: over the Pacific, or for one ship's crew over that ship and its ports."""
     if tab_session.logged_in().sees_fleet:
         return map_layers.PACIFIC
     if _OWN not in st.session_state:
-        st.session_state[_OWN] = map_layers.camera_over(told["bounds"], WIDTH_PX, HEIGHT_PX)
+        st.session_state[_OWN] = map_layers.camera_over(view["bounds"], WIDTH_PX, HEIGHT_PX)
     own: Mapping[str, Any] = st.session_state[_OWN]
     return own
 
 
-def _legend(told: Answer) -> str:
+def _legend(view: Answer) -> str:
     """Whose colour is whose, how many boxes a block stands for, and how old the places are."""
     owners = "".join(
         f"<span>{markup.swatch(owner['colour'], owner['name'])} <span class='lf-muted'>{texts.number(owner['boxes'])}</span></span>"
-        for owner in container_blocks.legend(told["places"])
+        for owner in container_blocks.legend(view["places"])
     )
-    boxes = texts.counted(container_blocks.boxes_per_block(_located(told)), "box", "boxes")
-    note = f"{container_blocks.explained(told['places'], boxes)} Places {parts.as_of(told)}."
+    boxes = texts.counted(container_blocks.boxes_per_block(_located(view)), "box", "boxes")
+    note = f"{container_blocks.explained(view['places'], boxes)} Places {parts.as_of(view)}."
     return f'<div class="lf-legend">{owners}</div><p class="lf-note">{escape(note)} Hover for details.</p>'
 
 
-def _located(told: Answer) -> list[Answer]:
-    return [place for place in told["places"] if place["place"]]
+def _located(view: Answer) -> list[Answer]:
+    return [place for place in view["places"] if place["place"]]
 
 
 def _side(fleet: Answer, story: Answer, incidents: Sequence[Answer]) -> None:
@@ -131,11 +131,11 @@ def _port(locode: str) -> Answer | None:
         return None
 
 
-def _controls(told: Answer, behind: Collection[str]) -> None:
+def _controls(view: Answer, behind: Collection[str]) -> None:
     """What moves the fleet's clock, as far as it can be moved now: not past the end of its story."""
-    works = texts.clock_actions(told["clock"]["state"])
+    works = texts.clock_actions(view["clock"]["state"])
     with st.container(border=True, key="clock-controls"):
-        st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock: {texts.pace(told["clock"])}</div>')
+        st.html(f'<div class="lf-name" style="color:{theme.MUTED}">Fleet clock: {texts.pace(view["clock"])}</div>')
         with st.container(horizontal=True, gap="small"):
             for action, icon in (("pause", "pause"), ("resume", "play_arrow")):
                 st.button(

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
-from pathlib import Path
 
 from landfall.storage.log_reader import IndexedReader, Moved, Parts
 from landfall.storage.log_state import FileLocation, LineKey, Piece
-from landfall.storage.log_view import PassedOver
 from landfall.storage.segments import OpenFile
 from landfall.storage.topic_filters import TopicQuery, outline_in
-from streams.integrity.record_authorization import Entitled
-from streams.model.block import Codec, OutlinedBlock, ReadBytes
+from streams.model.block import OutlinedBlock, ReadBytes
 from streams.model.errors import Corrupt, LandfallError
 
 BEGUN_BYTES = 9 << 10
@@ -24,18 +21,6 @@ AT_ONCE_BYTES = 64 << 10
 
 class FileLogReader(IndexedReader):
     """Reads a node's file log from any process. A file that was merged or freed meanwhile is looked up again."""
-
-    def __init__(
-        self,
-        folder: Path,
-        codec: Codec,
-        index: Path | None = None,
-        passed_over: PassedOver | None = None,
-        entitled: Entitled | None = None,
-    ) -> None:
-        """As IndexedReader."""
-        self._folder = folder
-        super().__init__(folder, codec, index, passed_over, entitled)
 
     def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
         with closing(OpenFile(self._folder)) as file:

@@ -28,6 +28,7 @@ class IndexView:
 
         Raises FileNotFoundError when `folder` holds no log yet.
         """
+        self._folder = folder
         self._index_path = index or folder / INDEX_NAME
         if not self._index_path.exists():
             raise FileNotFoundError(f"no log in {folder}")

@@ -39,23 +39,19 @@ TRICKLE_BYTES_S = 64
 TRICKLE_S = 10.0
 SAID_RANGES_MAX = 10_000
 """Of so many ranges it is known who said that they are gone; the first are forgotten then."""
-
-
 HAS_NOT = "a peer has not what it said it has: it has lost it, or never had it"
 RANGES_KEPT_MAX = 200_000
 TOLD_EVERY_S = 3_600.0
-"""So long a peer is not named for this again."""
-
-
+"""Minimum time between two reports that a peer lacks what it said it has, seconds."""
 OWN_MAX = 1_000
-"""Of a node's own, headquarters' apart: some 25 streams for each generation of its log."""
+"""Maximum number of new (stream, origin)s of a node's own, but headquarters': some 25 streams for each generation of its log."""
 BROUGHT_MAX = 10_000
-"""Of others', that nothing shows to be theirs: as much as one peer can make this node hold in their names."""
+"""Maximum number of new ones of others that no signature shows to be theirs: what one peer can make this node hold in their names."""
 HQ_MAX = 100_000
-"""Both for headquarters, which is believed in much else: as many as may be told of in a session."""
+"""Both maxima for headquarters: as many as fit in the summaries of a session."""
 
 
-class Begun:
+class NewOriginQuota:
     """Limits the number of new (stream, origin)s that each peer may bring records of, or say are gone: each stays on disk for good.
 
     What a node brings itself, and what its signature shows to be its own, counts for that node, whoever brings it. All else counts for
@@ -108,7 +104,7 @@ class Begun:
         return stream.removesuffix(KEPT) in NEVER_SIGNED and any(self._signed_end((one, origin)) for one in self._signed.get(origin, ()))
 
 
-class Promises:
+class PeerHoldings:
     """What each peer said in its last session that it has. Who no longer has it at the next session has lost it, or never had it.
 
     Nothing that is held here was deleted because of such a statement; it is reported, so that people know whose statements to trust.
@@ -262,14 +258,14 @@ class Exchange:
         self.clock_check = clock_check or ClockCheck(StillClock(0))
         self.credentials: Sequence[bytes] = ()
         self._came: dict[str, set[str]] = {}
-        self.partials, self.promises, self.allowances = Partials(), Promises(), Allowances()
+        self.partials, self.promises, self.allowances = Partials(), PeerHoldings(), Allowances()
         self._log = log
         self._ledgers: dict[str, dict[Origin, OriginLedger]] = {}
         self._settled: dict[Key, RangeSet] = {}
         self._members: list[Member] = []
         self._arrivals: list[_Arrival] = []
         self._bringers = Bringers()
-        self._begun = Begun(self.roles, signed_end)
+        self._new_origins = NewOriginQuota(self.roles, signed_end)
         self._said_gone: OrderedDict[tuple[str, Key, int, int], None] = OrderedDict()
         self._more: dict[str, tuple[Key, int]] = {}
         self._load(log.streams())
@@ -382,8 +378,8 @@ class Exchange:
                     self._tell((stream, origin), before.get(origin) or OriginLedger(), now)
 
     def may_begin(self, node: str, key: Key) -> bool:
-        """Whether `node` may bring of `key`, or say what is gone: of what is here already, and of no more else than `Begun` lets it."""
-        return bool(self.settled(key)) or self._begun.may_begin(node, key)
+        """Whether `node` may bring of `key`, or say what is gone: of what is here already, of no more else than NewOriginQuota lets it."""
+        return bool(self.settled(key)) or self._new_origins.may_begin(node, key)
 
     def arriving(self, member: Member, key: Key, offsets: Range, size_bytes: int, now_s: float) -> bool:
         """Note that `member` is bringing these offsets in so many bytes, and tell the others. False when another brings some of them
@@ -453,7 +449,7 @@ class Exchange:
             for origin, one in self._ledgers[stream].items():
                 self._settled[stream, origin] = one.settled()
                 if stream.endswith(HEADS) and one.held:
-                    self._begun.signed(stream, origin)
+                    self._new_origins.signed(stream, origin)
 
     def _tell(self, key: Key, before: OriginLedger, now: OriginLedger) -> None:
         settled_before, settled = self.settled(key), now.settled()
@@ -469,7 +465,7 @@ class Exchange:
                     each.gone(key, reason, news)
         if gained := now.held.without(before.held):
             if key[0].endswith(HEADS):
-                self._begun.signed(*key)
+                self._new_origins.signed(*key)
             self._bringers.learnt(key)
             for part, via in self._by_bringer(key, gained):
                 for each in self._members:

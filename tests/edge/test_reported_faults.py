@@ -135,13 +135,12 @@ def test_what_a_broker_kept_is_taken_in_once_and_retracts_no_loss(tmp_path: Path
             time.at_ms = FALLS_MS + 60 * SECOND_MS
             publish_all(broker.port, between(FALLS_MS, time.at_ms), process.tail)
             wait(lambda: bool(told_lost(process)), process.tail)
-            before = len(process.rows("containers"))
+            before, repeated = len(process.rows("containers")), 1 + len(kept)
             for _ in range(5):
                 assert process.stop() == 0
                 process.start()
                 wait(lambda: subscribed(process), process.tail)
-                repeated = 1 + len(kept)
-                wait(lambda: (process.status() or {})["intake"].get("repeated", 0) >= repeated, process.tail)  # noqa: B023
+                wait(lambda: (process.status() or {})["intake"].get("repeated", 0) >= repeated, process.tail)
             assert len(process.rows("containers")) == before
             assert [len(readings_of(process, number(serial))) for serial in (101, 102, 103)] == [1, 1, 1]
             assert not {"retracted", "cleared"} & set(told_lost(process))

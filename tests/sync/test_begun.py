@@ -10,7 +10,7 @@ import pytest
 from streams.config.roles import Role
 from streams.model.identifiers import Origin
 from streams.replication import exchange
-from streams.replication.exchange import Begun
+from streams.replication.exchange import NewOriginQuota
 from streams.replication.link_terms import Key
 
 ROLES: dict[str, Role] = {"tokyo": "port", "sydney": "port", "ship-a": "ship", "hq": "hq"}
@@ -23,9 +23,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(exchange, name, most)
 
 
-def shares(*signed: Key) -> Begun:
+def shares(*signed: Key) -> NewOriginQuota:
     """Nothing begun yet; these are signed with a key that is known, and their statements are here."""
-    made = Begun(ROLES, lambda key: 7 if key in signed else None)
+    made = NewOriginQuota(ROLES, lambda key: 7 if key in signed else None)
     for stream, origin in signed:
         made.signed(f"{stream}.heads", origin)
     return made
@@ -90,7 +90,7 @@ def test_who_signs_more_than_its_share_is_stopped_whoever_brings_it_and_harms_no
 def test_what_is_signed_later_counts_for_the_relay_no_more() -> None:
     """Rows may be here before their statements."""
     signed = set[Key]()
-    share = Begun(ROLES, lambda key: 7 if key in signed else None)
+    share = NewOriginQuota(ROLES, lambda key: 7 if key in signed else None)
     assert taken(partial(share.may_begin, "tokyo"), [("containers", SHIP), ("metrics", SHIP), ("x1", SHIP)]) == 3
     assert not share.may_begin("tokyo", ("events", Origin("invented", 1)))
     signed.add(("containers", SHIP))

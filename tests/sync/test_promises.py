@@ -13,7 +13,7 @@ from streams.model.ledger import OriginLedger
 from streams.model.ranges import Range, RangeSet
 from streams.replication import Key, Report, Session, Terms, exchange
 from streams.replication import sync_messages as m
-from streams.replication.exchange import HAS_NOT, Promises
+from streams.replication.exchange import HAS_NOT, PeerHoldings
 from streams.replication.ledger_summaries import summaries
 from tests.sync.world import World, rows
 
@@ -88,7 +88,7 @@ def test_beyond_the_pieces_that_a_summary_has_room_for_nothing_is_concluded() ->
 
 
 def test_what_several_summaries_tell_of_one_origin_goes_on_where_the_one_before_ended() -> None:
-    known, pieces = Promises(), RangeSet((2 * at, 2 * at + 1) for at in range(1, 101))
+    known, pieces = PeerHoldings(), RangeSet((2 * at, 2 * at + 1) for at in range(1, 101))
     known.remember("tokyo", {SHIP: pieces})
     one = OriginLedger(held=pieces.without([(150, 151)]))
     (told,) = summaries("containers", {SHIP[1]: one})
@@ -101,7 +101,7 @@ def test_what_several_summaries_tell_of_one_origin_goes_on_where_the_one_before_
 
 def test_what_it_wrote_itself_a_peer_may_lose() -> None:
     """A log restored from a backup fetches it back."""
-    known = Promises()
+    known = PeerHoldings()
     known.remember("ship-a", {SHIP: RangeSet([(0, 50)])})
     nothing = m.OriginSummary("ship-a", 1, 0, 0, [], [])
     assert known.broken("ship-a", SHIP, nothing, RangeSet([(0, 50)]), False, 0.0) == []
@@ -111,7 +111,7 @@ def test_what_it_wrote_itself_a_peer_may_lose() -> None:
 
 def test_of_many_pieces_the_last_sessions_alone_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "RANGES_KEPT_MAX", 10)
-    known, pieces = Promises(), RangeSet((2 * at, 2 * at + 1) for at in range(6))
+    known, pieces = PeerHoldings(), RangeSet((2 * at, 2 * at + 1) for at in range(6))
     for number in range(5):
         known.remember("tokyo", {("containers", Origin("ship-a", 1 + number)): pieces})
     assert list(known._said["tokyo"]) == [("containers", Origin("ship-a", 5))]
