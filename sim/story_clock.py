@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sim.arrays import HOUR_MS, SECOND_MS
+from sim.arrays import SECOND_MS
 from sim.settings import SPEED_MAX
 from sim.story import Chapter
 from streams.model.clock import Clock
@@ -20,8 +20,9 @@ LANDING_S = 0.5
 JUMP_BEFORE_MS = 30 * SECOND_MS
 """A jump ends so long before its chapter begins."""
 LEAD_WALL_S = 1.5
-LEAD_MS_MIN, LEAD_MS_MAX = 2 * SECOND_MS, 6 * HOUR_MS
-"""How far the clock may be ahead of what is acknowledged: that of the wall, within these bounds of fleet time."""
+LEAD_MS_MIN, LEAD_MS_MAX = 2 * SECOND_MS, 18 * 60 * SECOND_MS
+"""How far the clock may be ahead of what is acknowledged: that of the wall, within these bounds of fleet time. A reading is received at
+most so late, less than `cargo.loss.event_time.SOUND_MS`: beyond that its device's clock would be taken for one that fell back."""
 
 ClockState = Literal["running", "paused", "jumping", "waiting", "ended"]
 

@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from cargo.loss.reading_rows import CLOCK_BACK
 from cargo.loss.watch_outcome import WatchPlace
 from tests.e2e.amending import FIRST_IMO, SECOND_IMO, SINGAPORE
 from tests.e2e.offsydney import FIRST
@@ -81,6 +82,6 @@ def test_no_clock_is_distrusted_but_those_that_are_wrong(played: Played) -> None
         for stream in ("containers", "ships")
         for row in played.voyage.rows("hq", stream)
         for flag in (row.record.body or {}).get("flags", ())
-        if flag in ("future", "stale")
+        if flag in ("future", "stale", CLOCK_BACK)
     }
     assert {topic for topic, _ in flagged} <= played.voyage.truth.clocks_off()

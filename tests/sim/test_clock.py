@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cargo.loss.event_time import SOUND_MS
 from sim.arrays import HOUR_MS, MINUTE_MS
-from sim.settings import BEGINS_AT_MS, SPEED_DEFAULT
+from sim.settings import BEGINS_AT_MS, SPEED_DEFAULT, SPEED_MAX
 from sim.story import chapters
 from sim.story_clock import JUMP_BEFORE_MS, LEAD_MS_MAX, Setting, StoryClock
 from sim.voyages import timeline
@@ -118,6 +119,21 @@ def test_it_waits_for_what_is_not_acknowledged() -> None:
     run(clock, wall, 30)
     assert clock.view()["speed"] == SPEED_DEFAULT, "the pace recovers"
     assert clock.now_ms() > held + 20 * SPEED_DEFAULT * 1000
+
+
+def test_no_reading_is_so_late_that_its_devices_clock_is_distrusted() -> None:
+    """Whatever the speed, and in a jump: some minutes are left for the way to the node."""
+    assert LEAD_MS_MAX <= SOUND_MS - 2 * 60_000
+    wall = StillClock()
+    clock = story_clock(wall, speed=SPEED_MAX)
+    clock.jump("C")
+    ahead_ms = 0
+    for _ in range(500):
+        played_ms = clock.now_ms()
+        wall.advance(0.02)
+        clock.confirm(played_ms)
+        ahead_ms = max(ahead_ms, int(clock.view()["stops_at_ms"]) - played_ms)
+    assert ahead_ms == LEAD_MS_MAX
 
 
 def test_it_stops_by_itself_when_nobody_confirms() -> None:
