@@ -14,6 +14,7 @@ from landfall.storage.frames import Admitted, Produced
 from landfall.storage.log_state import OriginState
 from landfall.storage.row_tables import agree
 from landfall.storage.topic_filters import topics_told
+from landfall.system.release import RELEASED_AT_MS
 from streams.log import Append, Appended, Witness
 from streams.model.block import Block, BlockTooLarge, Codec
 from streams.model.clock import EARLY_MS_MAX, Clock
@@ -43,6 +44,8 @@ DEVICES_MIN, DEVICES_MAX = 3, 31
 """The minimum number of devices whose times tell the time, and the number of those heard last that are remembered."""
 DEVICE_APART_MS_MAX = 3_600_000
 """Largest difference from the middle of the devices' last times at which a device's time is believed, ms."""
+IN_USE_MS = 10 * 365 * 86_400_000
+"""Maximum time that a release is in use, ms."""
 Produceds = Mapping[tuple[str, str], Produced]
 """By stream and producer, what it was given last."""
 _ENCODERS = ThreadPoolExecutor(2, thread_name_prefix="encode")
@@ -116,11 +119,13 @@ class DeviceTimes:
         for device in list(self._last_ms)[:-DEVICES_MAX]:
             del self._last_ms[device]
 
-    def believed(self) -> range:
-        """The device times (UTC ms) within DEVICE_APART_MS_MAX of the middle of the last; none before DEVICES_MIN devices were heard."""
+    def believed(self, now_ms: int) -> range:
+        """The device times (UTC ms) within DEVICE_APART_MS_MAX of the middle of the last. Before DEVICES_MIN devices were heard: none, or
+        those of the IN_USE_MS since the release where the node's own clock (`now_ms`) shows a time before it, which can not be right.
+        """
         last_ms = sorted(self._last_ms.values())
         if len(last_ms) < DEVICES_MIN:
-            return range(0)
+            return range(RELEASED_AT_MS, RELEASED_AT_MS + IN_USE_MS) if now_ms < RELEASED_AT_MS else range(0)
         middle_ms = last_ms[(len(last_ms) - 1) // 2]
         return range(middle_ms - DEVICE_APART_MS_MAX, middle_ms + DEVICE_APART_MS_MAX + 1)
 
@@ -149,7 +154,7 @@ def new_blocks(
         rows: list[pa.RecordBatch] = []
         for records in _together(batches):
             devices.note(records)
-            believed = devices.believed() if doubted or clock.was_ahead(received_at_ms) else None
+            believed = devices.believed(now_ms) if doubted or clock.was_ahead(received_at_ms) else None
             rows.append(stamped(records, first, received_at_ms, early_ms, believed))
             for block, topics in _in_parts(codec, stream, origin, rows[-1]):
                 yield NewBlock(block, topics, received_at_ms)

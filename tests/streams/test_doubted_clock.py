@@ -6,6 +6,7 @@ from pathlib import Path
 
 from landfall.storage.append_planner import DEVICE_APART_MS_MAX, DEVICES_MAX
 from landfall.storage.file_log import FileLog
+from landfall.system.release import RELEASED_AT_MS
 from streams.codec import BlockCodec
 from streams.log import Append
 from streams.model.clock import EARLY_MS_MAX, Clock, FleetClock, FleetTime, StillClock
@@ -59,6 +60,19 @@ def test_two_devices_alone_tell_no_time(tmp_path: Path) -> None:
     assert order_at_ms(log) == [clock.at_ms] * 3
     log.append([said(NOW_MS, first=2)])
     assert order_at_ms(log)[3:] == [NOW_MS]
+    log.close()
+
+
+def test_where_the_clock_shows_a_time_before_the_release_one_device_is_believed(tmp_path: Path) -> None:
+    """A node that starts without a battery in its clock shows 2020, or 1970: its first reading is not of then."""
+    now_ms = RELEASED_AT_MS + 86_400_000
+    clock = Doubted(RELEASED_AT_MS - YEARS_MS)
+    clock.doubts = True
+    log = log_of(tmp_path, clock)
+    log.append([said(now_ms, RELEASED_AT_MS - 1)])
+    assert order_at_ms(log) == [now_ms, clock.at_ms]
+    log.append([said(RELEASED_AT_MS + 2 * YEARS_MS)])
+    assert order_at_ms(log)[2:] == [clock.at_ms], "nobody runs this release then"
     log.close()
 
 
