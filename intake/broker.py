@@ -312,7 +312,7 @@ class BrokerIntake:
                 self._want_write()
 
     def _expect(self, other: str, within_s: float) -> None:
-        """Its session is taken on if nothing is heard of it within so long."""
+        """Time without a sign of it after which its session is taken over, seconds."""
         if other not in self._stood_in:
             if (task := self._standing_in.get(other)) is not None:
                 task.cancel()

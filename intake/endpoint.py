@@ -145,7 +145,7 @@ class Endpoint:
                 connection.end(Reason.NOT_AUTHORIZED, "its credential does not hold any more")
 
     def ask(self, request: bytes) -> None:
-        """Say to all who have subscribed what the node asks of devices, and to whoever subscribes from now on."""
+        """Publish what the node asks of devices to all subscribers, present and future."""
         self._asked = request
         for connection in self._connections:
             connection.tell(request)
@@ -174,7 +174,7 @@ class Endpoint:
         return True
 
     def make_room(self) -> bool:
-        """Let go of who has waited longest without a login, if there is one; whether there was."""
+        """Close the connection that has waited longest without a login, if there is one; whether there was."""
         oldest = next(iter(self._strangers), None)
         if oldest is not None:
             del self._strangers[oldest]

@@ -1,7 +1,7 @@
 """Messages that wait for their turn: every account has the same share of what is done next, and in it each of its senders.
 
-So whoever sends more than is done waits for itself alone: its own messages, and then its connection, which is read from no further. Where
-others come that send less it fills no batch: they would wait for all of it.
+So a client that sends more than is processed waits for itself alone: its own messages, and then its connection, which is read from no
+further. Where others come that send less it fills no batch: they would wait for all of it.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Publish(msgspec.Struct, gc=False):
 
 
 class MessageSender(Protocol):
-    """Whoever handed messages to the pipeline and must hear what became of them. Hashed by who it is."""
+    """The sender that handed messages to the pipeline and must learn their outcome. Hashed by identity."""
 
     @property
     def account(self) -> str:

@@ -83,8 +83,8 @@ class Pipeline:
     4 Readings and exceptions, of these as many of each account as are kept (`intake.reject_limits`), are appended in one commit; a full
     disk is waited for, and meanwhile nothing is acknowledged.
     5 Their identities enter the window. The senders hear the outcomes, with `elsewhere` once another disk has all up to here; the next
-      commits do not wait for that, as long as the queue is not `full`. Where damage takes from the log what no other disk has, all who
-      wait are let go, to bring it again, and the windows are rebuilt from the log: what it lost is no repeat.
+      commits do not wait for that, as long as the queue is not `full`. Where damage takes from the log what no other disk has, all clients
+      that wait are disconnected, to send it again, and the windows are rebuilt from the log: what it lost is no repeat.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ SAME_AGAIN_S = 45.0
 than the interval of storm mode."""
 BELIEVED_AT = 3
 """How often a device has to speak with one and the same time before its clock is held to stand still. Twice is in real data, minutes apart
-(`tests/sim/test_replay_ship.py`), and what a gateway does that begins anew with its newest reading."""
+(`tests/sim/test_replay_ship.py`), and what a gateway does that starts again with its newest reading."""
 BELIEVED_AT_ONCE = 2
 """The same where its time alone shows that."""
 CONTENTS_MAX = 8
@@ -68,7 +68,7 @@ class FallenClocks:
 
 class LastSaid:
     """Of each device what it said with the last time that it said, as this node itself took it in: of those `devices_max` devices at least,
-    and fewer than twice as many, that spoke last. Devices go by a number, `whose`. `fallen`: the clocks of those that come late."""
+    and fewer than twice as many, that spoke last. Devices have a number each, `whose`. `fallen`: the clocks of those that come late."""
 
     def __init__(self, devices_max: int) -> None:
         self.fallen = FallenClocks()

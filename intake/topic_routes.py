@@ -41,7 +41,7 @@ class TopicRoute(msgspec.Struct, frozen=True, gc=False):
 
 
 class Routes:
-    """Routes by MQTT topic, remembered: at most ROUTES_MAX of them, and of long topics none, then it begins anew."""
+    """Routes by MQTT topic, remembered: at most ROUTES_MAX of them, and of long topics none, then it starts again."""
 
     def __init__(self, decoders: Iterable[tuple[str, Decoder]] = (), ships: Collection[str] | None = None) -> None:
         """`decoders`: MQTT topic filters, each with what reads the messages on its topics; topics of ours need none. `ships`: those, by IMO

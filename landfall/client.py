@@ -315,8 +315,8 @@ class _Nodes:
             backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
 
     def followed(self, soon: Callable[[_Doors], Answer], question: Callable[[_Doors], Answer], closed: threading.Event) -> Answer:
-        """The answer of the node at hand, if it comes `soon`; else the first of any, all being asked at once, whoever is silent, and again
-        as long as none has one. Raises RetryLater once it is `closed`.
+        """The answer of the node at hand, if it comes `soon`; else the first of any, all being asked at once, though some do not answer,
+        and again as long as none has one. Raises RetryLater once it is `closed`.
         """
         at_hand, *others = self._in_turn()
         try:

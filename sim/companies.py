@@ -85,7 +85,7 @@ class CargoWords:
 
 
 class People:
-    """Persons by Faker, of one seed: each the same whoever was asked for before."""
+    """Persons by Faker, of one seed: each the same in whichever order they are asked for."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

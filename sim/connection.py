@@ -139,7 +139,7 @@ class PublisherConnection:
             self._out.append(packet(PacketType.DISCONNECT << 4, b""))
 
     def close(self) -> None:
-        """Let go of the connection. What is not acknowledged stays so."""
+        """Drop the connection. What is not acknowledged stays so."""
         if self.socket is not None:
             self.socket.close()
         self.socket, self._up = None, False

@@ -34,7 +34,7 @@ class ClockControl(BaseModel):
 
 
 def clock_door(clock: StoryClock, token: SecretStr | None, wrong: WrongSecrets) -> web.Application:
-    """The door of `clock`, which whoever shows `token` may change (None: nobody may). Errors are JSON `{"error", "hint", "code"}`: 400 for
+    """The door of `clock`, which clients with `token` may change (None: nobody may). Errors are JSON `{"error", "hint", "code"}`: 400 for
     what can not be read, 401 and 403 for who may not change it, 409 for what the story does not allow, 429 where too many wrong tokens
     wait for their answer: `wrong` counts, reports and slows them."""
     door = web.Application(client_max_size=4_096)

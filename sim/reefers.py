@@ -103,7 +103,7 @@ def wrong_setpoints(world: World) -> WrongSetpoints:
 class Defrosts:
     """When reefers defrost: every 6, 8 or 12 h, for 20 to 40 min, by each one's own clock; those set to DEFROSTS_BELOW_C or more never.
 
-    Arrays of one length, one element a reefer: `boxes` are their numbers among all boxes, which chance goes by.
+    Arrays of one length, one element a reefer: `boxes` are their numbers among all boxes, which seed their chance.
     """
 
     chance: Chance

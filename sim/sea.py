@@ -9,7 +9,7 @@ from sim.stateless_random import Chance
 from sim.voyages import SimulatedVoyage, Timeline
 
 KNOT_MS = 6 * HOUR_MS
-"""Weather is drawn anew every so often and changes smoothly in between."""
+"""Weather is drawn again every so often and changes smoothly in between."""
 ROLLING_DEG = 10.0
 """Roll beyond which a ship reports its motion every minute, degrees."""
 
@@ -27,7 +27,7 @@ BOXES_DIFFER_C = 0.6
 
 
 def smooth(chance: Chance, channel: str, key: int, at_ms: Ints, every_ms: int = KNOT_MS) -> Floats:
-    """A process in [0, 1) that is drawn anew every `every_ms` and runs along half a cosine from draw to draw."""
+    """A process in [0, 1) that is drawn again every `every_ms` and runs along half a cosine from draw to draw."""
     if not len(at_ms):
         return np.empty(0)
     knot = at_ms // every_ms

@@ -67,7 +67,7 @@ class Setting:
 class StoryClock:
     """The one clock of the fleet. Safe from any thread.
 
-    `confirm` must be called every few tens of ms by whoever publishes; without it the clock stops within its lead. Time never goes back.
+    `confirm` must be called every few tens of ms by the publisher; without it the clock stops within its lead. Time never goes back.
     With `hold` it waits, whatever else is asked of it, until `start`.
     """
 
@@ -149,7 +149,7 @@ class StoryClock:
             self._settle()
             if self._fleet_at_ms > chapter.begins_at_ms:
                 raise Misuse(
-                    f"chapter {chapter.id} is behind us: the story only runs forward", hint="begin anew with --fresh", code="chapter_past"
+                    f"chapter {chapter.id} is behind us: the story only runs forward", hint="start again with --fresh", code="chapter_past"
                 )
             self._target_ms = chapter.begins_at_ms - JUMP_BEFORE_MS
             self._pace = SustainedPace(SPEED_MAX, self._wall.monotonic_s(), start=max(self._speed, JUMP_SPEED_START))

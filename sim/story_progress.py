@@ -31,11 +31,13 @@ def load_progress(path: Path, story: str) -> StoryProgress | None:
         return None
     except msgspec.MsgspecError as problem:
         raise Corrupt(
-            f"{path} does not tell how far the story has come: {problem}", hint="begin anew with --fresh", code="progress_unreadable"
+            f"{path} does not tell how far the story has come: {problem}", hint="start again with --fresh", code="progress_unreadable"
         ) from problem
     if progress.story != story:
         raise Misuse(
-            f"the story under way is {progress.story}, not {story}", hint="set it back, or begin anew with --fresh", code="story_of_another"
+            f"the story under way is {progress.story}, not {story}",
+            hint="set it back, or start again with --fresh",
+            code="story_of_another",
         )
     return progress
 

@@ -99,7 +99,7 @@ class LogReader(Protocol):
     a consistent view and never blocks the writer.
 
     A snapshot is of one commit; nothing is promised of how old it is by the time it is looked at. Every method may raise RetryLater (the
-    index is being built anew, Kafka does not answer). Where bytes do not verify, the log's own process sets them aside and passes them
+    index is being rebuilt, Kafka does not answer). Where bytes do not verify, the log's own process sets them aside and passes them
     over; a reader elsewhere raises Corrupt, and another LandfallError where the index itself is damaged: only the writer mends.
     """
 
@@ -109,14 +109,14 @@ class LogReader(Protocol):
         ...
 
     def streams(self) -> list[str]:
-        """The names of all streams this copy knows, sorted. Called by whoever lists or meets.
+        """The names of all streams this copy knows, sorted. Called for lists, and when a session meets a peer.
 
         A stream stays known when all of it is gone or trimmed. What headquarters has defined and nobody has written is not among them.
         """
         ...
 
     def ledger(self, stream: str) -> Ledger:
-        """A snapshot of what this copy knows of `stream`, per origin; empty for a stream it has never heard of.
+        """A snapshot of what this copy knows of `stream`, per origin; empty for an unknown stream.
 
         Called where ranges matter: sync, retention, proof. It is the caller's own, and does not change with the log. It does not say that
         held bytes still verify: that shows when they are read.
@@ -197,7 +197,7 @@ class LogReader(Protocol):
     def latest(self, stream: str, topic: str, nodes: Collection[str | None] | None = None) -> list[Batch]:
         """The last held row of `topic` at each origin of `stream` that has one, a batch of one row each. Found from the end.
 
-        `nodes`: at origins of these nodes alone; whoever has no use for others' saves looking through all that they have.
+        `nodes`: at origins of these nodes alone, which saves looking through all that others have.
         Called for states, settings and consumers' Positions, where the newest counts. The last by offset, not by time; beyond a hole too.
         Blocks of an unknown codec version are passed over: where `spans` tells of one behind the row, that may not be the last held.
         """
@@ -210,7 +210,7 @@ class LogReader(Protocol):
         ...
 
     def own(self, batch: Batch) -> Batch:
-        """The rows of a batch of `run` or `read` that their writer may write: whoever acts on records or shows them takes these alone.
+        """The rows of a batch of `run` or `read` that their writer may write: all that acts on records or shows them takes these alone.
         `history`, `topic_rows` and `latest` give no others."""
         ...
 
@@ -271,10 +271,10 @@ class Log(LogReader, Protocol):
         ...
 
     def replace(self, block: Block, unread: RangeSet) -> int:
-        """As `admit` of this one block, but what is held of it in `unread` is let go first: the disk does not give it any more.
+        """As `admit` of this one block, but what is held of it in `unread` is released first: the disk does not give it any more.
 
-        Called with what a peer has brought of that. Told as damage, piece by piece. Only once the block has shown that it can be what its
-        header says is anything let go; where it can not be written then, what was let go is wanted again. Raises as `admit`.
+        Called with what a peer has brought of that. Reported as damage, piece by piece. Only once the block has shown that it can be what
+        its header says is anything released; where it can not be written then, what was released is wanted again. Raises as `admit`.
         """
         ...
 
@@ -307,7 +307,7 @@ class Log(LogReader, Protocol):
         """What is held of `first .. end - 1` is not what its origin signed: its bytes are kept aside, and it is wanted again.
 
         Called by the watch over signatures, with `why` for `exceptions`. Returns how many offsets that is: 0 where none is held, which
-        changes nothing. All of it is durable then, also through an index built anew, and told as damage, block by block. The copy's
+        changes nothing. All of it is durable then, also through a rebuilt index, and told as damage, block by block. The copy's
         Position may go back. Unlike the other writing methods it is no single commit: where it raises, what was set aside before stays so,
         and the same call does the rest. Does not keep the very same from being admitted again: who asks for it asks another peer. Raises
         Misuse for records of this node's own, which nobody else may have, and for what is no range; else as every writing method.
@@ -325,7 +325,7 @@ class Log(LogReader, Protocol):
         """From now on appends go to a new origin, which names this one as its predecessor; returns it. Durable.
 
         Called after PeerKnowsMore, or a restore: when the log can not prove to be the latest; the log itself does so at opening, and when
-        an index built anew leaves doubt. `why` is kept with it, for people. Each stream's offsets begin at 0 under the new one, which is
+        a rebuilt index leaves doubt. `why` is kept with it, for people. Each stream's offsets begin at 0 under the new one, which is
         above every earlier generation of this log; what the old ones gave stays as it is, `own_end` still tells how much that was, and
         their producers are still known, so a retry is answered with the old origin. The marker names it when this returns. Does not fetch
         what was lost: sync does. Does not promise that two copies of one log can not both open one: they get different ones, by chance of

@@ -45,7 +45,7 @@ def pack(codec: Codec, picked: Batch) -> dict[str, Any]:
 
 
 def unpack(codec: Codec, body: Mapping[str, Any]) -> Batch:
-    """The rows that `pack` made `body` of, to the last bit. Raises ValueError for any other body, whoever wrote it, in bounded memory."""
+    """The rows that `pack` made `body` of, to the last bit. Raises ValueError for any other body, also a forged one, in bounded memory."""
     match body:
         case {"block": str(block)}:
             pass

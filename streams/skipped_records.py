@@ -86,7 +86,7 @@ class FloorTrouble:
         try:
             report = msgspec.json.decode(newest.records.column(BODY)[0].as_py() or "", type=_Report)
         except (msgspec.MsgspecError, RecursionError):
-            return  # whoever may write into `exceptions` wrote it: it is no report
+            return  # some writer of `exceptions` wrote it: it is no report
         if report.outcome in (ACCEPTED, OVER):
             self._end()
         elif self._since_s is None or self._troubles[TROUBLE] != report.reason:

@@ -11,7 +11,7 @@ from cargo.loss.watch_state import WatchState
 def tell(state: WatchState, alert: Alert) -> None:
     """Records this change, of the time up to which all is settled if that is later than its own: a reading that came late, and ends what a
     timer began meanwhile, is older than that beginning, which by the fold (`cargo.alerts.alert_log.AlertBook`) would stand for good. Of two
-    in one instant, a box heard again and lost again, the second is a millisecond later: the fold goes by time, and can not know which was
+    in one instant, a box heard again and lost again, the second is a millisecond later: the fold uses the time, and can not know which was
     last."""
     memory = state.memory
     if memory.told_from_ms != memory.settled_at_ms:

@@ -75,7 +75,7 @@ def read_said(body: Mapping[str, Any]) -> CrewDecision:
 
 
 def may_say(box_state: State | None) -> list[Word]:
-    """What a person may say of a box in this state (None: never heard of)."""
+    """What a person may say of a box in this state (None: an unknown box)."""
     follows = DECIDED_BY_PEOPLE.get(box_state, frozenset()) if box_state else frozenset()
     return [word for word, states in MEANS.items() if word not in BY_REPORT and follows.intersection(states)]
 

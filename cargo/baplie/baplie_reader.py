@@ -48,7 +48,7 @@ class Read:
 
 
 def read_bayplan(content: bytes) -> Read:
-    """The bay plan of a BAPLIE file. Never raises for what it contains: whoever uses the plan looks at `problems` first.
+    """The bay plan of a BAPLIE file. Never raises for what it contains: the caller looks at `problems` before it uses the plan.
 
     What is wrong with one box, or with a port or time of the header, is a note: that field is left out, which is not the same as none, and
     the box stays. Times without a zone are taken as UTC.

@@ -19,7 +19,7 @@ _KNOWN = ("clock", "lists", "ports", "bookings", "terms", "size_types", "pending
 def turned_back(state: WatchState, at_ms: int) -> WatchState:
     """The watch as it goes on at `at_ms` (UTC ms), to which the node's clock has gone back: `state` itself where nothing in it is ahead.
 
-    Times more than BELIEVED_AHEAD_MS ahead become `at_ms`, samples of such times are left out, and the trusted clock is found anew.
+    Times more than BELIEVED_AHEAD_MS ahead become `at_ms`, samples of such times are left out, and the trusted clock is found again.
     """
     latest_ms = at_ms + BELIEVED_AHEAD_MS
     if not _is_ahead(state.memory, latest_ms):

@@ -45,12 +45,12 @@ BACK_MESSAGES, BACK_REPORTS = 3, 2
 BACK_RATE = 0.1
 """Maximum share by which a device's clock may advance more or less than the received time, between two of these messages."""
 DEVICES_MAX = 200_000
-"""So many clocks are remembered: whoever makes up names of devices takes no more memory than that."""
+"""Maximum clocks remembered: made-up names of devices take no more memory than that."""
 
 
 def believed_at_ms(at_ms: pa.ChunkedArray, admitted_at_ms: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The times of records (UTC ms) as the newest states and ages go by them: none later than BELIEVED_AHEAD_MS after the record was taken
-    in (null: no bound). Who dates a reading years ahead would else have the last word for years. A history keeps its order all the same.
+    """The times of records (UTC ms) as the newest states and ages use them: none later than BELIEVED_AHEAD_MS after the record was taken
+    in (null: no bound). A reading dated years ahead would else stay the newest for years. A history keeps its order all the same.
     """
     return pc.min_element_wise(at_ms, pc.add(admitted_at_ms, BELIEVED_AHEAD_MS))
 
@@ -267,7 +267,7 @@ class EventClock(msgspec.Struct):
         return heard.order_at_ms + clock.behind_ms
 
     def _forget_some(self) -> None:
-        """The half that was heard longest ago: whoever speaks again is new."""
+        """The half that was heard longest ago: a device of it that reports again is new."""
         by_hearing = sorted(self.devices.items(), key=lambda item: item[1].heard_at_ms)
         self.devices = dict(by_hearing[len(by_hearing) // 2 :])
 

@@ -125,7 +125,8 @@ class _Beside:
 
 
 class _Clusters:
-    """Which boxes fell silent together, as a forest of rows that grows as boxes fall silent and is planted anew when one of them speaks."""
+    """Which boxes fell silent together, as a forest of rows that grows as boxes fall silent and is planted again when one of them
+    speaks."""
 
     def __init__(self) -> None:
         self._known: Flags = np.zeros(0, np.bool_)

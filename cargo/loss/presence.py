@@ -92,14 +92,14 @@ def find_call(state: WatchState, at_ms: int) -> None:
 def expect_aboard(state: WatchState, at_ms: int, *, sailing: bool) -> None:
     """Begins to wait for every box on the list in force that carries a tracker.
 
-    When the ship sails, one that is not yet heard aboard is waited for again, whatever was heard of it on an earlier voyage.
+    When the ship sails, one that is not yet heard aboard is waited for again, whatever it reported on an earlier voyage.
     """
     for number, stowed in sorted(state.stowage.boxes.items()):
         if not stowed.tracker:
             continue
         box = state.box(number)
         if sailing and not box.aboard and not box.alert_id:
-            end_silence(state, box, at_ms, "waited for anew")
+            end_silence(state, box, at_ms, "waited for again")
             box.heard_at_ms, box.first_at_ms, box.waiting_from_ms, box.state = 0, 0, at_ms, "ONBOARD"
         elif not box.heard_at_ms:
             box.waiting_from_ms = box.waiting_from_ms or at_ms

@@ -71,7 +71,7 @@ def signs_of_life(records: pa.RecordBatch | pa.Table) -> np.ndarray[tuple[int], 
     """Of each row whether its device said it then: it has a signal that the device measured, and is neither a will nor what a broker kept.
 
     All other rows say nothing about now. Whether a message that a broker brings is a will nobody can tell, so one without a signal is none,
-    whoever published it. Without a column `body` there are no flags.
+    whichever client published it. Without a column `body` there are no flags.
     """
     said = np.zeros(records.num_rows, np.bool_)
     for name in records.schema.names:

@@ -65,7 +65,7 @@ def snapshot_of(state: WatchState) -> Iterator[bytes]:
 
 
 def from_snapshot(parts: Iterable[bytes], settings: WatchSettings) -> WatchState:
-    """The watch a snapshot was taken of. Raises BadEntry when it is none, of another version or another place: begin anew from the
+    """The watch a snapshot was taken of. Raises BadEntry when it is none, of another version or another place: start again from the
     log."""
     given = iter(parts)
     try:

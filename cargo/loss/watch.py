@@ -37,7 +37,7 @@ from cargo.vocabulary.registry_entries import Booking, Entry, LoadList, Port, Si
 FOREVER = 1 << 62
 NO_GATEWAY = ""
 GATEWAYS_MAX = 2_000
-"""Beyond so many, readings count as heard by nobody in particular: whoever makes up names of gateways takes no more memory than that."""
+"""Maximum gateways remembered. Beyond, readings count as heard by no gateway: made-up names take no more memory than that."""
 OUTAGE_READINGS = 10
 PROMPT_MS = 30_000
 """A reading that has its turn no later than this was not kept on its way: so far behind are clocks."""

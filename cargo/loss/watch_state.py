@@ -135,7 +135,7 @@ class WatchMemory(msgspec.Struct):
     `cargo.loss.watch`); `call_until_ms`: until when somebody is called (`cargo.loss.roll_call`);
     `listed`: the load list in force; `call`: the one of the port the ship lies in; `told`: of each alert that was reported since
     `told_from_ms`, the time of the last change (`cargo.alerts.alert_timestamps`); `generations`: of each node that takes readings in, the
-    newest heard of."""
+    newest known."""
 
     clock: EventClock
     voyage: ShipVoyage
@@ -199,7 +199,7 @@ class WatchState:
         self.note_all_waiting()
 
     def restow(self) -> None:
-        """Makes the stowage anew: the list in force, and in port the call's list on top of it."""
+        """Makes the stowage again: the list in force, and in port the call's list on top of it."""
         aboard: dict[str, Stowed] = {}
         self._loads = {id_: frozenset(listed.load) for id_, listed in self.memory.lists.items()}
         self._discharges = {id_: frozenset(listed.discharge) for id_, listed in self.memory.lists.items()}
@@ -308,7 +308,7 @@ class WatchState:
             self.memory.recount_at_ms = max(at_ms, self.memory.settled_at_ms) + RECOUNT_AFTER_MS
 
     def box(self, number: str) -> Box:
-        """The box, new when it was never heard of."""
+        """The box, new when it was not known."""
         box = self.memory.boxes.get(number)
         if box is None:
             box = self.memory.boxes[number] = Box.new(number)
@@ -326,13 +326,14 @@ class WatchState:
             self.changed(box)
 
     def changed(self, box: Box) -> None:
-        """Whoever changes where a box is, whether it is lost, when it was heard or how it was struck says so, before it is next counted."""
+        """Called by all that changes where a box is, whether it is lost, when it was heard or how it was struck, before it is next
+        counted."""
         census = self._censuses.get(box.gateway)
         if census is not None:
             census.changed(box.number)
 
     def all_changed(self) -> None:
-        """Many boxes have changed, or where they stand: all are counted anew."""
+        """Many boxes have changed, or where they stand: all are counted again."""
         self._censuses.clear()
 
     def count_like(self, box: Box, at_ms: int, like_ms: float) -> Count:

@@ -83,7 +83,7 @@ class Facts:
 def next_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeRecord | None:
     """The record of the draft that the news ask for; None when the last report of the incident (`before`: all of them, by number) says it.
 
-    A draft nobody has approved yet is drafted anew, keeping what people filled in; after an approved or sent one comes an UPDATE that
+    A draft nobody has approved yet is drafted again, keeping what people filled in; after an approved or sent one comes an UPDATE that
     refers to it.
     """
     news = facts.news()
@@ -123,7 +123,7 @@ def _anew(before: Sequence[LossReport], kind: Kind, facts: Facts, by: str) -> Ma
 
 def fill_in(facts: Facts, before: Content | None = None) -> Content:
     """What a report of these facts says. What a person filled in `before` stands, but for a number that more are known to be lost than, or
-    that is larger and counted a box which was heard again since: whoever counted it counts anew."""
+    that is larger and counted a box which was heard again since: the person counts again."""
     listed = _list_in_force(facts)
     stowed = {box.container: box for box in listed.aboard} if listed else {}
     alerts = {one.topic: one for one in sorted(facts.boxes, key=lambda one: one.body["at_ms"])}

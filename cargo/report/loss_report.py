@@ -338,7 +338,7 @@ def _changed(report: LossReport, state: State, by: str, at_ms: int, **more: Any)
 
 def _check_who(by: str) -> None:
     if not by.strip() or len(by) > WHO_CHARS_MAX or not by.isprintable():
-        raise CargoError(f"whoever does it says who it is, in 1 to {WHO_CHARS_MAX} printable characters", code="by_invalid")
+        raise CargoError(f"give your name, in 1 to {WHO_CHARS_MAX} printable characters", code="by_invalid")
 
 
 def _prints(sending: Sending) -> bool:

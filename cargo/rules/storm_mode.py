@@ -139,5 +139,5 @@ def _drill(since_ms: int, now_ms: int) -> RollCall | None:
 
 
 def _whom(roll_call: RollCall | None) -> tuple[int, tuple[str, ...] | None] | None:
-    """How often who is called: what must be said anew when it changes."""
+    """How often who is called: what must be said again when it changes."""
     return (roll_call.interval_s, roll_call.containers) if roll_call else None

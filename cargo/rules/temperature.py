@@ -75,7 +75,7 @@ def judge_temperature(limits: Limits, memory: RuleMemory, where: Where, at_ms: i
 
 
 def correct_reading(limits: Limits, memory: RuleMemory, where: Where, late: Late) -> list[Alert]:
-    """What follows from a reading older than the box's newest: the record of each excursion it belongs to is made anew (`memory.ended`),
+    """What follows from a reading older than the box's newest: the record of each excursion it belongs to is made again (`memory.ended`),
     and the alert told of it says so. It raises nothing.
 
     A reading under another setpoint than the present one, or from before all that is kept, is left out.
@@ -146,7 +146,7 @@ def _beyond(limits: Limits, memory: RuleMemory, at_ms: int, signals: Mapping[str
 
 
 def _again(limits: Limits, memory: RuleMemory, where: Where, now_ms: int) -> list[Alert]:
-    """All excursions of the samples kept, anew: what changed is told, in the record and in the alert that was raised of it."""
+    """All excursions of the samples kept, again: what changed is told, in the record and in the alert that was raised of it."""
     episode, closed = memory.base, []
     for at_ms, beyond in unpacked(memory.samples):
         episode, over = fold(limits, episode, at_ms, beyond)

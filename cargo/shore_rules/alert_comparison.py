@@ -203,7 +203,7 @@ def _compared(shown: Told, told: Told) -> Compared:
 
 
 def _differing(shown: Told, told: Told) -> Iterable[str]:
-    """When a silence was over is when its place heard of it, which the readings' own times do not say."""
+    """A silence ends when its place receives a reading, which the readings' own times do not say."""
     if shown.since_at_ms != told.since_at_ms:
         yield "since_at_ms"
     if shown.rule == LOSS:

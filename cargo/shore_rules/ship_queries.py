@@ -1,4 +1,4 @@
-"""Asking a ship for one container's span: the question, what it would cost, and whether it is answered over the dear link now."""
+"""Ask a ship for one container's span: the question, what it would cost, and whether it is answered over the metered link now."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def north_is_zero(column: pa.Array) -> pa.Array:
 
 
 def believed(name: str, column: pa.Array) -> pa.Array | None:
-    """What rules go by of a stored column: in its own type, and null where a value can not be true, as what a payload says is refused. What
+    """What rules use of a stored column: in its own type, and null where a value can not be true, as what a payload says is refused. What
     programs append, or nodes bring, nobody has read as a payload. None where nothing is left.
     """
     signal = SIGNALS.get(name)

@@ -1,4 +1,4 @@
-"""The identity of a reading: which two messages say the same thing, whoever brought them and however often."""
+"""The identity of a reading: which two messages say the same thing, by whichever way and however often they came."""
 
 from __future__ import annotations
 

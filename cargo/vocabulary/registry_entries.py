@@ -19,7 +19,7 @@ from cargo.vocabulary.slots import Slot
 from cargo.vocabulary.trade_codes import is_container, is_identity, is_imo, is_locode
 
 AT_MS_MAX = 7_258_118_400_000
-"""2200-01-01: no paper speaks of a later time, and whoever counts from here in 64 bits, even nanoseconds, has room."""
+"""2200-01-01: no paper has a later time, and counting from here in 64 bits, even in nanoseconds, has room."""
 COUNT_MAX = 1_000_000_000
 TEXT_CHARS_MAX = 10_000
 NESTING_MAX = 8

@@ -41,7 +41,7 @@ def _live() -> None:
 
 
 def _search(incidents: Sequence[Answer]) -> Answer | None:
-    """Where to search for the boxes of the newest open incident, asked anew when that changes; None when nobody can say, or may."""
+    """Where to search for the boxes of the newest open incident, asked again when that changes; None when nobody can say, or may."""
     newest = next((one for one in incidents if one["open_alerts"]), None)
     if newest is None or not tab_session.logged_in().sees_fleet:
         return None

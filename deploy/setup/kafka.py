@@ -1,6 +1,6 @@
 """A Kafka broker's jars, checked against `deploy/kafka/jars.lock`: the tests and the containers run one, a demo on one machine does not.
 
-`python -m deploy.setup.kafka` fetches what is missing; `--lock` looks up anew which jars the broker asks for and writes the lock file.
+`python -m deploy.setup.kafka` fetches what is missing; `--lock` looks up again which jars the broker asks for and writes the lock file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOCK_HEADER = """\
 def main() -> int:
     """Fetch what is missing, or write the lock; 0 when done."""
     parser = argparse.ArgumentParser(prog="python -m deploy.setup.kafka", description=__doc__)
-    parser.add_argument("--lock", action="store_true", help="look up the broker's jars anew and write the lock file")
+    parser.add_argument("--lock", action="store_true", help="look up the broker's jars again and write the lock file")
     try:
         if parser.parse_args().lock:
             jars.write_lock(KAFKA_LOCK, LOCK_HEADER, MODULES, WHAT)

@@ -1,7 +1,7 @@
 """Spark's Delta jars, checked against `deploy/spark/jars.lock`.
 
 Only Delta's own jars are taken: everything else that they name comes with Spark, in a newer version.
-`python -m deploy.setup.spark` fetches what is missing; `--lock` looks up anew which jars Delta asks for and writes the lock file.
+`python -m deploy.setup.spark` fetches what is missing; `--lock` looks up again which jars Delta asks for and writes the lock file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOCK_HEADER = """\
 def main() -> int:
     """Fetch what is missing, or write the lock; 0 when done."""
     parser = argparse.ArgumentParser(prog="python -m deploy.setup.spark", description=__doc__)
-    parser.add_argument("--lock", action="store_true", help="look up Delta's jars anew and write the lock file")
+    parser.add_argument("--lock", action="store_true", help="look up Delta's jars again and write the lock file")
     try:
         write_lock() if parser.parse_args().lock else make_ready()
     except LandfallError as problem:

@@ -33,7 +33,7 @@ class _Words:
     def check(self) -> None:
         """Raises ValueError for nobody's name, and for what does not print."""
         if not 0 < len(self.by.strip()) <= BY_CHARS_MAX or not self.by.strip().isprintable():
-            raise ValueError(f"whoever takes note of an alert says who it is, in 1 to {BY_CHARS_MAX} printable characters")
+            raise ValueError(f"give the name of the person who acknowledges the alert, in 1 to {BY_CHARS_MAX} printable characters")
         if len(self.note) > NOTE_CHARS_MAX or not self.note.isprintable():
             raise ValueError(f"a note has at most {NOTE_CHARS_MAX} printable characters")
 

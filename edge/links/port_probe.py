@@ -55,7 +55,7 @@ class Seeking:
 
 
 class Yard:
-    """Headquarters' door on a network that is not dear (`url`; None: there is none). Call it from the node's event loop."""
+    """Headquarters' door on a network that is not metered (`url`; None: there is none). Call it from the node's event loop."""
 
     def __init__(self, url: str | None, clock: Clock) -> None:
         self._url, self._clock, self._look_ups = url, clock, LookUps()

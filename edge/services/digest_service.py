@@ -1,4 +1,4 @@
-"""Digests: while readings must wait for port, one line per container and window goes ashore over the dear link, in stream `digests`.
+"""Digests: while readings must wait for port, one line per container and window goes ashore over the metered link, in stream `digests`.
 
 The ship's node is a consumer of its own `containers`. Windows are of fleet time, by when readings were received: those times never go back
 at one origin, so each window ends at one offset of it, and each reading that waits is in exactly one digest. 1 What was received before the

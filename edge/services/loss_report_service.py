@@ -212,7 +212,7 @@ def _record(made: MadeRecord) -> Record:
 
 
 def _told(log: LogReader, stream: str) -> Registry:
-    """What headquarters told the ship, read anew each time: it is large, and seldom wanted."""
+    """What headquarters told the ship, read again each time: it is large, and seldom wanted."""
     registry = Registry()
     for topic, body in Bodies(log, stream).news():
         if not topic.startswith(("acknowledgement/", "home/", "ask/")):

@@ -1,4 +1,4 @@
-"""Storm mode and roll calls of a ship: what its node asks of devices that listen, by what its watch heard of how the ship rolls and of
+"""Storm mode and roll calls of a ship: what its node asks of devices that listen, by what its watch received: how the ship rolls, and
 blows."""
 
 from __future__ import annotations

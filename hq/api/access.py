@@ -305,7 +305,8 @@ class Sight:
         return of(a.stream, a.records, a.received_at_ms).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def readings_received(self) -> Rows:
-        """`readings`: how many there are of boxes and ships, each once whoever took it in; for those who may see how the processes fare."""
+        """`readings`: how many there are of boxes and ships, each once whichever nodes took it in; for those who may see how the processes
+        fare."""
         return of(m.Projection.readings).where(whether(self.viewer.may(Right.SEE_PROCESSES)))
 
     def _containers(self, which: Which) -> Rows:

@@ -48,8 +48,8 @@ from streams.model.metrics import Metrics
 PROCESS = "api"
 STOP_S_MAX = 5
 IDLE_S_MAX = 60
-"""An idle connection is closed after so long: whoever asks keeps one for a shorter time (httpx for 5 s), and so never asks on one that is
-just being closed."""
+"""Time after which an idle connection is closed, seconds. Clients keep one for a shorter time (httpx for 5 s), and so never ask on one that
+is just being closed."""
 ENDPOINTS = {
     "Session": session,
     "Fleet and map": fleet,

@@ -92,7 +92,7 @@ def add_handlers(app: FastAPI, broke: Callable[[str, str], None]) -> None:
     @app.exception_handler(Exception)
     def _broken(request: Request, problem: Exception) -> JSONResponse:
         broke(repr(problem), f"{request.method} {request.url.path}")
-        return answer_to(ApiError(500, "broken", "Something here is broken; it is in the API's log.", "Tell whoever runs it."))
+        return answer_to(ApiError(500, "broken", "Internal error; details are in the API's log.", "Report it to the operator."))
 
     @app.exception_handler(NotAllowed)
     def _forbidden(_: Request, problem: NotAllowed) -> JSONResponse:

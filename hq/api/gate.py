@@ -28,7 +28,8 @@ Identify = Callable[[Scope], Awaitable[Account | None]]
 
 
 class Gate:
-    """Around the application: answers 401 to whoever is not logged in and 413 to a body that is too large, and reads no body before."""
+    """Around the application: answers 401 to clients that are not logged in and 413 to a body that is too large, and reads no body
+    before."""
 
     def __init__(self, app: ASGIApp, identify: Identify) -> None:
         self._app, self._identify = app, identify

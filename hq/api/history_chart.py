@@ -187,7 +187,8 @@ def _lasting(rows: pa.RecordBatch, signal: str, value: bool, gap_ms: int) -> lis
 
 
 def _runs(held: NDArray[np.bool_], breaks: NDArray[np.bool_] | None = None) -> list[tuple[int, int]]:
-    """The first and the last place of every run of rows that hold. `breaks`: of each row but the first, whether a run begins anew there."""
+    """The first and the last place of every run of rows that hold. `breaks`: of each row but the first, whether a run starts again
+    there."""
     turns = held[1:] != held[:-1]
     turns = turns if breaks is None else turns | breaks
     edges = np.concatenate([[0], np.flatnonzero(turns) + 1, [len(held)]])

@@ -58,7 +58,7 @@ def port_drawn(row: Mapping[str, Any]) -> Fields:
 def places_drawn(
     groups: Iterable[Mapping[str, Any]], ships: Sequence[Fields], ports: Sequence[Fields], customers: Mapping[str, Fields]
 ) -> list[Fields]:
-    """Boxes by place, and there by customer: `{"place", "latitude_deg", "longitude_deg", "boxes", "groups"}`; place null: not heard of yet.
+    """Boxes by place, and there by customer: `{"place", "latitude_deg", "longitude_deg", "boxes", "groups"}`; place null: not reported yet.
 
     `groups`: rows `place_kind, place_id, owner_told, customer, boxes`.
     """

@@ -34,7 +34,7 @@ ENTRIES_AT_ONCE_MAX = 5_000
 PORT = "port"
 PRODUCER = "registrar"
 ATTEMPTS_MAX = 20
-"""How often what was overtaken by another registrar is looked at anew before the caller is asked to come again."""
+"""How often what was overtaken by another registrar is looked at again before the caller is asked to come again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class Registrar:
         records = to_batch([_record(entry) for entry in entries])
         try:
             [answer] = self.door.append([Append(STREAM, records, PRODUCER, sum(self._position.values()))])
-        except LandfallError:  # whether it is in the log, the log says: what stands is read anew
+        except LandfallError:  # whether it is in the log, the log says: what stands is read again
             self._standing, self._position = {}, Position()
             raise
         if answer.repeated:

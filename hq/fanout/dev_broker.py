@@ -162,7 +162,7 @@ def class_path() -> tuple[str, str]:
 
 
 def _properties(settings: KafkaBrokerSettings, folder: Path) -> str:
-    """One node that is broker and controller. Clients log in by SCRAM; its own words with itself go by a password made now."""
+    """One node that is broker and controller. Clients log in by SCRAM; its connections to itself use a password made now."""
     own = secrets.token_urlsafe(24)
     plain = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="itself" password="{own}" user_itself="{own}";'
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"

@@ -65,7 +65,7 @@ class FanoutTransactions:
         self._commit()
 
     def close(self) -> None:
-        """The producer is gone, and asks Kafka for nothing any more, whoever still has this object."""
+        """Release the producer: it asks Kafka for nothing any more, even if this object is still referenced."""
         del self._producer
 
     def _commit(self) -> None:

@@ -1,4 +1,4 @@
-"""The fan-out: headquarters' streams into Kafka, each record once for whoever reads only what is committed.
+"""The fan-out: headquarters' streams into Kafka, each record once for consumers that read only what is committed.
 
 A start is 1 rights as the settings say, 2 a new producer, which puts an end to an earlier process and its open transaction, 3 the
 Positions, and what was skipped below them, read from Kafka alone. A step is 4 records read from there, 5 their messages, the new Positions
@@ -42,9 +42,9 @@ class Fanout:
     _rights: KafkaRights | None = None
     _standings: dict[str, ReaderStanding] = field(default_factory=dict)
     unread: list[SkippedOffsets] = field(default_factory=list)
-    """What lay below the log's floor, as last committed; whoever reports it takes it out."""
+    """What lay below the log's floor, as last committed; removed by the caller that reports it."""
     lost: list[str] = field(default_factory=list)
-    """Sentences on what was in Kafka and is not any more; whoever reports them takes them out."""
+    """Sentences on what was in Kafka and is not any more; removed by the caller that reports them."""
     _topic_ids: dict[str, str] = field(default_factory=dict)
     _looked_s: float = 0.0
     _readers: PatientReaders = field(init=False)

@@ -26,7 +26,7 @@ from landfall.system.private_files import keep_private
 from landfall.system.sqlite_files import ReadingConnection, connect_to_read
 
 ROWS_VERSION = 1
-"""Raised when the rows have to be made anew though no table changes."""
+"""Raised when the rows have to be made again though no table changes."""
 SCHEMA = Table("schema", MetaData(), Column("hash", Base.type_annotation_map[str], nullable=False), Column("tables", JSON, nullable=False))
 """One row: the hash of the schema that the tables were made by, and their names."""
 BUSY_MS_MAX = 10_000
@@ -194,7 +194,7 @@ def make_tables(connection: Connection) -> bool:
     """Make the tables of this program, and commit. Returns whether they were made: not where they are there already.
 
     All that they hold comes from the log. So where one is missing, or another version made them, all are dropped, and the projector begins
-    anew. Other tables of the database are left alone.
+    again. Other tables of the database are left alone.
     """
     there, wanted = set(inspect(connection).get_table_names()), schema_hash(connection)
     known = connection.execute(select(SCHEMA)).one_or_none() if SCHEMA.name in there else None

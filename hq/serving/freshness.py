@@ -53,6 +53,6 @@ def _true_for(connection: Connection, at_ms: int, word: Mapping[str, Any]) -> in
     if all(read[one.stream].get(one.origin, 0) >= one.next_offset for one in here) and word.get("batch", 0) is not None:
         return at_ms
     newest: int | None = word.get("newest_at_ms")
-    if newest is None:  # begun anew: what it had made before is as old as its last states
+    if newest is None:  # rebuilt: what it had made before is as old as its last states
         newest = connection.execute(select(StreamAge.received_at_ms).where(StreamAge.stream == "states")).scalar_one_or_none()
     return None if newest is None else min(newest, at_ms)  # a device's clock may be a little ahead

@@ -255,8 +255,9 @@ class Hour(Latest, Base):
 
 
 class Digest(Latest, Base):
-    """The digest of a container with the newest reading in it (`at_ms`), as a ship told it over a dear link; the window with the later end
-    where two are of one time. `body`: `node`, `from_at_ms`, `until_at_ms`, `readings`, `signals`, as `cargo.shore_rules.digests` has it."""
+    """The digest of a container with the newest reading in it (`at_ms`), as a ship sent it over a metered link; the window with the later
+    end where two are of one time. `body`: `node`, `from_at_ms`, `until_at_ms`, `readings`, `signals`, as `cargo.shore_rules.digests` has
+    it."""
 
     __tablename__ = "digest"
     container: Mapped[str] = mapped_column(primary_key=True)

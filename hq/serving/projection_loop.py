@@ -56,7 +56,7 @@ class Projector:
     routes: Routes
     step_records_max: int = 20_000
     unread: list[SkippedOffsets] = field(default_factory=list)
-    """What lay below the log's floor, as last committed; whoever reports it takes it out."""
+    """What lay below the log's floor, as last committed; removed by the caller that reports it."""
     _seen: dict[str, ReaderStanding] = field(default_factory=dict)
     _portions: Portions = field(default_factory=Portions)
     _readers: PatientReaders = field(init=False)

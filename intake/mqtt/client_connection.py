@@ -181,8 +181,8 @@ class ClientConnection(asyncio.Protocol):
                 self._rests = asyncio.get_running_loop().call_later(0, self._read_on)
 
     def tend(self, now_s: float) -> None:
-        """End this connection when its client has been silent, or has not read, for too long; at once when it was ended a while ago and is
-        still there. One we do not read from is not called silent."""
+        """End this connection when its client has been silent, or has not read, for too long; at once when it was ended before and is still
+        there. One we do not read from is not called silent."""
         if self._closed_at_s is not None:
             if now_s - self._closed_at_s > CLOSE_WITHIN_S and self._transport is not None:
                 self._transport.abort()

@@ -49,7 +49,7 @@ class Sessions:
             self._count += 1
 
     def begin(self, key: Key, *, clean: bool, expiry_s: int) -> tuple[bool, Subscription | None]:
-        """A client has connected: whether its session was there and goes on, and its subscription. With `clean` it begins anew; with
+        """A client has connected: whether its session was there and goes on, and its subscription. With `clean` it starts again; with
         `expiry_s` 0 it ends with the connection."""
         before = self._forget(key)
         goes_on = before is not None and not clean and not self._is_over(before)

@@ -33,7 +33,7 @@ class House(Protocol):
         ...
 
     def make_room(self) -> bool:
-        """Let go of one that has not logged in, if there is any; whether there was."""
+        """Close one connection that has not logged in, if there is any; whether there was."""
         ...
 
     def left(self, connection: ClientConnection) -> None:
@@ -80,7 +80,7 @@ class Doorway:
             loop.add_reader(one, self._accept, one)
 
     def close(self) -> None:
-        """Listen no more, and let go of those whose handshake is not done."""
+        """Listen no more, and close connections whose handshake is not done."""
         loop = asyncio.get_running_loop()
         for one in self._sockets:
             loop.remove_reader(one)
@@ -94,7 +94,7 @@ class Doorway:
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
 
     def give_up(self, connection: ClientConnection) -> None:
-        """Let go of one whose handshake is not done."""
+        """Close one connection whose handshake is not done."""
         if (opening := self._opening.get(connection)) is not None:
             opening.cancel()
 

@@ -24,7 +24,8 @@ class LastWill:
 
 
 class Testator:
-    """Whoever left a will, as its sender: it hears no more of it. `said` is called once the will is durable, `again` brings it again."""
+    """The client that left a will, as its sender: it learns no outcome. `said` is called once the will is durable, `again` brings it
+    again."""
 
     def __init__(self, account: str, said: Callable[[Testator], None], again: Callable[[Testator], None]) -> None:
         self.account, self._said, self._again = account, said, again

@@ -84,7 +84,8 @@ def ask_ship(
 
 
 def _agreed(cost: float) -> float | None:
-    """The price to which whoever sits there agrees; None where they do not, or nobody does. Asked again, it may be a byte more."""
+    """The price to which the person at the terminal agrees; None where they do not, or nobody is there. Asked again, it may be a byte
+    more."""
     at_most = ceil(cost * AGREED_TO * 10_000) / 10_000
     return at_most if sys.stdin.isatty() and typer.confirm(f"Bring it, for at most {at_most:,.4f}?") else None
 

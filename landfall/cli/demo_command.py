@@ -167,11 +167,11 @@ def run_demo(fleet: Fleet, *, fresh: bool) -> None:
             if not told.is_set():
                 raise
     again = again_as_typed(fleet)
-    console.print(f"stopped. `{again}` goes on where this stopped; `{again} --fresh` begins anew.", markup=False, soft_wrap=True)
+    console.print(f"stopped. `{again}` goes on where this stopped; `{again} --fresh` starts again.", markup=False, soft_wrap=True)
 
 
 def held(simulator: Program) -> Program:
-    """The simulator with a story that waits to be started: while the others still start, no time of it goes by."""
+    """The simulator with a story that waits to be started: while the others still start, none of its time passes."""
     return replace(simulator, words=(*simulator.words, "--hold"))
 
 

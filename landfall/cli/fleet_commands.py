@@ -1,4 +1,4 @@
-"""`landfall fleet …`: settings of a whole fleet, for whoever starts its processes by other means than `landfall demo`."""
+"""`landfall fleet …`: write the settings of a whole fleet whose processes are started by other means than `landfall demo`."""
 
 from __future__ import annotations
 

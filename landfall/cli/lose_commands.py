@@ -1,4 +1,4 @@
-"""`landfall log lose`: offsets that nobody has any more are given up, so that whoever reads in order goes on."""
+"""`landfall log lose`: give up offsets that nobody has any more, so that readers in order go on."""
 
 from __future__ import annotations
 

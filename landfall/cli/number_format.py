@@ -13,7 +13,7 @@ FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 def counts(ledgers: Collection[OriginLedger]) -> tuple[int, int, int, int]:
-    """Origins, and over all of them the records held, gone and wanted (of those heard of)."""
+    """Origins, and over all of them the records held, gone and wanted (of those known)."""
     held = gone = wanted = 0
     for ledger in ledgers:
         settled = ledger.settled()

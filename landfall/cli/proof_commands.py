@@ -175,7 +175,7 @@ GAPS = List(
         ListColumn.time("until_at_ms", "before", unknown="?"),
         ListColumn.text("dropped_at", "dropped at"),
     ),
-    nothing="nothing that this copy has heard of is missing (whether what is held reads: `landfall log check`)",
+    nothing="nothing that this copy knows of is missing (whether what is held reads: `landfall log check`)",
 )
 """What `gaps` tells of each. For programs `first` is the first offset that is missing, `end` the first that is not. `dropped_at`: of what
 is wanted, which nodes have told that they keep it no more, each with its floor and why."""

@@ -84,7 +84,7 @@ def unset(name: Name, api: Api, username: Username, password_file: PasswordFile 
         flat.pop("retention", None)
         wanted = settings or list(flat)
         if strange := [one for one in wanted if one not in flat] or ([] if flat else ["settings"]):
-            has = f"it has {', '.join(flat)}" if flat else "it goes by patterns and defaults already"
+            has = f"it has {', '.join(flat)}" if flat else "it uses patterns and defaults already"
             raise Misuse(f"{name} has no {' and no '.join(strange)} of its own", hint=has, code="setting_not_own")
         left = {field: value for field, value in before.items() if field != "retention" and field not in wanted}
         if retention := {field: value for field, value in before.get("retention", {}).items() if field not in wanted}:
@@ -213,7 +213,7 @@ def _teaching(log: LogReader) -> list[str]:
 
 
 def _versions(folder: Path, name: str) -> dict[int, dict[str, Any]]:
-    """The registry's entries for the stream or pattern `name`, by version, as far as this node has heard of them."""
+    """The registry's entries for the stream or pattern `name`, by version, as far as this node has received them."""
     found = {}
     with opened(folder) as log:
         for stream in _teaching(log):
@@ -222,7 +222,7 @@ def _versions(folder: Path, name: str) -> dict[int, dict[str, Any]]:
                     try:
                         found[read_definition(text)[1]] = read_body(text)
                     except ValueError:
-                        continue  # whoever manages streams by it passes it over, too
+                        continue  # nodes that manage streams by it skip it, too
     return found
 
 

@@ -29,7 +29,7 @@ class Secrets:
             try:
                 self._known = msgspec.json.decode(read_private(path), type=dict[str, str])
             except msgspec.DecodeError as problem:
-                raise Corrupt(f"{path} holds no secrets: {problem}", hint="begin anew with --fresh", code="secrets_unreadable") from None
+                raise Corrupt(f"{path} holds no secrets: {problem}", hint="start again with --fresh", code="secrets_unreadable") from None
 
     def of(self, name: str) -> str:
         """The secret of this name, made on first use."""

@@ -32,7 +32,7 @@ REPLAYED_ON = "albatross"
 RING = (("tokyo", "singapore"), ("singapore", "sydney"), ("sydney", "tokyo"))
 """Ports dial each other in a ring, and headquarters dials all three: cycles on purpose."""
 RANK_HQ, RANK_NODE, RANK_USER = range(3)
-"""Headquarters' node ends last, the other nodes before it, and first whoever works with a node's log or door."""
+"""Headquarters' node ends last, the other nodes before it, and first the processes that use a node's log or door."""
 GATEWAY_USER = "gateways"
 OF_ITSELF = ("metrics", "exceptions")
 AT_HQ: Mapping[str, tuple[str, ...]] = {
@@ -307,7 +307,7 @@ def port_settings(fleet: Fleet, kept: Secrets, node: str) -> Table:
 
 
 def told_through_hq(fleet: Fleet, kept: Secrets, process: str) -> Table:
-    """Where a process beside headquarters' node tells of itself, by which token of its own, and whose time it goes by."""
+    """Where a process next to headquarters' node reports on itself, by which token of its own, and whose time it uses."""
     return {"door": fleet.node_url(HQ), "token": kept.of(f"{process} at {HQ}"), "clock": fleet.clock_url}
 
 

@@ -24,7 +24,7 @@ JOINED_RECORDS = 65_536
 """Blocks of fewer records than this are joined with their neighbours before they are sent, when more of the same is to be sent."""
 JOINED_BLOCKS_MAX = 1_024
 AGAIN_S = 2.0
-"""So long a session leaves alone what the log can not give at all just now: its index is built anew, or its Kafka is away."""
+"""So long a session leaves alone what the log can not give at all just now: its index is rebuilt, or its Kafka is away."""
 LOOK_EVERY_S = 1.0
 
 
@@ -60,7 +60,7 @@ class Loader:
                     self._metrics.count("reads_refused")
 
     async def failed(self, key: Key, first: int, end: int, why: str) -> Unread:
-        """The disk did not give the block in which offset `first` is, below `end`, says whoever has found that out."""
+        """Report that the disk did not give the block in which offset `first` is, below `end`."""
         self._metrics.count("reads_refused")
         found = None
         with suppress(LandfallError):  # the index can not be asked either: all of it is left alone
@@ -93,7 +93,7 @@ class Loader:
     def _done(self, what: Load, reading: asyncio.Task[Loaded | Unread | None]) -> None:
         del self._loading[what]
         if not reading.cancelled():
-            reading.exception()  # told to whoever still waits for it
+            reading.exception()  # raised in the callers that still wait for it
 
 
 def read_block(log: LogReader, codec: Codec, load: Load) -> Loaded | None:
@@ -129,7 +129,7 @@ def read_past(log: LogReader, codec: Codec, load: Load) -> Loaded | None:
 
 
 def _join(codec: Codec, blocks: list[Block]) -> Block | None:
-    """The first run of the blocks as one; a large block and its small forerunners stay apart, what is large is never encoded anew."""
+    """The first run of the blocks as one; a large block and its small forerunners stay apart, what is large is never encoded again."""
     if len(blocks) > 1 and blocks[-1].count >= JOINED_RECORDS:
         blocks = blocks[:-1]
     run = list(_first_run(blocks))

@@ -103,13 +103,13 @@ class Store:
                 await asyncio.sleep(GONE_AGAIN_S)
             except LandfallError as problem:
                 return self._report(
-                    "a peer declared offsets gone that this log does not let go", "not believed", stream=gone.stream, problem=str(problem)
+                    "a peer declared offsets gone that this log does not release", "not believed", stream=gone.stream, problem=str(problem)
                 )
 
     def _declare_gone(self, gone: DeclareGone) -> None:
         ranges = gone.ranges
         if gone.origin.node == self._log.node and (known := self._log.ledger(gone.stream).get(gone.origin)):
-            ranges = ranges.without(known.held)  # of an older generation of its own a log lets go what it holds
+            ranges = ranges.without(known.held)  # of an older generation of its own a log releases what it holds
         self._log.declare_all_gone(gone.stream, gone.origin, ranges, gone.reason)
 
     async def old_copy(self, old: OldCopy) -> None:

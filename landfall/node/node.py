@@ -154,7 +154,7 @@ class Node:
         return f"https://{address(*self._runner.addresses[-1][:2])}"
 
     def add_background(self, name: str, work: Background) -> None:
-        """Run `work` from start to stop, when it is cancelled. When it raises RetryLater it is begun anew (`keep_going`); when it raises
+        """Run `work` from start to stop, when it is cancelled. When it raises RetryLater it is restarted (`keep_going`); when it raises
         anything else, or returns, before, the node stops: `run_until_stopped` raises.
         """
         self._backgrounds[name] = work
@@ -293,7 +293,7 @@ class Node:
 
     async def _close_links(self) -> None:
         for site in list(self._runner.sites if self._runner else ()):
-            await site.stop()  # whoever dials anew is not let in to be sent away
+            await site.stop()  # clients that dial again are not let in to be sent away
         if self._links is not None:
             await self._links.close("the node is stopping")
 
@@ -347,7 +347,7 @@ class Node:
         }
 
     async def _opened_log(self) -> AnyLog:
-        """The log, once it is this process's to write; whoever is asked to end meanwhile does not wait any longer."""
+        """The log, once it is this process's to write; a process that is asked to end meanwhile stops waiting."""
         settings = self.settings
         entitled = Entitled(KnownPeers(settings.folder / "log").peer, self._judges)
         options = LogOptions(self._damaged, threading.Event(), entitled)

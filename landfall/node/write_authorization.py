@@ -20,7 +20,8 @@ from streams.model.records import BODY, Record, to_batch
 told = logging.getLogger("landfall.node")
 
 OF_ITSELF = ("metrics", "exceptions", "consumers")
-"""In these the processes of a node's machine tell of themselves: refused to none of them, whoever else hears of it."""
+"""In these streams the processes of a node's machine report on themselves: refused to none of them, even where others may read the
+streams."""
 KEPT_HERE = "kept_here"
 """The topic in `consumers` of which streams a node has told that they are kept here: a later process tells what is new."""
 Noting = Callable[[list[Append]], Awaitable[object]]
@@ -28,7 +29,7 @@ Noting = Callable[[list[Append]], Awaitable[object]]
 
 
 class Originating:
-    """Goes by the definitions as they stand at each call. Call it from the node's event loop; `run` it as background work.
+    """Uses the definitions as they stand at each call. Call it from the node's event loop; `run` it as background work.
 
     A customer's own node tells nobody anything, which is nothing to tell of.
     """

@@ -18,7 +18,7 @@ _INFO = b"landfall stick 1"
 
 
 class OpeningKey:
-    """The private key of whoever sealed files are for. Never printed, never in the log."""
+    """The private key of the recipient of sealed files. Never printed, never in the log."""
 
     def __init__(self, key: X25519PrivateKey) -> None:
         self._key = key

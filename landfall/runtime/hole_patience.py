@@ -38,7 +38,7 @@ class PatientReaders:
 
 
 class SkippedTold:
-    """Tells of each hole that a process went on without. A process that starts anew tells again what has not come: that changes nothing."""
+    """Tells of each hole that a process went on without. A process that restarts tells again what has not come: that changes nothing."""
 
     def __init__(self, teller: TelemetryClient, process: str) -> None:
         self._teller, self._process = teller, process

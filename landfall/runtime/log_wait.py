@@ -24,7 +24,7 @@ def judged_reader(folder: Path) -> AnyReader:
     log."""
     reader = open_reader(folder, BlockCodec(), entitled=Entitled(KnownPeers(folder).peer, JUDGES))
     if not (folder / PEERS).exists():
-        log.warning("%s is missing: records are shown whoever wrote them, until the log's node has started once", folder / PEERS)
+        log.warning("%s is missing: records of all writers are shown, until the log's node has started once", folder / PEERS)
     return reader
 
 

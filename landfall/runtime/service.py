@@ -86,7 +86,7 @@ class Running:
 
     @property
     def troubles(self) -> dict[str, str]:
-        """Why its health is degraded though it works, by kind. To be changed by whoever knows."""
+        """Why its health is degraded though it works, by kind. Changed by the part that knows."""
         return self.metrics.troubles
 
 
@@ -103,7 +103,7 @@ class Work(Protocol):
         ...
 
     def step(self) -> int:
-        """One piece of work, as one commit; how much it was, 0 when there was nothing to do. Raises RetryLater, then it is started anew."""
+        """One piece of work, as one commit; how much it was, 0 when there was nothing to do. Raises RetryLater, then it is restarted."""
         ...
 
 
@@ -167,7 +167,7 @@ def health_of(under_way: Running, ready: bool, standing: Mapping[str, Any]) -> t
 def keep_working(work: Work, under_way: Running, poll_s: float) -> None:
     """Start and step until `under_way.stop` is set.
 
-    After RetryLater the work is started anew, after a pause: RETRY_S_FIRST for another code, doubling up to RETRY_S_MAX for the same one.
+    After RetryLater the work is restarted, after a pause: RETRY_S_FIRST for another code, doubling up to RETRY_S_MAX for the same one.
     A reason is reported once, until it changes, or all went well for RETRY_S_MAX; then pauses are short again too. Meanwhile
     `under_way.waiting` names it.
     """

@@ -63,7 +63,8 @@ class TelemetryClient:
     ) -> None:
         """One failure for `exceptions`: why, what it was about, what was done about it. Returns at once.
 
-        `key`: producer and sequence of what is to be there once, whoever reports it how often. `topic`: another than the process's name.
+        `key`: producer and sequence of what is to be there once, however often and by whichever process it is reported. `topic`: another
+        than the process's name.
         """
         self._metrics.count("exceptions")
         with self._lock:

@@ -37,7 +37,7 @@ from streams.model.row_columns import Columns
 
 BLOCK_ROWS_MAX = 65_536
 PART_ROWS_MIN = 8_192
-"""Rows that are worth a thread: encoding them lets go of the interpreter's lock for most of its time."""
+"""Rows that are worth a thread: encoding them releases the interpreter's lock for most of its time."""
 SIGNALS_MAX = 900
 PRODUCER_BYTES_MAX = 200
 DEVICES_MIN, DEVICES_MAX = 3, 31

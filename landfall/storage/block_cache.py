@@ -36,7 +36,7 @@ class OpenBlocks:
     """Of one log. Safe from any thread.
 
     No place of a log has another block later, as long as it is one log: what was put there by hand, or what was damaged meanwhile, does not
-    verify with what is known of the block, and is then read anew.
+    verify with what is known of the block, and is then read again.
     """
 
     def __init__(self, codec: Codec) -> None:
@@ -79,7 +79,7 @@ class OpenBlocks:
         return (known or self._opened(location, read)).spans(topic)
 
     def _opened(self, location: FileLocation, read: ReadBytes, outline: bytes | None = None) -> CachedBlock:
-        """Read anew; from now on it is known, if it lasts."""
+        """Read again; from now on it is known, if it lasts."""
         known = self._read(location, read, outline)
         if known.opened.lasting:
             with self._lock:

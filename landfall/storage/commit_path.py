@@ -47,7 +47,7 @@ class LogWriter:
         """`header` and `blocks` are durable, indexed and in the book; its `commit` and `blocks` are filled in here.
 
         Raises RetryLater when the disk does not take it: then nothing has changed; Unclear when it does not let the frame be cut off
-        either: then it counts once the log is opened anew, unless the disk takes writes before. Raises Misuse when it is too large for one
+        either: then it counts once the log is opened again, unless the disk takes writes before. Raises Misuse when it is too large for one
         frame.
         """
         if self._segments.end >= self._limits.segment_bytes:
@@ -94,7 +94,7 @@ class LogWriter:
         self.book.set_lines({key: changed})
 
     def rebuild_index(self, why: str) -> str | None:
-        """Index and book are built anew from the files; the index that was, wrong as `why` says, is set aside.
+        """Index and book are rebuilt from the files; the index that was, wrong as `why` says, is set aside.
 
         Returns why the files may not be all there was, if they show it. Raises RetryLater when the disk is full.
         """

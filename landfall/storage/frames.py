@@ -89,7 +89,7 @@ class Opening(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class LineState(msgspec.Struct, array_like=True, frozen=True):
-    """One (stream, origin) as it stands: its ledger, one past the largest offset ever heard of, the last time stamped here (UTC ms)."""
+    """One (stream, origin) as it stands: its ledger, one past the largest offset ever known, the last time stamped here (UTC ms)."""
 
     held: list[tuple[int, int]]
     gone: dict[GoneReason, list[tuple[int, int]]]

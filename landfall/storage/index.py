@@ -1,7 +1,7 @@
 """The SQLite index of a log's segments: what is looked up lives here, and all of it can be built again from the segments.
 
-Every row carries a checksum of its values, and the mark one of all other rows but the pieces, which are held against the lines; what does
-not match raises IndexDamaged, and the index is built anew.
+Every row carries a checksum of its values, and the mark one of all other rows but the pieces, which are checked against the lines; what
+does not match raises IndexDamaged, and the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _REFUSALS = (
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_NOMEM,
 )
-REBUILT = "the node builds its index anew when it meets the damage itself, or starts again"
+REBUILT = "the node builds its index again when it meets the damage itself, or starts again"
 PIECE_COLUMNS = "first, end, segment, at, length, order_first_ms, order_last_ms, topics, admitted, sum"
 
 MARK = "SELECT commits, segment, end, others, sum FROM mark"

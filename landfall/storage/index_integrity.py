@@ -38,7 +38,7 @@ def sum_problem(index: Path) -> str | None:
         found = _sum(index)
         if found == kept:
             return None
-        if _kept_sum(index) == kept:  # else it was being written: whoever does drops the digest first
+        if _kept_sum(index) == kept:  # else it was being written: the writer drops the digest first
             return "its bytes are not those that were written last"
     return None
 
@@ -70,7 +70,7 @@ def wal_problem(index: Path) -> str | None:
     older = (left[:, 2] == np.uint32((salts[0] - 1) & 0xFFFFFFFF)) & (left[:, 3] != salts[1])
     ours = (heads[:whole, 2:4] == np.array(salts, np.uint32)).all(axis=1)
     if ours.all() and older.all():
-        return None  # what follows is of before SQLite began the file anew
+        return None  # what follows is of before SQLite restarted the file
     return f"frame {int(np.argmin(ours)) + 1 if not ours.all() else whole + 1} of {count} of its write-ahead log does not verify"
 
 

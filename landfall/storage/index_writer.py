@@ -47,7 +47,7 @@ CREATE TABLE followed (topic TEXT PRIMARY KEY, next INTEGER, sum INTEGER) WITHOU
 """
 WAL_BYTES_MAX = 64 << 20
 """Of SQLite's write-ahead log, after which a commit itself brings it to the database: upkeep does so long before. Where a reader that
-stands still keeps it from beginning anew, it is brought down after so much more."""
+stands still keeps it from starting again, it is brought down after so much more."""
 _bringing_down = threading.Lock()
 
 
@@ -58,7 +58,7 @@ class IndexWriter(IndexReader):
     """What the transaction's rows make of the mark's `others`."""
     _disk: Disk | None = None
     _brought_down_bytes = 0
-    """How long SQLite's write-ahead log was when a commit last brought it down; 0 when it has begun anew since."""
+    """How long SQLite's write-ahead log was when a commit last brought it down; 0 when it has started again since."""
 
     @classmethod
     def open_for(cls, path: Path, disk: Disk) -> IndexWriter:

@@ -1,4 +1,4 @@
-"""Every frame, block and ledger of a log held against each other, changing nothing, while the node runs or not."""
+"""Check every frame, block and ledger of a log against each other, changing nothing, while the node runs or not."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check(log: Path, codec: Codec, tally: CheckTally) -> Iterator[LogFinding]:
     """What is wrong with the log in folder `log`, as it is found; nothing when all is well. `tally` counts along.
 
     Of a log in a Kafka that is its index, and every block that the brokers have of it. Raises RetryLater when they do not answer. Where the
-    index does not read, the files are looked at all the same, and nothing is held against it.
+    index does not read, the files are looked at all the same, and nothing is checked against it.
     """
     mark: tuple[int, int, int] | None = None
     ends: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What every kind of log does alike: offsets given, blocks taken, ranges let go. How a commit becomes durable is each kind's own."""
+"""What every kind of log does alike: offsets given, blocks taken, ranges released. How a commit becomes durable is each kind's own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LogKeeper(Protocol):
         ...
 
     def rebuild_index(self, why: str) -> str | None:
-        """Index and book are built anew from what is stored, because of `why`. Returns why that may not be all there was, or None.
+        """Index and book are rebuilt from what is stored, because of `why`. Returns why that may not be all there was, or None.
 
         Raises RetryLater; then the index is as it was.
         """
@@ -129,7 +129,7 @@ class KeptLog(IndexedReader):
         return sum(ranges.count() for ranges in wanted.values())
 
     def replace(self, block: Block, unread: RangeSet) -> int:
-        """As `admit` of this one block, but what is held of it in `unread` is let go first: the disk does not give it any more."""
+        """As `admit` of this one block, but what is held of it in `unread` is released first: the disk does not give it any more."""
         self._to_store(block)
         key = (block.stream, block.origin)
         with self._write_lock:
@@ -160,7 +160,7 @@ class KeptLog(IndexedReader):
         self._tell({stream} if raised else ())
 
     def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
-        """What is held of `first .. end - 1` is wanted again, its bytes aside; no index built anew takes it from where these still lie.
+        """What is held of `first .. end - 1` is wanted again, its bytes aside; no rebuilt index takes it from where these still lie.
 
         Raises Misuse for records of this node's own and for what is no range, RetryLater when the disk is full or Kafka does not answer.
         """
@@ -300,7 +300,7 @@ class KeptLog(IndexedReader):
         self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms, ends),)))
 
     def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
-        """The index is built anew, unless another thread has done so since it was the `seen`th. Commits wait. Raises RetryLater."""
+        """The index is rebuilt, unless another thread has done so since it was the `seen`th. Commits wait. Raises RetryLater."""
         with self._write_lock:
             if self._builds == seen:
                 doubt = self._keeper.rebuild_index(str(problem))

@@ -27,8 +27,8 @@ def lock_folder(folder: Path, *kinds: str, group: str = "") -> int:
     """A descriptor that keeps all other writers out of `folder` until it is closed; it and in it the folders `kinds` are made if need be.
 
     `group` may read it all, and nobody else may (`make_shared`).
-    Raises Misuse when there is a writer already, or others may read or write there; RetryLater when the disk is full, read-only or
-    failing, or whoever runs this may not write there.
+    Raises Misuse when there is a writer already, or others may read or write there; RetryLater when the disk is full, read-only or failing,
+    or the process's user may not write there.
     """
     try:
         make_shared(folder, group)
@@ -84,7 +84,7 @@ class LogFolder:
         return self.rebuilt(why, seen)
 
     def rebuilt(self, why: str | None, seen: int, release: Callable[[], None] = lambda: None) -> ReplayedLog:
-        """The index made anew beside the old one, and put in its place when it is whole: readers see the one or the other.
+        """The index made again beside the old one, and put in its place when it is whole: readers see the one or the other.
 
         `why`: what is wrong with the old one, which is set aside then. `seen`: a commit that it knew of. `release` closes it: SQLite would
         delete by name what belongs to the new one. Raises RetryLater when the disk is full, or fails, with the old one as it was, or none.

@@ -41,11 +41,11 @@ Parts = Callable[[Piece], ReadBytes]
 
 Found = TypeVar("Found")
 CUT_ROWS_MAX = 98_304
-"""More rows of a block that is cut are written anew as several: of 380,000 readings 162 MiB at a time, of so many 57."""
+"""More rows of a block that is cut are written again as several: of 380,000 readings 162 MiB at a time, of so many 57."""
 AHEAD_ROWS, AHEAD_BLOCKS = 1 << 17, 8
 """How much is decoded ahead of who reads: enough for two cores, and no more than memory has room for."""
 SPARED_ROWS = 1 << 15
-"""Both in a process that is to be small: so many rows of a large block are decoded at once, which reads it anew for each part. Of 384,000
+"""Both in a process that is to be small: so many rows of a large block are decoded at once, which reads it again for each part. Of 384,000
 rows of a ship's boxes 85 MiB stood beside all else for as long as its watch took up its memory."""
 
 
@@ -79,7 +79,7 @@ class IndexedReader(IndexView, ABC):
         """Blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges; of an unknown codec, whole. What is left
         of a block that is cut comes in parts of CUT_ROWS_MAX rows at most, each made when it is asked for.
 
-        Raises IndexDamaged when offsets that are held are not found, or RetryLater where the index is built anew then.
+        Raises IndexDamaged when offsets that are held are not found, or RetryLater where the index is rebuilt then.
         """
         last = None
         for held in self.whole_blocks(stream, origin, first, end):
@@ -102,7 +102,7 @@ class IndexedReader(IndexView, ABC):
     def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
         """The rows of every held offset of `first .. end - 1`, ascending, at most READ_RECORDS_MAX rows a batch.
 
-        Raises IndexDamaged when rows that are held are not found, or RetryLater where the index is built anew then; Misuse at a block of an
+        Raises IndexDamaged when rows that are held are not found, or RetryLater where the index is rebuilt then; Misuse at a block of an
         unknown codec.
         """
         key, builds = (stream, origin), self._builds
@@ -186,7 +186,7 @@ class IndexedReader(IndexView, ABC):
         if missing := left.common(self._line(key).ledger.held):
             problem = IndexDamaged(f"{key[0]}:{key[1]} holds {missing}, but no block has them", hint=REBUILT)
             self._mend_index(builds, problem)
-            raise RetryLater("the log's index was damaged, and is built anew", hint="read it again", code="index_rebuilt") from problem
+            raise RetryLater("the log's index was damaged, and is rebuilt", hint="read it again", code="index_rebuilt") from problem
 
     def _read_line(self, key: LineKey, first: int, end: int, topics: Collection[str] | None) -> Iterator[Batch]:
         """Rows up to the first hole: damage found on the way ends the reading there."""

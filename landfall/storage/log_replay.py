@@ -120,7 +120,7 @@ class Replay:
         return ReplayedLog(self._book, self._index, last, end, self._doubt)
 
     def _has_lost_its_head(self, number: int) -> bool:
-        """Of a segment in which no frame is known that does not matter: the power failed as its first was written, and it begins anew."""
+        """Of a segment in which no frame is known that does not matter: the power failed as its first was written, and it starts again."""
         path = file_path(self._folder, number)
         return path.exists() and path.stat().st_size >= HEAD_BYTES and secret_of(self._folder, number) is None
 

@@ -16,9 +16,9 @@ LineKey = tuple[str, Origin]
 
 @dataclass(frozen=True, slots=True)
 class OriginState:
-    """One (stream, origin). `end`: one past the largest offset ever heard of. `received_at_ms`: the last one stamped here (UTC ms).
+    """One (stream, origin). `end`: one past the largest offset ever known. `received_at_ms`: the last one stamped here (UTC ms).
 
-    The ledger is never changed in place: a commit makes a new OriginState, so whoever holds one holds a snapshot.
+    The ledger is never changed in place: a commit makes a new OriginState, so a holder of one holds a snapshot.
     """
 
     ledger: OriginLedger = field(default_factory=OriginLedger)
@@ -125,7 +125,7 @@ class Book:
         return self.view[0]
 
     def line(self, key: LineKey) -> OriginState:
-        """The line as it stands; an empty one when nothing was ever heard of it."""
+        """The line as it stands; an empty one when it was never known."""
         return self.lines.get(key[0], {}).get(key[1], OriginState())
 
     def take(self, change: FrameChange) -> None:
@@ -154,7 +154,7 @@ class Book:
     ) -> FrameChange:
         """What a frame changes that ends at byte `end` of `segment`. The same for the same book and frame: live, or replayed.
 
-        `lost`: stream, origin, first and end of what damaged blocks of it held: not held any more, but heard of.
+        `lost`: stream, origin, first and end of what damaged blocks of it held: not held any more, but known.
         """
         change = FrameChange(header.commit, segment, end, produced=header.produced, openings=header.openings)
         draft = _Draft(self, change)

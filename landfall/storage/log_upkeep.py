@@ -103,7 +103,7 @@ class FrameWalk:
 class LogParts:
     """What upkeep works on: the log's folder, its codec and disk, its lock, which is set while no commit is under way, its writer, how it
     sets a damaged piece aside, who is told of damage to what stands around blocks, how it looks into the index (again, once a damaged one
-    is built anew), and how often that was.
+    is rebuilt), and how often that was.
     """
 
     folder: Path
@@ -121,7 +121,8 @@ class LogParts:
 @dataclass(frozen=True, slots=True)
 class Files:
     """The log's files: how many bytes each has (`stored`), which are `written`, or keep their number from being given twice, and which are
-    `closed`; a segment is once a later one has a commit, and so its checkpoint. `dear`: of how many dead bytes one is not emptied for less.
+    `closed`; a segment is once a later one has a commit, and so its checkpoint. `dear`: the number of dead bytes below which no file is
+    emptied.
     """
 
     stored: dict[int, int]
@@ -145,7 +146,7 @@ class FileUpkeep:
     A merge 1 reads a group of neighbouring blocks, 2 decodes them and encodes them as one, a column after the other where they are large,
     3 writes it to the merged file and syncs that, 4 swaps the pieces in the index, in one transaction and under the log's lock; only then
     may 5 a file in which nothing is held any more be deleted, once the index that no longer names it is on the disk, and every row of it
-    verifies: a damaged one is built anew instead.
+    verifies: a damaged one is rebuilt instead.
     A crash before 4 leaves bytes that nobody names, which 5 deletes.
     """
 
@@ -259,7 +260,7 @@ class FileUpkeep:
         if not blocks or len(blocks) < len(group):
             return
         blocks.reverse()
-        rows = (_columns(self._parts.codec, blocks.pop(), piece) for piece in group)  # of what is read the block is let go
+        rows = (_columns(self._parts.codec, blocks.pop(), piece) for piece in group)  # the block of what is read is released
         rows_max = max(level.rows for level in self._levels)
         admitted = together(group)
         merged = [
@@ -316,7 +317,7 @@ class FileUpkeep:
             if wrong := index.verified_files().intersection(numbers):
                 raise IndexDamaged(f"the index did not tell that records are held in {file_path(self._parts.folder, min(wrong)).name}")
         try:
-            with self._parts.lock:  # nobody builds the index anew, and finds again what seemed dead
+            with self._parts.lock:  # nobody rebuilds the index, and finds again what seemed dead
                 if self._planned != self._parts.builds():
                     return
                 self._checkpoint()

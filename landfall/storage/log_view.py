@@ -95,8 +95,8 @@ class IndexView:
             return True
 
     def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
-        """Called when the index, built anew `seen` times since the log was opened, is damaged. Raises `problem` where it can not be mended:
-        only the log's own process builds it anew.
+        """Called when the index, rebuilt `seen` times since the log was opened, is damaged. Raises `problem` where it can not be mended:
+        only the log's own process rebuilds it.
         """
         raise problem
 

@@ -24,7 +24,7 @@ PART_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A block to be written anew, the filter of its topics, and when its runs were taken in."""
+    """A block to be written again, the filter of its topics, and when its runs were taken in."""
 
     block: Block
     topics: bytes | None

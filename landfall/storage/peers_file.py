@@ -12,7 +12,7 @@ from streams.config.roles import Peer
 from streams.model.errors import Corrupt, Unreadable
 
 PEERS = "peers.json"
-"""In the log's folder, so that whoever may read the log may read it: every node that its node ever knew, by name, with role and
+"""In the log's folder, so that all who may read the log may read it: every node that its node ever knew, by name, with role and
 identity."""
 
 
@@ -43,7 +43,7 @@ def keep_peers(folder: Path, peers: Mapping[str, Peer]) -> None:
     file = folder / PEERS
     try:
         before = _read_peers(file)
-    except (FileNotFoundError, Corrupt):  # a damaged file is made anew
+    except (FileNotFoundError, Corrupt):  # a damaged file is made again
         before = {}
     if (known := before | dict(peers)) != before:
         replace_file(file, msgspec.json.format(msgspec.json.encode(known, order="sorted"), indent=1))
@@ -54,5 +54,5 @@ def _read_peers(file: Path) -> dict[str, Peer]:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, Peer])
     except msgspec.MsgspecError as problem:
         raise Corrupt(
-            f"{file} can not be understood: {problem}", hint="start its node again, which writes it anew", code="peers_corrupt"
+            f"{file} can not be understood: {problem}", hint="start its node again, which writes it again", code="peers_corrupt"
         ) from None

@@ -1,4 +1,4 @@
-"""Bytes that do not verify are kept aside, for whoever wants to know what happened to them."""
+"""Bytes that do not verify are kept aside, for later examination."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASIDE_BYTES_MAX = 64 << 20
 @dataclass(frozen=True, slots=True)
 class Aside:
     """The folder `aside` of the log in `log`: one file for each Damage, named `<file>.<first byte>`. `tell` hears of every one; of bytes
-    with which no offsets are known to be lost once, whoever comes upon them again.
+    with which no offsets are known to be lost once, however often they are found again.
 
     A damaged index goes there as a whole, as `<file>.<number>`.
     """
@@ -53,7 +53,7 @@ class Aside:
                 number = sum(1 for kept in (self.log / ASIDE).glob(f"{path.name}.*"))
                 for file in filter(Path.exists, files):
                     file.replace(self.log / ASIDE / f"{file.name}.{number}")
-        self.tell(Damage(0, 0, length, f"{path.name}: {why}", cure="set aside; built anew from what is stored", code="index_damaged"))
+        self.tell(Damage(0, 0, length, f"{path.name}: {why}", cure="set aside; rebuilt from what is stored", code="index_damaged"))
 
     def write_ahead_log(self, index: Path, why: str) -> None:
         """SQLite takes this index's write-ahead log up to what does not verify: a copy is kept where there is room, and told of."""

@@ -1,4 +1,4 @@
-"""Records that are not what their origin signed: no index built anew takes them from where their bytes may lie on, files or a Kafka."""
+"""Records that are not what their origin signed: no rebuilt index takes them from where their bytes may lie on, files or a Kafka."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from streams.model.records import OFFSET
 
 DISOWNED_NAME = "disowned"
 ROWS_MAX = 65_536
-"""Of more than these the first are forgotten: an index built anew holds them again, until they are judged again."""
+"""Of more than these the first are forgotten: a rebuilt index holds them again, until they are judged again."""
 _CHECKSUM = struct.Struct("<Q")
 
 

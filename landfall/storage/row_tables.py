@@ -46,7 +46,7 @@ def _parts(batches: Iterable[Rows], rows_max: int) -> Iterator[Rows]:
 
 
 def _taken(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """All that waits as one batch, a column at a time: what has been joined of the parts is let go before the next."""
+    """All that waits as one batch, a column at a time: what has been joined of the parts is released before the next."""
     if len(waiting) == 1:
         return waiting.pop()
     schema = pa.unify_schemas([part.schema for part in waiting])

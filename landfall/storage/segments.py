@@ -66,7 +66,7 @@ class OpenFile:
     def expect(self, number: int, at: int, length: int) -> None:
         """`length` bytes at `at` of a file are about to be asked for: the disk may begin to read them, but need not."""
         if hasattr(os, "posix_fadvise"):
-            with suppress(OSError):  # whoever asks for them is told
+            with suppress(OSError):  # the reader that asks for them gets the error
                 os.posix_fadvise(self._opened(number), at, length, os.POSIX_FADV_WILLNEED)
 
     def _opened(self, number: int) -> int:
@@ -125,8 +125,8 @@ class SegmentWriter:
     """Appends frames to the last segment, or merged file. Not safe from several threads: the log's lock guards it.
 
     A failed write or sync leaves nothing behind: the file is cut back to its last whole frame before anything else is written. While the
-    disk does not let it be, who opens the log anew may find there what was refused: that is Unclear. `secret` is the file's: its frames are
-    to be made with it. A new file's head is written with its first frame.
+    disk does not let it be, who opens the log again may find there what was refused: that is Unclear. `secret` is the file's: its frames
+    are to be made with it. A new file's head is written with its first frame.
     """
 
     def __init__(self, log: Path, disk: Disk, number: int, end: int) -> None:
@@ -236,7 +236,7 @@ class SegmentWriter:
                 self._disk.truncate(self._descriptor, self.end)
         except OSError as problem:
             if self._whole:
-                hint = "whether it was kept shows when the disk takes writes again: it is cut off then; or when the log is opened anew"
+                hint = "whether it was kept shows when the disk takes writes again: it is cut off then; or when the log is opened again"
                 raise Unclear(f"the disk did not take it, nor let it be cut off: {problem}", hint=hint, code="disk_unclear") from problem
             raise disk_refused(problem) from problem
         self._torn = self._whole = False
@@ -250,7 +250,7 @@ class SegmentWriter:
 
 
 def disk_refused(problem: Exception) -> RetryLater:
-    """What the log raises when the disk is full or failing, or whoever runs this may not write there."""
+    """What the log raises when the disk is full or failing, or the process's user may not write there."""
     what, code = "free some space, or look at the disk's health", "disk_refused"
     if isinstance(problem, PermissionError) and isinstance(problem.filename, str) and _is_of_another(Path(problem.filename)):
         return not_writable(Path(problem.filename))

@@ -29,7 +29,7 @@ def _call(work: Callable[[], Result], done: Future[Result]) -> None:
 
 
 class _Passed:
-    """What the block raises goes to whoever waits."""
+    """What the block raises goes to the waiting caller."""
 
     def __init__(self, done: Future[Any]) -> None:
         self._done = done

@@ -16,7 +16,7 @@ class Stop:
         self._woken = SimpleQueue[None]()
 
     def set(self) -> None:
-        """Whoever waits goes on."""
+        """All that wait go on."""
         self._asked = True
         self._woken.put(None)
 

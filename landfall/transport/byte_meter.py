@@ -34,7 +34,7 @@ Count = Callable[[int, int], None]
 
 
 class Meter:
-    """Makes sockets that tell `count` what passes, and spend from `purse`, if there is one; with `alerts` beyond all it has."""
+    """Make sockets that report to `count` what passes, and spend from `purse`, if there is one; with `alerts` beyond all it has."""
 
     def __init__(self, purse: Purse | None, alerts: bool, count: Count) -> None:
         self.purse, self.alerts, self.count = purse, alerts, count
@@ -115,7 +115,7 @@ class _MeteredSocket(_CountedSocket):
         self._purse.passed(sent + received)
 
     def _allow(self, bytes_: int) -> None:
-        """Then what may be on its way to this socket counts as come in the purse, for nobody reads it."""
+        """Then what may be on its way to this socket counts as received in the `purse`, for nobody reads it."""
         if not self._purse.ahead(bytes_, self._alerts):
             window, self._window = self._window, 0
             self._purse.release(window, self._alerts)

@@ -54,7 +54,7 @@ class LookUps(AbstractResolver):
     def _ended(self, key: tuple[str, int, int], done: asyncio.Task[list[Address]]) -> None:
         self._under_way.pop(key, None)
         if not done.cancelled():
-            done.exception()  # whoever waited has it; nobody may have
+            done.exception()  # callers that waited have it; there may be none
 
 
 def _addresses(host: str, port: int, family: socket.AddressFamily) -> list[Address]:

@@ -161,7 +161,7 @@ def _filled(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
 def _stamps(certificate: Path, key: Path) -> list[tuple[int, int, int]]:
     stamps = []
     for path in (certificate, key):
-        with suppress(OSError):  # whoever loads it says so
+        with suppress(OSError):  # loading it raises the error
             found = path.stat()
             stamps.append((found.st_ino, found.st_mtime_ns, found.st_size))
     return stamps

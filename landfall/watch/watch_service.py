@@ -165,8 +165,8 @@ class Watching:
             return
 
     def strangers(self, numbers: set[str]) -> set[str]:
-        """Of these container numbers, those that no load list and no booking names which the watch has heard of so far; none before it has
-        heard of any. Any thread."""
+        """Of these container numbers, those that no load list and no booking names which the watch has received so far; none before it has
+        received any. Any thread."""
         return self._state.strangers(numbers)
 
     async def asks(self) -> tuple[list[tuple[int, float]], int, tuple[str, ...]]:
@@ -291,7 +291,7 @@ class Watching:
         return outcome
 
     def _by_generation(self, own: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
-        """What nodes took in, that of generations not heard of before last, each for itself: received times may have gone back there."""
+        """What nodes took in, that of generations not known before last, each for itself: received times may have gone back there."""
         known = self._state.memory.generations
         for origin in sorted({batch.origin for batch in own}):
             known.setdefault(origin.node, origin.generation)

@@ -1,6 +1,6 @@
 """Memory for the columns of a large block, asked of the system in large parts.
 
-A column of a block takes some 3 MiB, which numpy asks of the system anew each time: a page fault for every 4 KiB of it, which took
+A column of a block takes some 3 MiB, which numpy asks of the system again each time: a page fault for every 4 KiB of it, which took
 longer than decoding. Columns that share a part take one fault for 2 MiB, where the system has huge pages.
 """
 

@@ -41,7 +41,7 @@ def read_rows(head: BlockHead, read: ReadBytes) -> pa.RecordBatch:
 
 
 def check_rows(head: BlockHead, read: ReadBytes) -> pa.StringArray:
-    """The topics of a block, each at least once, all rows having been read as `read_rows` does, CHECKED_ROWS at a time, and let go.
+    """The topics of a block, each at least once, all rows having been read as `read_rows` does, CHECKED_ROWS at a time, and released.
 
     Raises Corrupt where that would.
     """
@@ -62,7 +62,7 @@ def few_of_many(head: BlockHead, wanted: range) -> bool:
 
 def read_some_rows(head: BlockHead, read: ReadBytes, wanted: range) -> pa.RecordBatch:
     """The rows in the `wanted` places of a block, counted from its first offset, in offset order. All are read, CHECKED_ROWS at a time, and
-    let go but for these. Raises Corrupt, for what it has read.
+    released but for these. Raises Corrupt, for what it has read.
     """
     found: list[tuple[Ints, pa.RecordBatch]] = []
     for first, part in _parts(head, read):
@@ -145,7 +145,7 @@ class StoredRows:
         self._done: list[Values] = []
 
     def all_rows(self) -> pa.RecordBatch:
-        """Every row; once. What was read of a column is let go as it stands in the order of the offsets: a large block is never there
+        """Every row; once. What was read of a column is released as it stands in the order of the offsets: a large block is never there
         twice over."""
         groups = [read_group(page, rows) for page, rows in zip(self._next(), self._sizes, strict=True)]
         names, codes = joined(groups, self._rows, self._room)
@@ -161,8 +161,8 @@ class StoredRows:
         return batch(self._schema, {TOPIC: topic, **stamps.arrays(), **columns}, self._rows)
 
     def checked(self, first: int, taken: Bools) -> Checked:
-        """Every row is read and let go. They are stored from the `first` place on; the places of their offsets are noted in `taken`, which
-        says it of all rows of the block."""
+        """Every row is read and released. They are stored from the `first` place on; the places of their offsets are noted in `taken`,
+        which says it of all rows of the block."""
         groups = [read_group(page, rows) for page, rows in zip(self._next(), self._sizes, strict=True)]
         names, codes = joined(groups, self._rows, self._room)
         found = self._found(groups)

@@ -1,4 +1,4 @@
-"""Several columns at once, on as many cores as there are: numpy, Arrow and pcodec let go of the interpreter while they work."""
+"""Several columns at once, on as many cores as there are: numpy, Arrow and pcodec release the interpreter's lock while they work."""
 
 from __future__ import annotations
 

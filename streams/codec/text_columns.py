@@ -99,7 +99,7 @@ def read_some_texts(reader: Reader, count: int, owners: Owners, wanted: Ints) ->
         size = reader.below(count, "a dictionary's size less one") + 1
         texts = TextList.read(reader, size, size - 1)
         places = _read_codes(reader, topics, size).take(places)
-    if len(places) == 1 or (places == places[0]).all():  # whoever wants some rows wants those of one topic
+    if len(places) == 1 or (places == places[0]).all():  # readers of some rows want those of one topic
         return PickedTexts(texts.some(reader.budget, places[:1]), np.zeros(len(places), np.int64))
     used, codes = np.unique(places, return_inverse=True)
     return PickedTexts(texts.some(reader.budget, used), codes)

@@ -182,7 +182,7 @@ def may_have(peer: Peer, definition: Definition) -> bool:
 
 
 def may_originate(definition: Definition, role: Role | None, node: str) -> bool:
-    """Whether `node` of this role (None: one we have never heard of) may write records of its own into the stream. Checked at every node.
+    """Whether `node` of this role (None: an unknown one) may write records of its own into the stream. Checked at every node.
 
     A customer writes nothing. What headquarters alone writes is believed of a node known to be headquarters, and of no other.
     """

@@ -1,4 +1,4 @@
-"""What others wrote and this node acts upon: held against what its origin signed before it is admitted, not afterwards."""
+"""What others wrote and this node acts upon: checked against what its origin signed before it is admitted, not afterwards."""
 
 from __future__ import annotations
 

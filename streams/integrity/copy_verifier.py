@@ -25,7 +25,7 @@ FORKED = "its origin signed two different contents for these offsets"
 UNHEARD = "acted upon, its origin's key is known, and nothing that it signed of it is here"
 UNREAD_BY_ORIGIN = "the origin itself could no longer read this run when it came to sign it"
 MARKS_MAX = 256
-"""Statements within one run that its rows are held against; of more, so many of them, evenly spread, and the last."""
+"""Maximum statements within one run that its rows are checked against; of more, so many of them, evenly spread, and the last."""
 
 Mark = tuple[int, bytes]
 """A statement within a run: its end, and the root of the run's rows before that."""
@@ -141,7 +141,7 @@ def gather(verdict: Verdict, said: Iterable[Said], trust: Trust, signed: SignedH
 def verify(copy: Copy, stream: str, origin: Origin, trust: Trust) -> Verdict:
     """Hold every row this copy holds of (stream, origin) against what the origin signed, from whatever statements this copy has.
 
-    Runs that are gone or below the floor are in nobody's way: each run is held against its own root. Raises what reading the log raises.
+    Runs that are gone or below the floor are in nobody's way: each run is checked against its own root. Raises what reading the log raises.
     """
     verdict = Verdict(stream, origin, trust.of(origin.node))
     ledger = copy.log.ledger(stream).get(origin)

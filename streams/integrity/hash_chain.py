@@ -100,7 +100,7 @@ class Chain:
         return (*self.sums, sums_of(self._tail)) if self._tail and self.whole else tuple(self.sums)
 
     def told(self) -> None:
-        """All roots so far are written down: `roots` and `sums` begin anew."""
+        """All roots so far are written down: `roots` and `sums` start again."""
         self.roots, self.sums = [], []
 
     def _close_full(self) -> None:

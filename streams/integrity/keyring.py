@@ -1,4 +1,4 @@
-"""Whose statements a node goes by while it runs: its own keys, those it was given, that its registry pins, or that it was shown."""
+"""Whose statements a node accepts while it runs: its own keys, those it was given, that its registry pins, or that it was shown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def own_keys(log: Log, key: bytes) -> frozenset[bytes]:
 
 
 class Keyring:
-    """The keys that are known of a node, looked up anew when the registry is another. Safe from any thread.
+    """The keys that are known of a node, looked up again when the registry is another. Safe from any thread.
 
     A key that was given goes before the registry's: who could forge the registry could pin any key in it. A node's own keys are those
     it has and had, and those that the registry adds. What a node has shown itself, `introduced`, counts where nobody says anything else.

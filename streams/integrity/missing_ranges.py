@@ -47,9 +47,9 @@ def lacks(origin: Origin, ledger: OriginLedger) -> list[Gap]:
 
 
 def gaps(log: LogReader, stream: str) -> Iterator[Gap]:
-    """Everything this copy lacks of `stream` up to what it has heard of, by origin and offset, with times.
+    """Everything this copy lacks of `stream` up to what it knows of, by origin and offset, with times.
 
-    What it has never heard of it can not know to lack: `landfall log verify` says up to which offset each origin signed.
+    It can not know that it lacks what no peer has named: `landfall log verify` says up to which offset each origin signed.
     Raises what reading the log raises.
     """
     for origin, ledger in sorted(log.ledger(stream).items()):

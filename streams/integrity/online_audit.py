@@ -17,7 +17,7 @@ from streams.model.identifiers import Origin, Position
 from streams.model.ranges import RangeSet
 
 ROWS_A_STEP_MAX = 50_000
-"""Records held against their signatures in one step: ingest has the machine first."""
+"""Records checked against their signatures in one step: ingest has the machine first."""
 OPEN_RUNS_MAX = 64
 """So many open runs, those that grew last, stay in memory (up to some 0.5 MB each), so that what comes to them is all that is read."""
 UNHEARD_STEPS = 3
@@ -86,11 +86,11 @@ class Watch:
         return [*found, *self._unheard_of(trust)]
 
     def lost(self, stream: str, origin: Origin, first: int) -> None:
-        """Offset `first`, which was held, is not held any more, and will be brought anew. May be called from any thread at any time."""
+        """Offset `first`, which was held, is not held any more, and will be brought again. May be called from any thread at any time."""
         self._brought_anew.append((stream, origin, first))
 
     def again(self, stream: str, origin: Origin, first: int) -> None:
-        """What is held from offset `first` on is other than it was: it is judged anew, and told anew."""
+        """What is held from offset `first` on is other than it was: it is judged again, and told again."""
         self._open.pop((stream, origin), None)
         old = self._watched.get((stream, origin))
         if old is not None:
@@ -100,7 +100,7 @@ class Watch:
             self._watched[stream, origin] = _Watched(signed, run=run, told=told, problems=old.problems, doubted=old.doubted)
 
     def heads_again(self, stream: str, origin: Origin, offset: int, asked: bytes | None) -> None:
-        """What comes to stand at this offset of its heads is read anew. `asked`: what was there and was asked for again, if it could be:
+        """What comes to stand at this offset of its heads is read again. `asked`: what was there and was asked for again, if it could be:
         should the very same come once more, it is what the origin wrote, and stays, not believed.
         """
         watched = self._watched[stream, origin]
@@ -109,7 +109,7 @@ class Watch:
             watched.doubted.add((offset, asked))
 
     def _known_keys(self) -> Trust:
-        """The keys that are known, looked up anew when the registry, the number of nodes or who was introduced is another."""
+        """The keys that are known, looked up again when the registry, the number of nodes or who was introduced is another."""
         positions = self._copy.log.positions()
         pinned = [positions[stream] for stream in pinned_in(positions)]
         introduced = self._introduced()

@@ -55,7 +55,7 @@ class ProofRequest:
 
 
 def make(copy: Copy, claim: ProofRequest, of: Sequence[tuple[str, Origin]], trust: Trust) -> ProofFile:
-    """The proof of `claim` over these (stream, origin). Whoever holds it needs the origins' public keys and nothing else.
+    """The proof of `claim` over these (stream, origin). Its holder needs the origins' public keys and nothing else.
 
     Beside others that did, one that never signed anything is named in it, and not shown. Raises Corrupt when the copy is not what was
     signed, Misuse when too little of it is signed, or what was signed is not here.

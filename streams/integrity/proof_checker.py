@@ -193,7 +193,7 @@ class _Checker:
         return statement
 
     def _root(self, run: Present | Absent | NotShown) -> bytes:
-        """The run's root as the file has it, after everything that is said of the run was held against it."""
+        """The run's root as the file has it, after everything that is said of the run was checked against it."""
         try:
             root = from_text(run.root, "its root")
             match run:

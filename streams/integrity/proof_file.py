@@ -133,7 +133,7 @@ class ProofFile(_Form, frozen=True):
         return msgspec.structs.replace(self, digest=to_text(self._digest()))
 
     def intact(self) -> bool:
-        """Whether the digest is that of the rest. Whoever alters a file can also write another digest: signatures are what counts."""
+        """Whether the digest is that of the rest. A forger of the file can also write another digest: signatures are what counts."""
         return self.digest == to_text(self._digest())
 
     def to_bytes(self) -> bytes:

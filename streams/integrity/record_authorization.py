@@ -1,7 +1,7 @@
 """Which records of a stream a node may write, by its role and identity.
 
-A copy of the log keeps every record as it was written. A record that its writer may not write is foreign: whoever acts on records or shows
-them leaves it out, and the records beside it count.
+A copy of the log keeps every record as it was written. A record that its writer may not write is foreign: all that acts on records or shows
+them leaves it out, and the records next to it count.
 """
 
 from __future__ import annotations

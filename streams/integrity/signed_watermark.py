@@ -31,7 +31,7 @@ class Until:
 
 
 class SignedUntil:
-    """Asked for one (stream, origin) after the other, and looked up anew when more statements are here. Safe from any thread."""
+    """Asked for one (stream, origin) after the other, and looked up again when more statements are here. Safe from any thread."""
 
     def __init__(self, copy: Copy, trust: Callable[[str], Trust]) -> None:
         """`trust`: the keys of a node that are known now, if any are; where none are, its own word is taken, as `Trust` has it."""

@@ -98,8 +98,8 @@ class Purse:
         self._granted: dict[str, int] = {}
 
     def grant(self, day: str, bytes_: int) -> None:
-        """On `day` (`2026-05-01`, UTC) so many charged bytes more than the budget may pass, by somebody's word. Not kept: whoever grants
-        tells it again after a restart.
+        """On `day` (`2026-05-01`, UTC) so many charged bytes more than the budget may pass, as granted. Not kept: the caller grants it
+        again after a restart.
         """
         self._granted[day] = self._granted.get(day, 0) + bytes_
 
@@ -165,7 +165,7 @@ class Purse:
 
     def settle(self) -> None:
         """What was leased, did not pass, and is not held for an open link or last words is given back, where that can be kept. Bytes that
-        pass later are leased anew, so it may be called at any time.
+        pass later are leased again, so it may be called at any time.
         """
         kept = self.budget.charge(self._held_bytes + FAREWELL_BYTES)
         days = [(day, lease) for day, lease in self._leased.items() if " " not in day]
@@ -198,7 +198,7 @@ class Purse:
         return max(0, self._bytes_today() - taken)
 
     def free_here_bytes(self) -> int:
-        """What of that is this node's to spend, as far as it may let go of it: what is leased is not."""
+        """What of that is this node's to spend, as far as it may give it away: what is leased is not."""
         day = _day(self._now_ms())
         return max(0, self._right(day) - max(self._leased.get(day, 0), self._used.get(day, 0) + self.budget.charge(self._held_bytes)))
 

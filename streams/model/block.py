@@ -248,7 +248,8 @@ class OpenedBlock(Protocol):
         ...
 
     def spans(self, topic: str) -> Sequence[tuple[int, int]]:
-        """For which spans of the payload `topic_rows` will ask `read`: first byte, length. Whoever knows beforehand has them at hand."""
+        """For which spans of the payload `topic_rows` will ask `read`: first byte, length. The caller that knows beforehand has them at
+        hand."""
         ...
 
 
@@ -297,7 +298,7 @@ class Codec(Protocol):
         ...
 
     def check(self, block: Block) -> pa.StringArray:
-        """The block's topics, each at least once; all that `decode` gives is read and let go again: what passes here can be decoded.
+        """The block's topics, each at least once; all that `decode` gives is read and released again: what passes here can be decoded.
 
         Raises as `decode`.
         """

@@ -85,7 +85,7 @@ class WallClock:
 class FleetTime:
     """How the fleet's time runs beside the wall's: at `wall_at_ms` it was `fleet_at_ms`, running `speed` times as fast (0: paused).
 
-    It goes no further than `stops_at_ms` (UTC ms; None: on and on) before its clock says so: whoever follows it never overtakes it.
+    It goes no further than `stops_at_ms` (UTC ms; None: on and on) before its clock says so: followers never overtake it.
     `state`: why it runs so, as its clock has it (`running`, `paused`, `jumping`, `waiting`, `ended`).
     """
 
@@ -124,7 +124,7 @@ class FleetClock:
         return self._fleet_time.at_ms(time.time_ns() // 1_000_000)
 
     def early_ms(self) -> int:
-        """EARLY_MS_MAX, and the fleet time that passes until a change of speed is heard of."""
+        """EARLY_MS_MAX, and the fleet time that passes until a change of speed is received."""
         return EARLY_MS_MAX + round(max(self._fleet_time.speed, 1.0) * FLEET_LAG_S * 1000)
 
     def asked(self) -> bool:

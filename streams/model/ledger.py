@@ -39,7 +39,7 @@ class OriginLedger:
         return self.settled().run_from(0)
 
     def end(self) -> int:
-        """One past the largest offset this copy has ever heard of."""
+        """One past the largest offset this copy has ever known."""
         return max(self.floor, self.held.end(), *(ranges.end() for ranges in self.gone.values()))
 
     def all_gone(self) -> RangeSet:

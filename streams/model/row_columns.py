@@ -116,7 +116,7 @@ class JoinedColumns:
 
 
 def _texts(parts: Iterable[pa.StringArray], rows: int) -> pa.StringArray:
-    """These one after another, each let go before the next is there: joined at once, all of them would be there twice."""
+    """These one after another, each released before the next is there: joined at once, all of them would be there twice."""
     ends, known, chars, at = np.zeros(rows + 1, np.int32), np.ones(rows, np.bool_), bytearray(), 0
     for part in parts:
         _, offsets, data = part.buffers()

@@ -2,8 +2,8 @@
 
 Its origin and headquarters are believed at once. A relay only below the last record that is held here, for it could else have all that is
 yet to be written passed over, and, where the origin's key is known, below the end of what that has signed: the last record held could be
-one the relay made up. Until then its word is kept in mind, for this session. What is held of another's is never let go by such a
-word, and a record that comes all the same is taken (`streams.log.Log.admit`).
+one the relay made up. Until then its claim is kept in mind, for this session. What is held of another's is never released by such a claim,
+and a record that comes all the same is taken (`streams.log.Log.admit`).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Bringers:
         return pieces >= most and not held.within(max(0, first - 1), end + 1)
 
     def lost(self, key: Key, ranges: RangeSet) -> None:
-        """These are wanted again, whoever brought them."""
+        """These are wanted again, whichever peer brought them."""
         for brought in self._brought.get(key, {}).values():
             for first, end in ranges:
                 brought.remove(first, end)

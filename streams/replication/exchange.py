@@ -54,8 +54,8 @@ HQ_MAX = 100_000
 class NewOriginQuota:
     """Limits the number of new (stream, origin)s that each peer may bring records of, or say are gone: each stays on disk for good.
 
-    What a node brings itself, and what its signature shows to be its own, counts for that node, whoever brings it. All else counts for
-    the peer that brings it. Counted since the node started; what is here already is free. Call it from the one thread that drives the
+    What a node brings itself, and what its signature shows to be its own, counts for that node, whichever peer brings it. All else counts
+    for the peer that brings it. Counted since the node started; what is here already is free. Call it from the one thread that drives the
     sessions.
     """
 

@@ -1,7 +1,8 @@
 """How many bytes of records each peer may bring: so much a day, saved up while it brings less.
 
-So whoever comes home brings what gathered meanwhile at once, and who floods is soon at so much a day. What is beyond it is not lost: its
-bringer keeps it, and others may bring it. Alerts and what else is of their lane have as much of their own: they wait for no readings.
+So a peer that comes home brings what gathered meanwhile at once, and one that floods is soon at so much a day. What is beyond it is not
+lost: its bringer keeps it, and others may bring it. Alerts and what else is of their lane have as much of their own: they wait for no
+readings.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def anything(_stream: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Nonces:
-    """What each end of a link asks the other to say in its Hello, made up anew as the link is opened: `mine` is asked here."""
+    """What each end of a link asks the other to say in its Hello, made up again as the link is opened: `mine` is asked here."""
 
     mine: bytes = b""
     theirs: bytes = b""
@@ -68,7 +68,7 @@ class Terms:
     def disputed(self, key: Key) -> bool:
         """Whether a peer that has heard more, or less, of what headquarters has set of the stream may honestly think it shared.
 
-        Also where nothing has been heard of it here yet: its settings may be under way, behind what goes by them.
+        Also where nothing of it is known here yet: its settings may be under way, behind the records that use them.
         """
         stream, origin = key
         return (

@@ -191,7 +191,7 @@ class Receiver:
         self._effect(Admit(begin.transfer, block, self._member.peer.node))
 
     def _not_yet(self, begin: Begin, key: Key) -> None:
-        """It may have heard of the stream what we are yet to hear, or the other way round."""
+        """It may have received settings of the stream that we are yet to receive, or the other way round."""
         self._put_off += 1
         if self._put_off == PUT_OFF_MAX:
             details = {"peer": self._member.peer.node, "stream": key[0], "origin": str(key[1]), "problem": self.terms.why_not(key)}

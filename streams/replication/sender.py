@@ -30,7 +30,7 @@ LIVE_RECORDS = 8_192
 """Per (stream, origin), how many of the newest records at the opening of the session go beside the backlog; of what is signed at once
 those that come after it, for the parts of a commit are believed together, and would wait for each other."""
 LOAD_RECORDS_MAX = BLOCK_RECORDS_MAX
-"""A block goes as it is stored: one cut shorter would have to be taken apart and written anew."""
+"""A block goes as it is stored: one cut shorter would have to be taken apart and written again."""
 LINGER_S = 0.05
 """How long a few new readings wait for more of their kind, so that a block is more than its header; what is more urgent never waits."""
 LINGER_APART_S = 0.25

@@ -3,7 +3,7 @@
 1 both say Hello and a digest per stream, at once; 2 where digests differ, a Summary; each then knows what the other lacks; 3 blocks go out
 in fragments, the most urgent lane first; 4 the receiver acknowledges what is durable; 5 after a cut, step 1 again: half a block goes on.
 
-Whoever drives it calls `receive`, `loaded`, `admitted` and `tick`, carries out `effects`, and sends what `next_message` gives, one at a
+The driver calls `receive`, `loaded`, `admitted` and `tick`, carries out `effects`, and sends what `next_message` gives, one at a
 time, as the link has room. Not safe from several threads.
 """
 
@@ -379,7 +379,7 @@ class Session:
             self._hearsay.heard(key, reason, ranges)
 
     def _disputed(self, key: Key, ranges: RangeSet) -> RangeSet:
-        """What the peer was told is gone, and is held here: it is offered the records, unless it wrote them and let them go itself."""
+        """What the peer was told is gone, and is held here: it is offered the records, unless it wrote them and released them itself."""
         return RangeSet() if key[1].node == self.peer.node else ranges.common(self._exchange.held(key))
 
     def _heard_reject(self, reject: m.Reject) -> None:

@@ -34,7 +34,7 @@ class _Span:
 class Withheld:
     """A log's ledgers for its node's sessions, without what the disk has not given for LASTING_S: peers bring that again.
 
-    The log itself lets go of nothing: what can be read again is held again, and the copy here is given up only when the same records have
+    The log itself releases nothing: what can be read again is held again, and the copy here is given up only when the same records have
     come from a peer. Call it from the node's event loop.
     """
 

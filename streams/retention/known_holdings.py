@@ -76,7 +76,7 @@ def told_of_home(log: LogReader, stream: str, about: str, writers: Collection[st
 
 
 def _merged(one: AtHome, other: AtHome) -> AtHome:
-    """What either says; of a floor why, whoever has the higher one."""
+    """What either says; of a floor the reason of the higher one."""
     higher = {origin: why for origin, why in other.why.items() if other.floors[origin] >= one.floors[origin]}
     return AtHome(one.position.merged(other.position), one.floors.merged(other.floors), {**one.why, **higher})
 

@@ -64,4 +64,4 @@ def test_on_a_full_disk_it_counts_on(tmp_path: Path, caplog: pytest.LogCaptureFi
 def test_what_does_not_read_is_told_of_and_stops_no_node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / FILE_NAME).write_text('{"since_at_ms": "yesterday"}')
     assert begun(tmp_path).status(()) == {}
-    assert "counted anew" in caplog.text
+    assert "counted again" in caplog.text

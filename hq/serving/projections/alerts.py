@@ -75,7 +75,7 @@ def _registry(connection: Connection, ships: Collection[str], boxes: Collection[
 
 
 def project_alerts(connection: Connection, batch: Batch, admissions: Admissions) -> None:
-    """`alerts`: each record a row of `alert_change`; then the alerts of its topics, and their incidents, folded anew from all their
+    """`alerts`: each record a row of `alert_change`; then the alerts of its topics, and their incidents, folded again from all their
     changes."""
     good = readable(connection, believed_rows(batch, admissions), AlertBody)
     changed = []

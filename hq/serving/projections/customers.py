@@ -80,7 +80,7 @@ def standing_spans(connection: Connection, customer: str, containers: Iterable[s
 
 
 def review(connection: Connection, customer: str, before: Spans, after: Spans, places: Mapping[str, str]) -> None:
-    """The customer's spans were `before` and are `after`: its view of containers and alerts is made anew where that makes a difference.
+    """The customer's spans were `before` and are `after`: its view of containers and alerts is made again where that makes a difference.
 
     Where every record lies in one span, before and after, it makes none: an end written in time costs two looks at an index.
     """

@@ -16,7 +16,7 @@ def project_readings(connection: Connection, batch: Batch) -> None:
     """`containers` and `ships`: every reading a row of `reading`, without its body where that does not read, which is told.
 
     Of several records of one reading the first received is kept. Delta's history keeps the same one of those it reads in one micro-batch,
-    of others the one that came to headquarters first: that depends on the day, and a store built anew must not.
+    of others the one that came to headquarters first: that depends on the day, and a rebuilt store must not.
     """
     rows = record_rows(batch)
     for row, identity in zip(rows, reading_identities(batch), strict=True):

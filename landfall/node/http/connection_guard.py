@@ -1,4 +1,4 @@
-"""Who knocks at a node's HTTP door and asks nothing: let go in time, so that no number of them costs the node its files."""
+"""Close idle connections at a node's HTTP door in time, so that no number of them takes all of the node's file descriptors."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class Doorkeeper:
         return runner
 
     async def keep(self) -> None:
-        """Until cancelled, when nobody comes any more: then all strangers are let go, those in TLS's handshake too, of whom the application
-        has never heard."""
+        """Run until cancelled, when nobody comes any more: then all strangers are disconnected, those in TLS's handshake too, which the
+        application never saw."""
         try:
             while True:
                 self.look()
@@ -97,7 +97,7 @@ class Doorkeeper:
             self._let_go(len(self._strangers))
 
     def look(self) -> int:
-        """Let go of strangers that have waited too long, or are too many; how many there were."""
+        """Disconnect strangers that have waited too long, or are too many; how many there were."""
         now_s = self._now_s()
         self._forget_closed()
         late = sum(now_s - came_s > ASKS_WITHIN_S for _, came_s in self._strangers.values())

@@ -205,7 +205,7 @@ class HttpApi:
 
     async def _check_writes(self, append: Append) -> None:
         """Raises NotAllowed for what the node's own process alone writes; and for what this node may not write, unless it is here already:
-        a retry is told so, whoever may write by now.
+        a retry gets that answer even where the right to write is gone by now.
         """
         if append.stream.endswith(DERIVED) or append.stream == HOMES:
             what = f"{append.stream} is what the node itself says of its records: no other program writes into it"

@@ -26,8 +26,8 @@ class FollowRequest:
 
 
 class StreamFollowers:
-    """All who follow streams of one node. Remembers of each stream since when which hole is waited at, whoever asks: who keeps their
-    ReaderStanding is they. Call it from the node's event loop.
+    """All who follow streams of one node. Remembers of each stream since when which hole is waited at, for all clients alike: who keeps
+    their ReaderStanding is they. Call it from the node's event loop.
     """
 
     def __init__(self, definitions: Definitions, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""Two processes under one node's name, as after an image was copied: which addresses they have, for whoever looks after the node."""
+"""Two processes under one node's name, as after an image was copied: which addresses they have, for the node's operator."""
 
 from __future__ import annotations
 

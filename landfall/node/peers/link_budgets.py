@@ -95,7 +95,7 @@ class BudgetClock:
 
 
 class Purses:
-    """One purse per class of link that has a budget. Call it from the node's event loop."""
+    """One `Purse` per class of link that has a budget. Call it from the node's event loop."""
 
     def __init__(
         self, folder: Path, links: Mapping[LinkClass, LinkSettings], now_ms: Callable[[], int], me: str = "", others: Collection[str] = ()
@@ -219,5 +219,5 @@ def _read(path: Path) -> dict[str, dict[str, int]]:
         return {}
     except (ValueError, AttributeError, TypeError) as problem:
         raise Misuse(
-            f"{path} does not read: {problem}", hint="delete it; today's budgets begin anew then", code="budgets_unreadable"
+            f"{path} does not read: {problem}", hint="delete it; today's budgets start again then", code="budgets_unreadable"
         ) from problem

@@ -17,10 +17,10 @@ Told = dict[str, dict[Origin, RangeSet]]
 
 
 class Ashore:
-    """What ports and headquarters have settled of what `nodes` (of one ship) wrote, by their own word in any session since the start.
+    """What ports and headquarters have settled of what `nodes` (of one ship) wrote, by their own claims in any session since the start.
 
-    A word costs nothing, and one port may lie: nothing is let go for it, and no alert kept from anybody else. What a stream's home says it
-    has goes for that.
+    A claim costs nothing, and one port may lie: nothing is deleted for it, and no alert kept from anybody else. What counts for deletion is
+    what a stream's home says it has.
     """
 
     def __init__(self, nodes: Collection[str], definitions: Definitions) -> None:

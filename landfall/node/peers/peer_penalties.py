@@ -1,5 +1,5 @@
-"""What is held against peers: who broke the rules of a session is let in, and dialled, again after a while, which grows each time; and what
-is said of one again and again is told ever more seldom.
+"""Penalties of peers: one that broke the rules of a session is admitted, and dialled, again after a pause, which grows each time; and what
+is reported of one again and again is reported ever more seldom.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORGIVEN_S = 600.0
 TOLD_AT_ONCE = 64
 """So many words of one reason about a peer are told as they come."""
 TOLD_AGAIN_S, SELDOM_S = 60.0, 3_600.0
-"""Then one after TOLD_AGAIN_S, and after twice as long each time, up to SELDOM_S; after SELDOM_S without any it begins anew."""
+"""Then one after TOLD_AGAIN_S, and after twice as long each time, up to SELDOM_S; after SELDOM_S without any it starts again."""
 
 
 @dataclass(slots=True)

@@ -151,7 +151,7 @@ class OtherDisks:
         told_of = [f"{stream}:{origin} {first}-{end}" for (stream, origin), ranges in sorted(nowhere.items()) for first, end in ranges]
         self._node.report(
             "damage took from this disk what no other is known to have",
-            "not acknowledged: sensors are let go, to bring it again",
+            "not acknowledged: sensors are disconnected, to send it again",
             code="records_lost",
             records=_count(nowhere),
             offsets=", ".join(told_of[:TOLD_RANGES_MAX]),

@@ -183,7 +183,7 @@ class Links:
         return {name: live.drive.session for name, live in self._live.items() if live.drive.session.open}
 
     def durable_ashore(self) -> Told:
-        """What peers ashore have of this ship's own, by any one's word: nothing is to be let go for it."""
+        """What peers ashore have of this ship's own, by the claim of any: nothing is to be deleted for it."""
         return self._noted().said()
 
     def at_home(self) -> Told:
@@ -211,7 +211,7 @@ class Links:
 
     def redefined(self, before: Mapping[str, Mapping[Key, bool]]) -> None:
         """Streams are managed otherwise, and `before` was shared until this step of the event loop: sessions for which that has changed
-        begin anew, at once; so do those in which the peer, who heard it first, has said what is to be heard again, and those that come."""
+        start again, at once; so do those in which the peer, who heard it first, has said what is to be heard again, and those that come."""
         shared = self.shared()
         changed = [name for name, live in self._live.items() if shared[name] != before[name] or live.drive.session.missed()]
         for name in {*changed, *self._places.newcomers()}:
@@ -225,7 +225,7 @@ class Links:
             self._places.end(name, _WITHDRAWN.format(name))
 
     def hurry(self) -> None:
-        """A link may have come up: dial at once whoever is waited for."""
+        """A link may have come up: dial at once all peers that are waited for."""
         self._again.set()
         self._again = asyncio.Event()
 

@@ -50,8 +50,8 @@ class Traffic:
     """
 
     def __init__(self, folder: Path, tariffs: Mapping[LinkClass, Tariff], now_at_ms: int) -> None:
-        """`folder`: the node's, where it is kept; what does not read is counted anew. `tariffs`: of the classes that have one. `now_at_ms`:
-        by the wall's clock, UTC.
+        """`folder`: the node's, where it is kept; what does not read is counted again. `tariffs`: of the classes that have one.
+        `now_at_ms`: by the wall's clock, UTC.
         """
         self._path, self._tariffs = folder / FILE_NAME, tariffs
         kept = _read(self._path) or _Kept(now_at_ms, {})
@@ -105,5 +105,5 @@ def _read(path: Path) -> _Kept | None:
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as problem:
-        _log.warning("%s does not read, so what passed the links is counted anew: %s", path, problem)
+        _log.warning("%s does not read, so what passed the links is counted again: %s", path, problem)
         return None

@@ -42,7 +42,9 @@ class Introductions:
         try:
             keep_peers(folder / "log", peers)
         except OSError as problem:
-            report("who this node's peers are could not be written", "programs beside it go by what is there", problem=str(problem))
+            report(
+                "who this node's peers are could not be written", "other programs on this machine use the old list", problem=str(problem)
+            )
         self._shown, self._accepted = _read(self._file), folder / ACCEPTED_NAME
         self._state: tuple[int, ...] | None = None
         self._trust = introduced_to(folder)
@@ -64,7 +66,7 @@ class Introductions:
             self._keep()
             _log.info("%s shows its key, by which it is known from now on: %s", node, key_text(keys[0]))
         elif keys[0] not in self._trust.keys[node] and (node, keys[0]) not in self._told:
-            with suppress(LandfallError):  # what the registry says can not be read: its statements are held against it all the same
+            with suppress(LandfallError):  # what the registry says can not be read: its statements are checked against it all the same
                 self._tell_other(node, keys[0], known(node).keys.get(node, frozenset()))
 
     async def keep_looking(self) -> None:

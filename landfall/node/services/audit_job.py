@@ -1,4 +1,4 @@
-"""What comes in held against what its origins signed, while the node runs; and what is done where it is not so."""
+"""What comes in is checked against what its origins signed, while the node runs; and what is done where the two differ."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def keep_checking(checking: Checking) -> None:
             told = ""
         except LandfallError as problem:
             if str(problem) != told:
-                report("records could not be held against what their origins signed", "tried again", problem=str(problem))
+                report("records could not be checked against what their origins signed", "tried again", problem=str(problem))
             told = str(problem)
         await asyncio.sleep(RESTS * (time.monotonic() - began_s))
         hurried = await _hurried(checking, began_s + CHECKED_EVERY_S)
@@ -97,7 +97,7 @@ def _step(watch: Watch) -> list[Verdict]:
 
 
 def _append_again(checking: Checking, verdict: Verdict, doubt: Doubt) -> None:
-    """Another machine goes by this node's name, and others hold its records: from the first that differs on, this one's come again."""
+    """Another machine uses this node's name, and others hold its records: from the first that differs on, this one's come again."""
     stream, origin, log = verdict.stream, verdict.origin, checking.log
     if origin == log.origin:
         return  # until a peer that knows more of it makes this log open a new generation, there is none to append under
@@ -139,7 +139,7 @@ async def _ask_heads_again(checking: Checking, verdict: Verdict) -> None:
 
 
 async def _set_aside(checking: Checking, key: Key, first: int, end: int, why: str) -> int:
-    """Set aside, whoever brought it not being asked for it; returns how many records that is."""
+    """Set it aside, without asking the peer that brought it; returns how many records that is."""
     peers = checking.distrust(key, first, end)
     brought = f", brought by {', '.join(peers)}" if peers else ""
     return await asyncio.to_thread(checking.log.set_aside, *key, first, end, f"{why}{brought}")

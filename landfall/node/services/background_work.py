@@ -1,4 +1,4 @@
-"""Work that goes on as long as its node: what fails for now is begun anew, and ends no node."""
+"""Work that goes on as long as its node: what fails for now is restarted, and ends no node."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from streams.model.metrics import Metrics
 
 Background = Callable[[], Awaitable[None]]
 AGAIN_S = 5.0
-"""So long after it failed it is begun anew."""
+"""So long after it failed it is restarted."""
 WELL_S = 60.0
 """Where it went well for so long before it failed, that is told again."""
 
 
 async def keep_going(name: str, work: Background, metrics: Metrics, report: Callable[..., None]) -> None:
-    """Run `work`. When it raises RetryLater, as where the disk fails, it is begun anew AGAIN_S later: counted (`background_retries`), and
+    """Run `work`. When it raises RetryLater, as where the disk fails, it is restarted AGAIN_S later: counted (`background_retries`), and
     told once until it has gone well for WELL_S. Returns, or raises anything else, as `work` does.
     """
     loop = asyncio.get_running_loop()
@@ -28,6 +28,6 @@ async def keep_going(name: str, work: Background, metrics: Metrics, report: Call
         except RetryLater as problem:
             metrics.count("background_retries")
             if loop.time() - failed_at_s > WELL_S + AGAIN_S:
-                report(f"background work '{name}' failed", "begun anew", code="background_work_failed", problem=str(problem))
+                report(f"background work '{name}' failed", "restarted", code="background_work_failed", problem=str(problem))
             failed_at_s = loop.time()
         await asyncio.sleep(AGAIN_S)

@@ -66,7 +66,7 @@ class Defining:
         return _taught(self._definitions, said)
 
     async def run(self, log: Log, links: Links, redefined: Callable[[], None]) -> None:
-        """Follow the log until cancelled: sessions go by a change at once, and `redefined` is called after each."""
+        """Follow the log until cancelled: sessions use a change at once, and `redefined` is called after each."""
         loop, grown = asyncio.get_running_loop(), asyncio.Event()
 
         def changed(streams: frozenset[str]) -> None:

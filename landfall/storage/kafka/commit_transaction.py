@@ -61,7 +61,7 @@ class KafkaLogPlace:
 
 
 def instance(place: KafkaLogPlace) -> str:
-    """A name for whoever has this folder on this machine: one process at a time, as its lock sees to."""
+    """The name of the process that has this folder on this machine: one at a time, as its lock sees to."""
     folder = hashlib.sha256(f"{socket.gethostname()}:{place.folder.absolute()}".encode()).hexdigest()[:16]
     return f"{place.node}.{folder}"
 
@@ -185,8 +185,8 @@ class KafkaKeeper:
         self.book.set_lines({key: changed})
 
     def rebuild_index(self, why: str) -> str | None:
-        """Index and book are built anew from the broker, because of `why`. Raises RetryLater when it does not answer."""
-        told.warning("the index is damaged, and built anew from the broker: %s", why)
+        """Index and book are rebuilt from the broker, because of `why`. Raises RetryLater when it does not answer."""
+        told.warning("the index is damaged, and rebuilt from the broker: %s", why)
         self.book, self._index = self._rebuilt(self._index.close)
         return None
 
@@ -291,7 +291,7 @@ class KafkaKeeper:
         return self._lost_records or doubt or self._why_not_latest()
 
     def _follow(self) -> None:
-        """Index and book are brought up to the broker; built anew when the broker has less than they say."""
+        """Index and book are brought up to the broker; rebuilt when the broker has less than they say."""
         try:
             self._follower.follow(self.book, self._index)
         except IndexDamaged as problem:
@@ -317,12 +317,12 @@ class KafkaKeeper:
                 index.verify(book)
                 failed.pop_all()
         except IndexDamaged as problem:
-            told.warning("the index is damaged, and built anew from the broker: %s", problem)
+            told.warning("the index is damaged, and rebuilt from the broker: %s", problem)
             return self._rebuilt()
         return book, index
 
     def _rebuilt(self, release: Callable[[], None] = lambda: None) -> tuple[Book, IndexWriter]:
-        """The index made anew beside the old one, which `release` closes, and put in its place: readers see the one or the other."""
+        """The index made again beside the old one, which `release` closes, and put in its place: readers see the one or the other."""
         path, beside = self._place.folder / INDEX_NAME, self._place.folder / f"new-{INDEX_NAME}"
         remove_index(beside)
         book = Book()

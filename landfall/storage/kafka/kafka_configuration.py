@@ -128,7 +128,7 @@ def unanswered(access: KafkaAccess, what: str) -> RetryLater:
 def apart(call: Callable[[], Answer]) -> Answer:
     """What `call` answers or raises, which asks Kafka's client; made where no error is being handled.
 
-    When a call fails while an error is handled, the client (confluent-kafka 2.10.1) never lets go of that error: all that stands in its
+    When a call fails while an error is handled, the client (confluent-kafka 2.10.1) never releases that error: all that stands in its
     traceback's frames stays for good, such as rows, and producers that go on asking Kafka for their turn with their threads and files.
     """
     if sys.exc_info()[1] is None:

@@ -70,7 +70,7 @@ def found_settings(folder: Path) -> KafkaLogSettings:
         return TypeAdapter(KafkaLogSettings).validate_json(read_private(folder / WHERE))
     except ValueError as problem:
         raise Misuse(
-            f"{folder / WHERE} does not read: {problem}", hint="start the node again: it writes it anew", code="position_unreadable"
+            f"{folder / WHERE} does not read: {problem}", hint="start the node again: it writes it again", code="position_unreadable"
         ) from problem
 
 

@@ -43,7 +43,7 @@ class Lease:
             | {
                 "group.id": self._group,
                 "group.instance.id": instance,
-                "partition.assignment.strategy": "cooperative-sticky",  # others would give it to whoever comes first in the alphabet
+                "partition.assignment.strategy": "cooperative-sticky",  # others would give it to the member that is first in the alphabet
                 "session.timeout.ms": SESSION_MS,
                 "heartbeat.interval.ms": HEARTBEAT_MS,
                 "enable.auto.commit": False,
@@ -102,7 +102,7 @@ class Lease:
             try:
                 message = self._consumer.poll(POLL_S)  # serves the group; what is in the topic is not wanted
             except KafkaException:
-                self._held.clear()  # whoever tries to write next hears why
+                self._held.clear()  # the next attempt to write raises the reason
                 self._ending.wait(POLL_S)
             else:
                 problem = message.error() if message is not None else None

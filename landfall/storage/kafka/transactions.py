@@ -20,7 +20,7 @@ from streams.model.errors import LandfallError, RetryLater, Unclear
 WHO = "process of this node"
 CLEANED_UP_S, LOOK_S = 10.0, 0.1
 UNANSWERED_MS = 15_000
-"""Kafka ends a transaction by itself, and fences whoever began it, so long after this process would have given it up."""
+"""Kafka ends a transaction by itself, and fences the producer that began it, so long after this process would have given it up."""
 NOTHING_CHANGED = "nothing was changed"
 
 
@@ -38,8 +38,8 @@ class LogTransactions:
     """A producer, made by `connect` and thrown away when it can not go on. Not safe from several threads.
 
     Nothing but this object ever refers to the producer, no variable either: a traceback that somebody keeps would keep it alive, and one
-    that lives goes on asking Kafka for its turn by itself, and may have it after its successor. So it is gone as soon as it is let go.
-    A `write` is 1 the transaction begun, 2 every record acknowledged by as many brokers as must have it; `commit` is 3.
+    that lives goes on asking Kafka for its turn by itself, and may have it after its successor. So it is gone as soon as this object
+    releases it. A `write` is 1 the transaction begun, 2 every record acknowledged by as many brokers as must have it; `commit` is 3.
     """
 
     def __init__(self, settings: KafkaLogSettings) -> None:
@@ -131,7 +131,7 @@ class LogTransactions:
         """
         try:
             apart(lambda: self._connected().abort_transaction(CLEANED_UP_S))
-        except KafkaException as worse:  # whoever connects next ends it
+        except KafkaException as worse:  # the next to connect ends it
             if worse.args[0].fatal():
                 problem = worse  # what a fatal error was is told here, not where it happened
                 apart(self._await_answers)
