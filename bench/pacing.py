@@ -60,7 +60,7 @@ async def share(rate_bit_s: int, seconds: float, folder: Path) -> dict[str, floa
             batch = [Record("MSKU1234565", body={"x": os.urandom(ROW_BYTES).hex()}) for _ in range(min(COMMIT_ROWS, rows - first))]
             await node.append([Append("events", to_batch(batch))])
         assert isinstance(node.log, FileLog)
-        while await asyncio.to_thread(node.log.upkeep.step):  # as a ship at sea has it: nothing is to be packed anew while it is measured
+        while await asyncio.to_thread(node.log.upkeep.step):  # as a ship at sea has it: nothing is to be packed again while it is measured
             pass
         node.link([PeerAddress(node="there", url=f"http://127.0.0.1:{port}", token=TOKEN)])
         async with asyncio.timeout(DEADLINE_S):

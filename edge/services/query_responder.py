@@ -197,8 +197,8 @@ class QueryResponder:
         """Over the link ashore that the ship has now, by its budget and price; of the first that has either when there is none."""
         budgets, own = self._node.links.budgets(), self._node.settings
         up = sorted(status["link"] for peer, status in self._node.links.status().items() if peer not in own.companions())
-        dear = sorted(name for name, one in own.links.items() if one.budget() or one.price_per_mb)
-        link = next(iter([*up, *dear]), None)
+        metered = sorted(name for name, one in own.links.items() if one.budget() or one.price_per_mb)
+        link = next(iter([*up, *metered]), None)
         set_ = next((one for name, one in own.links.items() if name == link), LinkSettings())
         budget, tariff, allowance, bytes_ = set_.budget(), set_.tariff(), None, picked.socket_bytes
         if link is not None and budget is None and tariff.price_per_mb:

@@ -203,7 +203,7 @@ def _lines(leg: LegOutcome) -> Iterator[str]:
     if costs and leg.link.budget:
         most = max(leg.days, key=lambda day: day.charged_bytes or 0)
         yield (
-            f"  dearest day {most.day}: {most.charged_bytes:,} of {leg.link.budget.bytes_per_day:,} bytes, cost {most.cost:,.2f}; "
+            f"  costliest day {most.day}: {most.charged_bytes:,} of {leg.link.budget.bytes_per_day:,} bytes, cost {most.cost:,.2f}; "
             f"{_cut(leg)}"
         )
 

@@ -121,19 +121,19 @@ class LogParts:
 @dataclass(frozen=True, slots=True)
 class Files:
     """The log's files: how many bytes each has (`stored`), which are `written`, or keep their number from being given twice, and which are
-    `closed`; a segment is once a later one has a commit, and so its checkpoint. `dear`: the number of dead bytes below which no file is
+    `closed`; a segment is once a later one has a commit, and so its checkpoint. `dead_min`: below so many dead bytes a file is not
     emptied.
     """
 
     stored: dict[int, int]
     written: set[int]
     closed: list[int]
-    dear: dict[int, int]
+    dead_min: dict[int, int]
 
     def deadest(self, held: dict[int, int]) -> int | None:
         """The file to empty next, where more is dead than may be; `held`: how many bytes of each are held."""
         dead = {number: stored - held.get(number, 0) for number, stored in self.stored.items() if number in held or number in self.written}
-        dead = {number: bytes_ for number, bytes_ in dead.items() if bytes_ > self.dear.get(number, 0)}
+        dead = {number: bytes_ for number, bytes_ in dead.items() if bytes_ > self.dead_min.get(number, 0)}
         if sum(dead.values()) <= DEAD_BYTES_MAX + sum(held.values()) // DEAD_SHARE:
             return None
         number = max(dead, key=lambda number: dead[number] / self.stored[number])
