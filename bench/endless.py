@@ -7,8 +7,8 @@ QoS 0, as quickly as the socket takes them. Or it comes again and again, breakin
 the same client identifier (`reused_ids`); or over CROWD connections publishes and reads nothing (`no_reads`); or shows wrong passwords of
 the login that the honest one has, over two connections from each of ADDRESSES addresses (`wrong_passwords`). Or nobody does. Beside it one
 client of another address, a gateway with a login, publishes a reading, waits for its PUBACK, rests REST_S, and begins
-again; each COMES_EVERY readings it connects again. Prints one JSON object: how many milliseconds it waited, how many of the node's processor
-time went by meanwhile (`cpu`), which another load on the machine changes least, how long its first login took (`first_login_ms`) and those
+again; every COMES_EVERY readings it connects again. Prints one JSON object: how many milliseconds it waited, how much of the node's CPU
+time passed meanwhile (`cpu`), which another load on the machine changes least, how long its first login took (`first_login_ms`) and those
 after it (`again`), and how many messages a second of the other were taken, or how often it came, or was refused.
 """
 

@@ -49,7 +49,7 @@ def container_rows(items: Iterable[Row], lost: Mapping[str, Row], names: Names) 
                 "setpoint_c": _number(page_tables.signal(item, "setpoint_c")),
                 "booking": booking_cell(item),
                 "open_alerts": item["open_alerts"],
-                "digest_of": digest["node"] if digest else "",
+                "digest_of": digest_rows.author(digest) if digest else "",
             }
         )
     return rows

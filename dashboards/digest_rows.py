@@ -19,15 +19,20 @@ AIRS = {"setpoint": "Setpoint", "supply": "Supply air", "return": "Return air", 
 
 
 def of(container: Mapping[str, Any]) -> Digest | None:
-    """The digest that is newer than the container's readings, if there is one."""
+    """Return the digest that is newer than the container's readings, if there is one; an owner gets its time alone."""
     digest: Digest | None = container["digest"]
     return digest
 
 
 def heard(container: Mapping[str, Any]) -> str:
-    """How long ago a container was heard, by its readings here or by the digest of the ship that has newer ones."""
+    """Return how long ago a container was heard, by its readings here or by the digest of the ship that has newer ones."""
     digest = of(container)
-    return f"{texts.ago(digest['age_ms'])}, by the summary of {digest['node']}" if digest else texts.ago(container["age_ms"])
+    return f"{texts.ago(digest['age_ms'])}, by the summary of {author(digest)}" if digest else texts.ago(container["age_ms"])
+
+
+def author(digest: Digest) -> str:
+    """Return the node that made the digest, as far as the viewer may know it."""
+    return str(digest.get("node", "its ship"))
 
 
 def sentence(digest: Digest) -> str:

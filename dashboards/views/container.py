@@ -105,8 +105,9 @@ def _moment(at_ms: int | None, digest: Answer | None) -> str:
 
 
 def _digest(box: Answer) -> None:
-    """The ship's digest of readings that wait on board, marked as such; nothing where the readings that are here are newer."""
-    if digest := digest_rows.of(box):
+    """Show the ship's digest of readings that wait on board, marked as such: not to an owner, nor where the readings here are newer."""
+    digest = digest_rows.of(box)
+    if digest and "readings" in digest:
         parts.heading("Latest summary from ship", "of readings that wait on board")
         st.html(markup.paragraph(digest_rows.sentence(digest), muted=True))
         st.html(markup.table(digest_rows.COLUMNS, digest_rows.air_rows(digest), "No temperature."))

@@ -104,8 +104,9 @@ class Sight:
         `digest_at_ms, digest, by_papers, standing`.
 
         One row a container. `signals`: `{name: {"value", "at_ms"}}`; `owner_told`: whether the viewer may know whose it is, so that no
-        booking means that there is none; `until_at_ms`: end of the customer's right, when there is one. `digest`, not for customers: what a
-        ship told of its readings that wait on board, where the last of them, of `digest_at_ms`, is newer than any that is here. `standing`:
+        booking means that there is none; `until_at_ms`: end of the customer's right, when there is one. `digest`: the ship's
+        summary of its readings that wait on board, where the last of them, of `digest_at_ms`, is newer than any that is here. A customer
+        gets its time alone, where the customer's right covers it. `standing`:
         `ship`, `quay`, `lost`, `delivered` (by custody, or as the customer's right has ended) or `unreported`.
         """
         return _containers_of(self)

@@ -65,11 +65,9 @@ def position_at_ms(row: Mapping[str, Any]) -> int | None:
 
 
 def digest_told(digest: Mapping[str, Any] | None, at_ms: int | None, now_at_ms: int) -> Fields | None:
-    """What a ship told of a container's readings that wait on board, and how old the last of them is (to the minute); None: nothing newer
-    than what is here."""
-    if digest is None or at_ms is None:
-        return None
-    return {"at_ms": at_ms, "age_ms": now_at_ms - at_ms, **digest}
+    """Return the ship's summary of a container's readings that wait on board, with the age of the last of them (to the minute). A customer
+    gets the time alone (`digest` None). None: the readings that are here are newer."""
+    return None if at_ms is None else {"at_ms": at_ms, "age_ms": now_at_ms - at_ms, **(digest or {})}
 
 
 def _span_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:

@@ -35,7 +35,9 @@ _FILE = pa.schema(
         pa.field("open_alerts", pa.int64()),
     ]
 )
-"""Columns of a list as a file; `digest_of`: the node whose digest says when the box was last heard, where that is no reading."""
+"""Columns of a list as a file; `digest_of`: the node whose digest says when the box was last heard, where that is no reading (to a
+customer: ITS_SHIP)."""
+ITS_SHIP = "its ship"
 
 
 def _heard(own: Any, never_at_ms: int) -> Any:
@@ -149,8 +151,8 @@ def _file_row(row: Fields, names: Mapping[str, str], now_at_ms: int, open_alerts
         "place": f"{row['place_kind']}/{row['place_id']}" if row["place_kind"] else None,
         "place_name": names.get(row["place_id"]),
         "position_utc": position_at_ms(row),
-        "last_heard_utc": row["at_ms"] if row["digest"] is None else row["digest_at_ms"],
-        "digest_of": row["digest"] and row["digest"]["node"],
+        "last_heard_utc": row["at_ms"] if row["digest_at_ms"] is None else row["digest_at_ms"],
+        "digest_of": None if row["digest_at_ms"] is None else row["digest"]["node"] if row["digest"] else ITS_SHIP,
         "ended": row["until_at_ms"] is not None and row["until_at_ms"] <= now_at_ms,
         "open_alerts": open_alerts,
     }

@@ -63,7 +63,7 @@ def own_containers(which: Which, now_at_ms: int, is_lost: Which, customer: str |
         *(c.signals[name]["value"].as_float().label(name) for name in ("latitude_deg", "longitude_deg")),
         *(c.heard_at_ms.label("at_ms"), c.signals, whether(True).label("owner_told")),
         *(span.c.booking, span.c.customer, span.c.until_at_ms),
-        *(null_of(BigInteger).label("digest_at_ms"), null_of(JSON).label("digest")),
+        *(digest.at_ms.label("digest_at_ms"), null_of(JSON).label("digest")),
         *papers.columns(is_lost(span.c.container), span.c.until_at_ms <= now_at_ms),
     )
     rows = rows.select_from(span).outerjoin(c, and_(c.customer == span.c.customer, c.container == span.c.container))

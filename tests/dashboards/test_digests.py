@@ -9,6 +9,8 @@ from tests.dashboards.rows import HOUR_MS, NOW_MS, container, digest
 def test_the_age_is_that_of_the_digest_and_says_so() -> None:
     both = [container(), container(age_ms=40 * HOUR_MS, digest=digest())]
     assert [digest_rows.heard(one) for one in both] == ["1 h ago", "1 h 10 min ago, by the summary of ship-9999010"]
+    owners = container(age_ms=40 * HOUR_MS, digest={"at_ms": NOW_MS - HOUR_MS, "age_ms": HOUR_MS})
+    assert digest_rows.heard(owners) == "1 h ago, by the summary of its ship"
 
 
 def test_which_window_it_is_of_and_what_waits() -> None:

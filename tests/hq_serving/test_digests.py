@@ -1,4 +1,4 @@
-"""Goal: where a ship's digest is newer than the readings that are here, staff see it and its age; in port the readings take over."""
+"""Goal: where a ship's digest is newer than the readings here, staff see it and its age, owners its age; in port readings take over."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_it_is_shown_with_its_age_while_it_is_newer_than_the_readings(fleet: Fle
     assert told == {"node": "ship-one", "at_ms": at_ms, "age_ms": NOW_MS - at_ms, **window}
     signals = {"return_min_c": 4.0, "return_mean_c": 4.0, "return_max_c": 4.0, "power_on": True, "power_off_readings": 0}
     assert box["digest"]["signals"] == signals | {"silence_max_s": 7 * 3_600}
-    assert look(fleet, tmp_path, seen, "donald")["digest"] is None, "a customer"
+    assert look(fleet, tmp_path, seen, "donald")["digest"] is None, "a customer, whose own stream is newer"
     assert look(fleet, tmp_path, seen, "crew")["digest"] == box["digest"]
 
     fleet.state("container", DUCKS[0], ("ship", SHIP), at_ms=HEARD_MS + 100, return_c=4.0)
@@ -82,7 +82,8 @@ def test_a_box_that_its_quay_heard_last_is_aboard_while_its_ship_hears_it(
     fleet: Fleet, tmp_path: Path, seen: httpx.Client, username: str
 ) -> None:
     """Lifted aboard, it was heard by the quay once more; the ship's readings wait on board. Every role counts it on the ship, by the
-    papers, as soon as the ship's digest is newer; none does without that."""
+    papers, as soon as the ship's digest is newer; none does without that. Its time is when the box was heard, for each role; an owner
+    gets no value of it, which may be of others' hours."""
     lifted, at_ms = make_container("DUCU", 300), HEARD_MS - HOUR_MS
     fleet.register(
         ("booking", "BK-7", booking("BK-7", "ducks", [(lifted, NOW_MS - 48 * HOUR_MS, None)])),
@@ -96,8 +97,11 @@ def test_a_box_that_its_quay_heard_last_is_aboard_while_its_ship_hears_it(
             digest(fleet, number=lifted)
         project(make_projector(fleet.hq_dir, sqlite_url(tmp_path)))
         aboard = seen.get(f"/api/containers?place=ship/{SHIP}", headers=headers).json()["items"]
-        found = [box["place_basis"] for box in aboard if box["number"] == lifted]
-        assert found == (["papers"] if heard_aboard else [])
+        found = [box for box in aboard if box["number"] == lifted]
+        assert [box["place_basis"] for box in found] == (["papers"] if heard_aboard else [])
+        for box in found:
+            assert (box["account"], box["digest"]["at_ms"]) == ("not_due", HEARD_MS // 60_000 * 60_000)
+            assert box["digest"].keys() == {"at_ms", "age_ms"} or username != "donald"
         counts = seen.get("/api/fleet", headers=headers).json()["counts"]
         assert counts["on_ship"] == len([box for box in aboard if box["standing"] == "ship"])
     assert seen.get(f"/api/containers/{lifted}/timeline", headers=headers).status_code == 200
