@@ -132,6 +132,7 @@ def test_what_a_broker_kept_is_taken_in_once_and_retracts_no_loss(tmp_path: Path
                 for topic, payload in (LAST, *kept):
                     publisher.client.publish(topic, payload, qos=1, retain=True)
                 publisher.wait(lambda one: len(one.acknowledged) == 1 + len(kept))
+            wait(lambda: bool(readings_of(process, number(103))), process.tail)  # the broker has acknowledged it, the node maybe not yet
             time.at_ms = FALLS_MS + 60 * SECOND_MS
             publish_all(broker.port, between(FALLS_MS, time.at_ms), process.tail)
             wait(lambda: bool(told_lost(process)), process.tail)
