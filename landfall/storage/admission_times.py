@@ -1,4 +1,5 @@
-"""When a copy took in what came from elsewhere: kept beside each block, per run of offsets and to the minute, through merges too."""
+"""The times at which a copy admitted records from elsewhere. They are kept next to each block, per run of offsets and to the minute,
+through merges too."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ PART_ROWS_MIN = 8_192
 SIGNALS_MAX = 900
 PRODUCER_BYTES_MAX = 200
 DEVICES_MIN, DEVICES_MAX = 3, 31
-"""The minimum number of devices whose times tell the time, and the number of those heard last that are remembered."""
+"""The minimum number of devices whose times give the time, and the number of most recently received devices that are remembered."""
 DEVICE_APART_MS_MAX = 3_600_000
 """Largest difference from the middle of the devices' last times at which a device's time is believed, ms."""
 IN_USE_MS = 10 * 365 * 86_400_000
@@ -104,7 +104,7 @@ def given_before(append: Append, produced: Produceds) -> Produced | None:
 
 
 class DeviceTimes:
-    """The last times of the devices heard last, which tell the time where the node's own clock can not. Not safe from several threads."""
+    """The last times of the devices received last. They give the time where the node's own clock can not. Not safe from several threads."""
 
     def __init__(self) -> None:
         self._last_ms: dict[str, int] = {}

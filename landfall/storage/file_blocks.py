@@ -44,8 +44,9 @@ class FileLogReader(IndexedReader):
             yield partial(self._part, file)
 
     def _sifted(self, asked: TopicQuery, pieces: Sequence[Piece]) -> list[Piece]:
-        """Without those whose outlines say where the topic would be, and it is not. The disk is told of many places at once: it reads them
-        sooner."""
+        """Return the pieces without those whose outline says where the topic would be, and it is not there. Announce many reads to the disk
+        at once: it then reads them sooner.
+        """
         outlined = {place: block for place, piece in enumerate(pieces) if (block := self._outlined(piece)) is not None}
         with closing(OpenFile(self._folder)) as file:
             for place, block in outlined.items():
@@ -65,7 +66,7 @@ class FileLogReader(IndexedReader):
             return None
         try:
             return self._codec.outlined(outline)
-        except Corrupt:  # another version's: the block itself tells
+        except Corrupt:  # the outline is another version's: the block itself gives the answer
             return None
 
     def _lacks(self, file: OpenFile, asked: TopicQuery, piece: Piece, block: OutlinedBlock) -> bool:
@@ -75,13 +76,13 @@ class FileLogReader(IndexedReader):
             return False
 
     def _expect_heads(self, file: OpenFile, places: Sequence[FileLocation]) -> None:
-        """The disk is told of those of all blocks that are not known."""
+        """Announce to the disk the reads of all block heads that are not known."""
         for place in places:
             if place.length <= AT_ONCE_BYTES or not self._open.knows(place):
                 file.expect(place.segment, place.at, place.length if place.length <= AT_ONCE_BYTES else BEGUN_BYTES)
 
     def _expect_rows(self, file: OpenFile, asked: TopicQuery, pieces: Sequence[Piece]) -> None:
-        """The disk is told of what the look-up needs of each block, once its head is there."""
+        """Announce to the disk what the look-up needs of each block, once the block's head is there."""
         for piece in pieces:
             place = piece.location
             if place.length > AT_ONCE_BYTES:

@@ -31,7 +31,7 @@ __all__ = ["Damage", "FileLog", "FileLogOptions", "FileLogReader", "WriteLimits"
 
 
 def _silent(damage: Damage) -> None:
-    """Nobody asked to be told."""
+    """Ignore the damage: no caller asked for reports."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Whether a log's index has all that is in its files; and where it has not, one made beside it, for who looks into a folder on its own.
+"""Checks whether a log's index has all that is in the log's files. Where it does not, makes a separate index, for a program that reads the
+folder on its own.
 
-The node brings its index up when it starts. Until then, as after a write-ahead log that was damaged, or did not come along with a copy of
-the folder, the index alone would tell of less than what was acknowledged.
+The node brings its index up to date when it starts. Until then, the index alone may report less than what was acknowledged: as after a
+write-ahead log was damaged, or did not come along with a copy of the folder.
 """
 
 from __future__ import annotations
@@ -63,10 +64,11 @@ def index_problem(log: Path) -> str | None:
 def recovered(
     log: Path, codec: Codec, on_damage: Told, passed_over: PassedOver | None = None, entitled: Entitled | None = None
 ) -> Iterator[FileLogReader]:
-    """A reader of the log in folder `log`, which nobody writes, by an index of its own that has all that is in the files.
+    """Yield a reader of the log in folder `log`, which nobody writes, with an index of its own that has all that is in the files.
 
-    It is made in the system's folder for such files, from what the log's index has, else from the files alone, and goes when the block
-    ends; nothing in `log` is changed. `on_damage` is told of what does not verify in the files. Raises Unreadable, RetryLater.
+    That index is made in the system's folder for temporary files, from what the log's index has, else from the files alone. It is deleted
+    when the block ends. Nothing in `log` changes. What does not verify in the files is reported to `on_damage`. Raises Unreadable,
+    RetryLater.
     """
     with TemporaryDirectory(prefix="landfall-index-") as beside:
         index = Path(beside) / INDEX_NAME

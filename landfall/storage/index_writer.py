@@ -280,7 +280,7 @@ def bring_down(index: Path, disk: Disk) -> None:
 
 
 def put_in_place(beside: Path, index: Path) -> None:
-    """The index `beside`, closed, takes the place of `index`, which was removed. Raises OSError."""
+    """Move the index `beside`, which is closed, to the place of `index`, which was removed. Raises OSError."""
     beside.rename(index)
     with suppress(FileNotFoundError):
         beside.with_name(beside.name + SUM_SUFFIX).rename(index.with_name(index.name + SUM_SUFFIX))

@@ -174,7 +174,9 @@ def _check_frame(frame: FoundFrame, data: memoryview, codec: Codec, tally: Check
 
 
 def _check_line(reader: AnyReader, line: LineKey, tally: CheckTally, told: set[Lost]) -> Iterator[LogFinding]:
-    """What the ledger holds is what the index points to, and what it points to reads, but for what was `told` already."""
+    """Yield a LogFinding for what the ledger holds and the index does not point to, and for each span that does not read. The spans in
+    `told` were reported already and are not read.
+    """
     stream, origin = line
     spans = list(reader.spans(stream, origin))
     pointed = RangeSet((span.first, span.end) for span in spans)

@@ -39,13 +39,13 @@ class LogKeeper(Protocol):
         ...
 
     def ready(self) -> None:
-        """What an earlier commit may have left open is settled, and the book tells it. Raises RetryLater, or why nothing can be kept."""
+        """Settle what an earlier commit may have left open, so that the book has it. Raises RetryLater, or why nothing can be kept."""
         ...
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
-        """`header` and `blocks` are durable, indexed and in the book.
+        """Make `header` and `blocks` durable, and bring them into the index and the book.
 
-        Raises RetryLater when they can not be: then nothing has changed; Unclear when it can not be told whether.
+        Raises RetryLater when they can not be: then nothing has changed. Raises Unclear when it is not known whether they are.
         """
         ...
 
@@ -192,7 +192,7 @@ class KeptLog(IndexedReader):
         """From now on appends go to a new origin, which names this one as its predecessor. Raises RetryLater when it can not be kept."""
         with self._write_lock:
             self._with_index(lambda: self._open_generation(why))
-            self._with_index(self._ready)  # the book tells it, also where the index did not take it at once
+            self._with_index(self._ready)  # then the book has it, also where the index did not take it at once
             self._keeper.refresh_marker()
             return self.origin
 
@@ -223,7 +223,7 @@ class KeptLog(IndexedReader):
             self._quiet.set()
 
     def _view(self) -> tuple[Lines, Positions]:
-        """Of the book, never of the index, which a commit under way is in before it is told of."""
+        """Return the view of the book, never of the index: the index has a commit under way before subscribers are notified of it."""
         return self._keeper.book.view
 
     def _ready(self) -> None:
@@ -232,7 +232,7 @@ class KeptLog(IndexedReader):
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Who waits for news is told of what the book has learnt meanwhile of earlier commits."""
+        """Notify the subscribers of what the book learns of earlier commits while the block runs."""
         before = self._keeper.book.lines
         yield
         if (after := self._keeper.book.lines) is not before:

@@ -49,7 +49,8 @@ class LogOptions:
 def open_log(
     settings: FileLogSettings | KafkaLogSettings, home: Path, node: str, codec: Codec, clock: Clock, options: LogOptions
 ) -> AnyLog:
-    """The log of `node`, for its one writing process: in `home`/log, or its index there and the rest in Kafka; its marker beside it.
+    """Open the log of `node`, for its one writing process. The log is in `home`/log, or its index is there and the rest in Kafka. Its
+    marker is next to it.
 
     Raises as FileLog and KafkaLog; Misuse when the folder holds a log of the other kind.
     """

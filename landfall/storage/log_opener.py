@@ -61,10 +61,10 @@ class LogFolder:
     marker: Marker
 
     def open(self) -> ReplayedLog:
-        """Brings the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
+        """Bring the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
 
-        What SQLite does not take of its write-ahead log, because of damage or a power cut, is told of; the files have it.
-        Raises RetryLater when the disk is full, or fails, Misuse when another version of Landfall wrote the files.
+        What SQLite does not take of its write-ahead log, because of damage or a power cut, is reported; the files have it. Raises
+        RetryLater when the disk is full, or fails, Misuse when another version of Landfall wrote the files.
         """
         for number in (*segment_numbers(self.path), *merged_numbers(self.path)):
             secret_of(self.path, number)
@@ -84,10 +84,11 @@ class LogFolder:
         return self.rebuilt(why, seen)
 
     def rebuilt(self, why: str | None, seen: int, release: Callable[[], None] = lambda: None) -> ReplayedLog:
-        """The index made again beside the old one, and put in its place when it is whole: readers see the one or the other.
+        """Make the index again next to the old one, and put it in place when it is whole. Readers see the one or the other.
 
-        `why`: what is wrong with the old one, which is set aside then. `seen`: a commit that it knew of. `release` closes it: SQLite would
-        delete by name what belongs to the new one. Raises RetryLater when the disk is full, or fails, with the old one as it was, or none.
+        `why`: what is wrong with the old index, which is then set aside. `seen`: a commit that the old index had. `release` closes the old
+        index: SQLite would delete by name what belongs to the new one. Raises RetryLater when the disk is full, or fails. The old index is
+        then as it was, or there is none.
         """
         path, beside = self.path / INDEX_NAME, self.path / f"new-{INDEX_NAME}"
         try:

@@ -45,15 +45,16 @@ CUT_ROWS_MAX = 98_304
 AHEAD_ROWS, AHEAD_BLOCKS = 1 << 17, 8
 """How much is decoded ahead of who reads: enough for two cores, and no more than memory has room for."""
 SPARED_ROWS = 1 << 15
-"""Both in a process that is to be small: so many rows of a large block are decoded at once, which reads it again for each part. Of 384,000
-rows of a ship's boxes 85 MiB stood beside all else for as long as its watch took up its memory."""
+"""The limit in a process that must stay small, both for rows decoded ahead and for rows of a large block decoded at once. The block is read
+again for each part. Decoding 384,000 rows of a ship's boxes at once took 85 MiB in addition to all else, for as long as the ship's watch
+took up its memory."""
 
 
 class IndexedReader(IndexView, ABC):
-    """Reads a node's log through its index from any process: a consistent view, which never blocks the log's writer and changes nothing.
+    """Reads a node's log through its index from any process. The view is consistent, never blocks the log's writer and changes nothing.
 
-    Where a block's bytes come from is each kind of log's own. What does not verify raises Corrupt: only the log's own process can set it
-    aside and fetch it again; who was told to goes on past it.
+    Each kind of log says where a block's bytes come from. What does not verify raises Corrupt: only the log's own process can set it aside
+    and fetch it again. A reader with `passed_over` reports it and continues.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class IndexedReader(IndexView, ABC):
         self._check_none_missing(key, left, builds)
 
     def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[HeldSpan]:
-        """What this copy holds from offset `first` on, ascending, told without reading any block."""
+        """Yield what this copy holds from offset `first` on, ascending, without reading any block."""
         counted = set[FileLocation]()  # a block around others' rows, as those that were asked for, is of many pieces
         for piece in self._pieces((stream, origin), first, INT64_MAX):
             stored_bytes = 0 if piece.location in counted else piece.location.length

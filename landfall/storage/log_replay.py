@@ -67,7 +67,7 @@ class Placing:
             yield self._placed(block, FileLocation(number, at, end - at), stored, bytes(data[at:end][:HEAD_BYTES_MAX]))
 
     def _placed(self, block: Block | Corrupt, place: FileLocation, stored: StoredBlock, begun: bytes) -> PlacedBlock | Damage:
-        """The block, or that it is damaged; `begun` are its first bytes, which may tell of what."""
+        """Return the block, or the Damage when it does not verify. `begun` is its first bytes, which may say which offsets it has."""
         try:
             if isinstance(block, Corrupt):
                 raise block
@@ -165,7 +165,9 @@ class Replay:
         return end
 
     def _may_be_torn(self, frame: FoundFrame, data: memoryview) -> bool:
-        """Whether a block of it does not verify, and it may be what the power failed in, before anybody was told of it."""
+        """Return whether a block of the frame does not verify, and the power may have failed while it was written, before it was
+        acknowledged.
+        """
         if self._placing.is_acknowledged(frame.header.commit, (*self._book.openings, *frame.header.openings)):
             return False
         return any(isinstance(block, Corrupt) for *_, block in frame.blocks(data))
@@ -177,7 +179,9 @@ class Replay:
             )
 
     def _tail(self, number: int, found: FoundFrame | Hole, data: memoryview) -> None:
-        """The bytes behind the last frame, which are cut off next. With an index, what a killed process leaves unfinished is not told."""
+        """Report the bytes behind the last frame, which are cut off next. With an index, what a killed process leaves unfinished is not
+        reported.
+        """
         unfinished = isinstance(found, Hole) and found.unfinished
         lost: tuple[Lost, ...] = ()
         if self._whole:
@@ -218,7 +222,7 @@ class Replay:
                 self._promised[at.stream, Origin(at.node, at.generation)] = RangeSet(at.state.held)
 
     def _change(self, header: FrameHeader, blocks: Iterable[PlacedBlock | Damage], segment: int, end: int) -> list[Damage]:
-        """What a frame says is taken, with those of its blocks that verify; the others are to be told of."""
+        """Take what a frame says, with those of its blocks that verify. Return the damage of the others, which is to be reported."""
         placed, damages = list[PlacedBlock](), list[Damage]()
         for block in blocks:
             if isinstance(block, Damage):

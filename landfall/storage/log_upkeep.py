@@ -61,7 +61,7 @@ CURE = "set aside; nothing is lost with it while the index is there"
 
 
 class FrameWalk:
-    """Walks over the files of the log in `log`, and tells `on_damage` of each place that does not verify, at every walk.
+    """Walks over the files of the log in `log`, and reports to `on_damage` each place that does not verify, at every walk.
 
     `written`: the segment that is written, and how long it is by now. Not safe from several threads.
     """
@@ -101,9 +101,10 @@ class FrameWalk:
 
 @dataclass(frozen=True, slots=True)
 class LogParts:
-    """What upkeep works on: the log's folder, its codec and disk, its lock, which is set while no commit is under way, its writer, how it
-    sets a damaged piece aside, who is told of damage to what stands around blocks, how it looks into the index (again, once a damaged one
-    is rebuilt), and how often that was.
+    """The parts of a log that upkeep works on: its folder, its codec and disk, its lock, and its writer.
+
+    `quiet` is set while no commit is under way. `set_aside` sets a damaged piece aside. `on_damage` receives damage to what stands around
+    blocks. `with_index` looks into the index, and again once a damaged one is rebuilt. `builds`: how often that was.
     """
 
     folder: Path
@@ -163,8 +164,8 @@ class FileUpkeep:
         self._closed = False
 
     def step(self) -> bool:
-        """One bounded piece of work, on one core; returns whether there is more. Raises RetryLater when the disk is full, or fails; what
-        was planned beside that is done by the next steps. After `close` it does nothing: the folder may have another writer.
+        """Do one bounded piece of work on one core, and return whether there is more. Raises RetryLater when the disk is full, or fails.
+        The next steps then do what else was planned. After `close` it does nothing: the folder may have another writer.
         """
         with self._lock, one_core(partial(self._parts.quiet.wait, GIVES_WAY_S)):
             if self._closed:

@@ -1,4 +1,4 @@
-"""A log as its index tells of it, from any process: its streams, ledgers and Positions, and where its blocks are."""
+"""A log as its index shows it, from any process: its streams, ledgers and Positions, and where its blocks are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streams.model.ledger import OriginLedger
 from streams.model.ranges import RangeSet
 
 PassedOver = Callable[[str], None]
-"""Is told, in a sentence, of offsets whose block does not verify, and which count as not held from then on."""
+"""Receives a sentence about offsets whose block does not verify. They count as not held from then on."""
 
 Found = TypeVar("Found")
 
@@ -76,7 +76,7 @@ class IndexView:
         return self._with_index(self._seen_now)
 
     def _with_index(self, look: Callable[[], Found]) -> Found:
-        """What `look` finds in the index; of one that turns out to be damaged, once it is mended."""
+        """Return what `look` finds in the index. Where the index turns out to be damaged, look again once it is repaired."""
         builds = self._builds
         try:
             return look()
@@ -95,8 +95,8 @@ class IndexView:
             return True
 
     def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
-        """Called when the index, rebuilt `seen` times since the log was opened, is damaged. Raises `problem` where it can not be mended:
-        only the log's own process rebuilds it.
+        """Repair the index, which is damaged; it was rebuilt `seen` times since the log was opened. Raises `problem` where it can not be
+        repaired: only the log's own process rebuilds it.
         """
         raise problem
 

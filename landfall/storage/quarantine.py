@@ -22,8 +22,8 @@ ASIDE_BYTES_MAX = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """The folder `aside` of the log in `log`: one file for each Damage, named `<file>.<first byte>`. `tell` hears of every one; of bytes
-    with which no offsets are known to be lost once, however often they are found again.
+    """The folder `aside` of the log in `log`: one file for each Damage, named `<file>.<first byte>`. `tell` receives every Damage. It
+    receives bytes with which no offsets are known to be lost once, however often they are found again.
 
     A damaged index goes there as a whole, as `<file>.<number>`.
     """
@@ -34,7 +34,7 @@ class Aside:
     _told: set[tuple[int, int, int, str]] = field(default_factory=set)
 
     def __call__(self, damage: Damage) -> None:
-        """Keep the bytes of `damage`, where there is room, then tell of it."""
+        """Keep the bytes of `damage`, where there is room, then report it."""
         if not damage.offsets:
             place = damage.segment, damage.at, damage.length, damage.why
             if place in self._told:
@@ -45,7 +45,7 @@ class Aside:
         self.tell(damage)
 
     def index(self, path: Path, why: str) -> None:
-        """The damaged index at `path` is out of the way, kept where there is room, and told of. It must be closed."""
+        """Set aside the damaged index at `path`, where there is room, and report it. The index must be closed."""
         files = [path.with_name(path.name + suffix) for suffix in INDEX_SUFFIXES]
         length = sum(file.stat().st_size for file in files if file.exists())
         with suppress(OSError):
@@ -56,7 +56,7 @@ class Aside:
         self.tell(Damage(0, 0, length, f"{path.name}: {why}", cure="set aside; rebuilt from what is stored", code="index_damaged"))
 
     def write_ahead_log(self, index: Path, why: str) -> None:
-        """SQLite takes this index's write-ahead log up to what does not verify: a copy is kept where there is room, and told of."""
+        """Keep a copy of this index's write-ahead log where there is room, and report it. SQLite takes it up to what does not verify."""
         wal = index.with_name(f"{index.name}-wal")
         with suppress(OSError):
             if self._has_room(wal.stat().st_size):

@@ -1,4 +1,5 @@
-"""What of a block's topics is kept beside its place: a filter of a byte a topic at most, eight at least; of very many topics an outline."""
+"""What is kept of a block's topics next to the block's place: a filter of a byte a topic at most, eight bytes at least; an outline where
+there are very many topics."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ FILTER_BYTES_MIN = 8
 for in thousands of blocks of a row each, and every one that seems to have it is fetched.
 """
 FILTERED_TOPICS_MAX = 1 << 16
-"""The filter of a block of more topics would take longer to read than the part of the block that has the topic, if any has: its outline
-tells which."""
+"""The maximum number of topics of a block that has a filter. The filter of a block of more topics would take longer to read than the part
+of the block that has the topic. The block's outline says which part has it, if any."""
 _ANY_TOPIC = b"\xff"
 """A filter that every topic seems to be in."""
 _OUTLINED = b"\xff" * 16

@@ -67,7 +67,7 @@ def instance(place: KafkaLogPlace) -> str:
 
 
 def _silent(damage: Damage) -> None:
-    """Nobody asked to be told."""
+    """Ignore the damage: no caller asked for reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,14 @@ class KafkaKeeper:
         self._marker = Marker(place.marker, place.node, options.disk)
         self._marker_due = 0
         self._settled = True
-        """Whether the book tells all that Kafka was ever asked to commit."""
+        """Whether the book has all that Kafka was ever asked to commit."""
         self._lost: Fenced | Corrupt | None = None
         settings, names = place.settings, place.names
         check_lets_in(settings, settings.answer_s)
         self._topics = KafkaTopics(settings, names)
         self._topics.make_control()
         self._follower = KafkaTopicFollower(settings, names, options.on_damage, disowned)
-        check_node(place.node, self._follower.node(), names.control)  # before anything here tells of a log that is another's
+        check_node(place.node, self._follower.node(), names.control)  # before anything here reports a log that is another node's
         leave_settings(place.folder, settings)  # before there is an index: without, a reader takes it for that of a log in files
         self._transactions = options.transactions(settings)
         self._lost_records: str | None = None
@@ -121,14 +121,16 @@ class KafkaKeeper:
             undo.pop_all()
 
     def ready(self) -> None:
-        """What an earlier commit may have left open is settled, and the book tells it. Raises RetryLater; Fenced, when it is over."""
+        """Settle what an earlier commit may have left open, so that the book has it. Raises RetryLater; Fenced when another process is
+        known to write the log.
+        """
         self.check_ours()
         if not (self._settled and self._transactions.connected):
             self._reconnect()
 
     def settle(self) -> None:
-        """What Kafka may have committed and the book does not tell is in index and book. Raises RetryLater when the disk is full or Kafka
-        does not answer; Fenced, when it is over.
+        """Bring what Kafka may have committed and the book does not have into the index and the book. Raises RetryLater when the disk is
+        full or Kafka does not answer; Fenced when another process is known to write the log.
         """
         self.check_ours()
         if not self._settled:
@@ -322,7 +324,9 @@ class KafkaKeeper:
         return book, index
 
     def _rebuilt(self, release: Callable[[], None] = lambda: None) -> tuple[Book, IndexWriter]:
-        """The index made again beside the old one, which `release` closes, and put in its place: readers see the one or the other."""
+        """Make the index again next to the old one, which `release` closes, and put it in the old one's place. Readers see the one or the
+        other.
+        """
         path, beside = self._place.folder / INDEX_NAME, self._place.folder / f"new-{INDEX_NAME}"
         remove_index(beside)
         book = Book()

@@ -190,4 +190,4 @@ def _refusal(access: KafkaAccess, error: KafkaError) -> NotAllowed:
 
 
 def _in_passing(error: KafkaError) -> None:
-    """A broken connection is the client's to mend: what comes of it is raised by the call that needed it."""
+    """Ignore the error: the client repairs a broken connection, and the call that needed it raises what follows."""

@@ -87,7 +87,7 @@ def control_records(header: FrameHeader) -> Iterator[tuple[str, bytes]]:
 
 
 def control_header(value: bytes) -> FrameHeader:
-    """The FrameHeader in a record that is no block's. Raises Corrupt, also for one that tells of what no log has."""
+    """Return the FrameHeader in a record that is not a block's. Raises Corrupt, also for a header that states what no log has."""
     try:
         header = msgspec.msgpack.decode(value, type=FrameHeader)
     except msgspec.MsgspecError as problem:

@@ -18,7 +18,7 @@ from landfall.storage.kafka.kafka_configuration import LOOK_S, Fenced, answers, 
 from landfall.storage.kafka.settings import KafkaLogSettings
 
 SESSION_MS = 6_000
-"""The shortest that brokers allow unless told otherwise."""
+"""The shortest session that brokers allow unless configured otherwise, ms."""
 HEARTBEAT_MS = 1_000
 POLL_S = 0.1
 FORGOTTEN_AFTER_S = 120.0

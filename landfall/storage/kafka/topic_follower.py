@@ -45,13 +45,13 @@ class KafkaTopicFollower:
         self._told: set[tuple[str, int]] = set()
 
     def node(self) -> str | None:
-        """Whose log it is, by the first generation that its Kafka topics tell of; None while it is nobody's. Raises RetryLater."""
+        """Return the node whose log it is, by the first generation in its Kafka topics; None while it is nobody's. Raises RetryLater."""
         firsts, ends = self._bounds()
         control = self._names.control
         starts = {control: firsts[control]} if firsts.get(control, 0) < ends.get(control, 0) else {}
         with closing(self._messages(starts, ends)) as messages:
             for message in messages:
-                with suppress(Corrupt):  # it is told when it is followed
+                with suppress(Corrupt):  # it is reported when it is followed
                     if openings := control_header(message.value() or b"").openings:
                         return openings[0].node
         return None
@@ -123,7 +123,7 @@ class KafkaTopicFollower:
                     raise RetryLater(f"Kafka: {topic}: {problem.str()}", code="kafka_failed")
 
     def _change(self, book: Book, message: Message) -> FrameChange:
-        """What a record changes: one that does not verify no more than where the next begins, and it is told."""
+        """Return what a record changes. A record that does not verify changes only where the next one begins, and is reported."""
         topic, at, value = message.topic() or "", message.offset() or 0, message.value() or b""
         header, placed = FrameHeader(), list[PlacedBlock]()
         try:

@@ -8,7 +8,8 @@ from streams.model.errors import Misuse
 from streams.model.identifiers import STREAM_PATTERN, check_stream
 
 WHERE = "kafka.json"
-"""Beside the index: how the log's own process reaches its Kafka, so that readers of the folder need no settings. For its owner alone."""
+"""The file next to the index. It says how the log's own process reaches its Kafka, so that readers of the folder need no settings. For its
+owner alone."""
 KAFKA_NAME_CHARS_MAX = 249
 _SLASH = "__"
 _CONTROL = "_control"

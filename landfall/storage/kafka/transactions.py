@@ -133,7 +133,7 @@ class LogTransactions:
             apart(lambda: self._connected().abort_transaction(CLEANED_UP_S))
         except KafkaException as worse:  # the next to connect ends it
             if worse.args[0].fatal():
-                problem = worse  # what a fatal error was is told here, not where it happened
+                problem = worse  # what a fatal error was is reported here, not where it happened
                 apart(self._await_answers)
         finally:
             self._producer = None
@@ -141,10 +141,11 @@ class LogTransactions:
         raise cause if isinstance(cause, Fenced) else RetryLater(f"{cause}", hint=NOTHING_CHANGED, code="kafka_refused") from problem
 
     def _await_answers(self) -> None:
-        """Until the broker has answered for every record, at most CLEANED_UP_S.
+        """Wait until the broker has answered for every record, at most CLEANED_UP_S.
 
-        A producer that goes while it reads a further refusal frees the words of its fatal error twice, and the process is aborted
-        (librdkafka 2.10.1, `rd_kafka_txn_set_fatal_error` beside `rd_kafka_txns_term`). An abort that is not refused waits by itself.
+        A producer that is closed while it reads a further refusal frees the text of its fatal error twice, and the process is aborted
+        (librdkafka 2.10.1, `rd_kafka_txn_set_fatal_error` concurrently with `rd_kafka_txns_term`). An abort that is not refused waits by
+        itself.
         """
         deadline_s = time.monotonic() + CLEANED_UP_S
         while len(self._connected()) and (left_s := deadline_s - time.monotonic()) > 0:
