@@ -110,9 +110,10 @@ class Client:
         return self._nodes.asked(lambda doors: list(doors.read.read(stream, Position.from_json(reached), ROWS_MAX)))
 
     def start(self, stream: str) -> ReaderStanding:
-        """Where `stream` begins at that of the nodes that answer which has dropped least of it: everything below is kept by none of them.
+        """Return where `stream` begins at the node that has dropped least of it, of the nodes that answer. All below is kept by none of
+        them.
 
-        Called by who was told Trimmed and would go on: `follow(stream, standing=fleet.start(stream).merged(standing))`. What was dropped
+        Call it after Trimmed was raised, to go on: `follow(stream, standing=fleet.start(stream).merged(standing))`. What was dropped
         between is then never given. Raises RetryLater when no node answers in time, NotAllowed for a wrong token.
         """
         return ReaderStanding(self._nodes.start(stream) or Position())
@@ -170,7 +171,9 @@ class StreamFollower:
 
     @property
     def standing(self) -> ReaderStanding:
-        """Behind the last record given, but for what was skipped: keep it beside what became of that record, and nothing is done twice."""
+        """The standing behind the last record given, but for what was skipped. Keep it together with what became of that record, and
+        nothing is done twice.
+        """
         return self._given.standing()
 
     @property
@@ -212,7 +215,7 @@ class StreamFollower:
         return doors.soon.follow(self._stream, self._fetched, ROWS_MAX, WAIT_MS)
 
     def commit(self) -> None:
-        """What was given is dealt with: after this, a follower of this name begins behind it. What it went on without is told in
+        """Commit what was given as dealt with: after this, a follower of this name begins behind it. What it went on without is reported in
         `exceptions`.
 
         Durable at the node at hand, and wherever `consumers` goes from there; until it has, a follower that finds none of these nodes

@@ -248,7 +248,7 @@ class Credentials:
         self._people: dict[str, Credential] = {}
         self._operator: tuple[str, Principal] | None = None
         self.shared: list[bytes] = []
-        """What the other nodes of this ship or port are told: all entries but those of single nodes, withdrawn ones too, as JSON."""
+        """What is sent to the other nodes of this ship or port, as JSON: all entries but those of single nodes, withdrawn entries too."""
         self._checks = PasswordChecks()
         self._key = os.urandom(32)
         self._right: dict[str, bytes] = {}
@@ -287,8 +287,10 @@ class Credentials:
         return True
 
     def merge(self, entries: Iterable[bytes]) -> list[str]:
-        """Write down what another node of this ship or port is told as `shared`, where it is newer; whose it is. From the next `look` on it
-        holds. Entries that do not read, as of a later release, are left out. Raises as `CredentialFile.read`."""
+        """Write down the `shared` entries that another node of this ship or port sent, where they are newer, and return whose they are.
+        They hold from the next `look` on. Entries that do not read, as those of a later release, are left out. Raises as
+        `CredentialFile.read`.
+        """
         came = list[Credential]()
         for entry in entries:
             try:

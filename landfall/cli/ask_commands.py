@@ -24,7 +24,7 @@ from streams.model.errors import Misuse
 LOOK_S = 0.5
 LISTED_MAX = 500
 AGREED_TO = 1.01
-"""Of the price that was told."""
+"""The maximum cost that the user agrees to, as a factor of the price that was shown."""
 Ship = Annotated[str | None, typer.Argument(help="The ship's IMO number.")]
 Container = Annotated[str | None, typer.Argument(help="The container's number.")]
 Since = Annotated[str | None, typer.Option("--since", help="Begin of the span, like 2026-05-01T04:00 (UTC).")]

@@ -186,7 +186,7 @@ def summary(plan: BayPlan) -> Iterator[str]:
 
 
 def _read(file: Path) -> Read:
-    """The plan in the file; its notes are told. Raises Misuse where it is no whole plan."""
+    """Return the plan in the file, and print its notes. Raises Misuse where it is no whole plan."""
     try:
         content = file.read_bytes()
     except OSError as problem:

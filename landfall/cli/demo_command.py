@@ -109,7 +109,7 @@ class Demo:
         return {}
 
     def _tell(self, what: str, outcome: str) -> None:
-        """What befell a process and what was done: on the screen, and, once somebody can be told, in `exceptions`."""
+        """Report what happened to a process and what was done: on the screen and, once a client for it is there, in `exceptions`."""
         self._console.print(f"{what}; {outcome}", markup=False)
         if self._teller is not None:
             self._teller.report(what, outcome=outcome)
@@ -130,7 +130,7 @@ class Demo:
         self._console.print(f"[green]✓[/green] every process is healthy: {going}")
 
     def watch(self) -> None:
-        """Start again what dies, until told to stop."""
+        """Start again what dies, until asked to stop."""
         while not self._stopping.wait(WATCH_EVERY_S):
             self.supervisor.mend()
 
@@ -192,7 +192,9 @@ def hindrances(fleet: Fleet, *, fresh: bool) -> Iterator[str]:
 
 
 def story_told(folder: Path, speed: float, *, fresh: bool, seed: int | None = None, boxes: int | None = None) -> PlayedStory:
-    """The story with what is told of it; what is None is, unless it begins afresh, as in `folder`, else as usual."""
+    """Return the story with the given values. A value that is None is taken from the story in `folder`; if the demo begins afresh, it is
+    the default.
+    """
     usual = PlayedStory() if fresh else _story_of(folder)
     return PlayedStory(usual.seed if seed is None else seed, usual.boxes if boxes is None else boxes, speed=speed)
 

@@ -1,4 +1,4 @@
-"""`landfall judge`: every reading at headquarters judged once more, in its own time, beside the alarms that were told."""
+"""`landfall judge`: judges every reading at headquarters once more, in its own time, next to the alarms that were reported."""
 
 from __future__ import annotations
 

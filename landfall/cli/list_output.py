@@ -1,4 +1,4 @@
-"""Lists that a command tells, not records: a table with headings and units for people, rows with named columns for programs."""
+"""Lists that a command prints, other than records: a table with headings and units for people, rows with named columns for programs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ListColumn:
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """A list's columns, and what people are told when it is empty."""
+    """A list's columns, and the text that people see when it is empty."""
 
     columns: Sequence[ListColumn]
     nothing: str = ""
@@ -69,11 +69,13 @@ class List:
         yield pa.Table.from_pylist([self._turned(row, json.dumps) for row in rows], self._schema())
 
     def telling(self) -> Telling:
-        """How the rows are told: as a table with headings."""
+        """Return the output of the rows as a table with headings."""
         return Telling(self._table, self._json_line, self._schema())
 
     def in_words(self, lines: Callable[[Row], Iterable[str]], style: str = "", last: Callable[[int], str] | None = None) -> Telling:
-        """How the rows are told, where people read a line or more for each, on a terminal in `style`; and `last` of so many rows."""
+        """Return the output of the rows, where people read a line or more for each, on a terminal in `style`. After them comes `last` of
+        the number of rows.
+        """
 
         def told(tables: Iterator[pa.Table], sink: TextIO) -> None:
             console = Console(file=sink, highlight=False, soft_wrap=True, emoji=False)

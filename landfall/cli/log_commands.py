@@ -69,7 +69,8 @@ ORIGINS = List(
         ListColumn.time("signed_at_ms", "signed last"),
     )
 )
-"""What `ls` tells of each origin of a stream. `unproven`: held records past what it has signed; none where it never signs."""
+"""What `ls` shows of each origin of a stream. `unproven`: the number of held records past what the origin has signed; none where it never
+signs."""
 
 
 @log_app.command("ls")
@@ -221,8 +222,8 @@ def _tell_more(limit: int, there_are: int) -> None:
 
 
 def _tell_left_out(held: Held, *, holes: bool) -> None:
-    """What can not be read here is told, on standard error, and with `holes` what is held behind them; the command ends with 1 when any
-    of that was left out.
+    """Report on standard error what can not be read here and, with `holes`, what is held behind them. End the command with 1 when any of
+    that was left out.
     """
     sentences = held.left_out() if holes else []
     if sentences:

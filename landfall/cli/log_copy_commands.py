@@ -27,7 +27,7 @@ from streams.model.errors import Misuse
 Target = Annotated[Path, typer.Argument(help="Folder to create for the backup.")]
 
 DAMAGE = List((ListColumn.text("where"), ListColumn.text("what")))
-"""What `check` tells of each thing that is damaged."""
+"""What `check` shows of each thing that is damaged."""
 BACKUP = List(
     (
         ListColumn.text("backup"),
@@ -37,9 +37,9 @@ BACKUP = List(
         ListColumn.size("stored_bytes"),
     )
 )
-"""What `backup` tells of what it made."""
+"""What `backup` shows of what it made."""
 RESTORED = List((ListColumn.text("log"), ListColumn.text("replaced")))
-"""What `restore` tells: the log's folder, and where the log that was there lies, if there was one."""
+"""What `restore` shows: the log's folder, and where the log that was there lies, if there was one."""
 
 
 @log_app.command("check")

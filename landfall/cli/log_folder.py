@@ -32,11 +32,12 @@ _NAMES = "`landfall stream ls` shows the names"
 
 @contextmanager
 def opened(folder: Path, *, whole: bool = False, judged: bool = False) -> Iterator[AnyReader]:
-    """The log in `folder` or `folder/log`, for reading until the block ends; where its index lacks what files have, by one made for that.
+    """Yield the log in `folder` or `folder/log`, for reading until the block ends. Where its index lacks what the files have, the log is
+    read by an index made for that.
 
-    With `judged`, records that their writer may not write are left out, as the node itself does; else all that is kept is shown.
-    What does not verify is told on standard error and passed over, and the command ends with DAMAGED; with `whole` it raises Corrupt.
-    Raises Misuse when there is no log.
+    With `judged`, records that their writer may not write are left out, as the node itself does; else all that is kept is shown. What does
+    not verify is reported on standard error and passed over, and the command ends with DAMAGED; with `whole` it raises Corrupt. Raises
+    Misuse when there is no log.
     """
     log = next((place for place in (folder, folder / "log") if in_kafka(place) or (place / SEGMENTS).exists()), None)
     if log is None:
@@ -93,7 +94,7 @@ def known_topic(log: LogReader, topic: str) -> str:
 
 
 def awaited_stream(log: AnyReader, stream: str) -> str:
-    """`stream` itself; where the log has nothing of it yet, that is told on standard error. Raises Misuse for what is no stream's name."""
+    """Return `stream` itself. Report on standard error where the log has nothing of it yet. Raises Misuse for what is no stream's name."""
     if _named(stream) not in log.streams():
         tell([f"nothing of a stream {stream!r} is in this log yet: it is waited for ({_NAMES})"])
     return stream

@@ -1,4 +1,4 @@
-"""A stream followed as it grows: each record is shown once, and a hole that is in the way is told once."""
+"""Follows a stream as it grows: shows each record once, and reports each hole that is in the way once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NewRecords:
 
 @dataclass(slots=True)
 class _Line:
-    """One origin: the offsets that are dealt with, and the holes that were told and are not filled yet."""
+    """One origin: the offsets that are dealt with, and the holes that were reported and are not filled yet."""
 
     shown: RangeSet = field(default_factory=RangeSet)
     holes: list[Gap] = field(default_factory=list)
@@ -41,9 +41,9 @@ class _Line:
 class LogFollower:
     """Follows `stream` of `log` from where it stands now, as `ledger` has it: what is held already is not shown.
 
-    In offset order within each origin, up to its first hole; with `past_holes` beyond it, and what comes of a hole later is shown then.
-    Offsets that are gone or below the floor are no holes, nor are those that this version can not read: they are told, and passed over.
-    `clock` says since when a hole is waited for. One look at a time.
+    Records are shown in offset order within each origin, up to its first hole. With `past_holes` they are also shown beyond it, and what
+    comes of a hole later is shown then. Offsets that are gone or below the floor are no holes. Offsets that this version can not read are
+    no holes either: they are reported and passed over. `clock` says since when a hole is waited for. One look at a time.
     """
 
     def __init__(self, log: LogReader, stream: str, clock: Clock, *, past_holes: bool = False) -> None:
@@ -76,7 +76,7 @@ class LogFollower:
                     yield table_of(batch)
 
     def _found(self, line: _Line, origin: Origin, one: OriginLedger) -> Iterator[str]:
-        """The holes in the way that were not told yet: with `past_holes` all there are, else the one it stands before."""
+        """Yield the holes in the way that were not reported yet: with `past_holes` all there are, else the one the origin stands before."""
         wanted = [gap for gap in lacks(origin, one) if gap.why == "wanted"]
         for gap in wanted if self._past_holes else wanted[:1]:
             if any(told.first <= gap.first and gap.end <= told.end for told in line.holes):

@@ -1,4 +1,5 @@
-"""`landfall plan`: what a voyage will send, when each stream is ashore, what it costs and what thins, told from the ship's settings."""
+"""`landfall plan`: calculates, from the ship's settings, what a voyage will send, when each stream is ashore, what it costs and what
+thins."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _are(count: int) -> str:
 
 
 def _interval_by(finding: ProofFinding) -> str:
-    """On whose word there should be a reading so often, where the file itself says how often; and what its records tell of it."""
+    """Return who says that there should be a reading so often, where the file itself says how often; and what interval its records show."""
     if finding.proof is None or finding.proof.interval_ms is None:
         return ""
     learned_ms = finding.learned_ms

@@ -149,4 +149,4 @@ def _valued(name: str, value: object) -> str:
 
 
 RECORDS = Telling(_write_text, _json_line)
-"""Records as they are told: tables with the columns of a History."""
+"""The output of records: tables with the columns of a History."""

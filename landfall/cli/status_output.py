@@ -21,7 +21,7 @@ from streams.link_budget.daily_budget import BYTES_A_MB
 
 TIMEOUT_S = 10.0
 KEYS = ("node", "link", "companions", "kept_here", "intake", "troubles")
-"""What either tells at least."""
+"""The keys that the status of a ship and of a port has at least."""
 Told = Mapping[str, Any]
 
 

@@ -206,7 +206,9 @@ def _definitions(folder: Path | None, api: str | None, username: str, password_f
 
 
 def _teaching(log: LogReader) -> list[str]:
-    """The streams that tell this copy how streams are managed; to a customer's, that has nothing else, what it was told."""
+    """Return the streams that define to this copy how streams are managed. For a customer's copy, which has no such streams, return those
+    with the terms it received.
+    """
     streams = log.streams()
     registered = [one for one in streams if one == "registry" or one.startswith("aboard/")]
     return registered or [one for one in streams if one.startswith(TERMS)]

@@ -45,7 +45,7 @@ from streams.model.identifiers import Origin, Position
 from streams.replication import Key, Load, Loaded, Terms
 
 OPENING_KEY_NAME = "opening-key"
-"""The file's name, beside the node's signing key."""
+"""The file's name, next to the node's signing key."""
 NOT_WHOLE = 1
 LINES_MAX = 20
 

@@ -45,7 +45,7 @@ Tables = Callable[[], Iterator[pa.Table]]
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """How rows of one kind are told: as `text` on a screen or in a file, each as one line of `json`.
+    """The output of rows of one kind: as `text` on a screen or in a file, each as one line of `json`.
 
     `schema`: their columns, in CSV and Parquet; None: all that any row has, for which the rows are passed through twice.
     """
@@ -103,7 +103,9 @@ def write(tables: Tables, telling: Telling, format_: Format, output: Path | None
 
 
 def check_output(format_: Format, output: Path | None) -> None:
-    """Raises Misuse where `write` has nowhere to write to: asked before something is done whose outcome is to be told."""
+    """Check that `write` has a place to write to, before something is done whose outcome is to be reported. Raises Misuse where it
+    has none.
+    """
     with writing(output):
         if format_ is Format.PARQUET and (output is None or output.is_fifo()):
             raise Misuse("Parquet goes into a file", hint="name one with --output", code="output_missing")
@@ -129,14 +131,14 @@ def say(sentence: str) -> None:
 
 
 def tell(sentences: Iterable[str]) -> None:
-    """What people are told beside what is written, each sentence a line on standard error."""
+    """Write what people read in addition to the output, each sentence a line on standard error."""
     console = Console(stderr=True)
     for sentence in sentences:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 def _unfinished(output: Path) -> Path:
-    """Where `output` is written until it is whole: a file beside it; a pipe or a device itself."""
+    """Return where `output` is written until it is whole: a file next to it; for a pipe or a device, the thing itself."""
     if output.exists() and not output.is_file():
         return output
     whole = output.resolve()
@@ -206,7 +208,7 @@ def _parquet(sink: pa.NativeFile, schema: pa.Schema) -> parquet.ParquetWriter:
 
 
 def _schema_of(tables: Iterator[pa.Table]) -> pa.Schema:
-    """The columns of all rows. One of several types is float64 where that tells all of its numbers exactly, else text."""
+    """Return the columns of all rows. A column of several types is float64 where that represents all of its numbers exactly, else text."""
     types: dict[str, set[pa.DataType]] = {}
     inexact = set()
     for table in tables:

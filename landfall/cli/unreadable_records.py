@@ -1,4 +1,4 @@
-"""What a copy holds and this version can not read, blocks of a newer one: which offsets those are, and what people are told of them."""
+"""What a copy holds and this version can not read, blocks of a newer version: which offsets those are, and what is reported of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def unread_of_topic(log: LogReader, streams: Iterable[str], since_at_ms: int | N
 
 
 def end_of_unread(sentences: Iterable[str]) -> None:
-    """What was left out is told on standard error, with what to do, and the command ends so; with nothing to tell it goes on."""
+    """Report what was left out on standard error, with what to do, and end the command so. With nothing to report, return."""
     if told := list(sentences):
         tell([*told, NEWER])
         raise typer.Exit(UNREAD)

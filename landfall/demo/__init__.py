@@ -5,4 +5,4 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path("landfall-demo")
-"""Where a demo keeps all its data, unless told otherwise."""
+"""The default folder for all data of a demo."""

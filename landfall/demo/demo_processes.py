@@ -45,8 +45,8 @@ class Program:
 class Supervisor:
     """Runs programs as separate processes, each with its own log file under `logs`. Not safe for use from several threads.
 
-    `tell` hears what befell a process, and what was done about it. `stopping`: once set, nobody waits for health any more and nothing is
-    started again.
+    `tell` receives what happened to a process, and what was done about it. `stopping`: once set, nobody waits for health any more and
+    nothing is started again.
     """
 
     logs: Path

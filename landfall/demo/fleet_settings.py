@@ -40,7 +40,7 @@ AT_HQ: Mapping[str, tuple[str, ...]] = {
     "api": (*OF_ITSELF, "aboard/*", "alerts", "audit", "registry", "reports"),
     **dict.fromkeys(("projector", SIM, REPLAY, "fanout", "kafka", "demo"), OF_ITSELF),
 }
-"""What each process beside headquarters' node may write there. None may read there, and the pages have nothing to do with it."""
+"""What each process besides headquarters' node may write there. None may read there, and the pages have nothing to do with it."""
 MASTER, PASSWORD = "user:master", "landfall-demo"
 """Who may log in at a ship's console, and the password of all people: of a demo on this machine only."""
 WAITING_EVERY_S = 5.0
@@ -117,7 +117,7 @@ class Fleet:
 
     @property
     def clock_url(self) -> str:
-        """Where the fleet's time is told."""
+        """The URL of the fleet's time."""
         return f"http://{self.host(SIM)}:{self.doors.clock}/clock"
 
     @property
