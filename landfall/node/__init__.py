@@ -1,1 +1,2 @@
-"""What every node runs, ship, port or headquarters: its log, its sessions with peers, its HTTP door, its metrics and its failures told."""
+"""What every node runs, ship, port or headquarters: its log, its sessions with peers, its HTTP door, its metrics and the reports of its
+failures."""

@@ -56,7 +56,7 @@ class Loader:
             for key, first, end in self.withheld.due():
                 try:
                     await self.load(Load(0, *key, first, end))
-                except LandfallError:  # an index that is damaged, say: told by who mends it
+                except LandfallError:  # an index that is damaged, say: reported by the code that repairs it
                     self._metrics.count("reads_refused")
 
     async def failed(self, key: Key, first: int, end: int, why: str) -> Unread:

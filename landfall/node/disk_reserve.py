@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Reserve:
-    """The reserve of a node, `bytes_` long, beside its log."""
+    """The reserve of a node, `bytes_` long, next to its log."""
 
     def __init__(self, path: Path, bytes_: int) -> None:
         self._path, self._bytes = path, bytes_

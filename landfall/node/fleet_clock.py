@@ -22,15 +22,18 @@ FIRST_WORD_S, FIRST_WORD_EVERY_S = 60.0, 0.1
 
 
 def clock_of(clock: str) -> Clock:
-    """The clock a setting names: "wall", or a URL, to be followed (`follow`) once it has told the time, which is waited for.
+    """Return the clock that a setting names: "wall", or a URL. Wait until the clock at a URL has sent the time; from then on it is to be
+    followed (`follow`).
 
-    Raises RetryLater when it does not within FIRST_WORD_S: records stamped with another time than the fleet's could never be mended.
+    Raises RetryLater when it does not within FIRST_WORD_S: records stamped with another time than the fleet's could never be corrected.
     """
     return WallClock() if clock == "wall" else FleetClock(first_word(clock), partial(ask, clock))
 
 
 def first_word(url: str, within_s: float = FIRST_WORD_S) -> FleetTime:
-    """How the fleet's time runs by the clock at `url`, waited for. Raises RetryLater when it tells nothing within `within_s`."""
+    """Return how the fleet's time runs by the clock at `url`, and wait for it. Raises RetryLater when the clock sends nothing within
+    `within_s`.
+    """
     deadline_s = time.monotonic() + within_s
     while (told_ := ask(url)) is None:
         if time.monotonic() > deadline_s:
@@ -44,7 +47,7 @@ def first_word(url: str, within_s: float = FIRST_WORD_S) -> FleetTime:
 
 
 def ask(url: str) -> FleetTime | None:
-    """How the fleet's time runs now, by the clock at `url`; None when it tells none. Blocks up to POLL_TIMEOUT_S."""
+    """Return how the fleet's time runs now, by the clock at `url`; None when the clock sends no time. Blocks up to POLL_TIMEOUT_S."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=POLL_TIMEOUT_S) as answer:

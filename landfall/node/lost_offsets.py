@@ -110,7 +110,7 @@ def _meaning(key: Key, one: OriginLedger, asked: RangeSet, said: PeerClaims, rea
 
 
 def told_of(one: Losing) -> dict[str, Any]:
-    """One Losing as the door tells it."""
+    """Return one Losing as the door sends it."""
     stream, origin = one.key
     holders = {peer: list(ranges) for peer, ranges in one.peers.items()}
     return {"stream": stream, "origin": str(origin), "ranges": list(one.lost), "reason": one.reason, "held_by": holders, "away": one.away}

@@ -172,7 +172,9 @@ class Node:
         return self._introductions is not None and node in self._introductions.trust().keys
 
     def report(self, reason: str, outcome: str, **details: Any) -> None:
-        """Tell `exceptions` what was wrong and what was done about it. Returns at once, from any thread; appended with the next commit."""
+        """Report to `exceptions` what was wrong and what was done about it. Returns at once, from any thread; the report is appended with
+        the next commit.
+        """
         self._teller.report(reason, outcome, details)
 
     def link(self, peers: Collection[PeerAddress]) -> None:
@@ -180,11 +182,11 @@ class Node:
         self.links.keep(peers)
 
     async def append(self, appends: Sequence[Append]) -> list[Appended]:
-        """Give offsets to new records, together with what others append at the same moment; durable when it returns. Raises as
-        `Log.append`.
+        """Give offsets to new records, together with what others append at the same moment. The records are durable when it returns. Raises
+        as `Log.append`.
 
-        Also into a stream that this node may not originate: a sensor's reading is kept here, and told of. Who appends for somebody who can
-        be told no asks `originating.check` before.
+        It also appends into a stream that this node may not originate: a sensor's reading is kept here, and reported. A caller that appends
+        for somebody who can be refused calls `originating.check` before.
         """
         if self._committer is None:
             raise RuntimeError("the node is not started")

@@ -1,4 +1,5 @@
-"""What a node writes into streams that it may not originate: refused to who can be told so, else kept here, counted and told of."""
+"""What a node writes into streams that it may not originate: refused where the writer can be notified, else kept here, counted and
+reported."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ OF_ITSELF = ("metrics", "exceptions", "consumers")
 """In these streams the processes of a node's machine report on themselves: refused to none of them, even where others may read the
 streams."""
 KEPT_HERE = "kept_here"
-"""The topic in `consumers` of which streams a node has told that they are kept here: a later process tells what is new."""
+"""The topic in `consumers` of which streams a node has reported as kept here: a later process reports what is new."""
 Noting = Callable[[list[Append]], Awaitable[object]]
 """Appends what a node notes for itself, durable when it returns, behind all that was reported before."""
 
@@ -31,7 +32,7 @@ Noting = Callable[[list[Append]], Awaitable[object]]
 class Originating:
     """Uses the definitions as they stand at each call. Call it from the node's event loop; `run` it as background work.
 
-    A customer's own node tells nobody anything, which is nothing to tell of.
+    A customer's own node sends nothing to anybody, and does not report that.
     """
 
     def __init__(
@@ -44,14 +45,16 @@ class Originating:
         self._redefined = asyncio.Event()
 
     def take_up(self, log: LogReader) -> None:
-        """What an earlier process has told of is not told again. Before `appended` and `run`."""
+        """Take up what an earlier process has reported: it is not reported again. Call it before `appended` and `run`."""
         if own := log.latest(CONSUMERS, KEPT_HERE, [self._me.node]):
             last = max(own, key=lambda batch: batch.origin)
             self._kept.update(json.loads(last.records.column(BODY)[0].as_py())["streams"])
         self._noted = set(self._kept)
 
     def check(self, stream: str) -> None:
-        """Raises NotAllowed where headquarters lets this node write nothing of its own into `stream`: for who can be told so."""
+        """Check that headquarters lets this node write records of its own into `stream`. It is for writers that can be notified. Raises
+        NotAllowed where headquarters does not.
+        """
         if stream not in OF_ITSELF and not self._may(stream):
             who = "no setting lets another write there"
             if could_originate(stream, self._me.role):
@@ -67,7 +70,9 @@ class Originating:
             raise NotAllowed(what, hint="nothing was written", code="record_not_own")
 
     def appended(self, appends: Iterable[Append]) -> None:
-        """These are in the log. Of what nobody could be refused, what goes to no other node is counted (`kept_here`) and told once."""
+        """Take note of these appends, which are in the log. Of what nobody could be refused, what goes to no other node is counted
+        (`kept_here`) and reported once.
+        """
         for append in appends:
             if self._alone(append.stream):
                 self._metrics.count("kept_here", append.records.num_rows)
@@ -82,7 +87,9 @@ class Originating:
         self._redefined.set()
 
     async def run(self, log: LogReader, noting: Noting) -> None:
-        """At the start and after each change of settings, until cancelled. Raises RetryLater where what is told can not be noted."""
+        """Report what is kept here, at the start and after each change of settings, until cancelled. Raises RetryLater where what is
+        reported can not be noted.
+        """
         self._redefined.set()
         while True:
             await self._redefined.wait()
@@ -103,7 +110,7 @@ class Originating:
             await self._note(noting)
 
     async def _note(self, noting: Noting) -> None:
-        """After what it says was told: killed between the two, a node tells it twice, and never not at all."""
+        """Note what is kept here after it was reported. A node that is killed between the two reports it twice, and never not at all."""
         if (kept := set(self._kept)) != self._noted:
             await noting([Append(CONSUMERS, to_batch([Record(KEPT_HERE, body={"streams": sorted(kept)})]))])
             self._noted = kept

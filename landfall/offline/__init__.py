@@ -1,1 +1,2 @@
-"""Blocks carried by hand: a file of frames, each signed by the node that wrote it, and sealed for the one that is to read it if so told."""
+"""Blocks carried by hand: a file of frames. Each frame is signed by the node that wrote it and, if requested, sealed for the node that is
+to read it."""

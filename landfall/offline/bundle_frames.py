@@ -1,7 +1,8 @@
 """The frames of a carried file (docs/guide/sneakernet.md): each stands alone, so damage costs the frames it hits and no other.
 
-A frame is its head (magic, sealed or not, the file's id, its number, the file's own key if sealed, the body's length and digest, a
-checksum) and its body: the signer's key, its signature over head and message, and the message; sealed as a whole when told.
+A frame is its head and its body. The head: magic, sealed or not, the file's id, the frame's number, the file's own key if sealed, the
+body's length and digest, a checksum. The body: the signer's key, its signature over head and message, and the message. The body is sealed
+as a whole if requested.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def wanted(log: LogReader, terms: Terms, settled: Settled) -> Iterator[BundlePla
 
 
 def believed(terms: Terms, key: Key, refused: Callable[[str], None]) -> bool:
-    """Whether what `terms.other` signed of `key` may be taken here; if not, `refused` is told why."""
+    """Return whether what `terms.other` signed of `key` may be taken here. If not, `refused` receives the reason."""
     if terms.incoming(key):
         return True
     refused(terms.why_not(key))

@@ -1,4 +1,4 @@
-"""Taking a carried file in: what is whole, signed by a node that is known and allowed to it, goes into the log; all else is told."""
+"""Takes a carried file in. What is whole, and signed by a node that is known and allowed to it, goes into the log. All else is reported."""
 
 from __future__ import annotations
 

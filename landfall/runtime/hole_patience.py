@@ -1,4 +1,4 @@
-"""How long each stream's holes are waited for by a process beside headquarters' node, and the word on what it went on without."""
+"""How long a process next to headquarters' node waits for each stream's holes, and its report on what it went on without."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class PatientReaders:
 
 
 class SkippedTold:
-    """Tells of each hole that a process went on without. A process that restarts tells again what has not come: that changes nothing."""
+    """Reports each hole that a process went on without. A process that restarts reports again what has not come: that changes nothing."""
 
     def __init__(self, teller: TelemetryClient, process: str) -> None:
         self._teller, self._process = teller, process
         self._seen: set[tuple[str, int]] = set()
 
     def look(self, standings: Mapping[str, ReaderStanding]) -> None:
-        """What is skipped in `standings`, which are committed, is told to `exceptions` soon. Returns at once."""
+        """Report to `exceptions` soon what is skipped in `standings`, which are committed. Returns at once."""
         for reason, key in _named(self._process, standings):
             if key not in self._seen:
                 self._seen.add(key)
@@ -69,7 +69,9 @@ def count_polled(metrics: Metrics, before: Skipped, polled: Polled) -> None:
 
 
 def _named(process: str, standings: Mapping[str, ReaderStanding]) -> list[tuple[str, tuple[str, int]]]:
-    """Of each hole why it is told, and producer and sequence: holes are skipped in ascending order, and only shrink from then on."""
+    """Return of each hole the reason that is reported, and producer and sequence. Holes are skipped in ascending order, and only shrink
+    from then on.
+    """
     return [
         (f"{stream}:{origin} {first}..{end - 1} did not come in time", (f"{process}/skipped/{stream}/{origin}", end))
         for stream, standing in sorted(standings.items())

@@ -1,4 +1,4 @@
-"""The fleet's clock at headquarters: the wall's by default, or the one a clock URL tells (the demo's simulator)."""
+"""The fleet's clock at headquarters: the wall's by default, or the one at a clock URL (the demo's simulator)."""
 
 from __future__ import annotations
 

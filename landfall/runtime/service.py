@@ -1,4 +1,4 @@
-"""What every process beside a node has around its work: the fleet's clock, health, its word on itself, retries, and a clean end."""
+"""What every process next to a node has around its work: the fleet's clock, health, its reports on itself, retries, and a clean end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class TellingSettings(SettingsTable):
-    """What a process is told so that it can tell of itself.
+    """The settings that a process needs to report on itself.
 
     `door`: the URL of its node (`http://host:port`), and `token` that of a credential there: metrics and failures go through it;
     without a door they are not sent. `metrics_every_s` is of the wall's clock. `clock`: "wall", or the URL of a clock that serves the
@@ -119,7 +119,7 @@ def teller_of(settings: TellingSettings, metrics: Metrics, clock: Clock, standin
 
 @contextmanager
 def running(metrics: Metrics, settings: TellingSettings, standing: Standing = dict[str, Any]) -> Iterator[Running]:
-    """While the block runs, the process `metrics.process` follows the fleet's clock and tells of itself, also of an error that ends it.
+    """While the block runs, let the process `metrics.process` follow the fleet's clock and report on itself, also the error that ends it.
 
     Raises RetryLater when the clock does not answer.
     """
@@ -137,10 +137,10 @@ def stop_when_asked(stop: Stop) -> None:
 
 
 def run_work(metrics: Metrics, settings: WorkSettings, poll_s: float, made: Made, standing: Standing = dict[str, Any]) -> None:
-    """The process `metrics.process`: do the work that `made` gives until SIGTERM or SIGINT.
+    """Run the process `metrics.process`: do the work that `made` gives until SIGTERM or SIGINT.
 
-    A next step follows at once, or after `poll_s` when there was nothing to do. What is away is waited for, see `keep_working`; any other
-    error ends the process and is told. `standing` is part of `metrics` and of what /healthz says.
+    A next step follows at once, or after `poll_s` when there was nothing to do. What is away is waited for, see `keep_working`. Any other
+    error ends the process and is reported. `standing` is part of `metrics` and of what /healthz says.
     """
     works: list[Work] = []
 

@@ -229,7 +229,7 @@ def _sentence(kind: type[SettingsTable], place: Place, problem: Mapping[str, Any
 
 
 def _written(kind: type[SettingsTable], problem: Mapping[str, Any]) -> Place:
-    """Where to mend the problem, as a file has it."""
+    """Return where to fix the problem, as a file has it."""
     place = as_written(kind, problem["loc"])
     return (*place, problem["ctx"]["discriminator"].strip("'")) if problem["type"].startswith("union_tag") else place
 

@@ -1,4 +1,4 @@
-"""Records that a process beside headquarters' node never read, because its log had dropped them: reported, and its health degraded."""
+"""Records that a process next to headquarters' node never read, because its log had dropped them: reported, and its health degraded."""
 
 from __future__ import annotations
 

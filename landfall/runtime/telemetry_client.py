@@ -1,4 +1,4 @@
-"""How a process beside a node tells of itself: its metrics and its failures, appended through the node's door."""
+"""How a process next to a node reports on itself: its metrics and its failures, appended through the node's door."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class TellsTime(Protocol):
 
 
 Standing = Callable[[], Mapping[str, Any]]
-"""What a `metrics` record says beside counts, gauges and histograms."""
+"""What a `metrics` record says in addition to counts, gauges and histograms."""
 
 
 class TelemetryClient:
-    """What one process has to say. Safe from any thread.
+    """The reports of one process. Safe from any thread.
 
-    `with teller:` tells while the block runs: metrics every `interval_s` of the wall, failures soon after `report`, both once more at its
-    end; an exception that ends the block is told too, on its way out. Without a door nothing is told.
+    `with teller:` reports while the block runs: metrics every `interval_s` of the wall, failures soon after `report`, both once more at its
+    end. An exception that ends the block is reported too, on its way out. Without a door nothing is reported.
     """
 
     def __init__(
@@ -120,8 +120,8 @@ class TelemetryClient:
 def failure(
     process: str, reason: str, payload: str, at_ms: int, key: tuple[str, int], outcome: str = "left out", topic: str | None = None
 ) -> Append:
-    """A record of `exceptions`: why `process` failed, on what, and what it did. `key`: producer and sequence, so that it is told once.
-    `topic`: another than the process's name.
+    """Return a record of `exceptions`: why `process` failed, on what, and what it did. `key`: producer and sequence, so that it is reported
+    once. `topic`: another than the process's name.
     """
     whole = payload.encode()
     kept, secrets = mask_secrets(whole[:PAYLOAD_BYTES_MAX])

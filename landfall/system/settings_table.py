@@ -1,4 +1,4 @@
-"""What every table of settings is: frozen, without unknown keys, and telling all that does not fit together in it at once."""
+"""What every table of settings is: frozen, without unknown keys, and reporting at once all that does not fit together in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EVERY_HOST = {"0.0.0.0", "::"}
 Check = TypeVar("Check", bound=Callable[[Any], Iterator["SettingsProblem"]])
 Place = tuple[str | int, ...]
 DoorUrl = Annotated[str, Field(pattern=r"^https?://[^/]+$", examples=["http://127.0.0.1:8770"])]
-"""Where a node's door is. A setting with a pattern has `examples` of what fits it: who is told that it is wrong is told those."""
+"""The URL of a node's door. A setting with a pattern has `examples` of what fits it: the message about a wrong value shows them."""
 ClockAddress = Annotated[str, Field(pattern=r"^(wall|https?://.+)$", examples=["wall", "http://127.0.0.1:8790/clock"])]
 """The clock that a process follows: "wall", or the URL of one that serves the fleet's time as JSON."""
 Host = Annotated[str, Field(pattern=r"^[^\s/]+$", examples=["127.0.0.1", "localhost"])]
@@ -32,7 +32,7 @@ Host = Annotated[str, Field(pattern=r"^[^\s/]+$", examples=["127.0.0.1", "localh
 
 @dataclass(frozen=True, slots=True)
 class SettingsProblem:
-    """Settings that do not fit together: where to mend it (keys and indices, from the table that says so), what is wrong, what to do."""
+    """Settings that do not fit together: where to fix it (keys and indices, from the table that says so), what is wrong, what to do."""
 
     where: Place
     what: str
@@ -55,7 +55,7 @@ def unfit(what: str, hint: str) -> ValueError:
 
 
 def given(hint: str) -> BeforeValidator:
-    """For the type of a setting that may not be left blank: an empty text is told with `hint`."""
+    """Return a validator for the type of a setting that may not be left blank: an empty text is reported with `hint`."""
 
     def checked(value: Any) -> Any:
         text = value.get_secret_value() if isinstance(value, SecretStr) else value
@@ -126,7 +126,8 @@ def repeated(tables: Iterable[SettingsTable], name: str) -> Iterator[tuple[int, 
 
 class SettingsTable(BaseModel):
     """A table of settings. Making one raises pydantic's ValidationError: with all values that are wrong, else with all that do not fit
-    together. `landfall.runtime.settings_loader` tells both together. No input stands in the error's text, since it may be a secret."""
+    together. `landfall.runtime.settings_loader` reports both together. No input stands in the error's text, since it may be a secret.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 

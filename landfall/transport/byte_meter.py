@@ -30,7 +30,7 @@ class BudgetSpent(ConnectionAbortedError):
 
 
 Count = Callable[[int, int], None]
-"""Is told of each piece that has passed: bytes sent, bytes received."""
+"""Receives each piece that has passed: bytes sent, bytes received."""
 
 
 class Meter:

@@ -1,4 +1,5 @@
-"""A door's certificate, looked after while it is open: another in its place is shown from then on; it is told of before it expires."""
+"""Looks after a door's certificate while the door is open. Another certificate in its place is shown from then on. It is reported before it
+expires."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ told = logging.getLogger("landfall.node")
 
 LOOK_EVERY_S = 10.0
 SOON = timedelta(days=14)
-"""A certificate that counts no longer than this is told of in `exceptions`, once."""
+"""A certificate that counts no longer than this is reported in `exceptions`, once."""
 
 
 def tell_doubt(node: str, files: TlsFiles) -> None:
@@ -27,9 +28,9 @@ def tell_doubt(node: str, files: TlsFiles) -> None:
 async def keep_certificate(
     name: str, kind: str, shown: Shown, report: Callable[..., None], renewed: Callable[[], None] = lambda: None
 ) -> None:
-    """Every LOOK_EVERY_S, until cancelled: what is in the files is shown at the door of `name`, and `renewed`, which may raise Misuse, is
-    called when it is another. What does not load is told in the log, once, and the last that did is shown on. `kind`: what `exceptions`
-    call it.
+    """Show what is in the files at the door of `name`, every LOOK_EVERY_S, until cancelled. When it is another certificate, call `renewed`,
+    which may raise Misuse. A certificate that does not load is reported in the log, once, and the last that did is shown on. `kind`:
+    what `exceptions` call it.
     """
     problem_told, until_told = "", None
     while True:

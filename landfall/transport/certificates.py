@@ -1,6 +1,6 @@
 """Certificates of nodes (X.509, ECDSA P-256): a development authority, what it signs, and what a certificate says in words.
 
-A node's name stands in its certificate as the host name `<node>.node.landfall`, beside the hosts where its door is: no host is a node.
+A node's name stands in its certificate as the host name `<node>.node.landfall`, next to the hosts where its door is: no host is a node.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ LINK_HEADER = "X-Landfall-Link"
 DIAL_TIMEOUT_S = 15.0
 _REFUSED = (400, 401, 403)
 _REDIRECTS = (301, 302, 303, 307, 308)
-"""Those that aiohttp follows, an upgrade's too, which it can not be told to leave."""
+"""The redirects that aiohttp follows, an upgrade's too. It has no option to leave them."""
 
 
 class Dialler:
@@ -94,13 +94,14 @@ class Dialler:
         """With this node's certificate as it is now, if it has one."""
         if self._shown is None:
             return True
-        with suppress(Misuse):  # told by who looks after the node's certificate; the last that loaded may do
+        with suppress(Misuse):  # reported by the work that looks after the node's certificate; the last that loaded may do
             self._shown.renew()
         return self._shown.context
 
     def _wrong(self, problem: Exception, peer: str) -> str | None:
-        """What is wrong with the certificates, as far as this end can tell: OpenSSL does not say whether the peer's own has expired or its
-        authority's."""
+        """Return what is wrong with the certificates, as far as this end can know. OpenSSL does not say whether the peer's own has expired
+        or its authority's.
+        """
         said = why(problem, peer)
         return said and ((self._tls and doubt_of_authority(self._tls, datetime.now(UTC))) or said)
 

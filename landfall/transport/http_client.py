@@ -116,7 +116,7 @@ class _Refusal(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """Rows as they are told by `ReadDoor.read`, what came late first; and where who has dealt with all of them stands."""
+    """Rows as `ReadDoor.read` returns them, what came late first; and where a reader that has dealt with all of them stands."""
 
     rows: list[dict[str, Any]]
     standing: ReaderStanding

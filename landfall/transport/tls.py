@@ -1,4 +1,4 @@
-"""TLS between nodes: each shows a certificate with its name, and what is wrong with one is told in a sentence."""
+"""TLS between nodes: each shows a certificate with its name, and what is wrong with one is reported in a sentence."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def shown_of(context: ssl.SSLContext, files: TlsFiles) -> Shown:
 
 
 class _Hearing(ssl.SSLObject):
-    """The server's end of a handshake. Who is dialled can not tell the dialler what it does not like: it tells its own people."""
+    """The server's end of a handshake. It can not report to the dialler what it does not like: it reports that in its own log."""
 
     def do_handshake(self) -> None:
         try:

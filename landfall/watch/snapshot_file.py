@@ -1,4 +1,4 @@
-"""A watch's memory as a file: written again each time, beside the one before, and taken up only whole."""
+"""A watch's memory as a file: written again each time, next to the one before, and taken up only whole."""
 
 from __future__ import annotations
 

@@ -52,8 +52,9 @@ class Retaking:
 
 
 def cuts(log: Log, reached: Positions, committed: Position) -> Iterator[tuple[dict[str, Position], Times]]:
-    """The Positions after each step whose commit lies beyond `committed` in CONSUMERS, in order, and the times (UTC ms, by name) kept
-    beside them. A stream that an earlier version of this program did not read stood at its beginning then."""
+    """Yield the Positions after each step whose commit lies beyond `committed` in CONSUMERS, in order, and the times (UTC ms, by name) kept
+    with them. A stream that an earlier version of this program did not read stood at its beginning then.
+    """
     names = {f"watch/{stream}": stream for stream in reached}
     told: dict[str, list[tuple[Position, Times]]] = {stream: [] for stream in reached}
     newest = max((origin.generation for origin in committed), default=0)

@@ -87,11 +87,11 @@ class Watching:
     """One watch, on a ship or a quay. `run` it as background work of the node; `muster` may be asked any time.
 
     `patience_s`: how long a hole in a stream is waited for; in its own readings, no longer than
-    `landfall.watch.watermark_reader.PATIENCE_S`. What lies below the floor is passed over. Both are told in `exceptions`, in the commit
-    that goes past them.
+    `landfall.watch.watermark_reader.PATIENCE_S`. What lies below the floor is passed over. Both are reported in `exceptions`, in
+    the commit that goes past them.
 
-    `told_by`: streams with the registry entries this watch hears of (a ship's `aboard/<imo>`, a port's `registry`). `known`: entries it
-    knows without being told, such as the ports of the settings. `decided_in`: the stream of what people aboard say of boxes, or None.
+    `told_by`: streams with the registry entries this watch receives (a ship's `aboard/<imo>`, a port's `registry`). `known`: entries it
+    knows without receiving them, such as the ports of the settings. `decided_in`: the stream of what people aboard say of boxes, or None.
     `companions`: the other nodes of the same ship or port, whose readings are watched too. `lacked`: how many of their readings are not
     here yet, as far as is known; None while none of them says. After a start these come first (`landfall.watch.other_nodes`). `gives_way`:
     whether sensors wait for their answers: then it rests as long as it works, in small parts, for only one thread of a process is at work

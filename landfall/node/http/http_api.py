@@ -51,7 +51,7 @@ ROWS = 10_000
 RETRY_AFTER_S, CROWDED_RETRY_AFTER_S = "1", "5"
 """When to ask again after a 503, and after a 429, seconds."""
 HEALTH_FOR_ALL = ("ready", "waits_for", "node", "role")
-"""What /healthz tells without a credential."""
+"""What /healthz shows without a credential."""
 WAIT_MS_MAX = 30_000
 """How long an answer of /follow that has nothing is held back for something to come."""
 
@@ -103,7 +103,7 @@ class ServedNode(Protocol):
 
 
 class _Lose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Offsets `first .. end - 1` of an origin to be given up; unless `sure`, only what that would mean is told. Nodes named in
+    """Offsets `first .. end - 1` of an origin to be given up. Unless `sure`, only what that would mean is reported. Nodes named in
     `without` are not waited for.
     """
 
@@ -219,7 +219,9 @@ class HttpApi:
                 raise
 
     def _check_consumers(self, records: pa.RecordBatch) -> None:
-        """What is no program's own consumer is not kept: the nodes' own tell where they stand in the log itself, not through a door."""
+        """Refuse what is not a program's own consumer. The nodes' own consumers write where they stand into the log itself, not
+        through a door.
+        """
         known = self._node.log.streams()
         for row in records.to_pylist():
             check_client(row[TOPIC], read_body(row[BODY]), known)

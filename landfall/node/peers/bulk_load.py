@@ -9,7 +9,8 @@ BULK_BYTES = 1 << 20
 PAUSE_S = 2.0
 """A backlog is over when nothing of it has come for so long."""
 WAITS_S_MAX = 60.0
-"""So long after it began work in the background goes on beside it: one that never ends keeps nothing undone."""
+"""How long after a backlog began work in the background continues concurrently with it, seconds. A backlog that never ends thus keeps
+nothing undone."""
 
 
 class Bulk:

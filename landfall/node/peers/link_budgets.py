@@ -1,4 +1,4 @@
-"""The budgets of a node's links, kept in its folder: which link may be opened for what, when a day begins, and what people are told."""
+"""The budgets of a node's links, kept in its folder: which link may be opened for what, when a day begins, and what is reported."""
 
 from __future__ import annotations
 
@@ -145,7 +145,9 @@ class Purses:
             purse.settle()
 
     def meter(self, policy: LinkPolicy, count: Count) -> Meter:
-        """What tells `count` the bytes of links with this policy, and allows them where their class has a budget: each time the same."""
+        """Return the meter that reports to `count` the bytes of links with this policy, and allows them where their class has a budget. It
+        is the same each time.
+        """
         link, alerts = policy.link_class, policy.streams == (ALERTS,)
         if (link, alerts) not in self._meters:
             self._meters[link, alerts] = Meter(self._purses.get(link), alerts, count)
@@ -202,7 +204,7 @@ class Purses:
 
 
 def _known(link: LinkClass) -> str:
-    """Where the book has what was known to have passed, beside what was leased."""
+    """Return the key of the book for what was known to have passed, in addition to what was leased."""
     return f"{link} known"
 
 

@@ -15,14 +15,14 @@ FIRST_S, MOST_S = 1.0, 60.0
 FORGIVEN_S = 600.0
 """Who has broken none for so long begins at FIRST_S again."""
 TOLD_AT_ONCE = 64
-"""So many words of one reason about a peer are told as they come."""
+"""The number of reports of one reason about a peer that are made as they come."""
 TOLD_AGAIN_S, SELDOM_S = 60.0, 3_600.0
 """Then one after TOLD_AGAIN_S, and after twice as long each time, up to SELDOM_S; after SELDOM_S without any it starts again."""
 
 
 @dataclass(slots=True)
 class _Said:
-    """Of one peer, for one reason: how many words were told at once, how many were not since the last, and when the next one is due."""
+    """Of one peer, for one reason: how many reports were made at once, how many were not since the last, and when the next one is due."""
 
     told: int = 0
     untold: int = 0
@@ -40,7 +40,9 @@ class Barred:
         self._said: dict[tuple[str, str], _Said] = {}
 
     def heard(self, peer: str, reason: str, outcome: str, details: dict[str, Any]) -> None:
-        """What a session with `peer`, a known one, tells of it: in `exceptions`, or counted until the next word that is (`not_told`)."""
+        """Report in `exceptions` what a session with `peer`, a known one, reports; or count it until the next report that is made
+        (`not_told`).
+        """
         if reason in (BROKE_RULES, OTHER_VERSION):
             self.broke(peer)
         now_s, said = self._now_s(), self._said.setdefault((peer, reason), _Said())

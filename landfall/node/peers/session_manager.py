@@ -53,7 +53,8 @@ STEADY_S = 5.0
 
 
 WAITING_MAX = 256
-"""Messages of credentials that wait to be taken; beyond, the oldest is dropped: its sender tells all of them again with its next change."""
+"""Maximum number of messages of credentials that wait to be taken. Beyond it, the oldest is dropped: its sender sends all of them again
+with its next change."""
 logger = logging.getLogger("landfall.node")
 
 
@@ -106,7 +107,7 @@ class _Kept:
 
 
 class Links:
-    """Keeps sessions with the peers it is told to dial, and accepts those that come. Call it from the node's event loop."""
+    """Keeps sessions with the peers it is to dial, and accepts sessions of those that come. Call it from the node's event loop."""
 
     def __init__(
         self,
@@ -148,7 +149,7 @@ class Links:
         self._companion_spoke = asyncio.Event()
         self._closing = False
         self._running: set[asyncio.Task[Any]] = set()
-        metrics.gauges("budget.", purses.gauges())  # before the first word of this node: who tells of no budget has no part in it
+        metrics.gauges("budget.", purses.gauges())  # before this node's first report: a node that reports no budget has no part in it
 
     def keep(self, peers: Collection[PeerAddress]) -> None:
         """Dial exactly these from now on: sessions with others that were dialled end, back-off is forgotten."""
@@ -265,7 +266,7 @@ class Links:
     async def accept(self, guest: Guest, link: LinkClass, wire: Wire) -> None:
         """Run the session with a peer that has come, to its end."""
         self._guests.came(guest)
-        policy = self._settings.policy(link).narrowed(guest.principal.allowed["replicate"])  # what the peer is told
+        policy = self._settings.policy(link).narrowed(guest.principal.allowed["replicate"])  # the policy that is sent to the peer
         await self._run(guest.peer, policy, wire, guest)
 
     def _end_without_credential(self) -> None:

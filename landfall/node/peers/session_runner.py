@@ -149,7 +149,7 @@ class Drive:
         return self.sentence
 
     def close(self, sentence: str, code: str = "", addresses: Sequence[str] = ()) -> None:
-        """Tell the peer why (`messages.Refuse`), and end."""
+        """Send the peer the reason (`messages.Refuse`), and end."""
         self.session.close(sentence, code, addresses)
         self._turned()
 

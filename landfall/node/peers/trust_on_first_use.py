@@ -20,7 +20,7 @@ from streams.model.errors import LandfallError, Misuse, RetryLater
 from streams.model.identifiers import NODE_PATTERN
 
 FILE_NAME = "known.keys"
-"""Beside the log, a line `NODE=ed25519:…` for each key: as `--key` of the commands reads it."""
+"""The file next to the log, with a line `NODE=ed25519:…` for each key, as `--key` of the commands reads it."""
 ACCEPTED_NAME = "accepted.keys"
 """Lines of the same kind, which `landfall keys accept` adds."""
 LOOK_EVERY_S = 2.0
@@ -37,7 +37,7 @@ class Introductions:
     """
 
     def __init__(self, folder: Path, peers: Mapping[str, Peer], report: Callable[..., None]) -> None:
-        """`folder`: the node's. `peers`: all nodes that are known, this one among them. What was kept and does not read is told of."""
+        """`folder`: the node's. `peers`: all nodes that are known, this one among them. What was kept and does not read is reported."""
         self._file, self.peers, self._report = folder / FILE_NAME, peers, report
         try:
             keep_peers(folder / "log", peers)
@@ -55,8 +55,8 @@ class Introductions:
         return self._trust
 
     def heard(self, node: str, keys: Sequence[bytes], known: Callable[[str], Trust]) -> None:
-        """In its own session `node` shows these keys, the first of which it signs with now. The first it ever showed are kept, durably;
-        another is told of, once, where it is not `known` otherwise.
+        """Take the keys that `node` shows in its own session, the first of which it signs with now. The first keys it ever showed are kept,
+        durably. Another key is reported, once, where it is not `known` otherwise.
         """
         if not keys:
             return
@@ -90,7 +90,7 @@ class Introductions:
         return own or (one is not None and other is not None and companions(one, other))
 
     def tell_unknown(self, known: Callable[[str], Trust]) -> None:
-        """Tell the log of whom no key is known yet, at the start."""
+        """Log the nodes of which no key is known yet, at the start."""
         if unknown := sorted(node for node in self.peers if not known(node).keys):
             _log.warning(
                 "no key is known of %s: what others than headquarters bring in such a name, and is acted upon, is not believed until that "

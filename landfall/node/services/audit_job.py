@@ -36,7 +36,7 @@ class Checking:
     """What checking works on: the log, it as a copy, and the watch over it.
 
     `distrust`: see `streams.replication.Exchange`; called on the event loop. `report`: as a node's. `sooner`: set by who can not wait.
-    `bulk`: who tells of a backlog that comes in, which is left the machine.
+    `bulk`: reports a backlog that comes in, to which checking leaves the machine.
     """
 
     log: Log
@@ -91,7 +91,7 @@ async def _hurried(checking: Checking, at_s: float) -> bool:
 
 
 def _step(watch: Watch) -> list[Verdict]:
-    """With no other large work beside it; what it read is given back."""
+    """Do one step of the watch, with no other large work concurrently. What it read is given back."""
     with large_work(release_arrow):
         return watch.step()
 

@@ -13,12 +13,12 @@ Background = Callable[[], Awaitable[None]]
 AGAIN_S = 5.0
 """So long after it failed it is restarted."""
 WELL_S = 60.0
-"""Where it went well for so long before it failed, that is told again."""
+"""How long the work must go well before its next failure is reported again, seconds."""
 
 
 async def keep_going(name: str, work: Background, metrics: Metrics, report: Callable[..., None]) -> None:
-    """Run `work`. When it raises RetryLater, as where the disk fails, it is restarted AGAIN_S later: counted (`background_retries`), and
-    told once until it has gone well for WELL_S. Returns, or raises anything else, as `work` does.
+    """Run `work`. When it raises RetryLater, as where the disk fails, restart it AGAIN_S later. The failure is counted
+    (`background_retries`), and reported once until the work has gone well for WELL_S. Returns, or raises anything else, as `work` does.
     """
     loop = asyncio.get_running_loop()
     failed_at_s = -math.inf

@@ -1,6 +1,5 @@
-"""A node's definitions of streams, and which nodes are withdrawn, followed in its own log: in `registry`; on a ship and with a customer in
-what headquarters tells them of it.
-"""
+"""Follows a node's definitions of streams, and which nodes are withdrawn, in the node's own log. They are in `registry`; on a ship and with
+a customer, in what headquarters sends them of it."""
 
 from __future__ import annotations
 
@@ -97,7 +96,7 @@ class Defining:
 
 
 def taught_by(me: Peer) -> tuple[str, ...]:
-    """The streams that tell `me` how streams are managed."""
+    """Return the streams that define for `me` how streams are managed."""
     match me.role:
         case "ship":
             return ("registry", f"aboard/{me.identity}")

@@ -1,4 +1,5 @@
-"""A node's retention, at intervals: it tells what it has as a home, drops what the streams' settings say, keeps within its budget."""
+"""Runs a node's retention at intervals: it reports what the node has as a home, drops what the streams' settings say, and keeps within the
+node's budget."""
 
 from __future__ import annotations
 
@@ -76,8 +77,8 @@ class Retaining:
                 continue
 
     async def _word_of_homes(self, log: Log, links: Links) -> dict[str, dict[Origin, RangeSet]]:
-        """Of the streams that this copy keeps in a way of its own: what their home needs no more, by its word in the sessions there are. Of
-        one that is kept for ever elsewhere it tells nobody anything else.
+        """Return, of the streams that this copy keeps in a way of its own, what their home needs no more, as the home reports in the
+        sessions there are. Of a stream that is kept for ever elsewhere, the home reports nothing else to anybody.
         """
         roles = {peer.node: peer.peer() for peer in self._settings.known}
         word: dict[str, dict[Origin, RangeSet]] = {}
@@ -90,8 +91,9 @@ class Retaining:
         return word
 
     def round(self, log: Log, ashore: Ashore, at_home: Ashore, spending: Spending) -> None:
-        """Everything once: tell, drop, keep within the budget. `ashore`: what any peer there says it has; `at_home`: what homes say.
-        On a full disk the reserve is given back and it is tried again."""
+        """Do everything once: report, drop, keep within the budget. `ashore`: what any peer there says it has; `at_home`: what homes say.
+        On a full disk the reserve is given back and it is tried again.
+        """
         for step in (
             partial(self._remember, log, ashore),
             partial(self._learn_of_homes, log, at_home),
@@ -198,7 +200,9 @@ class Retaining:
                     log.declare_gone(stream, origin, first, end, "expired")
 
     def _told_to_who_keeps_its_own(self, log: Log) -> Iterator[tuple[str, AtHome | None]]:
-        """Each stream that this copy keeps in a way of its own, a customer's its own stream, and what its home has told."""
+        """Yield each stream that this copy keeps in a way of its own, and what its home has reported. For a customer's copy these are its
+        own stream and the streams derived from it.
+        """
         if self._settings.role == "customer":
             own = stream_of(self._settings.identity)
             for stream in (own, *(own + ending for ending in DERIVED)):
@@ -241,7 +245,7 @@ class Retaining:
                 self._tell_problem(f"{stream} is above the bytes it may take", "what its home lacks is kept")
 
     def _raise_floors(self, log: Log, stream: str, starts: Starts) -> None:
-        """Where they are higher than before; why is told first, so that no floor is without a word."""
+        """Raise the floors that are higher than before. The reason is reported first, so that no floor is without one."""
         ledger = log.ledger(stream)
         higher = {origin: start for origin, start in starts.items() if origin in ledger and start[0] > ledger[origin].floor}
         if not higher:

@@ -14,7 +14,7 @@ from streams.model.errors import LandfallError
 
 SIGNED_EVERY_S = 60.0
 KEY_NAME = "key"
-"""The file's name, beside the marker: outside the log's folder and of every backup of it."""
+"""The file's name, next to the marker: outside the log's folder and of every backup of it."""
 
 
 def load_or_make_key(path: Path) -> SigningKey:
