@@ -84,9 +84,9 @@ class Consumer:
         return self._standing.skipped
 
     def poll_from_floor(self, rows_max: int = POLL_ROWS_MAX) -> Polled:
-        """As `poll`, for who would rather go on than hear of Trimmed: from this copy's floor, where the Position is below it.
+        """Return what `poll` returns, but continue from this copy's floor when the Position is below it, instead of raising Trimmed.
 
-        What is passed over so is told in `exceptions` in the commit that goes past it.
+        The commit that advances past the dropped records reports them to `exceptions`.
         """
         self._polled = self._reader.poll_from_floor(self._standing, rows_max)
         return self._polled
@@ -109,11 +109,11 @@ class Consumer:
         return answers[: len(effects)]
 
     def with_position(self, position: Position, effects: Sequence[Append] = (), times: Times = NO_TIMES) -> list[Append]:
-        """The appends of a commit, for who commits through a GroupCommitter and then says `committed`. Raises Misuse as `commit`.
+        """Return the appends of a commit, for a caller that commits through a GroupCommitter and then calls `committed`.
 
-        What is newly skipped or passed over is told in `exceptions` in the same commit; a consumer that starts from nothing only logs where
-        it begins. `times` (by name, UTC ms) are kept beside the
-        Position: for effects that depend on what no record tells.
+        The same commit reports what is newly skipped or passed over to `exceptions`; a consumer that starts from nothing only logs where
+        it begins. `times` (by name, UTC ms) are stored next to the Position: for effects that depend on facts no record holds.
+        Raises Misuse as `commit`.
         """
         if not position.reaches(self._standing.position):
             raise Misuse(
@@ -162,7 +162,7 @@ class Consumer:
 
 
 def standing_append(name: str, stream: str, standing: ReaderStanding, times: Times = NO_TIMES) -> Append:
-    """The record by which the consumer `name` of `stream` stands there, and the times (UTC ms) kept beside it."""
+    """Return the record that stores the standing of consumer `name` of `stream`, and the times (UTC ms) next to it."""
     return Append(CONSUMERS, to_batch([Record(topic=name, body={"stream": stream, **standing.to_json(), **times})]))
 
 

@@ -24,7 +24,7 @@ SKIPPED = ".skipped"
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a hole is waited for: `seconds` is asked each time (None: for ever), `clock` tells the time, `process` says who skips."""
+    """How long to wait for a hole: `seconds` is called each time (None: for ever), `clock` gives the time, `process` names who skips."""
 
     seconds: Callable[[], float | None]
     clock: Clock
@@ -60,7 +60,7 @@ class ReaderStanding:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> ReaderStanding:
-        """What `to_json` wrote, whatever else stands beside it. Raises ValueError for what is no such thing."""
+        """Return the standing that `to_json` wrote; further keys are ignored. Raises ValueError for anything else."""
         return cls(Position.from_json(told["position"]), skipped_from_json(told.get("skipped", {})))
 
 

@@ -92,9 +92,9 @@ class GroupCommitter:
         return callers
 
     async def _commit(self, callers: Sequence[_Caller]) -> None:
-        """One commit for all; when somebody's records are refused, one for each, so that the refusal goes to whom it concerns.
+        """Commit once for all callers; when the log refuses some records, commit once for each caller, so that only their caller sees it.
 
-        A failure that the log does not name is told to all of them, who can not know what became of their rows; later appends go on.
+        A failure that the log does not name is raised to all callers: they can not know what became of their rows. Later appends go on.
         """
         appends = [append for caller in callers for append in caller.appends]
         done = asyncio.get_running_loop().run_in_executor(self._thread, self._log.append, appends)

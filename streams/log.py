@@ -51,8 +51,9 @@ class Appended:
 
 
 Witness = Callable[[str, Origin, Sequence[pa.RecordBatch], Callable[[str], int | None]], Append | None]
-"""What a log shows the stamped rows of one (stream, origin) before it commits them: it may answer with one more Append for that commit,
-and is given what tells the offset at which that will begin in a stream; None where the commit itself has other rows for that.
+"""Function that receives the stamped rows of one (stream, origin) before their commit, and may return one more Append for that commit.
+
+Its last argument returns the offset at which that Append will begin in a stream; None where the commit has other rows for the stream.
 
 Called with the log's write lock held; it may read the log, and must not raise. The commit may yet fail: then the same offsets come again.
 """
@@ -62,7 +63,7 @@ Called with the log's write lock held; it may read the log, and must not raise. 
 class History:
     """One topic's rows merged in one order (order time, origin, offset), equal at every copy that holds the same records.
 
-    `rows` has the columns `stream` and `origin` beside those of a batch. `positions` says, per stream, the Position it was read at.
+    `rows` has the columns `stream` and `origin` in addition to those of a batch. `positions`: per stream, the Position it was read at.
     """
 
     rows: pa.Table
@@ -100,7 +101,7 @@ class LogReader(Protocol):
 
     A snapshot is of one commit; nothing is promised of how old it is by the time it is looked at. Every method may raise RetryLater (the
     index is being rebuilt, Kafka does not answer). Where bytes do not verify, the log's own process sets them aside and passes them
-    over; a reader elsewhere raises Corrupt, and another LandfallError where the index itself is damaged: only the writer mends.
+    over; a reader elsewhere raises Corrupt, and another LandfallError where the index itself is damaged: only the writer repairs.
     """
 
     @property
@@ -160,9 +161,9 @@ class LogReader(Protocol):
         ...
 
     def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[HeldSpan]:
-        """What this copy holds from offset `first` on, ascending, told without reading any block. Called by retention and by tools.
+        """Yield what this copy holds from offset `first` on, ascending, without reading any block. Called by retention and by tools.
 
-        Together they are the ledger's held offsets; where one ends and the next begins means nothing, and may change at any time.
+        Together the spans are the ledger's held offsets. The boundary between two spans means nothing, and may change at any time.
         """
         ...
 
@@ -178,11 +179,11 @@ class LogReader(Protocol):
     def history(
         self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None
     ) -> History:
-        """Every held row of `topic` with since <= order time < until (UTC ms), over `streams` (default: all that know the topic), merged.
+        """Return every held row of `topic` with since <= order time < until (UTC ms), over `streams` (default: all with the topic), merged.
 
-        Called for one container or ship. Holes are no hindrance, and what is missing is not told: `positions` of the answer says how far
-        each stream is whole. Where thinning has left nothing else, the rows it kept: their `stream` ends in `.kept`, `source_…` says which
-        record each was. Rows of blocks of an unknown codec version are left out without a word: `spans` tells which those are.
+        Called for one container or ship. The answer skips holes and does not list missing rows: its `positions` give how far each stream
+        is whole. Where thinning has left nothing else, it contains the rows thinning kept: their `stream` ends in `.kept`, `source_…` names
+        the original record. It leaves out rows of blocks of an unknown codec version silently: `spans` lists those blocks.
         """
         ...
 
@@ -195,11 +196,11 @@ class LogReader(Protocol):
         ...
 
     def latest(self, stream: str, topic: str, nodes: Collection[str | None] | None = None) -> list[Batch]:
-        """The last held row of `topic` at each origin of `stream` that has one, a batch of one row each. Found from the end.
+        """Return the last held row of `topic` at each origin of `stream` that has one, a batch of one row each. Searches from the end.
 
-        `nodes`: at origins of these nodes alone, which saves looking through all that others have.
-        Called for states, settings and consumers' Positions, where the newest counts. The last by offset, not by time; beyond a hole too.
-        Blocks of an unknown codec version are passed over: where `spans` tells of one behind the row, that may not be the last held.
+        `nodes`: search origins of these nodes alone, which saves reading the records of others.
+        Called for states, settings and consumers' Positions, where the newest counts. "Last" is by offset, not by time; beyond a hole too.
+        The search skips blocks of an unknown codec version: where `spans` lists one behind the row, the row may not be the last held.
         """
         ...
 
@@ -219,13 +220,13 @@ class Log(LogReader, Protocol):
     """A node's log, opened by the one process that writes it. Safe from any thread; commits go one after another.
 
     What every writing method shares: when it returns, what it did is durable and every reader sees it; when it raises, nothing of it was
-    done, and what was there before stands. Of a log in a Kafka whose local disk was full just then, readers see it, and Position and ledger
-    tell it, once that has room again and upkeep has made a step, or before anything else is written; until then every writing method raises
-    RetryLater. It raises RetryLater when the disk is full or read-only, or Kafka does not answer: the same call may succeed later; Misuse
-    for a stream, range or reason that is none, and for more than one commit can hold. It raises Unclear, a RetryLater, where Kafka did not
-    say whether it committed, or a disk that refused a commit did not let it be cut off: all of it was done, or nothing, and a repeat is
-    harmless (of an append, with producer and sequence). A log in a Kafka also raises Fenced when another process has taken the log over,
-    for good; Corrupt when what Kafka has is not what this log wrote there.
+    done, and what was there before stands. If the local disk of a log in Kafka is full at that moment, readers, Position and ledger show
+    the change later. It appears once the disk has room again and upkeep has made a step, or before the next write. Until then every writing
+    method raises RetryLater. It raises RetryLater when the disk is full or read-only, or Kafka does not answer: the same call may succeed
+    later. It raises Misuse for a stream, range or reason that is none, and for more than one commit can hold. It raises Unclear, a
+    RetryLater, where Kafka did not say whether it committed, or a disk that refused a commit did not let it be cut off: all of it was done,
+    or nothing, and a repeat is harmless (of an append, with producer and sequence). A log in a Kafka also raises Fenced when another
+    process has taken the log over, for good; Corrupt when what Kafka has is not what this log wrote there.
     """
 
     @property
@@ -251,10 +252,10 @@ class Log(LogReader, Protocol):
         ...
 
     def repeats(self, append: Append) -> bool:
-        """Whether `append` would be answered `repeated`, as things stand: its producer has sent this sequence, or a later one, before.
+        """Return whether `append` would now be answered `repeated`: its producer has sent this sequence, or a later one, before.
 
-        Called by the door before it refuses what it took earlier: a retry is told what the first attempt was. Writes nothing. Does not know
-        of appends that other threads have under way. Raises RetryLater while a log in a Kafka can not say whether its last commit was kept.
+        The door calls it before it refuses what it took earlier, so that a retry gets the answer of the first attempt. Writes nothing. Does
+        not know of concurrent appends. Raises RetryLater while a log in Kafka can not say whether its last commit was kept.
         """
         ...
 
@@ -297,17 +298,17 @@ class Log(LogReader, Protocol):
 
         Called by retention, with the first offset that is kept. From then on nothing below is held or wanted, nor admitted again; what was
         declared gone there stays so. A floor that is not above the present one changes nothing. The stream stays known, its offsets go on.
-        Other copies are not touched. Does not ask whether anybody else has the records, does not wait for consumers (one below the floor is
-        told), and does not promise when the disk has room for it: upkeep frees files later, a Kafka its segments. Raises Misuse for a floor
-        below 0 or beyond what this log's own origin has given, and as every writing method.
+        Other copies are not touched. Does not ask whether anybody else has the records, and does not wait for consumers: one below the
+        floor gets Trimmed. Does not promise when the disk has room for it: upkeep frees files later, a Kafka its segments. Raises Misuse
+        for a floor below 0 or beyond what this log's own origin has given, and as every writing method.
         """
         ...
 
     def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
-        """What is held of `first .. end - 1` is not what its origin signed: its bytes are kept aside, and it is wanted again.
+        """Set aside what is held of `first .. end - 1`, because it is not what its origin signed: keep its bytes apart and want it again.
 
-        Called by the watch over signatures, with `why` for `exceptions`. Returns how many offsets that is: 0 where none is held, which
-        changes nothing. All of it is durable then, also through a rebuilt index, and told as damage, block by block. The copy's
+        Called by the watch over signatures, with `why` for `exceptions`. Returns the number of these offsets: 0 where none is held, which
+        changes nothing. The change is then durable, also through a rebuilt index, and reported as damage, block by block. The copy's
         Position may go back. Unlike the other writing methods it is no single commit: where it raises, what was set aside before stays so,
         and the same call does the rest. Does not keep the very same from being admitted again: who asks for it asks another peer. Raises
         Misuse for records of this node's own, which nobody else may have, and for what is no range; else as every writing method.
@@ -317,7 +318,7 @@ class Log(LogReader, Protocol):
     def own_end(self, stream: str, origin: Origin) -> int:
         """One past the last offset that this log itself gave under `origin`, its present one or an older one; 0 when it gave none.
 
-        Called where one's own records are told from those of a twin. What the log holds from there on came back from elsewhere.
+        Called to distinguish the log's own records from those of a twin. What the log holds from there on came back from elsewhere.
         """
         ...
 
@@ -326,7 +327,7 @@ class Log(LogReader, Protocol):
 
         Called after PeerKnowsMore, or a restore: when the log can not prove to be the latest; the log itself does so at opening, and when
         a rebuilt index leaves doubt. `why` is kept with it, for people. Each stream's offsets begin at 0 under the new one, which is
-        above every earlier generation of this log; what the old ones gave stays as it is, `own_end` still tells how much that was, and
+        above every earlier generation of this log. What the old ones gave stays as it is, `own_end` still returns its end, and
         their producers are still known, so a retry is answered with the old origin. The marker names it when this returns. Does not fetch
         what was lost: sync does. Does not promise that two copies of one log can not both open one: they get different ones, by chance of
         20 bits and the clock. Raises as every writing method; then the old one goes on.
@@ -343,8 +344,8 @@ class Log(LogReader, Protocol):
     def subscribe(self, changed: Callable[[frozenset[str]], None]) -> Callable[[], None]:
         """Call `changed` with the streams of every commit, right after it, from the thread that committed; returns how to stop that.
 
-        Called by who waits for news. `changed` must return at once, not raise and not call the log. A call may still come while it is being
-        stopped, and commits may be told out of their order: it says that there is something new, not what.
+        Called by components that wait for news. `changed` must return at once, not raise and not call the log. A call may still come while
+        it is being stopped, and calls may come out of the order of commits: a call says that there is something new, not what.
         """
         ...
 
@@ -385,7 +386,7 @@ class UnknownWriter(NotProven):
 
 class Upkeep(Protocol):
     """What a log kept in files of its own needs besides: merging, moving, freeing. Nothing of it changes a record, an offset, a
-    ledger or a Position. Safe from any thread beside all else; a commit waits for the moment alone in which the index is swapped.
+    ledger or a Position. Safe from any thread, concurrently with all other methods; a commit waits only while the index is swapped.
     """
 
     def step(self) -> bool:
@@ -397,9 +398,9 @@ class Upkeep(Protocol):
         ...
 
     def walk(self) -> Iterator[int]:
-        """Verifies what stands in the log's files around its blocks, which reading verifies: after each thing, the bytes that it takes.
+        """Verify what the log's files hold around the blocks (reading verifies the blocks); yield, after each part, its size in bytes.
 
-        Called in rounds by the node, in the background. What does not verify is told, once in the life of the process; nothing is lost
+        Called in rounds by the node, in the background. What does not verify is reported once in the life of the process; nothing is lost
         with it while there is an index. Raises LandfallError where the index does not read.
         """
         ...

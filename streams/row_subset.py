@@ -1,7 +1,7 @@
 """Rows picked out of one (stream, origin), carried in a record's body with the offsets they have for good, and made blocks again.
 
 A block holds consecutive offsets, and one container's rows are never neighbours in a ship's log: each as a block of its own would be mostly
-heads. So they are numbered from 0 on, encoded together as one block that is nobody's, and their own offsets go beside it.
+heads. So they are numbered from 0 on, encoded together as one block that is nobody's, and their own offsets are stored next to it.
 """
 
 from __future__ import annotations

@@ -40,9 +40,9 @@ class Guide(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Received times (None: each row has its own), the columns and their schema; where topics are, of several groups.
+    """The received times (None: each row has its own), the columns and their schema; of several groups also the places of topics.
 
-    `alone`: whether some rows can be read without the others; `columns`: as the layout tells them.
+    `alone`: whether some rows can be read without the others; `columns`: the columns in the order of the layout.
     """
 
     received: ReceivedTimes | None
@@ -54,7 +54,7 @@ class Directory:
 
     @classmethod
     def read(cls, payload: Payload, head: BlockHead, guide: Guide | None = None) -> Directory:
-        """All of it; with a `guide` that was kept of it without what that tells. Raises Corrupt."""
+        """Read the whole directory; with a `guide` kept from it, skip what the guide already holds. Raises Corrupt."""
         reader, count = payload.directory, len(payload.groups)
         by_topic = reader.below(2, "an order of rows") == 1
         received = read_received(reader, head.count, head.order_last_ms)

@@ -1,4 +1,4 @@
-"""What of a large block's directory tells where its topics are: for who keeps that beside the block's place."""
+"""The part of a large block's directory that gives the places of its topics: for an index that stores it next to the block's place."""
 
 from __future__ import annotations
 

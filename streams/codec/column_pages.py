@@ -88,8 +88,9 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """One column to be written: its values, at least one, how many of them are in each group, and the number of the column they are told
-    from, which rides along."""
+    """One column to write: its values (at least one), the number of values in each group, and the number of its reference column.
+
+    The values are stored as differences from the reference column."""
 
     kind: Kind
     values: Values

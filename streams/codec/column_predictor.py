@@ -31,8 +31,10 @@ class DecimalColumn:
 
 
 def neighbours_of(columns: Sequence[DecimalColumn], before: Sequence[DecimalColumn] = ()) -> list[DecimalColumn | None]:
-    """For each column the earlier one of the same resolution and the same rows that tells it in fewer bits, judged by some rows; of those
-    `before` them too, which are at least `candidates` of all there were."""
+    """Return, for each column, the earlier column that predicts it in fewer bits, or None; a sample of the rows decides.
+
+    Both columns have the same resolution and the same rows. `before`: earlier columns to consider too, at least the `candidates` of all
+    earlier ones."""
     every, new = [*before, *columns], len(before)
     judged = [_sample(column.values) for column in every]
     pairs = [(place, other) for place, column in enumerate(every[new:], new) for other in _like(column, every[:place])]
@@ -46,7 +48,7 @@ def neighbours_of(columns: Sequence[DecimalColumn], before: Sequence[DecimalColu
 
 
 def candidates(columns: Sequence[DecimalColumn]) -> list[DecimalColumn]:
-    """Those that a later column may be told from."""
+    """Return the columns that may serve as the reference of a later column."""
     seen: Counter[tuple[int, int]] = Counter()
     kept = []
     for column in reversed(columns):
@@ -64,7 +66,7 @@ def _bytes(sketch: Sketch | None, values: Ints) -> int:
 
 
 def _like(column: DecimalColumn, earlier: Sequence[DecimalColumn]) -> list[int]:
-    """The last columns before it that may tell it."""
+    """Return the places of the last earlier columns that may predict this column."""
     if len(column.values) < _JUDGED_ROWS_MIN:
         return []
     like = [place for place, other in enumerate(earlier) if (other.decimals, other.mask) == (column.decimals, column.mask)]

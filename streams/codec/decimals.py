@@ -28,7 +28,9 @@ def as_decimals(values: Floats) -> tuple[int, Ints | None]:
 
 
 def _decimals_min(values: Floats) -> int:
-    """No fewer decimals give the first values back: as many as Python writes, which are the fewest that tell one float from all others."""
+    """Return a lower bound of the decimals that restore the first values.
+
+    Python writes the fewest decimals that distinguish one float from all others."""
     texts = [repr(value) for value in values[:_SAMPLE].tolist()]
     return max((len(text) - text.index(".") - 1 for text in texts if text[-2:] != ".0" and "." in text and "e" not in text), default=0)
 

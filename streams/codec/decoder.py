@@ -115,8 +115,9 @@ class ColumnPresence:
 
 @dataclass(frozen=True, slots=True)
 class DecodedRows:
-    """What was read of the rows: what tells the stamps, the named columns, and where those of them that have nulls, and device times (None:
-    everywhere), are known."""
+    """The decoded parts of the rows: the values that give the stamps, and the named columns.
+
+    `known`: where the columns with nulls have a value; `has_device_at`: where device times are known (None: everywhere)."""
 
     places: Ints | None
     numbers: list[Values]

@@ -116,8 +116,9 @@ class _Rows:
 
 
 class _Numbers:
-    """Columns of numbers and of yes and no in the order in which the reader numbers them, from 1. They are written some at a time; of what
-    was written only what a later one may be told from is kept."""
+    """Columns of numbers and booleans in the order in which the reader numbers them, from 1.
+
+    The columns are written a few at a time. Of the written columns, only the possible references of later columns are kept."""
 
     def __init__(self, sizes: Sequence[int], bodies: Sequence[Writer]) -> None:
         self.sizes, self.directory = sizes, Writer()
@@ -226,7 +227,7 @@ def _write_columns(directory: Writer, bodies: list[Writer], rows: _Rows, codes: 
         write_name(directory, name)
         directory.varint(kind + HAS_NULLS * (name in said) + DECIMALS * decimals.get(name, 0))
     directory.raw(numbers.directory.to_bytes())
-    del numbers  # and the columns that others were told from
+    del numbers  # this releases the reference columns too
     _write_texts(bodies, rows, [name for name in kinds if kinds[name] == TEXT], masks, codes)
 
 

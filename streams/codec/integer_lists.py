@@ -30,12 +30,12 @@ _WITHOUT_PCO_MAX = 256
 """So few numbers are not even tried with pcodec."""
 _SCATTERED_BITS = 12
 _JUDGED, _QUARTILES, _EIGHTHS = 256, [64, 192], [96, 160]
-"""So many numbers tell whether their steps are worth anything, by how wide the half of them in the middle is, and the quarter."""
+"""The size of the sample that decides whether steps are worth storing, and the bounds of its middle half and middle quarter."""
 _STEPS_SHARE = 0.75
 
 
 def write_ints(writer: Writer, values: Ints) -> None:
-    """Any int64 values, at least one, in whichever way is smallest; tells the reader where it ends."""
+    """Write any int64 values, at least one, in the smallest encoding; the encoding marks its own end."""
     [packed] = packed_ints([values])
     writer.raw(packed)
 
@@ -112,10 +112,10 @@ def pco_pages(values: Ints | Floats | Small, counts: Sequence[int]) -> tuple[byt
 
 
 def _in_no_order(values: Ints | Floats | Small) -> bool:
-    """Whether no whole number tells anything of the next, by some from everywhere: then steps are no fewer different ones than the numbers
-    are, and no nearer to each other.
+    """Return whether no integer predicts the next one, judged by a sample from all places.
 
-    pcodec, which finds that out by trying, needs not try then: a third of its time. Rows of as many topics are most often so.
+    In such a list the steps have as many different values as the numbers, and lie no nearer to each other. pcodec would find this out by
+    a trial that takes a third of its time; this check saves the trial. Rows of as many topics are most often so.
     """
     if len(values) <= _JUDGED or values.dtype != np.int64:
         return False

@@ -91,9 +91,9 @@ class Layout:
         return cls(device_kind, order_kind, named, masks, place, received, device, order, values)
 
     def row_by_row(self) -> bool:
-        """Whether each column that is told from another has its values in the same rows as that one: else no row can be read alone.
+        """Return whether each column with a reference column has its values in the reference's rows: else no row can be read alone.
 
-        The format allows columns of yes and no to be told from one of other rows; `streams.codec.encoder` makes none.
+        The format allows a column of booleans to have a reference column of other rows; `streams.codec.encoder` makes none.
         """
         if all(mask.always for mask in self.masks):
             return True

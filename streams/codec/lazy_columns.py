@@ -39,9 +39,9 @@ class _Numbers:
 
 
 class StoredColumns:
-    """The columns of a block of several groups: its pages as they are stored, and of its rows where each is. Safe from any thread.
+    """The columns of a block of several groups: its pages as they are stored, and the place of each row. Safe from any thread.
 
-    Numbers that others are told from are kept until the last of those was read; of all else that was read nothing is.
+    A reference column is kept until the last column that depends on it was read. No other values are kept after a read.
     """
 
     def __init__(self, head: BlockHead, payload: Payload) -> None:
@@ -79,7 +79,7 @@ class StoredColumns:
         if name == OFFSET:
             return pa.array(np.arange(self.head.first + at, self.head.first + at + count))
         if name == ORDER_AT:
-            return self._times(name, 0, self._rows(0, self.head.count), budget).slice(at, count)  # all: the head tells their first and last
+            return self._times(name, 0, self._rows(0, self.head.count), budget).slice(at, count)  # all: the head holds their first and last
         if name in (DEVICE_AT, RECEIVED_AT):
             return self._times(name, at, pick, budget)
         if name not in self._named:
@@ -168,7 +168,7 @@ class StoredColumns:
             return values
 
     def _read(self, number: int, other: Values | None) -> Values:
-        """`other`: the values that they are told from, if from any."""
+        """Return the values of column `number`; `other`: the values of its reference column, if it has one."""
         kept = self._kept.get(number)
         if kept is not None:
             return kept.astype(np.int64) if np.issubdtype(kept.dtype, np.signedinteger) else kept.copy()
@@ -188,7 +188,7 @@ class StoredColumns:
         return values
 
     def _told(self, number: int) -> None:
-        """Another one was told from this column."""
+        """Note that one more column that depends on this column was read."""
         self._awaited[number] -= 1
         if number >= len(self._layout.masks) and self._awaited[number] <= 0:
             self._kept.pop(number, None)

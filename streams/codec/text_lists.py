@@ -163,7 +163,7 @@ def write_numbered(writer: Writer, numbered: NumberedTexts, numbers: Ints) -> No
 
 
 def numbered_of(texts: pa.StringArray) -> NumberedTexts | None:
-    """What the texts, at least one, have in common beside their numbers; None when they are others."""
+    """Return the texts (at least one) as a common beginning and numbers; None when they do not have this form."""
     first = _NUMBERED_PATTERN.fullmatch(texts[0].as_py())
     if first is None:
         return None

@@ -1,4 +1,4 @@
-"""A row's three times: received times as runs over the offsets, the other two by what tells them cheapest."""
+"""A row's three times: received times as runs over the offsets, the other two in the cheapest encoding."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _NO_TEXTS = pa.nulls(0, pa.string())  # not pa.array([]): of a list that asks pa
 _PLACE_BITS = 24
 """Enough for the rows of a block; a container number takes 39 bits."""
 _SAMPLED = 1024
-"""Rows looked at to tell whether most have a topic of their own."""
+"""Rows sampled to decide whether most rows have a topic of their own."""
 _RUNS, _CODES, _EACH = 0, 1, 2
 """Which row has which topic: so many rows of each, one topic's place for each row, or each row's own number."""
 

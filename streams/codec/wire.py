@@ -26,7 +26,7 @@ readings of 14 signals has 10 million.
 BITS_OF_A_CELL = 4
 """How many values of a column of yes and no count as one: they pass through two bytes each."""
 CELLS_OF_A_TEXT = 2
-"""What a text counts beside its bytes and its packed numbers: the place of it, and where it ends."""
+"""Cells that a text counts in addition to its bytes and its packed numbers: its place and its end."""
 TEXT_BYTES_MAX = 1 << 26
 """UTF-8 bytes of all texts of one block, repeats counted; some of it is there twice while it is unpacked."""
 COLUMNS_MAX = 1000

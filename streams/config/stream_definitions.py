@@ -15,7 +15,7 @@ from streams.config.roles import Lane, Peer, Role
 from streams.config.selectors import NAMESAKE, matches, matches_node
 
 TERMS = "terms/"
-"""How the streams begin in which headquarters tells customers' own nodes on what terms they have their streams."""
+"""Prefix of the streams in which headquarters sends customers' own nodes the terms of their streams."""
 TYPE = "stream"
 """The type of a definition's registry entries: their topic is `stream/<name or pattern>`."""
 
@@ -61,10 +61,11 @@ HEADQUARTERS_WRITES = ("registry", "aboard/*", "states", "hours", "customers/*",
 """Streams, by pattern, that headquarters alone may originate, whatever is set of them."""
 
 HEADQUARTERS_WRITES_TOO = ("alerts", "reports")
-"""Streams that headquarters' own programs write beside others, whatever is set of them: they would stand still where they might not."""
+"""Streams that headquarters' own programs write in addition to other writers, whatever the settings say: without this right they would
+stop."""
 
 NEVER_ABOARD = ("registry", "customers/*", "terms/*", "audit")
-"""Streams, by pattern, that no ship may have, whatever is set of them: they tell of all customers."""
+"""Patterns of the streams that no ship may have, whatever the settings say: these streams hold data of all customers."""
 
 NAMES_MAX = 65_536
 """Of so many streams it is remembered how they are managed: peers may ask of names without end."""
@@ -100,7 +101,7 @@ stream and the terms it has it on, ports and headquarters all but customers' str
 
 
 def terms_of(customer: str) -> str:
-    """The stream in which headquarters tells a customer's own node (of this customer's id) on what terms it has its stream."""
+    """Return the stream in which headquarters sends this customer's own node the terms of its stream. `customer`: the customer's id."""
     return TERMS + customer
 
 

@@ -1,4 +1,4 @@
-"""Naming the altered records of a run, by power sums over its rows that its origin signs beside its root.
+"""Naming the altered records of a run, by power sums over its rows that its origin signs together with its root.
 
     x_i = i + 1, i from 0: the row's place in its run
     h_i = the first 4 bytes of the row's digest, little endian, modulo P

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 SHOWN_MAX = 100
-"""So many characters of what is none are told."""
+"""Maximum characters of an invalid text that the error message shows."""
 
 
 def to_text(data: bytes) -> str:

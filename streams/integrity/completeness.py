@@ -66,10 +66,10 @@ class Completeness:
 
 
 def learned_interval_ms(readings: Iterable[Reported], thinned: Iterable[Span] = ()) -> int | None:
-    """The reporting interval, from the readings themselves: the median time between two of one device, of the device with most readings.
+    """Return the reporting interval in ms: the median time between two readings of the device with most readings.
 
-    Two between which runs were `thinned` tell nothing of it. None where fewer than READINGS_TO_LEARN_FROM readings tell, and below
-    INTERVAL_MS_MIN: such a device has no interval. A device that changes its interval midway is taken at the one it kept for more reports.
+    Two readings between which runs were `thinned` do not count. Return None below READINGS_TO_LEARN_FROM usable readings, and below
+    INTERVAL_MS_MIN: such a device has no interval. For a device that changes its interval midway, the interval of more reports counts.
     """
     gone = _Thinned(thinned)
     times: dict[str | None, set[int]] = {}
@@ -104,7 +104,9 @@ class _Thinned:
 def completeness(
     readings: Sequence[Reported], since_at_ms: int, until_at_ms: int, interval_ms: int | None = None, thinned: Sequence[Span] = ()
 ) -> Completeness:
-    """Of `readings` (any order, repeated or not) those in the span, beside what `interval_ms` lets expect (None: as learned from them).
+    """Compare the `readings` in the span with the reports that `interval_ms` lets expect (None: the interval learned from the readings).
+
+    `readings` may be in any order and repeated.
 
     `thinned`: times over which the origin declared runs thinned. Raises ValueError for a span that ends before it begins, or an
     interval that asks for more than REPORTS_MAX reports.

@@ -45,9 +45,9 @@ class Doubt:
 class Verdict:
     """What one copy of (stream, origin) is worth. `proven`: rows that are, to the byte, what the origin signed.
 
-    `broken`: what is not; the first offset that differs is the first of the doubt's `offsets`; where more records differ than its origin's
-    sums can tell, it lies in the range. `problems`: why statements are not believed; `unbelieved`: where these stand in `<stream>.heads`,
-    each with what tells it from others.
+    `broken`: the rows that are not. The first offset that differs is the first of the doubt's `offsets`. Where more records differ than
+    the sums of the origin can locate, the first differing offset lies in the range. `problems`: why statements are not believed;
+    `unbelieved`: their offsets in `<stream>.heads`, each with the bytes that distinguish it from others.
     `signed_end`, `signed_at_ms`: the last statement believed. `trust`: where the origin's key is from. `lacking`: what of `unproven` must
     not be so: bytes of this copy that do not verify, and what is demanded (`demand`).
     """
@@ -74,7 +74,7 @@ class Verdict:
 @dataclass(slots=True)
 class SignedHeads:
     """All believed statements of one (stream, origin): roots of closed runs, heads by number of runs, roots of open runs by end, and sums
-    by the end and root they were signed beside.
+    by the end and root they were signed with.
     """
 
     roots: dict[int, bytes] = field(default_factory=dict)
@@ -121,7 +121,9 @@ class SignedHeads:
 
 
 def gather(verdict: Verdict, said: Iterable[Said], trust: Trust, signed: SignedHeads | None = None) -> SignedHeads:
-    """The statements to be believed, beside those in `signed`; others go to the verdict's problems, contradictions to what is broken."""
+    """Return the believed statements in addition to those in `signed`.
+
+    Other statements go to the verdict's `problems`, contradictions to its `broken`."""
     signed = signed or SignedHeads(heads={0: first_head(verdict.stream, verdict.origin)})
     known = len(signed.forks)
     for at, one in said:
@@ -244,7 +246,7 @@ def _judge(verdict: Verdict, signed: SignedHeads, run: HeldRun) -> None:
 
 
 def _differing(run: HeldRun, proven: int, mark: Mark, sums: bytes | None) -> tuple[int, ...]:
-    """The offsets that differ from what was signed up to `mark`; none when the sums do not tell."""
+    """Return the offsets that differ from what was signed up to `mark`; none when the sums can not locate them."""
     places = located(run.rows[: mark[0] - run.first], sums) if sums is not None else []
     return tuple(run.first + place for place in places) or ((proven,) if mark[0] - proven == 1 and sums is None else ())
 

@@ -1,4 +1,4 @@
-"""Whose key is whose: as the registry says, as a person was told, or, failing both, as the node itself writes it."""
+"""The owner of each key: by the registry, by what a person configured, or, failing both, by what the node itself writes."""
 
 from __future__ import annotations
 
@@ -67,13 +67,14 @@ class _NodeRecord(msgspec.Struct, frozen=True):
 
 
 def pinned_in(streams: Collection[str]) -> list[str]:
-    """Of these streams, a copy's, those that pin keys: the registry; of a customer's copy, which has none, what headquarters told it."""
+    """Return those of a copy's streams that pin keys: the registry; a customer's copy has none, it uses what headquarters sent it."""
     return [REGISTRY] if REGISTRY in streams else [stream for stream in streams if stream.startswith(TERMS)]
 
 
 def registry_trust(log: LogReader) -> Trust:
-    """The keys that records `node/<name>` of this copy's registry pin: `{"keys": ["ed25519:…"]}`, the last version of each; of a customer's
-    copy, those that headquarters told it.
+    """Return the keys that records `node/<name>` of this copy's registry pin: `{"keys": ["ed25519:…"]}`, the last version of each.
+
+    For a customer's copy: the keys that headquarters sent it.
 
     Raises Misuse when one of them does not read: nothing is taken for unpinned by mistake.
     """

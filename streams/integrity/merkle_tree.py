@@ -6,7 +6,7 @@
     node  = BLAKE2b-256 of 0x01, left, right; an odd one at the end of a level goes up as it is
     root  = BLAKE2b-256 of 0x03, the number of leaves as 4 bytes, the node at the top
 
-Order times stand beside the digests, so that a row may be withheld and yet be shown to lie outside a span of time.
+The tree stores order times next to the digests, so that a proof can withhold a row and still show that it lies outside a span of time.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Where leaves that follow each other stand among `leaves`: the number of the first, and the digests beside their way up, from the
-    bottom, at each level the left one first.
+    """The place of consecutive leaves among `leaves`: the number of the first leaf, and the sibling digests on the way to the root.
+
+    The digests are ordered from the bottom, at each level the left one first.
     """
 
     index: int

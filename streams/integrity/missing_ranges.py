@@ -37,7 +37,9 @@ class Gap:
 
 
 def lacks(origin: Origin, ledger: OriginLedger) -> list[Gap]:
-    """What one ledger says is not held, by offset, without times. Below the floor wins over gone: nobody here could tell any more."""
+    """Return what one ledger says is not held, by offset, without times.
+
+    "Below the floor" takes precedence over "gone": below its floor a copy can not know any more."""
     found = [Gap(origin, 0, ledger.floor, "below_floor")] if ledger.floor else []
     for reason, ranges in ledger.gone.items():
         found += [Gap(origin, first, end, reason) for first, end in ranges.without([(0, ledger.floor)])]

@@ -21,9 +21,9 @@ ROWS_A_STEP_MAX = 50_000
 OPEN_RUNS_MAX = 64
 """So many open runs, those that grew last, stay in memory (up to some 0.5 MB each), so that what comes to them is all that is read."""
 UNHEARD_STEPS = 3
-"""In so many steps nothing that an origin signed of what is acted upon has come: it is told."""
+"""Steps without any statement from an origin on records that are acted upon, after which the audit reports it."""
 DOUBTED_MAX = 1_024
-"""Of one (stream, origin), so many statements that are not believed are asked for again; further ones are told of and stay."""
+"""Maximum unbelieved statements of one (stream, origin) that are requested again; the audit reports further ones and leaves them."""
 
 
 @dataclass(slots=True)
@@ -55,9 +55,9 @@ class Watch:
         given: Trust = NOBODY,
         introduced: Callable[[], Trust] = lambda: NOBODY,
     ) -> None:
-        """`own`: under which origin this process appends. It signs those rows as it writes them, so that they are not looked at.
+        """`own`: the origin under which this process appends. It signs those rows as it writes them, so the audit skips them.
 
-        `given`: keys that go before those the copy itself tells of; `introduced`: those that come behind them.
+        `given`: keys that take precedence over the keys in the copy itself; `introduced`: keys that rank below those.
         """
         self._copy, self._own, self._given, self._introduced = copy, own, given, introduced
         self._watched: dict[tuple[str, Origin], _Watched] = {}
@@ -68,7 +68,7 @@ class Watch:
         self._trusted_at: tuple[list[Position], int, Trust] | None = None
 
     def step(self) -> list[Verdict]:
-        """Judge what is new, at most ROWS_A_STEP_MAX records; the verdicts are those with anything broken or not believed not told before.
+        """Judge what is new, at most ROWS_A_STEP_MAX records; return the verdicts with broken or unbelieved parts not reported before.
 
         Raises what reading the log raises.
         """
@@ -90,7 +90,7 @@ class Watch:
         self._brought_anew.append((stream, origin, first))
 
     def again(self, stream: str, origin: Origin, first: int) -> None:
-        """What is held from offset `first` on is other than it was: it is judged again, and told again."""
+        """Judge and report again what is held from offset `first` on, because it has changed."""
         self._open.pop((stream, origin), None)
         old = self._watched.get((stream, origin))
         if old is not None:
@@ -119,7 +119,7 @@ class Watch:
         return self._trust
 
     def _unheard_of(self, trust: Trust) -> Iterator[Verdict]:
-        """What was taken in before its origin's key was known, and of which that signed nothing: told once."""
+        """Yield, once each, what was admitted before the origin's key was known and what the origin never signed."""
         positions = self._copy.log.positions()
         for stream in filter(signed_at_once, positions):
             for origin, end in positions[stream].items():
@@ -179,7 +179,9 @@ class Watch:
 
 
 def _read(watched: _Watched, said: Iterator[Said], trust: Trust) -> Iterator[Said]:
-    """`said`, taken note of. One to be believed that comes where another stood before tells of runs that were judged without it."""
+    """Yield `said` and record its offsets; return to earlier runs when a believed statement replaces another one.
+
+    Those runs were judged without the statement."""
     behind = watched.heads_read.end()
     for at, one in said:
         watched.heads_read.add(at, at + 1)

@@ -55,10 +55,10 @@ class ProofRequest:
 
 
 def make(copy: Copy, claim: ProofRequest, of: Sequence[tuple[str, Origin]], trust: Trust) -> ProofFile:
-    """The proof of `claim` over these (stream, origin). Its holder needs the origins' public keys and nothing else.
+    """Return the proof of `claim` over these (stream, origin). Its holder needs the origins' public keys and nothing else.
 
-    Beside others that did, one that never signed anything is named in it, and not shown. Raises Corrupt when the copy is not what was
-    signed, Misuse when too little of it is signed, or what was signed is not here.
+    If other origins signed something, the proof names an origin that never did, and does not show its records. Raises Corrupt when the
+    copy is not what was signed, Misuse when too little of it is signed, or what was signed is not here.
     """
     sections, unsigned = list[Section](), list[tuple[str, Unsigned]]()
     for stream, origin in of:

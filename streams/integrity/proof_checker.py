@@ -60,7 +60,7 @@ class ProofFinding:
     sections: list[SectionFinding] = field(default_factory=list)
     completeness: Completeness | None = None
     learned_ms: int | None = None
-    """The reporting interval that the records shown tell, whatever the file says of it."""
+    """The reporting interval in ms learned from the records shown, whatever the file says of it."""
 
     @property
     def holds(self) -> bool:

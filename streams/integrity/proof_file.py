@@ -28,7 +28,7 @@ class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PathForm(_Form, frozen=True):
-    """The way of leaves that follow each other to the root: the number of the first, and what stands beside them, from the bottom."""
+    """The path of consecutive leaves to the root: the number of the first leaf, and the sibling digests, from the bottom."""
 
     index: Int64
     beside: list[str]
@@ -44,7 +44,7 @@ class PathForm(_Form, frozen=True):
 
 
 class LeafForm(_Form, frozen=True):
-    """The leaf of another topic, whose name and rows it does not tell."""
+    """The leaf of another topic, without the topic's name and rows."""
 
     key: str
     rows: str

@@ -1,4 +1,4 @@
-"""What records tell `completeness` of their device's reports; those that thinning kept tell besides over which times it took others."""
+"""The reports of devices, from records, for `completeness`; records that thinning kept also give the times over which it took others."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Signer:
     """
 
     def __init__(self, log: Log, codec: Codec, key: SigningKey, clock: Clock, report: Callable[..., None]) -> None:
-        """`report`: as a node's; told when something can not be signed."""
+        """`report`: as a node's; called when something can not be signed."""
         self._log, self._copy, self._key, self._clock, self._report = log, Copy(log, codec), key, clock, report
         # Two, and no lock: the log's own guards the first, and who asks what is due may wait for that lock.
         self._at_once: _FollowedBy = {}
@@ -75,10 +75,10 @@ class Signer:
             return None
 
     def due(self) -> list[Append]:
-        """What is to be appended so that everything this node appended until now is signed. The caller appends it, or calls `forget`.
+        """Return the appends that sign everything this node appended until now. The caller appends them, or calls `forget`.
 
-        Of what is signed at once, commits that could not be. A stream whose rows the disk does not give waits alone, and is told of once;
-        raises what else reading the log raises.
+        Of streams that are signed at once, these are the commits that could not be signed then. A stream whose rows the disk can not read
+        waits alone and is reported once. Raises what else reading the log raises.
         """
         found: list[Append] = []
         for stream in filter(is_signed, self._log.streams()):

@@ -148,7 +148,7 @@ class Statement:
         return replace(unsigned, signature=key.sign(unsigned._message()))
 
     def append(self) -> Append:
-        """The record that tells everybody."""
+        """Return the record that publishes the statement."""
         record = Record(self.stream, device=self.origin.node, device_at_ms=self.at_ms, body=self.body())
         return Append(self.stream + HEADS, to_batch([record]))
 

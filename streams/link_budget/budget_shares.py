@@ -1,8 +1,8 @@
-"""One day's budget in parts, one for each of those who spend of it, so that they keep it together without a word between them.
+"""One day's budget in parts, one for each spender, so that together they keep it without exchanging messages.
 
-Each may spend its part, and what another has given it of its own. A gift is kept by the giver before it is told, and only ever grows: what
-is told late, twice or never lets nobody spend what another may. (A bounded counter: V. Balegas et al., "Extending Eventual Consistency with
-Numeric Invariants", SRDS 2015.)
+Each spender may spend its part, and what others have given it of theirs. The giver stores a gift before it reports it, and a gift only
+grows. So a report that arrives late, twice or never lets nobody spend another's part. (A bounded counter: V. Balegas et al., "Extending
+Eventual Consistency with Numeric Invariants", SRDS 2015.)
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Shares:
         self._words: dict[str, dict[str, Word]] = {}
 
     def heard(self, day: str, who: str, word: Word) -> None:
-        """`who` says so of `day`. Of so many days as DAYS_MAX it is remembered, not kept: it is told again after a restart."""
+        """Remember the report of `who` for `day`, for at most DAYS_MAX days. In memory alone: `who` reports again after a restart."""
         self._others.add(who)
         told = self._words.setdefault(day, {})
         self._words = dict(sorted(self._words.items())[-DAYS_MAX:])

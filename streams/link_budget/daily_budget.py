@@ -67,7 +67,7 @@ class Budget:
 
 
 class Purse:
-    """What is left of a budget. Every byte passes only after `ahead` or `hold` has allowed it, and is then told to `passed`.
+    """The rest of a budget. Every byte passes only after `ahead` or `hold` has allowed it; the caller then reports it to `passed`.
 
     At any moment what has passed in a day is at most what is kept as leased for it, and that at most the budget, alerts' overdraft apart.
     After a restart all that was leased counts as passed, unless `settle` was called before. Call it from one thread.
@@ -193,7 +193,7 @@ class Purse:
         return "alerts" if self.spent_bytes() <= self._bytes_today() else "overdrawn"
 
     def free_bytes(self) -> int:
-        """What may still pass today beside the reserve for alerts, as it is charged, and beside what links that are open are held for."""
+        """Return the bytes, as charged, that may still pass today, without the reserve for alerts and the bytes held for open links."""
         taken = self.spent_bytes() + self.budget.charge(self._held_bytes) + self.budget.reserve_bytes
         return max(0, self._bytes_today() - taken)
 

@@ -311,8 +311,9 @@ class Codec(Protocol):
         ...
 
     def outline(self, block: Block) -> bytes:
-        """What tells in which part of the block a topic's rows are, if it has any: a few KB of a large block, for who keeps it beside the
-        block's place; nothing of one that is read whole. Raises as `decode`.
+        """Return the places of the topics' rows in the block: a few KB for a large block, empty for one that is read whole.
+
+        An index stores it next to the block's place. Raises as `decode`.
         """
         ...
 

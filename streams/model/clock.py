@@ -83,7 +83,7 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True)
 class FleetTime:
-    """How the fleet's time runs beside the wall's: at `wall_at_ms` it was `fleet_at_ms`, running `speed` times as fast (0: paused).
+    """How the fleet's time runs relative to the wall's: at `wall_at_ms` it was `fleet_at_ms`, running `speed` times as fast (0: paused).
 
     It goes no further than `stops_at_ms` (UTC ms; None: on and on) before its clock says so: followers never overtake it.
     `state`: why it runs so, as its clock has it (`running`, `paused`, `jumping`, `waiting`, `ended`).

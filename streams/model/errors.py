@@ -1,10 +1,10 @@
-"""The few kinds of error every floor raises: each carries a hint that tells the operator what to do."""
+"""The few kinds of error every floor raises: each carries a hint that says what the operator can do."""
 
 
 class LandfallError(Exception):
     """Root of every error this project raises on purpose.
 
-    `hint` is one sentence that says what the operator can do; it is shown beside the message. `code` names the case for programs and
+    `hint` is one sentence that says what the operator can do; it is shown next to the message. `code` names the case for programs and
     stays the same when the words change; without one of its own an error has that of its class.
     """
 

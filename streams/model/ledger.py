@@ -18,7 +18,7 @@ class OriginLedger:
     """One (stream, origin) as one node knows it.
 
     `held`: offsets this copy has. `gone`: offsets that will never come, by reason, declared by the origin alone (or by HQ for a dead one);
-    of another's origin as this copy was told: a record that comes all the same is held, and not gone.
+    for another node's origin as reported to this copy: a record that comes all the same is held, and not gone.
     `floor`: this copy dropped everything below it. Held and gone never overlap.
     """
 

@@ -162,7 +162,7 @@ class RangeSet:
 
 
 def told_ranges(ranges: Iterable[Range]) -> RangeSet:
-    """The set that somebody has told, as `list(RangeSet)` is written. Raises ValueError for what is no set of offsets."""
+    """Return the set of ranges that a peer or file reports in the form of `list(RangeSet)`. Raises ValueError for no set of offsets."""
     told = RangeSet()
     for first, end in ranges:
         if end > OFFSETS_MAX:

@@ -47,7 +47,7 @@ STAMPED = pa.schema(
 RESERVED = frozenset([*GIVEN.names, *SOURCE.names, *STAMPED.names])
 ADMITTED_AT = "admitted_at_ms"
 PLACES = frozenset(["stream", "origin", "coordinates", ADMITTED_AT])
-"""Names under which a log says beside a record where it stands, and when it came there: no column of a record has one."""
+"""Names of the columns in which a log gives a record's place and its time of admission: no column of a record has such a name."""
 SIGNAL_CHARS_MAX = 100
 SIGNAL_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
 LATE_MS_MAX = 180 * 86_400_000

@@ -28,9 +28,10 @@ WAITING_RANGES_MAX = 100_000
 
 @dataclass(slots=True)
 class Hearsay:
-    """The word of `peer`. `effect` is given one commit's worth at a time, and no more until `declared`.
+    """The claims of `peer`. `effect` receives one commit's worth at a time, and no more until `declared`.
 
-    Of origins of which nothing is here the peer gives up no more than it may begin (`Exchange.may_begin`): it is told of, once.
+    Of origins without any record here, the peer declares no more gone than it may begin (`Exchange.may_begin`). Beyond that, it is
+    reported once.
     """
 
     exchange: Exchange

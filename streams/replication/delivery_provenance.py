@@ -18,7 +18,7 @@ DISTRUSTED_S = 120.0
 RANGES_MAX = 50_000
 """Separate ranges that are remembered of one peer and (stream, origin), as brought by it and as not to be brought."""
 SCATTERED_MAX = 1_000
-"""So many separate ranges of one (stream, origin) a peer may bring; then only such as lie beside what is held: each costs every commit."""
+"""Maximum separate ranges of one (stream, origin) a peer may bring; above it only ranges next to held ones: each costs every commit."""
 PASSED_ON_MAX = 50_000
 """So many those may who pass on what ships answered: rows of one box, which lie apart."""
 

@@ -1,4 +1,4 @@
-"""What a session asks of its driver: to read a block, to make one durable, to tell people."""
+"""What a session asks of its driver: to read a block, to make one durable, to report to people."""
 
 from __future__ import annotations
 

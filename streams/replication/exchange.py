@@ -122,10 +122,10 @@ class PeerHoldings:
         self._said[node] = known if sum(map(len, known.values())) <= RANGES_KEPT_MAX else said
 
     def broken(self, node: str, key: Key, summary: OriginSummary, held: RangeSet, goes_on: bool, now_s: float) -> list[Report]:
-        """`node` now says of `key` what it has settled: what it has said before of what is `held` here, and has not now, is told.
-        `goes_on`: this goes on where the summary before it ended, after RANGES_MAX ranges.
+        """Return the report on offsets of `key` that are `held` here, that `node` had before and that its new summary lacks.
 
-        Of what it wrote itself it may lose what it likes: it is brought back.
+        `goes_on`: this summary continues the one before it, after RANGES_MAX ranges. The records that `node` wrote itself are not reported:
+        they are brought back.
         """
         said = self._said.get(node, {}).get(key)
         if said is None or node == key[1].node or now_s - self._told_s.get(node, -inf) < TOLD_EVERY_S:
@@ -301,7 +301,7 @@ class Exchange:
         return self._log.own_end(stream, self.origin)
 
     def gone(self, key: Key) -> RangeSet:
-        """The offsets of `key` that will never come, as far as this node was told."""
+        """Return the offsets of `key` that will never come, as far as this node knows."""
         one = self._ledgers.get(key[0], {}).get(key[1])
         return one.all_gone() if one else RangeSet()
 
@@ -356,7 +356,7 @@ class Exchange:
         return sorted({member.peer.node for member in self._members})
 
     def tell_credentials(self, entries: Sequence[bytes]) -> None:
-        """The other nodes of this ship or port are told these credentials, now and as they come: entries of the file, as JSON."""
+        """Send the other nodes of this ship or port these credentials, now and as the nodes connect: entries of the file, as JSON."""
         self.credentials = entries
         for member in self._members:
             member.credentials_changed()
@@ -370,7 +370,7 @@ class Exchange:
         self.promises.remember(node, {key: ranges for key, ranges in said.items() if self.held(key)})
 
     def changed(self, streams: Iterable[str]) -> None:
-        """The log's ledger of these streams changed: tell every session what is new."""
+        """Send every session what is new, because the log's ledger of these streams changed."""
         for stream in streams:
             before = self._ledgers.get(stream, {})
             for origin, now in self._log.ledger(stream).items():
@@ -382,8 +382,10 @@ class Exchange:
         return bool(self.settled(key)) or self._new_origins.may_begin(node, key)
 
     def arriving(self, member: Member, key: Key, offsets: Range, size_bytes: int, now_s: float) -> bool:
-        """Note that `member` is bringing these offsets in so many bytes, and tell the others. False when another brings some of them
-        already and will soon have done; their origin goes before all others.
+        """Note that `member` is bringing these offsets in `size_bytes` bytes, and notify the others.
+
+        Return False when another member already brings some of them and will soon finish; the origin's node takes precedence over all
+        others.
         """
         first, end = offsets
         overlapping = [a for a in self._arrivals if a.key == key and a.first < end and first < a.end and a.member is not member]

@@ -152,13 +152,13 @@ class ExchangeMember:
             self.wake()
 
     def neighbours_changed(self) -> None:
-        """Another session has opened or ended: relays tell each other."""
+        """Note that another session has opened or ended: relays report this to each other."""
         if self.terms.me.role in _RELAYS and self.peer.role in _RELAYS:
             self.announcer.say(Neighbours(self.exchange.neighbours()[:NEIGHBOURS_MAX]))
             self.wake()
 
     def greeted(self) -> None:
-        """The peer has said its Hello: a node of the same ship or port is told the credentials of this one."""
+        """Note the peer's Hello: send a node of the same ship or port the credentials of this one."""
         self._greeted = True
         self.credentials_changed()
 

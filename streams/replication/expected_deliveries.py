@@ -13,10 +13,10 @@ CLAIMED_RANGES_MAX = 10_000
 
 
 class Claims:
-    """Offsets to be left alone, each until its time: disjoint ranges in ascending order. A later word on an offset holds for it.
+    """Offsets to leave alone, each until its time: disjoint ranges in ascending order. The latest claim on an offset holds for it.
 
-    A word costs O(log n) plus the ranges it takes the place of or voids, however many stand beside them: each is paid for by the word that
-    made it.
+    A claim costs O(log n) plus the ranges it replaces or voids, whatever the number of other ranges: the claim that made a range pays for
+    its removal.
     """
 
     __slots__ = ("_ends", "_firsts", "_untils_s")

@@ -17,14 +17,14 @@ from streams.replication.sync_messages import DIGESTS_MAX, Digests, Summary
 STREAMS_MAX = 100_000
 """Streams a peer can make us remember."""
 AHEAD_MAX = 2
-"""A stream of more summaries is not told of before the peer's digests are in: most often the two are equal, and it was for nothing."""
+"""Maximum summaries of a stream that are sent before the peer's digests are in: most often the digests are equal, and sending is waste."""
 
 
 class Meeting:
     """One session's comparison of ledgers. Knows which streams are compared (`known`), and what the peer had settled where digests agreed.
 
     A stream is compared once the peer's digests are in, and where those differ its summary too. What changes meanwhile is announced apart.
-    `ahead`: the summaries that are told with the digests.
+    `ahead`: the summaries that are sent with the digests.
     """
 
     def __init__(self, exchange: Exchange, terms: Terms) -> None:
@@ -64,7 +64,7 @@ class Meeting:
             raise Corrupt(f"a peer may tell of at most {STREAMS_MAX} streams")
 
     def compare(self, terms: Terms) -> tuple[dict[Key, RangeSet], list[Summary]]:
-        """All digests are in: what the peer is now known to have settled, and what to tell it where the two differ."""
+        """Return what the peer is known to have settled, and the summaries to send where digests differ. Call it after all digests."""
         self.compared = True
         self._due = set(self._theirs)
         told = {summary.stream for summary in self.ahead}
@@ -86,7 +86,7 @@ class Meeting:
         return agreed, answers
 
     def summary(self, stream: str, last: bool) -> None:
-        """The peer tells of this stream; `last`: that was all. Raises Corrupt where it has no cause to, or has done so already."""
+        """Note a peer's summary of this stream; `last`: the stream is complete. Raises Corrupt for one not asked for, or sent again."""
         if stream not in self._due:
             raise Corrupt(f"a summary of '{stream}', which is not asked for")
         if last:

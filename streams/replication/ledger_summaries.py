@@ -1,4 +1,4 @@
-"""A node's ledger as it is told to a peer: a digest per stream, and where digests differ, each origin's ranges."""
+"""A node's ledger as it is sent to a peer: a digest per stream, and where digests differ, each origin's ranges."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def chunked(ranges: RangeSet) -> Iterator[list[Range]]:
 
 
 def _summary(origin: Origin, one: OriginLedger) -> Iterator[OriginSummary]:
-    """One, and as many more as it takes to tell all that is held beyond a hole, and all that is gone."""
+    """Yield one summary, and as many more as needed to report all that is held beyond a hole, and all that is gone."""
     settled = one.settled()
     next_offset = settled.run_from(0)
     beyond = settled.without([(0, next_offset)])

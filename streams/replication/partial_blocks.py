@@ -24,7 +24,7 @@ class Partial:
     data: bytes
 
     def message(self) -> PartialBlock:
-        """The same as it is told to a peer."""
+        """Return the same as the message to a peer."""
         stream, origin = self.key
         return PartialBlock(stream, origin.node, origin.generation, self.first, self.end, self.digest, len(self.data))
 
@@ -50,5 +50,5 @@ class Partials:
         return self._kept.pop(digest, None)
 
     def messages(self, allowed: Callable[[Key], bool]) -> list[PartialBlock]:
-        """What to tell a peer that may send us these (stream, origin)s."""
+        """Return the messages to a peer that may send us these (stream, origin)s."""
         return [partial.message() for partial in self._kept.values() if allowed(partial.key)]

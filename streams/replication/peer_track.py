@@ -125,8 +125,10 @@ class PeerTrack:
         return (first + end) // 2, end
 
     def bridged(self, wanted: RangeSet, held: RangeSet, offsets: Range) -> Range:
-        """These offsets, and those of `wanted` behind them with no more than APART_RECORDS of the peer's own between, as far as they are
-        `held` here: to send what it has of a ship's answer once more costs less than a block for each row beside it.
+        """Return these offsets extended over `wanted` offsets behind them, with at most APART_RECORDS between that the peer has already.
+
+        The extension goes as far as the offsets between are `held` here. Sending again what the peer has of a ship's answer costs less than
+        one block for each row next to it.
         """
         first, end = offsets
         for at, stop in wanted.within(end, wanted.end()):

@@ -30,8 +30,9 @@ ENDED_MAX = 4096
 CORRUPT_MAX = 8
 """Blocks that do not verify, after which a peer is refused."""
 PUT_OFF_MAX = 300
-"""After so many in a session it is told who brings what may not come from it by what is set here: an honest one tries again every 2 s until
-both have heard the same."""
+"""Refused transfers in a session after which a peer is reported that brings what the settings here forbid.
+
+An honest peer tries again every 2 s until both sides have the same settings."""
 FORGED = "records from a peer are not what their origin signed"
 UNKNOWN_WRITER = "records are by a node that is not known here"
 UNCOVERED = "what a peer brought is covered by nothing that is known here to be signed by its origin"

@@ -1,4 +1,4 @@
-"""The sending half of a session: what the peer lacks, cut into transfers, lane by lane, newest beside backlog, one fragment at a time."""
+"""The sending half of a session: what the peer lacks, cut into transfers, lane by lane, newest next to backlog, one fragment at a time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ HEADS_WINDOW_BYTES = 1 << 20
 TRANSFERS_MAX = 1_024
 """Transfers sent and not yet acknowledged, alerts and what is believed by apart."""
 LIVE_RECORDS = 8_192
-"""Per (stream, origin), how many of the newest records at the opening of the session go beside the backlog; of what is signed at once
-those that come after it, for the parts of a commit are believed together, and would wait for each other."""
+"""Maximum newest records of one (stream, origin) at the opening of the session that are sent concurrently with the backlog.
+
+Of streams that are signed at once, only records after the opening are: the parts of a commit are believed together, and would wait for each
+other."""
 LOAD_RECORDS_MAX = BLOCK_RECORDS_MAX
 """A block goes as it is stored: one cut shorter would have to be taken apart and written again."""
 LINGER_S = 0.05
@@ -75,8 +77,9 @@ class Transfer:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """One transfer at a time, and the next one read ahead. `heads`: of what is believed by, of all that is signed at once; read beside that
-    and sent right beside it."""
+    """One transfer at a time, and the next one read ahead.
+
+    `heads`: for the statements of streams that are signed at once; these are read and sent concurrently with the records they cover."""
 
     lane: Lane
     live: bool
@@ -247,8 +250,9 @@ class Sender:
             self.track(transfer.key).claims.claim(transfer.first, transfer.end, now_s + CLAIM_S)
 
     def carried(self, bytes_: int, took_s: float) -> None:
-        """The link took a message of so many bytes in so many seconds: the next fragments are as large as that allows. Never told, they
-        are small; what is slower than before is believed at once."""
+        """Note that the link took a message of `bytes_` bytes in `took_s` seconds, and size the next fragments by it.
+
+        Without any such report the fragments stay small. A slower measurement counts at once."""
         if bytes_ < FRAGMENT_BYTES_MIN:
             return
         now = _fitting(bytes_, took_s)

@@ -48,7 +48,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
     """Who speaks: the protocol versions it knows, its node, role and identity, its log's generation, the streams it lets the link carry.
 
     `answers`: what the other has asked it to say here as the link was opened, so that no Hello counts on another link. `keys`: the public
-    keys that it signs with, the present one first, and those it signed with before; of a release that tells none, none. `at_ms`: the
+    keys that it signs with, the present one first, and those it signed with before; empty from a release that sends none. `at_ms`: the
     speaker's time, UTC ms; 0 from a release that does not report it. `instance`: the id of the speaker's process, another after each start;
     empty from a release that has none.
     """

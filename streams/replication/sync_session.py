@@ -84,7 +84,7 @@ class Session:
         return self._terms.shared(key)
 
     def missed(self) -> bool:
-        """Whether the peer has told what is gone of something before both had heard that it is shared: it says so when they meet again."""
+        """Return whether the peer reported gone offsets of a key before both sides knew it as shared: the next session repeats them."""
         return any(self._terms.shared(key) for key in self._gone_unheard)
 
     @property
@@ -179,7 +179,7 @@ class Session:
         return None if message is None else m.encode(message)
 
     def close(self, sentence: str, code: str = "", addresses: Sequence[str] = ()) -> None:
-        """End the session from this side; the peer is told the sentence, and the rest of `Refuse`."""
+        """End the session from this side; send the peer the sentence, and the rest of `Refuse`."""
         if not self.closed:
             self._announcer.say(m.Refuse(sentence[: m.SENTENCE_CHARS_MAX], code, list(addresses)))
             self._close(sentence)
@@ -379,7 +379,7 @@ class Session:
             self._hearsay.heard(key, reason, ranges)
 
     def _disputed(self, key: Key, ranges: RangeSet) -> RangeSet:
-        """What the peer was told is gone, and is held here: it is offered the records, unless it wrote them and released them itself."""
+        """Return the offsets held here that the peer believes gone: it is offered them, unless it wrote and released them itself."""
         return RangeSet() if key[1].node == self.peer.node else ranges.common(self._exchange.held(key))
 
     def _heard_reject(self, reject: m.Reject) -> None:

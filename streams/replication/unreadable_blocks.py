@@ -39,7 +39,7 @@ class Withheld:
     """
 
     def __init__(self, log: LedgerSource, now_s: Callable[[], float], report: Callable[..., None]) -> None:
-        """`now_s` gives monotone seconds; `report` is told once of the first that can not be read, and of each that lasts or comes back."""
+        """`now_s` gives monotone seconds; `report` is called once for the first unreadable block, and for each that lasts or comes back."""
         self._log, self._now_s, self._report = log, now_s, report
         self._spans: dict[Key, list[_Span]] = {}
         self._gave_s = float("-inf")

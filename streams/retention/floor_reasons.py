@@ -1,5 +1,7 @@
-"""Why an origin starts in a copy where it does: told in `consumers`, topic `floors/<stream>`, by each node that raises a floor, before it
-does; in `homes`, and what is made of them, by the home.
+"""The reason why an origin starts in a copy where it does.
+
+Each node that raises a floor writes the reason to `consumers`, topic `floors/<stream>`, before it raises the floor. The home writes its
+reasons to `homes`, and to what is made of them.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ Starts = Mapping[Origin, tuple[int, str]]
 
 
 def at_home(why: str) -> str:
-    """The same, as those tell it who drop what their home has dropped."""
+    """Return the reason that a node gives when it drops what its home has dropped for `why`."""
     return why if why.endswith(_AT_HOME) else why + _AT_HOME
 
 
@@ -38,7 +40,7 @@ def in_words(why: str | None) -> str:
 
 
 def append_starts(stream: str, starts: Starts) -> Append:
-    """The record that tells why the floors of `stream` are where they are."""
+    """Return the record that reports why the floors of `stream` are where they are."""
     position = Position({origin: floor for origin, (floor, _) in starts.items()})
     why = {str(origin): why for origin, (_, why) in sorted(starts.items())}
     body = {"stream": stream, "position": position.to_json(), "why": why}
@@ -46,8 +48,9 @@ def append_starts(stream: str, starts: Starts) -> Append:
 
 
 def dropped_elsewhere(log: LogReader, stream: str) -> dict[Origin, dict[str, tuple[int, str]]]:
-    """Per origin and node the highest floor that the node has told of in `stream`, and why it is there: what is wanted here and lies below,
-    that node can not bring. Raises what reading the log raises.
+    """Return, per origin and node, the highest floor that the node has reported in `stream`, and the reason.
+
+    That node can not bring what is wanted here and lies below. Raises what reading the log raises.
     """
     found: dict[Origin, dict[str, tuple[int, str]]] = {}
     for batch in log.latest(CONSUMERS, FLOORS + stream):
@@ -60,7 +63,7 @@ def dropped_elsewhere(log: LogReader, stream: str) -> dict[Origin, dict[str, tup
 
 
 def starts_of(log: LogReader, stream: str, nodes: Collection[str] | None = None) -> dict[Origin, str]:
-    """Why this copy's floors of `stream` are where they are, as far as one of `nodes` (None: any) has told of a floor just there."""
+    """Return why this copy's floors of `stream` are where they are, as far as one of `nodes` (None: any) has reported that floor."""
     floors = {origin: one.floor for origin, one in log.ledger(stream).items() if one.floor}
     found: dict[Origin, str] = {}
     for batch in log.latest(CONSUMERS, FLOORS + stream, nodes) if floors else ():

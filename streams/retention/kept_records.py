@@ -58,7 +58,7 @@ def window_h(body: str | None) -> float | None:
 def shown(rows: pa.Table, ledger: Callable[[str], Ledger]) -> pa.Table:
     """The rows of a history without kept records whose original is held here or may still come, and with none twice.
 
-    A kept record is told by its `stream`, which ends in `.kept`, and by its `source_…` columns.
+    A kept record is recognised by its `stream`, which ends in `.kept`, and by its `source_…` columns.
     """
     if SOURCE_ORIGIN not in rows.schema.names or not pc.any(pc.ends_with(rows.column("stream"), KEPT)).as_py():
         return rows

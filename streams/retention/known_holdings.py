@@ -1,7 +1,7 @@
-"""What others have of a stream, as it is told between nodes: the home's Position, and what is durable ashore.
+"""What others have of a stream, as nodes report it to each other: the home's Position, and what is durable ashore.
 
-Topics `home/<stream>` of `homes`, and of `aboard/<imo>` for a ship; `ashore/<stream>` of `consumers`. Offsets are told in whole runs, so
-that they change seldom.
+Topics `home/<stream>` of `homes`, and of `aboard/<imo>` for a ship; `ashore/<stream>` of `consumers`. Nodes report offsets in whole runs,
+so that they change seldom.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streams.model.records import BODY, Record, to_batch
 from streams.retention.droppable_runs import RUN, whole_runs
 
 HOMES = "homes"
-"""The stream in which homes tell what they have: signed like what else is acted upon, for others drop what lies below their floors."""
+"""The stream in which homes report what they have: signed like all that is acted upon, for others drop what lies below the floors."""
 HOME, ASHORE = "home/", "ashore/"
 
 
@@ -41,14 +41,14 @@ class AtHome:
         return AtHome(position, floors, {origin: why for origin, why in self.why.items() if origin.node in nodes})
 
     def append_to(self, stream: str, about: str) -> Append:
-        """The record that tells it of stream `about` in `stream`."""
+        """Return the record in `stream` that reports it for stream `about`."""
         why = {str(origin): why for origin, why in sorted(self.why.items())}
         body = {"stream": about, "position": self.position.to_json(), "floors": self.floors.to_json(), "why": why}
         return Append(stream, to_batch([Record(HOME + about, body=body)]))
 
 
 def at_home(ledger: Ledger, why: Mapping[Origin, str] = MappingProxyType({})) -> AtHome:
-    """How the home tells of its own copy, and why that starts where it does."""
+    """Return the home's report on its own copy, and why that starts where it does."""
     position = Position({origin: whole_runs(one.next_offset()) for origin, one in ledger.items()})
     return AtHome(position, Position({origin: whole_runs(one.floor) for origin, one in ledger.items()}), dict(why))
 
@@ -63,7 +63,7 @@ def with_word(told: AtHome | None, settled: Mapping[Origin, RangeSet]) -> AtHome
 
 
 def told_of_home(log: LogReader, stream: str, about: str, writers: Collection[str] | None = None) -> AtHome | None:
-    """The last that was told of `about` in `stream`, by any of `writers` (nodes; None: by whomever); None when nothing was."""
+    """Return the last report on `about` in `stream` by any of `writers` (nodes; None: any node); None when there is none."""
     found = None
     for said in _latest(log, stream, HOME + about, writers, _Home):
         try:

@@ -1,4 +1,4 @@
-"""Thinning one stream of a node's own: what tells most goes to `<stream>.kept`, then whole runs are declared gone, the oldest first.
+"""Thinning a stream of the node: the most informative records go to `<stream>.kept`, then whole runs are declared gone, oldest first.
 
 1 the oldest whole runs are read; 2 their keepers and how far thinning has come are appended in one commit; 3 the runs are declared gone.
 A crash after 2 leaves 3 to be done again at the next beginning; a crash before leaves nothing. So nothing is kept twice, nothing lost.

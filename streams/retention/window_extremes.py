@@ -1,4 +1,4 @@
-"""Which readings tell most: per topic and window of time the first, the last and each signal's minimum and maximum, and every excursion."""
+"""The most informative readings: per topic and time window the first, the last, each signal's minimum and maximum, and every excursion."""
 
 from __future__ import annotations
 
