@@ -23,8 +23,9 @@ def tell(state: WatchState, alert: Alert) -> None:
 
 
 def tell_anew(state: WatchState, alert: Alert) -> None:
-    """As `tell`, but in place of what was told of this alert in the same instant, as far as that has not been handed over yet: of many
-    boxes lost at once the incident is told of once."""
+    """Record this change as `tell` does, but replace the change of this alert from the same instant, if that is not handed over yet.
+
+    So the incident of many boxes lost at once is reported once."""
     made = state.outcome.alerts
     for at in range(len(made) - 1, -1, -1):
         if made[at].at_ms < state.memory.settled_at_ms:

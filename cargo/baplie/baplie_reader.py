@@ -87,7 +87,7 @@ def _parted(segments: list[Segment]) -> tuple[list[Segment], list[list[Segment]]
 
 
 def _no_bayplan(segments: list[Segment]) -> PlanProblem | None:
-    """Why this is no BAPLIE message, if it is none; then nothing else need be told."""
+    """Return why this is no BAPLIE message, or None; with such a problem the reader reports nothing else."""
     start = next((segment for segment in segments if segment.tag.upper() == "UNH"), None)
     if start is None:
         return PlanProblem(0, "", "it has no message header (UNH)", "give a BAPLIE file, from UNB or UNH on")

@@ -10,7 +10,7 @@ from cargo.vocabulary.registry_entries import LoadList, Stowed
 
 @dataclass(frozen=True, slots=True)
 class BayPlan:
-    """The boxes aboard when `ship` (IMO number) leaves `port` (UN/LOCODE), as one file tells. Empty text and None: it does not tell."""
+    """The boxes aboard when `ship` (IMO number) leaves `port` (UN/LOCODE), as one file gives them. Empty text and None: not in the file."""
 
     ship: str = ""
     ship_name: str = ""

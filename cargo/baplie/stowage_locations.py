@@ -14,8 +14,9 @@ from cargo.vocabulary.slots import Slot
 from cargo.vocabulary.trade_codes import check_container, identity_problem, is_locode, listed_identity
 
 NO_TRACKER, UNKNOWN_GOODS = "NO TRACKER", "DANGEROUS GOODS UNKNOWN"
-"""What `landfall` says in a plan's free text (FTX+AAI), for which BAPLIE has no field: a file without it has trackers on all boxes, and
-tells of all dangerous goods."""
+"""Marks that `landfall` writes to a plan's free text (FTX+AAI), because BAPLIE has no field for them.
+
+In a file without them, all boxes have trackers and all dangerous goods are listed."""
 WEIGHT_KG_MAX = 100_000
 TARE_KG_MIN = 1_000
 """What the lightest container weighs empty, kg, less some [A]."""
@@ -89,7 +90,7 @@ def read_location(location: StowageLocation) -> Stowed | None:
 
 
 def _container(location: StowageLocation, box: Segment, slot: str) -> str:
-    """What the box is known by: its number of ISO 6346, else its other identity, told for what it is; without any, its place."""
+    """Return the box's identifier: its ISO 6346 number, else its other identity, with a problem noted; without any, its place."""
     text = box.at(1)
     check = check_container(text)
     if check.valid:
@@ -201,7 +202,7 @@ def _range_c(location: StowageLocation, segment: Segment) -> tuple[float, float]
 
 
 def _dangerous(location: StowageLocation, segment: Segment) -> Dangerous | None:
-    """Its class and UN number, `UN1993` too; None, and told, where they do not read."""
+    """Return the class and UN number, `UN1993` too; None, with a problem reported, where they do not read."""
     number = _UN_NUMBER.fullmatch(segment.at(2).upper())
     try:
         return Dangerous(number[1] if number else segment.at(2), segment.at(1))

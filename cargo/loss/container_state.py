@@ -101,9 +101,9 @@ class Box(msgspec.Struct, omit_defaults=True):
     `shock` and `free_fall` are (value, own time); `tilt` is the residual (degrees, own time), `tilt_from_ms` when it began; `fixes` wait
     until the ship's track reaches beyond them; `rssi` is the strongest (dBm) of each of the last spans of 6 h, packed
     (`cargo.loss.packed_track`); `off_since_ms`: when it was last heard before its own positions left the ship's track.
-    `again_ms`: after how long it speaks again, by its own last word (0: that said nothing of it).
-    `said_where`, `said_g`, `said_fall_ms`: what its last word, or its last position, was;
-    `off_at_ms`: when its last position was that left the ship's track, whatever that tells (0: it was on it).
+    `again_ms`: after how long it speaks again, by its own last message (0: the message did not say).
+    `said_where`, `said_g`, `said_fall_ms`: the values of its last message, or of its last position;
+    `off_at_ms`: the time of its last position that left the ship's track, whatever the cause (0: it was on the track).
     `answers`: how often it has lately answered a roll call, `answered_at_ms` the last time; it is called from `called_at_ms` on, before
     `call_until_ms`.
     `listened_from_ms`: its silence counts from then on, as nobody listened before when it may have spoken (`cargo.loss.watch`; UTC
@@ -158,8 +158,9 @@ class Box(msgspec.Struct, omit_defaults=True):
         return cls(number, Habit(), RuleMemory())
 
     def fold(self, at_ms: int, signals: Mapping[str, Value], voyage: ShipVoyage) -> None:
-        """Takes the facts of one reading in, also of one that came late. The same reading again changes nothing. A blow or a fall that the
-        reading before told of in the same words is that one, which the device goes on telling."""
+        """Apply the facts of one reading, also of a late one. The same reading again changes nothing.
+
+        A blow or a fall with the same value as in the previous reading is the same event, which the device repeats."""
         shock_g, fell_ms = float(signals.get("shock_g", 0.0)), int(signals.get("free_fall_ms", 0))
         if at_ms < self.newest_at_ms:
             if self.shock is None or shock_g != self.shock[0]:
@@ -212,7 +213,7 @@ class Box(msgspec.Struct, omit_defaults=True):
         return self.shock is not None and self.newest_at_ms - self.shock[1] > LAST_WORDS_MS
 
     def fell_with(self, at_ms: int) -> bool:
-        """Whether it is told as lost, and a word of this time (UTC ms, by its own clock) is of the fall itself."""
+        """Return whether the box is reported lost, and a message of this time (UTC ms, by its own clock) comes from the fall itself."""
         return self.state in GONE_STATES and self.loss is not None and self.loss.is_last_word(at_ms)
 
     def judge_fixes(self, voyage: ShipVoyage) -> None:

@@ -27,7 +27,7 @@ GAP_MS = 10 * 60_000
 """Nor between two arrivals more than this, in which the ship's own sensors speak at least once: the node was away, and what was kept may
 come yet."""
 PROMPT_MS = 60_000
-"""A reading that arrives so near to its time was not kept on the way: such arrivals tell how time passes."""
+"""Maximum delay of a reading that was not stored on the way, milliseconds: such arrivals show how time passes."""
 SOUND_MS = 20 * 60_000
 """A reading this little behind the trusted clock is taken at its word: the clock itself may stand for 15 minutes between two readings."""
 BELIEVED_AHEAD_MS = 10 * 60_000

@@ -1,5 +1,6 @@
-"""How many of a gateway's boxes speak, how many are silent, and which of these fell silent together: told again only by boxes that changed,
-so that of thousands that fall silent each costs hardly more than one alone."""
+"""How many of a gateway's boxes speak, how many are silent, and which of these fell silent together.
+
+The census is updated only by boxes that changed, so that of thousands that fall silent each costs hardly more than one alone."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ ROWS_MIN = 16
 
 @dataclass(frozen=True, slots=True)
 class CensusBox:
-    """One box of a gateway, times UTC ms. `counts`: it is aboard and not told as lost; `heard_at_ms`: when it was last heard; `base_ms`:
-    since when it is silent, as far as it goes itself and somebody listened; `calm_ms`, `storm_ms`: its interval out of storms and in one,
-    and the shortest silence that misses it; `on_deck`; `struck`: a blow was the last it told of; `lost`: it is told as lost."""
+    """One box of a gateway, times UTC ms. `counts`: it is aboard and not reported lost; `heard_at_ms`: when it was last heard; `base_ms`:
+    since when it is silent by its own messages, counted from when somebody listened; `calm_ms`, `storm_ms`: its interval out of storms and
+    in one, and the shortest silence that misses it; `on_deck`; `struck`: its last report was of a blow; `lost`: it is reported lost."""
 
     counts: bool
     on_deck: bool
@@ -36,10 +37,12 @@ class CensusBox:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Of the gateway's other boxes that speak as often: how many have missed nothing, and how many are silent; how many of the silent stand
-    on deck in one neighbourhood with the box that asks, each beside one that fell silent together with it, or that is told as lost and did;
-    whether one of these, or the box itself, was struck. `felt`: of the neighbourhood, the lost among it, at least half were struck, and a
-    group; `elsewhere`: how many of the silent are in other such neighbourhoods."""
+    """Numbers of the gateway's other boxes that speak as often as the box that asks.
+
+    How many have missed nothing, and how many are silent. How many of the silent stand on deck in one neighbourhood with the box that asks,
+    each next to one that fell silent together with it, or that did so and is reported lost. Whether one of these, or the box itself, was
+    struck. `felt`: of the neighbourhood, including the lost, at least half were struck, and they are a group. `elsewhere`: how many of the
+    silent are in other such neighbourhoods."""
 
     heard: int
     silent: int
@@ -99,7 +102,9 @@ class Census:
         self._changed.clear()
 
     def _clusters_of(self, total: int) -> _Clusters:
-        """Those of the boxes that speak as often, and of the lost: `total` tells the classes apart, and a wrong guess only costs time."""
+        """Return the clusters of the boxes that speak as often, and of the lost ones.
+
+        `total` distinguishes the classes; a wrong guess only costs time."""
         clusters = self._clusters.pop(total, None) or _Clusters()
         self._clusters[total] = clusters
         if len(self._clusters) > CLASSES_MAX:
@@ -139,7 +144,7 @@ class _Clusters:
         self._blows: dict[int, int] = {}
 
     def follow(self, members: Flags, silent: Flags, heard_at_ms: Ints, struck: Flags, beside: Callable[[int], list[int]]) -> None:
-        """These rows belong to it now, last heard then; of them these are silent, and the others are told as lost."""
+        """Follow these rows as members, last heard at `heard_at_ms`; those in `silent` are silent, the others are reported lost."""
         more = len(members) - len(self._known)
         known, before = np.pad(self._known, (0, more)), np.pad(self._silent, (0, more))
         if np.any(known & (~members | (np.pad(self._heard_at_ms, (0, more)) != heard_at_ms) | (np.pad(self._struck, (0, more)) != struck))):

@@ -1,6 +1,6 @@
-"""Losses gathered into incidents (one ship, neighbouring bays, ten minutes), and the alerts that tell of them and take them back.
+"""Losses gathered into incidents (one ship, neighbouring bays, ten minutes), and the alerts that report them and take them back.
 
-With the FINAL report nothing is left to be done: the alert of each box that it tells of is cleared, and the incident's with the last of
+With the FINAL report nothing is left to be done: the alert of each box in the report is cleared, and the incident's with the last of
 them. The boxes stay lost, which their alerts' status says; what becomes known later changes the cleared alert, or takes it back.
 """
 
@@ -166,7 +166,7 @@ def lost_until_ms(lost_at_ms: int, evidence: Iterable[tuple[str, int]], decided_
 
 
 def incident_id(raiser: str, number: str, lost_at_ms: int) -> str:
-    """The incident's id: whose it is, as an alert's tells, and a hash of its first loss."""
+    """Return the incident's id: its raiser, as in an alert's id, and a hash of its first loss."""
     return f"{raiser}-{digest('incident', raiser, number, lost_at_ms)}"
 
 
@@ -220,9 +220,10 @@ def _box_alert(state: WatchState, box: Box, change: AlertState, at_ms: int) -> A
 
 
 def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | None = None) -> None:
-    """The incident's alert on the ship's log: how many, how many of them confirmed, which bays, when and where, and which boxes that no
-    tracker speaks for are at risk; `by` whom it changes. Cleared where the FINAL report tells of all that stay lost: then with who sent it
-    when."""
+    """Write the incident's alert to the ship's log: how many boxes, how many of them confirmed, which bays, when and where.
+
+    The alert lists the boxes without a tracker that are at risk. `by`: the person who changes it. The alert is cleared where the FINAL
+    report contains all boxes that stay lost: it then says who sent the report and when."""
     lost = sorted(set(incident.lost) - set(incident.found))
     boxes = [state.memory.boxes[number] for number in lost if number in state.memory.boxes]
     sure = sum(box.loss is not None and counted(box.loss.evidence) for box in boxes)

@@ -142,7 +142,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     `down`: its neighbours that were struck within two minutes of it and spoke on. `unanswered_ms`: how long it has not answered a roll call
     that others of its gateway answer, or has not spoken after a blow though it had said that it would every `promised_ms` (0: it had not),
     or its fellows that would have spoken for it (`fellows`) have not; 0 where nobody waits for its word, and before that is long enough to
-    count. `below`: the boxes under it in its stack that are told as lost since it last spoke; `carries`: those on it that speak on, and
+    count. `below`: the boxes under it in its stack that are reported lost since it last spoke; `carries`: those on it that speak on, and
     were neither struck nor tilted.
     """
 
@@ -297,8 +297,9 @@ def _fell_short(case: Case) -> bool:
 
 
 def _stack_down_at_ms(case: Case) -> int | None:
-    """When it fell, where it fell no deeper than the deck and others that fell with it speak on: then that a tracker is silent tells little
-    of where its box is. None in all other cases."""
+    """Return the time of the fall, if the box fell no deeper than the deck and others that fell with it still speak; else None.
+
+    In this case the silence of a tracker says little about the place of its box."""
     return case.free_fall[1] if case.free_fall is not None and case.down and _fell_short(case) else None
 
 

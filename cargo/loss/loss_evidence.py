@@ -30,7 +30,9 @@ from cargo.rules.silence import end_silence, end_switches, note_silence
 PEERS_MIN = 5
 OFF_TRACK_MAX, OFF_TOGETHER_MS = 2, 3 * 3_600_000
 AROUND_MS = 10 * 60_000
-"""Of a box that may have fallen silent at any time within the hour a loss beside it says little: it may have been any dead device."""
+"""Maximum time in which a box may have fallen silent for a loss next to it to count, milliseconds.
+
+If the box may have fallen silent at any time within an hour, a loss next to it says little: it may have been any dead device."""
 LIKE_INTERVAL = 1.25
 MOTION_SPAN_MS_MAX = 60 * 60_000
 AGAIN_MS_MIN = 60_000
@@ -196,9 +198,10 @@ def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> tu
 
 
 def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
-    """The boxes of its stack and beside it, itself included, that fell silent within 2 minutes of it (`_silent_with`); and those that were
-    lost in the time in which it must have fallen silent. Where these are fewer than a group, those of an incident known by then count
-    (`_lost_around`)."""
+    """Return the boxes of its stack and of the stacks next to it, itself included, that fell silent within 2 minutes of it.
+
+    See `_silent_with`. Boxes lost in the time in which it must have fallen silent count too. Where all these are fewer than a group, the
+    boxes of an incident known by then count (`_lost_around`)."""
     first_missed_ms = box.heard_at_ms + state.interval_ms(box, box.heard_at_ms)
     found = []
     for number in state.stowage.near(box.number):
@@ -225,14 +228,16 @@ def _silent_with(state: WatchState, box: Box, other: Box, at_ms: int) -> bool:
 
 
 def _rolled_with(state: WatchState, group: tuple[str, ...]) -> tuple[float, int]:
-    """The largest roll (degrees) shortly before those of the group went that are told as lost, and when it was."""
+    """Return the largest roll (degrees) shortly before the loss of those of the group that are reported lost, and its time."""
     incidents = {state.memory.boxes[number].incident_id for number in group if state.memory.boxes[number].state in GONE_STATES}
     return max((state.memory.incidents[id_].rolled for id_ in incidents if id_), default=(0.0, 0))
 
 
 def _lost_around(state: WatchState, box: Box, first_missed_ms: int) -> tuple[str, ...]:
-    """The boxes of the bays around, of any stack, that are told as lost in the time in which this one on deck must have fallen silent; none
-    where that is longer than AROUND_MS."""
+    """Return the boxes of the bays around, of any stack, that are reported lost in the time in which this box on deck must have fallen
+    silent.
+
+    Return none where that time is longer than AROUND_MS."""
     slot = state.stowage.slots.get(box.number)
     if slot is None or not slot.on_deck or not box.heard_at_ms or first_missed_ms - box.heard_at_ms > AROUND_MS:
         return ()
@@ -274,7 +279,7 @@ def judge_fixes(state: WatchState, box: Box) -> None:
 
 
 def lost_below(state: WatchState, box: Box) -> tuple[str, ...]:
-    """The boxes that it stands on which are told as lost, and went after its last words or with them."""
+    """Return the boxes under it that are reported lost, at or after the time of its last message."""
     under = (state.memory.boxes.get(number) for number in state.stowage.under(box.number))
     since_ms = box.heard_at_ms - KINEMATIC_WINDOW_MS
     return tuple(one.number for one in under if one is not None and one.state in GONE_STATES and one.lost_at_ms >= since_ms)
@@ -297,7 +302,7 @@ def carried_by(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
 
 
 def fell_and_speak(state: WatchState, box: Box) -> tuple[str, ...]:
-    """The boxes of its stack and beside it that were struck within 2 minutes of its own fall and spoke on after that: they lie aboard."""
+    """Return the boxes of its stack and next to it that were struck within 2 minutes of its fall and spoke after that: they lie aboard."""
     if box.free_fall is None:
         return ()
     found = []

@@ -68,10 +68,10 @@ def ship_topic(topic: str) -> str | None:
 
 
 def signs_of_life(records: pa.RecordBatch | pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Of each row whether its device said it then: it has a signal that the device measured, and is neither a will nor what a broker kept.
+    """Return, for each row, whether its device sent it then: it has a signal that the device measured, and is no will and not retained.
 
-    All other rows say nothing about now. Whether a message that a broker brings is a will nobody can tell, so one without a signal is none,
-    whichever client published it. Without a column `body` there are no flags.
+    All other rows say nothing about now. Nobody can know whether a message from a broker is a will. So a message without a signal is no
+    sign of life, whichever client published it. Without a column `body` there are no flags.
     """
     said = np.zeros(records.num_rows, np.bool_)
     for name in records.schema.names:

@@ -1,10 +1,11 @@
-"""Who was to speak within seconds, and does not, so that who is gone is missed in half a minute: after a blow a device tells on by itself,
-and says so; and boxes near a blow in heavy motion are called to speak every few seconds.
+"""Boxes that should speak within seconds and do not, so that a lost box is missed within half a minute.
+
+After a blow a device keeps reporting by itself, and says so. Boxes near a blow in heavy motion are called to speak every few seconds.
 
 The node calls (`cargo.rules.storm_mode`), the watch counts. It believes nothing of a call that nobody answers: a box counts as listening
 once it has answered in this storm, and as missed when it does not answer while others of its gateway do. For a box that was struck and does
-neither speak those that were struck with it. So what follows depends on readings alone, and is the same ashore, after a restart, and aboard
-a node that did not ask.
+neither, those that were struck with it speak. So what follows depends on readings alone, and is the same ashore, after a restart, and
+aboard a node that did not ask.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ HEARD_WORDS = 3
 """Of a fall that may have ended aboard: so many of them must fall into a time in which its gateway heard others, before silence counts."""
 FELLOWS_MIN = 2
 HEARD_WITHIN_MS = 3 * 60_000
-"""So long after its last word another of its gateway shows that a box which was to tell on would have been heard."""
+"""Maximum time after a box's last message, milliseconds, for which a message of another box of its gateway counts.
+
+That message shows that the box, which was to keep reporting, would have been heard."""
 WAITED_FOR_MS = CALL_LASTS_MS
 """So long after its silence is long enough a box is looked at again and again: who could speak for it may do so a little later."""
 ELSEWHERE = 8
@@ -96,7 +99,7 @@ def to_call(state: WatchState) -> tuple[str, ...]:
 
 
 def _called_around(state: WatchState, number: str, listening: Sequence[str]) -> list[str]:
-    """Itself, those of its stack and beside it, and the first of those `listening` on its gateway that stand elsewhere."""
+    """Return the box, those of its stack and next to it, and the first of those `listening` on its gateway that stand elsewhere."""
     near = state.stowage.near(number) or [number]
     beside = set(near)
     return [*near, *islice((other for other in listening if other not in beside), ELSEWHERE)]
@@ -151,14 +154,16 @@ def _ahead_ms(state: WatchState, box: Box) -> int:
 
 
 def _may_lie_aboard(state: WatchState, box: Box) -> bool:
-    """Whether its last words tell of a fall that was no longer than one onto the deck."""
+    """Return whether its last message reports a fall that was no longer than one onto the deck."""
     deck_ms, fall = state.stowage.deck_fall_ms(box.number), box.free_fall
     return fall is not None and deck_ms is not None and fall[0] <= deck_ms and box.newest_at_ms - fall[1] <= KINEMATIC_WINDOW_MS
 
 
 def unanswered_ms(state: WatchState, box: Box, at_ms: int) -> int:
-    """How long it has not said what it was to say: after a blow, by its own word; in a roll call that others of its gateway answer; or, as
-    it was struck and tells of neither, as those have not that were struck with it. 0 before that is long enough."""
+    """Return how long an expected message has been missing, milliseconds; 0 before that is long enough.
+
+    A message is expected after a blow, if the device announced it, and in a roll call that others of its gateway answer. For a struck box
+    that reports neither, the missing messages of those that were struck with it count."""
     due_at_ms = unanswered_at_ms(state, box, at_ms)
     if not due_at_ms or at_ms < due_at_ms:
         return 0

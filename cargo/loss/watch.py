@@ -121,8 +121,9 @@ def step(state: WatchState, heard: Iterable[Heard]) -> WatchOutcome:
 
 
 def arrived(state: WatchState, at_ms: int | None = None) -> WatchOutcome:
-    """All that the node had heard by `at_ms` (UTC ms by its clock; None: by the last reading taken) has been taken: what falls due
-    meanwhile does so though no reading tells the time. A node that hears nobody goes on for a minute and no further."""
+    """Note that all that the node received by `at_ms` (UTC ms by its clock; None: by the last reading taken) has been taken.
+
+    What falls due meanwhile does so though no reading gives the time. A node that receives nothing goes on for a minute and no further."""
     clock = state.memory.clock
     clock.arrive(clock.arrived_at_ms if at_ms is None else at_ms)
     if clock.now_at_ms - state.settings.lateness_ms > state.memory.settled_at_ms:
@@ -351,8 +352,10 @@ def _heard_at(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> int:
 
 
 def _note_gap(state: WatchState, box: Box, before_ms: int, at_ms: int, heard_at_ms: int) -> None:
-    """Learns the box's habit from the gap between two readings: not from one across an outage, across the beginning of a storm, or so short
-    that it was answering a call or telling on after a blow: its next word in time would count as many lost on the air."""
+    """Learn the box's habit from the gap between two readings.
+
+    Skip a gap across an outage or across the beginning of a storm. Skip also a gap so short that the box was answering a call or kept
+    reporting after a blow: else its next regular message would count as many lost on the air."""
     gateway, storm, gap_ms = state.memory.gateways[box.gateway], state.memory.voyage.storm(at_ms), at_ms - before_ms
     since_ms = max(1, gateway.back_at_ms, state.memory.deaf_until_ms, box.listened_from_ms, storm * state.memory.voyage.storm_from_ms)
     if before_ms < since_ms or (storm and note_answer(box, gap_ms, heard_at_ms)) or gap_ms <= ANSWER_MS_MAX:
@@ -395,7 +398,7 @@ def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str, *, kept: b
 
 
 def _correct(state: WatchState, box: Box, at_ms: int, now_ms: int, signals: Mapping[str, Value]) -> None:
-    """A reading older than the box's newest: it corrects what was told, and alarms nobody."""
+    """Correct what was reported, by a reading older than the box's newest; raise no alarm."""
     if signals.keys().isdisjoint(TEMPERATURE) or not state.laden(box.number, at_ms):
         return
     _, limits = state.terms_of(box.number, at_ms)
@@ -425,7 +428,9 @@ def _tell_excursions(state: WatchState, number: str, rules: RuleMemory, now_ms: 
 
 
 def _judge_now(state: WatchState, box: Box, at_ms: int, signals: Mapping[str, Value], *, historical: bool) -> None:
-    """The rules on one reading, which of a fall that is told as a loss alarms nobody; and the blows, events unless it is historical."""
+    """Apply the rules to one reading, and record its blows as events unless it is historical.
+
+    A reading of a fall that is already reported as a loss raises no alarm."""
     place = state.settings.place
     at_sea = place.ship is not None and state.memory.voyage.at_sea
     booked_c, limits = state.terms_of(box.number, at_ms)

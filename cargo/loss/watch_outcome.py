@@ -58,8 +58,9 @@ class WatchPlace:
 
 
 def event(by: WatchPlace, topic: str, code: str, at_ms: int, /, **more: Any) -> MadeRecord:
-    """An event that has happened (classifier ACT), as `by` tells it; its id is a hash of ship or port, topic, code and time, so that two
-    nodes of one ship that see the same tell the same.
+    """Return an event that has happened (classifier ACT), as `by` reports it.
+
+    Its id is a hash of ship or port, topic, code and time, so that two nodes of one ship that see the same event report the same record.
 
     `more` goes into the body as it is: a ship gives its port there as `place`, a quay the `ship`.
     """

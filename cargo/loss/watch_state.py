@@ -277,7 +277,8 @@ class WatchState:
         return self.memory.lists.get(self.memory.call or self.memory.listed)
 
     def list_here(self) -> LoadList | None:
-        """The list that what comes aboard now is told by: at sea the one in force, in port one of that port. None where none is known."""
+        """Return the list that identifies what comes aboard now: at sea the one in force, in port one of that port; None if none is
+        known."""
         listed, berth = self.current_list(), self.memory.voyage.berth
         return listed if listed is not None and berth in ("", listed.port) else None
 
@@ -303,7 +304,7 @@ class WatchState:
         return None if stowed is None else stowed.slot
 
     def recount(self, at_ms: int) -> None:
-        """What the muster counts has changed at `at_ms`: it is to be told soon; a muster is of now, however late the news."""
+        """Note that the counts of the muster changed at `at_ms`, so that it is reported soon; a muster is of now, however late the news."""
         if not self.memory.recount_at_ms:
             self.memory.recount_at_ms = max(at_ms, self.memory.settled_at_ms) + RECOUNT_AFTER_MS
 
@@ -369,9 +370,10 @@ class WatchState:
         return self.memory.settled_at_ms < self.memory.call_until_ms
 
     def were_due(self, gateway: str, since_ms: int, until_ms: int) -> int:
-        """How many of the gateway's boxes should have spoken in the span, 30 s of each end left out, and the lost, and those that told of a
-        blow with their last words: these may be lost. Where a storm ended in it, those of the storm's minute may have gone back to their
-        hours: that is no outage."""
+        """Return how many of the gateway's boxes should have spoken in the span, without 30 s at each end.
+
+        The count leaves out the lost, and boxes whose last message reported a blow: these may be lost. Where a storm ended in the span,
+        boxes on the storm's minute may have gone back to their hours: that is no outage."""
         boxes, reefers, due = list(self.on_gateway.get(gateway, {}).values()), self._reefers, 0
         earliest, latest = since_ms + GRACE_MS_MIN, until_ms - GRACE_MS_MIN
         storm, stormy_before = self.memory.voyage.storm(until_ms), self.memory.voyage.storm(since_ms)

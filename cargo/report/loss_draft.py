@@ -28,7 +28,7 @@ HOUR_MS = 3_600_000
 COMPOSED_CHARS_MAX, PART_CHARS_MAX = 2_000, 200
 """Of a line that is put together of all boxes, and of one box's part of a line that is longer."""
 READ_WITHIN_MS = 6 * HOUR_MS
-"""What the ship's own sensors said so long before a loss still tells of it; `source` says when it was."""
+"""Maximum age of a reading of the ship's own sensors that still describes a loss, milliseconds; `source` says when it was taken."""
 ROLL_WITHIN_MS = 10 * 60_000
 OWN_LOSS = Filled(LOSS, "RECKONED", "of the ship's own boxes, by their evidence")
 SIZES = {"2": "20'", "4": "40'", "L": "45'"}
@@ -41,8 +41,9 @@ Readings = Sequence[tuple[int, Mapping[str, Any]]]
 class Facts:
     """What is known of one incident at `now_at_ms` (fleet time, UTC ms): the incident's alert as it stands and those of its boxes.
 
-    `track`, `air`: the ship's location and environment readings around it, in order of time, as (UTC ms, signals); `muster`: the body of
-    an X_MUSTER event; `registry`: what headquarters told the ship; `drift`: where the boxes may be (`cargo.report.search_line.drift_line`).
+    `track`, `air`: the ship's location and environment readings around it, in order of time, as (UTC ms, signals); `muster`: the body of an
+    X_MUSTER event; `registry`: the entries headquarters sent the ship; `drift`: where the boxes may be
+    (`cargo.report.search_line.drift_line`).
     """
 
     ship: str
@@ -257,8 +258,9 @@ def _what(facts: Facts, lost: Sequence[ReportedBox], at_risk: Sequence[ReportedB
 
 
 def _some(parts: Sequence[str], between: str) -> str:
-    """The parts in one line; of so many that it would be longer than COMPOSED_CHARS_MAX the first, each cut to PART_CHARS_MAX, and how many
-    more there are: of every box its own stands beside it.
+    """Return the parts in one line. If it would be longer than COMPOSED_CHARS_MAX, return the first parts and the number of further ones.
+
+    Each part is then cut to PART_CHARS_MAX. Every box's own part stands next to the box.
     """
     whole = between.join(parts)
     if len(whole) <= COMPOSED_CHARS_MAX:

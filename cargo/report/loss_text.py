@@ -27,7 +27,7 @@ def report_text(report: LossReport) -> str:
 
 
 def headline(report: LossReport) -> str:
-    """What it tells of: a loss, or containers adrift."""
+    """Return what the report is about: a loss, or containers adrift."""
     return TITLES[DRIFTING if report.content.lines.get("type", UNKNOWN).value == DRIFTING else LOSS]
 
 

@@ -1,6 +1,6 @@
 """The notice to one owner whose containers are in a loss report: its own boxes, and nothing that the others' boxes have a part in.
 
-No totals, no other names, no slots, no evidence (which tells of neighbours), no incident, no number of the report, no time of its writing:
+No totals, no other names, no slots, no evidence (which mentions neighbours), no incident, no number of the report, no time of its writing:
 take any other owner's boxes out of the report, and the notice is the same.
 """
 
@@ -23,7 +23,7 @@ TOLD_FROM: Mapping[ToldFrom, frozenset[str]] = {
     "approved": frozenset({"approved", "sent"}),
     "sent": frozenset({"sent"}),
 }
-"""In which states of a report owners are told, by the carrier's policy."""
+"""The states of a report in which owners are notified, by the carrier's policy."""
 Becoming = Literal["LOST", "PROBABLY_LOST", "AT_RISK", "HEARD_AGAIN"]
 _WORDS: Mapping[Becoming, str] = {
     "LOST": "lost overboard: a person aboard confirms it",

@@ -126,10 +126,11 @@ def by_company(change: Change, report: LossReport, at_ms: int) -> MadeRecord:
 
 
 def marked_reported(alerts: Iterable[AlertStanding], report: LossReport, by: str, at_ms: int) -> list[MadeRecord]:
-    """The changes of `alerts` (an incident's and its boxes', as they stand) that say that this report, just sent by the company, tells of
-    them: what a ship's own watch makes of a sending aboard, which the FINAL clears. A box that is reported already, found, or told of by no
-    word of it stays as it is; of an incident all boxes are to be in the report. Each is later than what it changes, whatever `at_ms` (UTC
-    ms) says.
+    """Return the changes of `alerts` (an incident's and its boxes', as they stand) that record this report, which the company just sent.
+
+    A ship's own watch makes the same changes when a report is sent aboard; the FINAL report clears the alerts. A box that is reported
+    already, found, or not in the report stays as it is; of an incident all boxes must be in the report. Each change is later than what it
+    changes, whatever `at_ms` (UTC ms) says.
     """
     told, final = {box.container for box in report.content.lost}, report.head.kind == "FINAL"
     status: State = "REPORTED_FINAL" if final else "REPORTED_INITIAL"

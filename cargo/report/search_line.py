@@ -52,8 +52,10 @@ def drift_line(track: Readings, air: Readings, since_at_ms: int, until_at_ms: in
 
 
 def drift_by_hand(content: Content, forecast: Forecast, hours: int) -> str:
-    """The text of the line for what this report tells of, `hours` later, in the wind and the current of `forecast`: one instant of it is
-    what a person gives for all of the drift, of several it says which part of the drift they tell nothing of.
+    """Return the text of the search line for this report, `hours` later, in the wind and the current of `forecast`.
+
+    A forecast of one instant is a person's value for the whole drift. For several instants, the text names the part of the drift that they
+    do not cover.
 
     The boxes fell where and when the report says of each; where none has a place, or a person gave the report's position, there. Raises
     ValueError where that is not known, for a forecast of another time, and as `cargo.search.search_area.search_area`. Tenths of a second of

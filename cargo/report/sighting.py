@@ -71,7 +71,7 @@ def followed(
 
 
 def is_sighting(report: LossReport) -> bool:
-    """Whether it tells of containers seen adrift."""
+    """Return whether the report is about containers seen adrift."""
     return report.content.lines.get("type", UNKNOWN).value == DRIFTING
 
 

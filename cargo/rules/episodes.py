@@ -76,7 +76,7 @@ class Excursion(msgspec.Struct, frozen=True, omit_defaults=True):
     """The record of an excursion of temperature that is over: from when until when (UTC ms), its peak (°C from the setpoint),
     degree-minutes, the alert that was raised of it ("": none), and how long of it nothing was measured (`unmeasured_ms`).
 
-    `first_ms`: its beginning as it was first told, which names it for good; `retracted`: late readings show that it was none.
+    `first_ms`: its beginning as first reported, which names it for good; `retracted`: late readings show that it was none.
     """
 
     first_ms: int
@@ -91,10 +91,10 @@ class Excursion(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class RuleMemory(msgspec.Struct, omit_defaults=True):
     """What the rules remember of one box: its last setpoint, when that changed and when it last defrosted, whether it had power (None: not
-    told yet), and an episode per rule.
+    reported yet), and an episode per rule.
 
     `samples`: time and °C from the setpoint of the last readings of the control air (`cargo.loss.packed_track`), `base`: what those dropped
-    before (the last at `dropped_at_ms`) came to; `told`: the records of excursions that are over, `ended`: those of them to be told now.
+    before (the last at `dropped_at_ms`) came to; `told`: the records of excursions that are over, `ended`: those of them to report now.
     """
 
     setpoint_c: float | None = None
@@ -114,8 +114,8 @@ class Where(msgspec.Struct, frozen=True, gc=False):
 
     `laden`: whether a booking covers it now, so that its climate matters (True when nothing is known of its bookings). `booked_c`: what it
     is to be set to, if anybody said. `tilted`: whether this reading shows it lying (None: no word of it, or at sea, where it is a stack).
-    `historical`: the reading comes too late to alarm anybody: it may change what was told, and tells nothing new. `interval_ms`: how often
-    the box is expected to speak (0: it says nothing wrong so far, and nobody asks).
+    `historical`: the reading comes too late to alarm anybody: it may change what was reported, and reports nothing new. `interval_ms`: how
+    often the box is expected to speak (0: it says nothing wrong so far, and nobody asks).
     """
 
     container: str

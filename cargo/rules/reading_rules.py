@@ -68,9 +68,10 @@ def _outside(value: float, low: float, high: float, unit: str) -> Figure:
 
 
 def _switch(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, switch: _Switch) -> list[Alert]:
-    """A thing that is right or wrong, and an alarm when it is known to have been wrong for longer than `after_ms`: a silence says nothing
-    of it, counts for nothing, and is told. An update follows when its figure is half as far again from its limit (`episode.peak`: the
-    distance that the alert gives)."""
+    """Apply a rule on a condition that is right or wrong; raise an alarm when it is known to have been wrong for longer than `after_ms`.
+
+    A silence does not count as wrong, and is reported. An update follows when the figure is half as far again from its limit
+    (`episode.peak`: the distance that the alert gives)."""
     episode = memory.episodes.get(switch.rule)
     if episode is None and not switch.bad:
         return []

@@ -43,7 +43,7 @@ def note_silence(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def end_silence(state: WatchState, box: Box, at_ms: int, why: str) -> None:
-    """What was told of the box's silence is over; `why` in words."""
+    """Clear the alerts on the box's silence; `why` in words."""
     for rule in box.rules.episodes.keys() & SEVERITIES.keys():
         episode = box.rules.episodes.pop(rule)
         proof = Evidence("presence", "silence", 0.0, why, episode.since_ms)
@@ -51,8 +51,9 @@ def end_silence(state: WatchState, box: Box, at_ms: int, why: str) -> None:
 
 
 def end_switches(state: WatchState, box: Box, at_ms: int, why: str) -> None:
-    """What was told of the box by all other rules but temperature is over, whose excursion its late readings may still end: a box that is
-    lost is one alert, and its incident's."""
+    """Clear the alerts of all other rules on the box except temperature: a box that is lost is one alert, and its incident's.
+
+    Late readings of the box may still end its excursion of temperature."""
     for rule in sorted(box.rules.episodes.keys() - SEVERITIES.keys() - {TEMPERATURE}):
         episode = box.rules.episodes.pop(rule)
         if episode.raised_at_ms:

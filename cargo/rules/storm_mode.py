@@ -24,8 +24,10 @@ be held to listen."""
 DRILL_EVERY_MS = 6 * 3_600_000
 """Everybody is called as storm mode begins, and at each sixth hour (UTC) of it, so that the watch knows who listens."""
 AFTER_BLOW_MS, AFTER_BLOW_INTERVAL_MS, PROMISES_MS = 60_000, 5_000, 35_000
-"""After a blow beyond SHOCK_G a device that listens tells on by itself: for so long, so often; for so long it says that another word comes.
-After the last of these come five more, so that none that is lost on the air looks like a broken promise.
+"""After a blow beyond SHOCK_G: how long a listening device keeps reporting by itself, its interval, and how long it announces a next
+message.
+
+After the last announcement five more messages come, so that a message lost on the air does not look like a broken promise.
 """
 LISTENS_MS = 7 * 3_600_000
 """So long after it last answered a device is held to listen."""
@@ -64,7 +66,7 @@ class RollCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is asked of devices: by the ship with this IMO number, at `at` (UTC ms), to report every `interval_s` for the next `holds_s`
-    seconds; None: as usual again, at once. Beside that a roll call, if there is one. Later ones replace earlier ones."""
+    seconds; None: as usual again, at once. In addition a roll call, if there is one. Later requests replace earlier ones."""
 
     ship: str
     at: int

@@ -75,8 +75,9 @@ def judge_temperature(limits: Limits, memory: RuleMemory, where: Where, at_ms: i
 
 
 def correct_reading(limits: Limits, memory: RuleMemory, where: Where, late: Late) -> list[Alert]:
-    """What follows from a reading older than the box's newest: the record of each excursion it belongs to is made again (`memory.ended`),
-    and the alert told of it says so. It raises nothing.
+    """Return what follows from a reading older than the box's newest; raise no alert.
+
+    Each excursion it belongs to gets a new record (`memory.ended`), and the alert of the excursion says so.
 
     A reading under another setpoint than the present one, or from before all that is kept, is left out.
     """
@@ -146,7 +147,7 @@ def _beyond(limits: Limits, memory: RuleMemory, at_ms: int, signals: Mapping[str
 
 
 def _again(limits: Limits, memory: RuleMemory, where: Where, now_ms: int) -> list[Alert]:
-    """All excursions of the samples kept, again: what changed is told, in the record and in the alert that was raised of it."""
+    """Compute all excursions of the kept samples again; report what changed, in the record and in the alert raised for it."""
     episode, closed = memory.base, []
     for at_ms, beyond in unpacked(memory.samples):
         episode, over = fold(limits, episode, at_ms, beyond)
@@ -169,8 +170,9 @@ def _again(limits: Limits, memory: RuleMemory, where: Where, now_ms: int) -> lis
 
 
 def _corrected(memory: RuleMemory, closed: Sequence[Episode], alert: str, where: Where, now_ms: int) -> list[Alert]:
-    """The ended excursions as they are now, against the records told of them: new ones, changed ones, and those that were none. `alert`:
-    the one that was open, if none is any more."""
+    """Compare the ended excursions with the records reported before: new ones, changed ones, and those that were none.
+
+    `alert`: the alert that was open, if none is any more."""
     changes: list[Alert] = []
     known, told, ended = memory.told, [], []
     oldest = first(memory.samples)

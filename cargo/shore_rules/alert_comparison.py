@@ -1,7 +1,7 @@
-"""Whether two accounts of the same readings agree: what was told of each episode when it came, and what its whole history shows.
+"""Whether two accounts of the same readings agree: what was reported of each episode when it came, and what its whole history shows.
 
-An episode is one run beyond a limit, one silence, or one loss, as its alert and, of a temperature, its record (`X_EXCURSION`) tell it. Both
-accounts are folds of such records, so neither depends on their order.
+An episode is one run beyond a limit, one silence, or one loss, as its alert and, of a temperature, its record (`X_EXCURSION`) report it.
+Both accounts are folds of such records, so neither depends on their order.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ Verdict = Literal["same", "different", "untold", "unfounded"]
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """One episode as it is told: whose word it is (IMO number or UN/LOCODE), of what, by which rule, from when until when (UTC ms; None:
-    not over).
+    """One episode as reported: by whom (IMO number or UN/LOCODE), on what, by which rule, from when until when (UTC ms; None: not over).
 
     `alert_id` None: nobody was alarmed. `peak_c` (from the setpoint), `degree_minutes`, `unmeasured_ms`: of a temperature that is over.
     """
@@ -51,7 +50,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """One episode in both accounts, and in what they differ (`Told`'s fields).
 
-    `same`; `different`; `untold`: it shows, and nobody was alarmed, though it may be recorded; `unfounded`: it was told, and does not show.
+    `same`; `different`; `untold`: it shows, and nobody was alarmed, though it may be recorded; `unfounded`: it was reported, and does not
+    show.
     """
 
     verdict: Verdict
@@ -61,7 +61,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def either(self) -> Told:
-        """What shows, else what was told."""
+        """Return the episode that shows, else the one that was reported."""
         one = self.shown or self.told
         assert one is not None
         return one
@@ -82,8 +82,9 @@ class _Excursion(msgspec.Struct, frozen=True):
 
 
 def episodes(alerts: Iterable[Said], events: Iterable[Said]) -> list[Told]:
-    """The episodes that records of `alerts` and `events` tell of, as they stand, by topic and time. What was taken back is none; records
-    of other rules and events, and what does not read, are passed over."""
+    """Return the episodes in the records of `alerts` and `events`, as they stand, by topic and time.
+
+    A retracted episode is none. Records of other rules and events, and what does not read, are skipped."""
     book, first_at_ms = AlertBook(), dict[str, int]()
     for topic, body in alerts:
         alert = _alert(body)
@@ -116,8 +117,9 @@ def episodes(alerts: Iterable[Said], events: Iterable[Said]) -> list[Told]:
 
 
 def compare(shown: Iterable[Told], told: Iterable[Told]) -> list[Compared]:
-    """Each episode of either account once, beside its own in the other: the one of the same alert, else of the same box, rule and side and
-    of an overlapping time."""
+    """Return each episode of either account once, together with its match in the other account.
+
+    The match has the same alert, else the same box, rule and side and an overlapping time."""
     own: dict[Told, Told] = {}
     wanted, left = sorted(shown, key=_begun), sorted(told, key=_begun)
     for name, is_own in ((_alert_of, _alarmed), (_kind_of, _overlapping)):

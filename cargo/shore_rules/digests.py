@@ -34,7 +34,7 @@ LAST: Mapping[str, tuple[pa.DataType, int]] = {
     "latitude_deg": (pa.float64(), 3),
     "longitude_deg": (pa.float64(), 3),
 }
-"""Signals of which the last word is told: its type, and to how many decimals (0.001° is 111 m)."""
+"""Signals whose last value is reported: its type, and its number of decimals (0.001° is 111 m)."""
 SHOCK_G = 2.0
 """From here on a blow counts as a shock (DOMAIN: shocks > 2 g are what handling makes)."""
 MEAN_DECIMALS = 1
@@ -173,7 +173,7 @@ class DigestFold:
         self._one(name, np.nan)[boxes[newest]] = values[newest]
 
     def _partly(self) -> dict[str, pa.Array]:
-        """The columns of what not every box tells."""
+        """Return the columns of signals that not every box reports."""
         found: dict[str, pa.Array] = {}
         for air in AIRS:
             if f"{air} count" in self._of:

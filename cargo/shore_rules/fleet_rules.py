@@ -106,7 +106,7 @@ def heard_again(container: str, last_at_ms: int, at_ms: int, ship: str | None = 
 
 
 def heard_after_loss(container: str, lost_at_ms: int, lost_from: str, heard: ContainerReport) -> Alert:
-    """The alert of a container that its ship (`lost_from`, `ship/<imo>`) tells as lost at `lost_at_ms`, and that another place heard since.
+    """Return the alert on a container that another place heard after its ship (`lost_from`, `ship/<imo>`) reported it lost at `lost_at_ms`.
 
     The ship's own watch retracts a loss when it hears the box; it does not know what others hear. One loss is one alert.
     """

@@ -22,7 +22,7 @@ RECORDS_MAX = 20_000
 BYTES_A_MB = 1_000_000
 Id = Annotated[str, Meta(pattern="^[a-z0-9]{1,40}$")]
 Spend = Literal["nothing", "budget"]
-"""What an answer may take without more ado: nothing (its price alone is told), or what is left of the day's budget."""
+"""What an answer may spend without confirmation: nothing (only its price is reported), or what is left of the day's budget."""
 Price = Annotated[float, Meta(ge=0)]
 Whole = Annotated[int, Meta(ge=0, lt=1 << 53)]
 Kind = TypeVar("Kind", bound=msgspec.Struct)
@@ -98,8 +98,8 @@ class QueryMatch:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """A link with a budget or a price: what may still pass today (`free_bytes`; None: it has no budget) and on a whole day, both beside the
-    reserve for alerts, and the price of 1,000,000 bytes. `day`: today, UTC, like `2026-05-01`. `opening_bytes`: what must be left for a
+    """A link with a budget or a price: what may still pass today (`free_bytes`; None: it has no budget) and on a whole day, both without
+    the reserve for alerts, and the price of 1,000,000 bytes. `day`: today, UTC, like `2026-05-01`. `opening_bytes`: what must be left for a
     link to be opened that was cut.
     """
 
@@ -185,7 +185,7 @@ def _price(found: QueryMatch, allowance: Allowance | None) -> str:
 
 
 def _cost(found: QueryMatch, allowance: Allowance | None) -> float | None:
-    """As it is told, and agreed to."""
+    """Return the cost as it is reported, and agreed to."""
     return None if allowance is None else round(allowance.cost(found.bytes), 4)
 
 

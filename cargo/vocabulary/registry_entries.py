@@ -27,14 +27,14 @@ _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 """Control characters but tab and line ends, and halves of a surrogate pair: stores and codecs further on refuse them."""
 
 _KEY = re.compile("ed25519:[A-Za-z0-9_-]{43}")
-"""A public key as `landfall proof key` tells it."""
+"""A public key as `landfall proof key` prints it."""
 
 NO_NUMBER = "NO-NUMBER"
 """How the identity of a box on a load list begins that has no number."""
 OWNERS = "owners"
 """The id of the one policy there is."""
 ToldFrom = Literal["drafted", "approved", "sent"]
-"""A carrier's policy: from when on an owner is told that its container is probably lost."""
+"""A carrier's policy: from when on an owner is notified that its container is probably lost."""
 AtMs = Annotated[int, Meta(ge=0, le=AT_MS_MAX)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 

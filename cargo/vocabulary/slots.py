@@ -1,4 +1,4 @@
-"""Where a box stands aboard: bay, row and tier of ISO 9711-1, and what stands in its way, beside it, before it and behind it."""
+"""Where a box stands aboard: bay, row and tier of ISO 9711-1, and what stands in its way, next to it, before it and behind it."""
 
 from __future__ import annotations
 
@@ -79,8 +79,9 @@ class Slot:
         return tuple((bay, self.row, self.tier) for bay in bays)
 
     def stacks_beside(self) -> Iterator[StackKey]:
-        """Its own stack and where those beside, before and behind it stand, occupied or not. Rows 01 and 02 count as neighbours: a bay
-        with an even number of rows has no row 00."""
+        """Yield its own stack and the places of those next to, before and behind it, occupied or not.
+
+        Rows 01 and 02 count as neighbours: a bay with an even number of rows has no row 00."""
         beside = {self.across - 1, self.across, self.across + 1} | ({-self.across} if abs(self.across) == 1 else set())
         for bay in range(self.bay - NEIGHBOUR_BAYS, self.bay + NEIGHBOUR_BAYS + 1):
             for across in sorted(beside):

@@ -14,7 +14,7 @@ AFT_BAYS = 4
 TIER_M = 2.9
 """A high cube is 2.896 m high (ISO 668)."""
 BELOW_M = 3.0
-"""From a hatch cover down to the main deck beside it [A]."""
+"""Height of a hatch cover above the main deck next to it, metres [A]."""
 
 
 class Stowage:
@@ -48,7 +48,7 @@ class Stowage:
         return [mate for mate in self.stack_of(number) if self.slots[mate].tier > self.slots[number].tier]
 
     def near(self, number: str) -> list[str]:
-        """The boxes of its stack and of the stacks beside, before and behind it, itself included, in order of number."""
+        """Return the boxes of its stack and of the stacks next to, before and behind it, itself included, in order of number."""
         slot = self.slots.get(number)
         if slot is None:
             return []
