@@ -44,7 +44,7 @@ A broker that is killed forgets its wills, and not what was retained: so who hea
 STANDS_IN_AFTER_S, ANSWERS_WITHIN_S = 1.0, 10.0
 """Who only connects again is back sooner; who is said to be there, and does not answer for so long, is not."""
 AWAY_TOLD_AFTER_S = 60.0
-"""A broker that brings nothing for so long, because it is not there or does not take this node, is told of in `exceptions`, once."""
+"""Time after which a broker that is absent or refuses this node is reported to `exceptions`, once, seconds."""
 _RESTS = "more comes soon"
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class BrokerIntake:
     """Keeps one subscription alive and hands what it brings to the pipeline. Runs on the event loop; only connecting uses a thread."""
 
     def __init__(self, settings: BrokerSettings, pipeline: Pipeline, metrics: Metrics, report: Callable[..., None]) -> None:
-        """`report`: tells `exceptions`, as `Node.report`. Raises Misuse when `tls_ca` does not load."""
+        """`report`: writes to `exceptions`, as `Node.report`. Raises Misuse when `tls_ca` does not load."""
         self._settings, self._pipeline, self._metrics, self._report = settings, pipeline, metrics, report
         self._loop = asyncio.get_running_loop()
         self._lost = asyncio.Event()

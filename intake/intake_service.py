@@ -40,7 +40,7 @@ class ReplicaWait(Elsewhere, Protocol):
 
 
 class Intake:
-    """What a ship's or a quay's node runs beside its sync: `node.add_background("intake", …)`."""
+    """The intake that a ship's or a quay's node runs concurrently with its sync: `node.add_background("intake", …)`."""
 
     def __init__(
         self, settings: IntakeSettings, clock: Clock, metrics: Metrics, others: ReplicaWait | None = None, companions: Sequence[str] = ()

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 KEPT_BYTES_MAX = 4_096
-"""Of a payload that is not taken as a reading so much is kept in `exceptions`, beside the length and SHA-256 of all of it."""
+"""Maximum bytes that `exceptions` keeps of a payload that is not taken as a reading, next to the length and SHA-256 of all of it."""
 
 
 class Outcome(IntEnum):
@@ -77,7 +77,7 @@ class MessageSender(Protocol):
         ...
 
     def hold(self, held: bool) -> None:
-        """It has more waiting than its share: hand over no more (True) until told to go on (False). Must not raise."""
+        """Stop handing over messages, because more than its share is waiting (True), or go on (False). Must not raise."""
         ...
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
@@ -85,6 +85,7 @@ class MessageSender(Protocol):
         ...
 
     def let_go(self) -> None:
-        """What it brought can not be kept here: it is to bring again all that it was not told of, here or elsewhere. May be called more
-        than once, on the event loop. Must not raise."""
+        """Send again, here or elsewhere, all messages without a reported outcome, because this node can not keep them.
+
+        May be called more than once, on the event loop. Must not raise."""
         ...

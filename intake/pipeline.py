@@ -33,7 +33,7 @@ STREAMS = (CONTAINERS, "ships")
 Strangers = Callable[[set[str]], set[str]]
 """Of these container numbers, those that this node does not know of."""
 TELL_EVERY_S = 1.0
-"""So often it is looked whether there is something to tell of messages that were only counted, when none comes."""
+"""Interval of the check for unreported counted messages while no message comes, seconds."""
 GATHERED_MESSAGES, FLOOD_MESSAGES = 2_048, 256
 """So many are worth a commit at once, and worth decoding while another is on its way. Fewer than that, but a flood, wait for more."""
 GATHER_S, GATHER_STEP_S = 0.025, 0.005
@@ -73,7 +73,7 @@ class _Unsettled:
 
 
 class Pipeline:
-    """Takes messages, gives readings to the sink, tells each sender what became of its messages once that is durable.
+    """Take messages, give readings to the sink, and report the outcome of its messages to each sender once that is durable.
 
     1 `offer` puts messages into a bounded queue, of which each sender has its share (`intake.fair_queue`): beyond, it is held; when all is
       `full`, all senders stop reading until they are called back.

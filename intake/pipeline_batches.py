@@ -71,7 +71,7 @@ class RefusedMessage:
 
 @dataclass(slots=True)
 class Prepared:
-    """What `prepare` made of messages: the outcome of each as far as it can be told before the log is asked, and what is to be appended."""
+    """The result of `prepare`: the outcome of each message as far as it is known before the log is asked, and what is to be appended."""
 
     outcomes: list[Outcome]
     parts: list[StreamRows] = field(default_factory=list)
@@ -108,7 +108,7 @@ def prepare(messages: Sequence[Publish], routes: Routes, believed: range) -> Pre
 
 
 def _decode(found: dict[str, list[Arrived]], number: int, message: Publish, decode: Decoder, routes: Routes) -> str:
-    """Adds the readings in a message of others to `found`; what of it could not be told, if anything."""
+    """Add the readings in a message of another format to `found`; return the problem with the rest of it, if any."""
     made = decoded(decode, message.payload)
     problem = made.problem
     for topic, payload in made.messages:
@@ -125,8 +125,9 @@ def _decode(found: dict[str, list[Arrived]], number: int, message: Publish, deco
 
 
 def mark_strangers(prepared: Prepared, strangers: Callable[[set[str]], set[str]]) -> None:
-    """Tells in the outcomes of `prepared` which readings are of containers that this node does not know. Their rows stay as they are: what
-    is in no list today may be in tomorrow's."""
+    """Mark, in the outcomes of `prepared`, the readings of containers that this node does not know.
+
+    Their rows stay as they are: a container that is in no list today may be in tomorrow's."""
     for part in prepared.parts:
         if part.stream == CONTAINERS:
             topics = part.records.column(TOPIC).to_pylist()
@@ -241,7 +242,7 @@ def believed_times(clock: Clock) -> range:
 
 
 def _are_unknown(numbers: Iterable[int], outcomes: list[Outcome]) -> None:
-    """These messages are of containers that nobody has told this node of, or that there can not be."""
+    """Mark these messages as of containers that this node does not know, or that can not exist."""
     for number in numbers:
         if outcomes[number] == Outcome.ACCEPTED:
             outcomes[number] = Outcome.UNKNOWN_CONTAINER

@@ -1,7 +1,7 @@
 """How much is kept of what is not taken as a reading: of each account so much an hour, and beyond that its count alone.
 
-A gateway gone mad, or a hostile one, would else fill the disk with what nobody can read. Nothing is dropped without a word: of what is only
-counted `exceptions` are told too, in the commit with the first of it, whenever it has doubled, and when the hour is over.
+Else a broken or hostile gateway would fill the disk with what nobody can read. Nothing is dropped silently: counted messages are reported
+to `exceptions` too, in the commit with the first of them, whenever their number has doubled, and when the hour is over.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ SPAN_S = 3_600.0
 ALL_TIMES = 16
 """All accounts together may have so many times as much kept as one."""
 ACCOUNTS_MAX = 1_024
-"""So many are told apart in an hour. Further ones share what one has."""
+"""Maximum accounts that are distinguished in an hour. Further ones share the limit of one account."""
 OTHERS = "others"
 RECORD_BYTES = 512
-"""What a record of `exceptions` holds beside the payload, about."""
+"""Approximate bytes of a record of `exceptions` without the payload."""
 
 
 @dataclass(slots=True)
 class _Span:
-    """What one account brought since `began_s` (monotone) and `began_at_ms` (UTC ms) that was not taken. `told`: so many were counted alone
-    when that was last told."""
+    """The refused messages of one account since `began_s` (monotone) and `began_at_ms` (UTC ms).
+
+    `told`: the number of messages that were counted alone at the last report."""
 
     began_s: float
     began_at_ms: int
@@ -61,7 +62,7 @@ class Refusals:
         return False
 
     def news(self, now_s: float, now_at_ms: int) -> list[Record]:
-        """What is to be told now of what was only counted; from then on it has been. Hours that are over are forgotten."""
+        """Return the reports due now on counted messages, and mark these as reported. Hours that are over are forgotten."""
         records = []
         for account, span in list(self._spans.items()):
             counted, is_over = span.counted.total(), now_s - span.began_s >= SPAN_S

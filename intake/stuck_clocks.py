@@ -1,6 +1,6 @@
 """Devices whose clock stands still: what they say again with the same time is no repeat, though nothing in it differs.
 
-The same reading comes again for a reason: another gateway heard it too, or one that was not told of its arrival brings it once more, soon
+The same reading comes again for a reason: another gateway heard it too, or a gateway without an acknowledgement sends it once more, soon
 or when it is back. A device that goes on saying one and the same time, or none, is alive, and its clock is not. It is believed from the
 third time on that it speaks, each time SAME_AGAIN_S after the time before or later: once says nothing. From the second on it is where it
 says no time, or one that can not be true and it said no other: such a clock has stopped, whether or not a reading comes twice.

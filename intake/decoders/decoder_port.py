@@ -31,7 +31,7 @@ it raises but KeyboardInterrupt, the message is `malformed`, with its bytes in `
 
 
 def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]:
-    """The message of ours that tells a reading of a container; `fields`: `device`, `at`, signals and whatever is to be kept beside them."""
+    """Return our message for a reading of a container; `fields`: `device`, `at`, signals and whatever is to be kept in addition."""
     return f"landfall/containers/{container}/reading".encode(), orjson.dumps(fields)
 
 

@@ -198,7 +198,7 @@ class ClientConnection(asyncio.Protocol):
             self.end(Reason.KEEP_ALIVE_TIMEOUT, f"nothing heard for {silent_s:.0f} s")
 
     def end(self, reason: Reason, detail: str) -> None:
-        """Close this connection, telling an MQTT 5 client why; its will is published."""
+        """Close this connection and send an MQTT 5 client the reason; its will is published."""
         if self._transport is None or self._transport.is_closing():
             return
         self._door.ending(self, detail)
@@ -227,7 +227,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.write(said)
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
-        """The pipeline says that what `outcomes` tell is durable: acknowledge."""
+        """Acknowledge the messages, because the pipeline reports that what `outcomes` say is durable."""
         if self._transport is None or self._transport.is_closing():
             return
         self._transport.write(acknowledgements(self._reader.v5, messages, outcomes))

@@ -1,7 +1,8 @@
 """Sessions of the endpoint's clients: that one is kept, and what it subscribes to, across connections and the node's restarts.
 
-A publisher that comes back and is told that its session is present goes on with what was not acknowledged; told that it is not, MQTT 5 has
-it forget these messages. So sessions outlive a restart: in a file, written soon after they change. A crash may lose the last second's.
+A publisher that comes back and learns that its session is present goes on with what was not acknowledged. If the session is not present,
+MQTT 5 makes it forget these messages. So sessions outlive a restart: in a file, written soon after they change. A crash may lose the
+changes of the last second.
 """
 
 from __future__ import annotations
