@@ -212,5 +212,5 @@ class ShipSettings(SettingsTable):
         )
 
     def port_entries(self) -> list[Entry]:
-        """The ports as registry entries of version 0: whatever headquarters tells of them is newer."""
+        """Return the ports as registry entries of version 0: every entry from headquarters is newer."""
         return [Entry("port", port.locode, 0, 0, self.node.node, port.port()) for port in self.ports]

@@ -33,7 +33,7 @@ from streams.log import Log
 from streams.model.ranges import RangeSet
 
 BEFORE_MS = 3_600_000
-"""Readings before an alert that tell how it came about."""
+"""Time before an alert whose readings show how it came about, milliseconds."""
 OPEN_MS = 24 * 3_600_000
 """How long an alert that nobody cleared counts after its last change."""
 ALERTS = "alerts"
@@ -67,7 +67,7 @@ class AroundAlerts:
         try:
             alert = read_alert(body)
         except BadEntry:
-            return  # the loss reports, which read the same, tell of it
+            return  # the loss reports, which read the same, report it
         raised = self._raised[alert.alert_id] = min(self._raised.get(alert.alert_id, alert.at_ms), alert.at_ms)
         until = alert.at_ms if alert.state in CLOSED_STATES else alert.at_ms + OPEN_MS
         self._spans.setdefault(topic, RangeSet()).add(max(0, raised - BEFORE_MS), until + 1)

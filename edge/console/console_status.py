@@ -1,4 +1,4 @@
-"""What the ship's node tells its crew over its HTTP door: muster, link and backlog, and a wish for the link."""
+"""What the ship's node shows its crew over its HTTP door: muster, link and backlog, and a wish for the link."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class AlertDesk:
         self._book = AlertBook()
         self._one = asyncio.Lock()
         self.ship_name: str | None = None
-        """As headquarters' registry has it; None before the ship was told."""
+        """As headquarters' registry has it; None before the ship received it."""
 
     async def standing(self) -> list[AlertStanding]:
         """Every alert as it stands: the worst first, then those that got worse after somebody acknowledged them, then the oldest. Raises

@@ -49,9 +49,10 @@ PAGE_HEADERS = {
     POLICY: "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     CACHING: "no-cache",
 }
-"""Headers of the console's own files, beside those of the node's door. They hold nothing of the ship, so that a browser may keep them."""
+"""Headers of the console's own files, in addition to those of the node's door. The files hold nothing of the ship: a browser may keep
+them."""
 CLOSED_MAX = 50
-"""Alerts that ask for nothing any more and are of no incident, shown beside all others."""
+"""Maximum closed alerts of no incident that are shown in addition to all others."""
 NO_LIST, NO_SLOT = "none", "unknown"
 """The bays of boxes on no list, and of listed boxes whose slot is not known, in an address."""
 
@@ -137,7 +138,7 @@ class CrewDoor:
         return web.json_response(told)
 
     def _reports_waiting(self) -> int:
-        """How many records of this node's reports neither a port nor headquarters has, as far as they told it."""
+        """Return how many records of this node's reports neither a port nor headquarters has, as far as they reported to it."""
         ashore, log = self._crew.telling.durable().get(REPORTS, {}), self._node.log
         own = [(origin, one.held) for origin, one in log.ledger(REPORTS).items() if origin.node == log.node]
         return sum(held.without(ashore.get(origin, ())).count() for origin, held in own)

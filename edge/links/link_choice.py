@@ -131,8 +131,8 @@ class LinkChoice:
         port_patience_s: float = PORT_PATIENCE_S,
         takeover_s: float = TAKEOVER_S,
     ) -> None:
-        """`port_patience_s` (wall): how long a port may not answer before the satellite's link is kept beside its own. `takeover_s` (wall):
-        how long another node of this ship, whose turn it is, may have no way ashore before this one dials."""
+        """`port_patience_s` (wall): how long a port may not answer before the node keeps the satellite's link next to the port's.
+        `takeover_s` (wall): how long another node of this ship, whose turn it is, may have no way ashore before this one dials."""
         self._turn = Turn(node, takeover_s)
         self._node, self._ports, self._headquarters, self._port_patience_s = node, ports, headquarters, port_patience_s
         self._imo = node.settings.identity

@@ -73,9 +73,9 @@ class Companion:
         self._heard_at_s = float("-inf")
 
     def linked(self, log: LogReader, name: str, now_s: float) -> set[str]:
-        """The peers with which the node `name` was in session when it last told `metrics`, unless that came in STALE_S ago (monotonic).
+        """Return the peers in session with node `name` by its last report to `metrics`, if that came in the last STALE_S (monotonic).
 
-        At the first look the newest generation's word counts as if it came then.
+        At the first look the report of the newest generation counts as if it came then.
         """
         told = _told(log, name)
         newest = max((origin for origin, _, _ in told), default=None)
@@ -109,7 +109,7 @@ class _Said(msgspec.Struct):
 
 
 def _told(log: LogReader, name: str) -> list[tuple[Origin, int, _Said]]:
-    """What it last told of each of its generations, and at which offset; of another form it says nothing."""
+    """Return the last report of each of the node's generations, and its offset; skip reports of another form."""
     told = []
     for batch in log.latest(METRICS, f"{name}.ship", [name]):
         with suppress(msgspec.MsgspecError, RecursionError):

@@ -53,7 +53,7 @@ class StreamService:
 
 @dataclass(eq=False, slots=True)
 class StreamBacklog:
-    """What waits of one stream: the newest, which go beside the backlog, and the backlog, the oldest of which was written at `head_s`.
+    """The waiting records of one stream: the newest, sent concurrently with the backlog, and the backlog, whose oldest is of `head_s`.
 
     `newest_bytes`, `backlog_bytes`: what a record of either takes on the link that is up.
     """
@@ -80,7 +80,7 @@ class StreamBacklog:
         return at_s - self.newest / self.flow.records_per_s if self.flow.records_per_s else self.head_s if self.newest else at_s
 
     def opened(self, carrier: MessageCarrier, at_s: float) -> None:
-        """A session begins: of what waits, the newest go beside the others."""
+        """Begin a session: of the waiting records, send the newest concurrently with the others."""
         waits, oldest_s, flow = self.records, self.oldest_s(at_s), self.flow
         self.newest = min(waits, float(LIVE_RECORDS))
         self.backlog = waits - self.newest
@@ -141,7 +141,7 @@ class ShipBacklog:
         return [one.flow for one in self.waiting if one.flow.stream in streams]
 
     def leg_begins(self, carried: Collection[str]) -> None:
-        """What is told from now on is of another leg, whose link carries these streams."""
+        """Begin another leg: from now on all reports are of this leg, whose link carries these streams."""
         self._since_s = self.at_s
         for one in self.waiting:
             one.tally = LegTally(carried=one.flow.stream in carried)

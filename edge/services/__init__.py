@@ -1,1 +1,1 @@
-"""What a ship's node does beside log and sync: digests, loss reports, answers to queries, backlog reports."""
+"""What a ship's node does in addition to log and sync: digests, loss reports, answers to queries, backlog reports."""

@@ -1,4 +1,4 @@
-"""What a ship has that nobody ashore has yet, told in stream `ships.waiting`, which goes wherever `ships` goes."""
+"""Reports on what a ship has that nobody ashore has yet, in stream `ships.waiting`, which goes wherever `ships` goes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Streams = dict[str, dict[str, int]]
 
 
 def waiting(log: Log, definitions: Definitions, durable: Durable) -> Streams:
-    """Per stream that goes ashore: how many of this node's own records are not in `durable`, and since when (order time, UTC ms).
+    """Return, per stream that goes ashore, how many of this node's own records are not in `durable`, and since when (order time, UTC ms).
 
     Streams of which nothing waits are left out, and so is what is derived of others. `since_at_ms` is the order time of the first record
-    that waits, of the earliest one where a node's generations each have some; that of later ones may be earlier, as devices tell late.
+    that waits, of the earliest one where a node's generations each have some; later records may have earlier times, as devices report late.
     Raises RetryLater, as the log does, and Misuse where the first block that waits is of an unknown codec version.
     """
     found: Streams = {}
@@ -54,7 +54,7 @@ def waiting(log: Log, definitions: Definitions, durable: Durable) -> Streams:
 
 
 class TellingWaiting:
-    """`run` it as background work of a ship's node: every `every_s` (wall) it is told, if it has changed."""
+    """Background work of a ship's node (`run`): every `every_s` (wall) it reports what waits, if that has changed."""
 
     def __init__(self, node: Node, every_s: float) -> None:
         self._node, self._every_s = node, every_s
@@ -63,7 +63,7 @@ class TellingWaiting:
         self._finding: asyncio.Task[Streams] | None = None
 
     async def now(self) -> Streams:
-        """What waits; who asks while it is being found is told the same. Raises as `waiting`."""
+        """Return what waits; concurrent callers share one search and its result. Raises as `waiting`."""
         if self._finding is None or self._finding.done():
             node = self._node
             self._finding = asyncio.create_task(asyncio.to_thread(waiting, node.log, node.definitions, self.durable()))

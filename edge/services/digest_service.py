@@ -129,7 +129,7 @@ class Digesting:
     def _next(self, position: Position, now_ms: int, at_home: Told | None) -> _Window | None:
         """The window of the first reading after `position`, or the one after the last digest's; None while it has not ended.
 
-        `at_home`: what homes say they have, where those that wait are told of.
+        `at_home`: what homes say they have, where the digest reports the readings that wait.
         """
         first = next(self._unread(position), None)
         if first is None:

@@ -152,7 +152,7 @@ class LossReports:
                 _log.warning("loss report %s is drafted: %s; see `landfall report show`", report.id, incident.body["title"])
 
     def _reads(self, made: MadeRecord) -> bool:
-        """Whether the draft is one that every store takes; one that is not is told of once, and those of other incidents are drafted."""
+        """Return whether every store takes the draft; report one that is not once, so that those of other incidents are still drafted."""
         try:
             ReportBook([made.body])
         except ValueError as problem:
@@ -212,12 +212,12 @@ def _record(made: MadeRecord) -> Record:
 
 
 def _told(log: LogReader, stream: str) -> Registry:
-    """What headquarters told the ship, read again each time: it is large, and seldom wanted."""
+    """Read the entries that headquarters sent the ship, again at each call: they are large, and seldom wanted."""
     registry = Registry()
     for topic, body in Bodies(log, stream).news():
         if not topic.startswith(("acknowledgement/", "home/", "ask/")):
             try:
                 registry.learn(parse_entry(msgspec.json.encode(body)))
             except BadEntry:
-                continue  # the watch, which reads the same, tells of it
+                continue  # the watch, which reads the same, reports it
     return registry

@@ -41,7 +41,7 @@ ASKED_STREAMS = ("containers", kept_of("containers"), "events")
 PART_BYTES_MAX = 256 << 10
 """Of one record of `answers`, as the rows are in memory; a single row may be larger."""
 ENVELOPE_BYTES = 2_048
-"""What an answer takes beside its records: their frames and acknowledgements, what is signed of them, and what the ship says to it."""
+"""Bytes of an answer without its records: their frames and acknowledgements, the signed statements on them, and the ship's own remarks."""
 CONSUMER = "asks"
 RETRY_S = 5.0
 PROBLEM_CHARS_MAX = 2_000

@@ -28,7 +28,7 @@ class StormMode:
         self.interval_s: int | None = None
         """What is asked for now; None: nothing."""
         self.roll_call: RollCall | None = None
-        """Who is called now beside that."""
+        """The roll call made now in addition; None: none."""
 
     async def run(self) -> None:
         """Until cancelled."""
