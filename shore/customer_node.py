@@ -12,7 +12,7 @@ from streams.model.clock import Clock
 
 LOOKED_EVERY_S = 1.0
 OWN_WORDS = ("metrics", "exceptions")
-"""The streams in which the node itself tells how it fares."""
+"""The streams in which the node reports its own state."""
 told = logging.getLogger("landfall.node")
 
 
@@ -20,7 +20,7 @@ class CustomerNode:
     """A customer's node. `start` and `stop` it once, from one event loop; or let `run_customer` do both.
 
     It takes what headquarters, or a port, sends of its stream and checks what they signed; it brings nothing to them, by their rules and
-    by its own. That headquarters takes its stream away from it is told in `exceptions` and at /healthz; what it has, it keeps.
+    by its own. When headquarters takes its stream away, the node reports this to `exceptions` and at /healthz; what it has, it keeps.
     """
 
     def __init__(self, settings: CustomerSettings, clock: Clock | None = None) -> None:

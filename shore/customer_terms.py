@@ -1,6 +1,6 @@
-"""What each customer's own node is told: how its stream is managed, whether it may have it, and whose key signs it. Nothing of others.
+"""The terms sent to each customer's own node: how its stream is managed, whether it may have it, whose key signs it. Nothing of others.
 
-Pure: the same entries, in whatever order they came, tell the same.
+Pure: the same entries, in whatever order they came, give the same terms.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from streams.config.selectors import matches
 from streams.config.stream_definitions import TYPE, Definition, Definitions, may_have, stream_of
 
 HEADQUARTERS = "headquarters"
-"""Who says it: which of its people did is not told."""
+"""The author of the terms: the terms do not name a person at headquarters."""
 WITHHELD = ("hq",)
-"""Who has a customer's stream that the customer itself may not have, as far as it is told."""
+"""The selectors that are sent for a customer's stream when the customer itself may not have it."""
 
 
 class CustomersDesk:
@@ -50,7 +50,7 @@ class CustomersDesk:
                 self._keys[entry.id] = entry
 
     def told(self) -> Mapping[str, tuple[Entry, ...]]:
-        """Per customer that has a node: all that its nodes are to be told as things stand."""
+        """Return, per customer that has a node, all entries that its nodes must have as things stand."""
         return {customer: tuple(self._terms(customer)) for customer in sorted(self._nodes)}
 
     def _terms(self, customer: str) -> Iterator[Entry]:

@@ -1,5 +1,5 @@
-"""The process of a node ashore: log, sync and what ships answered for all; a port takes its quay's sensors in and watches over them;
-headquarters tells its ships.
+"""The process of a node ashore: log, sync and what ships answered for all. A port takes its quay's sensors in and watches over them;
+headquarters sends its ships the registry.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each takes them from `answers` itself: passed on one by one, as they lie apart, thousands of rows are thousands of blocks.
 A named consumer of `answers`. Admitting is idempotent, so a record that is taken again after a crash, or comes in port later, changes
-nothing. What does not read, is not the ship's own to bring, or was not asked for, is told in `exceptions` and gone past.
+nothing. A record that does not read, is not the ship's own to bring, or was not asked for, is reported to `exceptions` and skipped.
 """
 
 from __future__ import annotations

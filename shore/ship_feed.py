@@ -18,7 +18,7 @@ from streams.config.roles import Peer
 from streams.config.stream_definitions import Definitions, may_have, may_originate
 
 Told = tuple[str, Entry]
-"""The IMO number of the ship to be told, and what."""
+"""The IMO number of the receiving ship, and the entry for it."""
 
 
 class ShipsDesk:
@@ -35,7 +35,7 @@ class ShipsDesk:
         self._told: dict[tuple[str, str], object] = {}
 
     def take(self, entry: Entry) -> Iterator[Told]:
-        """What is to be told because of this entry. What a ship was told before is told again only when it changed."""
+        """Yield what must be sent because of this entry. What a ship received before is sent again only when it changed."""
         match entry.value:
             case Ship(imo=imo):
                 yield from self._meet(imo)

@@ -2,7 +2,7 @@
 `terms/<id>`, each thing once, whatever dies in between.
 
 Two named consumers, `aboard/registry` and `aboard/alerts`: what they make and their Positions are committed together. A record
-that does not read is told in `exceptions` and gone past: any node that syncs may have written it.
+that does not read is reported to `exceptions` and skipped: any node that syncs may have written it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from streams.model.records import BODY, OFFSET, TOPIC, Batch, Record, body_text,
 
 RETRY_S = 1.0
 PROBLEM_CHARS_MAX = 2_000
-"""Of what is told of a record that does not read; what it holds itself may be any length."""
+"""Maximum characters of a report on a record that does not read; the record's own text may have any length."""
 HOLES_EVERY_S = 5.0
 """How often it is looked whether a hole has been waited for long enough, when nothing comes."""
 REGISTRY, ALERTS = "registry", "alerts"
 Report = Callable[..., None]
 Told = list[tuple[str, Record]]
-"""Records, each with the IMO number of the ship that is told it."""
+"""Records, each with the IMO number of the ship that receives it."""
 
 
 class Forwarding:
@@ -114,7 +114,7 @@ class Forwarding:
                 await asyncio.sleep(RETRY_S)
 
     def _terms_news(self) -> list[Append]:
-        """What customers' nodes have not been told yet; from now on they have."""
+        """Return the appends with the terms that customers' nodes do not have yet, and mark them as sent."""
         news = []
         for customer, entries in self._customers.told().items():
             texts = {entry.topic: body_text(entry_body(entry)) for entry in entries}
