@@ -58,7 +58,7 @@ class Jar:
 
 
 def locked_jars(lock: Path = JARS_LOCK, folder: Path | None = None) -> list[Jar]:
-    """The jars that a lock file names, kept in `folder`; by default those that Spark needs beside its own."""
+    """Return the jars that a lock file names, kept in `folder`; by default those that Spark needs in addition to its own."""
     kept_in = folder or SPARK_CACHE / "jars"
     jars = []
     for line in lock.read_text().splitlines():

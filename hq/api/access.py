@@ -112,10 +112,11 @@ class Sight:
         return _containers_of(self)
 
     def booked(self, reference: str) -> Rows:
-        """As `containers`, those that bookings of this reference had, have or will have, with `found_booking, found_from_at_ms,
-        found_until_at_ms`: of several spans of a box the last begun, else the next.
+        """Return rows as `containers`, of boxes that bookings of this reference had, have or will have.
 
-        Letters may be small or capital, and outer blanks are none. A customer's own bookings alone count; a crew is told of none.
+        They have also `found_booking, found_from_at_ms, found_until_at_ms`: of several spans of a box the last begun, else the next.
+
+        Letters may be small or capital, and outer blanks do not count. A customer sees its own bookings alone; a crew sees none.
         """
         b = m.BookingContainer
         mine = b.customer == self.viewer.customer if self.viewer.role == "customer" else whether(self.is_staff)
@@ -259,8 +260,9 @@ class Sight:
         return of(table.id, table.version, table.value).where(table.id.in_(ids), self._of_ship(table.ship))
 
     def musters(self) -> Rows:
-        """`ship, at_ms, counts`: what ships last stated of their musters; a customer is told when, and no counts, which are of others'
-        boxes too."""
+        """Return `ship, at_ms, counts`: the ships' last statements of their musters.
+
+        A customer gets the time without the counts, which include others' boxes."""
         table = m.ShipMuster
         counts = null_of(JSON).label("counts") if self.viewer.role == "customer" else table.counts
         return of(table.ship, table.at_ms, counts).where(self._of_ship(table.ship))

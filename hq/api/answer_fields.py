@@ -1,4 +1,4 @@
-"""How rows are told: the fields of containers, alerts and records that answers carry."""
+"""The form of rows in answers: the fields of containers, alerts and records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OWN_WORDS = {
     "REPORTED_FINAL": "Lost overboard; final report sent",
     "FOUND": "Found",
 }
-"""What an alert is called for someone who is told no free text: a customer."""
+"""Names of alerts for viewers who get no free text: customers."""
 
 
 def container_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
@@ -78,7 +78,7 @@ def _span_told(row: Mapping[str, Any], now_at_ms: int) -> Fields:
 
 
 def alert_told(row: Mapping[str, Any]) -> Fields:
-    """An alert as it stands. `unconfirmed`: it tells of the loss of a box that its ship has by no load list and no custody record."""
+    """Return an alert as it stands. `unconfirmed`: it reports the loss of a box that its ship has by no load list and no custody record."""
     plain = ("alert_id", "topic", "rule", "severity", "state", "status", "detail", "ship", "incident_id", "slot", "posterior")
     more = ("raised_at_ms", "changed_at_ms", "unconfirmed", "evidence", "incident", "acknowledgement")
     return {
@@ -121,9 +121,10 @@ def incident_told(row: Mapping[str, Any]) -> Fields:
 
 
 def record_told(row: Mapping[str, Any], signed: Until | None) -> Fields:
-    """One record of a timeline: a reading with its signals, or an event or alert with its body. A body that does not read is told as
-    none: the projector has told `exceptions` of it. `taken_in_by`: the node that recorded it. `signed`: up to where that node has signed;
-    None when that is not known now."""
+    """Return one record of a timeline: a reading with its signals, or an event or alert with its body.
+
+    A body that does not read is left out: the projector has reported it to `exceptions`. `taken_in_by`: the node that recorded it.
+    `signed`: up to where that node has signed; None when that is not known now."""
     proven = None if signed is None else row["offset"] < signed.end
     return {
         "kind": row["kind"],

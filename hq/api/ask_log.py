@@ -52,7 +52,7 @@ class AskDesk:
         """The question is in `aboard/<ship>`, durable, when it returns. `span`: from and until (UTC ms, the end not included). `takes`:
         what it may take of a budget, and the price agreed to, if any.
 
-        Raises ValueError for a question that is none; RetryLater when the node is away: whether it was asked, `asks` tells.
+        Raises ValueError for a question that is none; RetryLater when the node is away: `asks` shows whether it was asked.
         """
         spend, at_most = takes
         asked = Ask(secrets.token_hex(ID_BYTES), ship, container, *span, spend, self.clock.now_ms(), by, at_most)
@@ -96,7 +96,8 @@ class AskDesk:
             self._asked[ask.ask_id] = _Asked(ask)
 
     def _hear(self, node: str, ask_id: str, body: dict[str, Any]) -> None:
-        """Of what was not asked nothing is told; of two nodes that answer one question, the first is heard, and named."""
+        """Take one part of an answer; ignore answers to questions that were not asked. Of two answering nodes, the first counts and is
+        named."""
         asked = self._asked.get(ask_id)
         if asked is None or asked.node not in (None, node):
             return

@@ -39,7 +39,7 @@ class Rebuilding(DatabaseGone):
 
 
 def unknown_container() -> ApiError:
-    """The one answer for a container that does not exist and for one the viewer may not see: they can not be told apart."""
+    """Return the one answer for a container that does not exist and for one the viewer may not see: nobody can distinguish them."""
     hint = "Check the number, or find it by its booking."
     return ApiError(404, "container_unknown", "There is no such container among those you may see.", hint)
 

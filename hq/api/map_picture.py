@@ -82,7 +82,7 @@ def places_drawn(
 
 
 def group_drawn(row: Mapping[str, Any], customers: Mapping[str, Fields]) -> Fields:
-    """Boxes of one customer at one place; `owner_told`: whether the viewer is told whose."""
+    """Return boxes of one customer at one place; `owner_told`: whether the viewer may know whose they are."""
     customer = customers.get(row["customer"] or "", {})
     return {
         "owner_told": bool(row["owner_told"]),

@@ -64,7 +64,8 @@ class Overtaken(Unacceptable):
 
 @dataclass(slots=True)
 class Registrar:
-    """Writes the registry of the log that `reader` reads and `door` appends to. Safe from any thread, beside registrars of other processes.
+    """Writes the registry of the log that `reader` reads and `door` appends to. Safe from any thread, concurrently with registrars of other
+    processes.
 
     1 what stands is read up to a Position; 2 entries are checked against it, and get their versions; 3 they are appended with that
     Position's sum of offsets as sequence. All registrars are one producer, and an append lets the sum grow, so the log takes the first of

@@ -23,7 +23,7 @@ from streams.model.records import BODY, Record, to_batch
 
 STREAM, EVENTS = "reports", "events"
 MUSTER_WITHIN_MS = 24 * 3_600_000
-"""A muster of the ship that is older tells nothing of a loss."""
+"""Maximum age of a ship's muster that counts for a loss, milliseconds."""
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class _Muster(msgspec.Struct):
 
 
 def _muster_of(text: str | None) -> dict[str, Any] | None:
-    """The muster that an event's body tells, or None."""
+    """Return the muster in an event's body, or None."""
     try:
         return msgspec.structs.asdict(msgspec.json.decode(text or "", type=_Muster))
     except (msgspec.MsgspecError, RecursionError):

@@ -1,4 +1,4 @@
-"""What the API tells of itself: how many requests, and how long each took."""
+"""The API's own metrics: the number of requests, and the duration of each."""
 
 from __future__ import annotations
 

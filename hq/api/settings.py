@@ -1,4 +1,4 @@
-"""What the API is told at its start."""
+"""The settings of the API, read at its start."""
 
 from __future__ import annotations
 

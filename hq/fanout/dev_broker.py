@@ -72,7 +72,7 @@ def run_broker(settings: KafkaBrokerSettings) -> None:
 
 
 def _check_ports(settings: KafkaBrokerSettings) -> None:
-    """Java would tell of a port that is taken as well, in thirty lines, after some seconds."""
+    """Check that all ports are free: Java would also report a taken port, but in thirty lines, after some seconds."""
     doors = [("Kafka's door", door.host, door.port) for door in settings.doors]
     own = [("Kafka's broker", "127.0.0.1", settings.broker_port), ("Kafka's controller", "127.0.0.1", settings.controller_port)]
     for what, host, port in (*doors, *own):
@@ -81,7 +81,9 @@ def _check_ports(settings: KafkaBrokerSettings) -> None:
 
 
 def _check_folder(folder: Path) -> None:
-    """It is there afterwards, and may be written, as its `log` if it has one. Java would tell in as many lines of one that may not."""
+    """Make the folder, and check that this user may write to it, and to its `log` if it has one.
+
+    Java would report a folder without write permission in as many lines."""
     hint = "let the user that runs this write there, or name another folder"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +159,7 @@ def java_command(settings: KafkaBrokerSettings, name: str, words: Sequence[str])
 
 
 def class_path() -> tuple[str, str]:
-    """The broker's, as Java is told of it."""
+    """Return the broker's class path, as Java takes it."""
     return "-cp", os.pathsep.join(map(str, kafka_jars()))
 
 

@@ -23,7 +23,7 @@ def run_fanout(settings: FanoutSettings) -> None:
 
 
 class TellingFanout:
-    """A fan-out that tells `exceptions` of each hole it went on without, once, and of what it never read below the log's floor."""
+    """A fan-out that reports to `exceptions` each hole it skipped, once, and what it never read below the log's floor."""
 
     def __init__(self, fanout: Fanout, running: Running) -> None:
         self._fanout, self._skipped = fanout, SkippedTold(running.teller, PROCESS)

@@ -1,4 +1,4 @@
-"""Kafka topics, logins and rights: made to be what the settings say, and nothing beside."""
+"""Kafka topics, logins and rights: made to be what the settings say, and nothing else."""
 
 from __future__ import annotations
 

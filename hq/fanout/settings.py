@@ -1,4 +1,4 @@
-"""What the fan-out and the development broker are told at their start."""
+"""The settings of the fan-out and the development broker, read at their start."""
 
 from __future__ import annotations
 

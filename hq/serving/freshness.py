@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 from hq.serving.models import ProcessStatus, Projected, Projection, StreamAge
 
 ANALYTICS = "analytics"
-"""The name under which Spark's job tells its metrics."""
+"""The name under which Spark's job reports its metrics."""
 
 
 @dataclass(frozen=True, slots=True)

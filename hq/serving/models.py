@@ -64,8 +64,9 @@ class StreamAge(Base):
 
 
 class Reading(Base):
-    """One record of `containers` or `ships`, the first of those that tell one reading. The key begins with topic and order time, so that a
-    timeline is one walk along it. `identity`: 16 bytes, as `cargo.vocabulary.reading_identity` says, null for what can not be told twice.
+    """One record of `containers` or `ships`, the first of those that hold one reading. The key begins with topic and order time, so that a
+    timeline is one walk along it. `identity`: 16 bytes, as `cargo.vocabulary.reading_identity` says, null for a reading that can not be
+    repeated.
     """
 
     __tablename__ = "reading"
@@ -84,7 +85,7 @@ class Reading(Base):
 
 
 class EventRow(Base):
-    """One record of `events`; an `event_id` that comes again, from a later record, is told again there."""
+    """One record of `events`; an `event_id` that comes again, in a later record, has another row there."""
 
     __tablename__ = "event"
     topic: Mapped[str] = mapped_column(primary_key=True)
@@ -341,7 +342,7 @@ class ShipBacklogRow(Base):
 
 
 class Rejected(Base):
-    """A record that is not what its stream promises: left out here, and told to `exceptions`."""
+    """A record that is not what its stream promises: left out here, and reported to `exceptions`."""
 
     __tablename__ = "rejected"
     stream: Mapped[str] = mapped_column(primary_key=True)

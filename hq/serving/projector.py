@@ -29,13 +29,13 @@ PROCESS = "projector"
 
 FAILURES_AT_ONCE_MAX = 100
 Told = dict[tuple[str, str], int]
-"""(stream, origin) → one past the last offset told."""
+"""(stream, origin) → one past the last offset reported."""
 
 
 def untold(connection: Connection, told: Told, process: str, at_ms: int) -> tuple[list[Append], Told]:
-    """Appends for rejected records beyond `told`, and what is told when they are durable.
+    """Return the appends for rejected records beyond `told`, and the offsets reported once these are durable.
 
-    Told again by another process or after a rebuild they change nothing: producer and sequence name the record itself.
+    A repeated report, by another process or after a rebuild, changes nothing: producer and sequence name the record itself.
     """
     appends: list[Append] = []
     reached = dict(told)
@@ -74,8 +74,8 @@ def run_projector(settings: ProjectorSettings) -> None:
 
 
 class TellingProjector:
-    """A projector that tells `exceptions` of each record it set aside, of each hole it went on without, once, and of what it
-    never read below the log's floor.
+    """A projector that reports to `exceptions` each record it set aside, each hole it skipped, once, and what it never read below the
+    log's floor.
     """
 
     def __init__(self, projector: Projector, running: Running, every_s: float) -> None:
@@ -95,7 +95,7 @@ class TellingProjector:
         self._projector.start()
 
     def step(self) -> int:
-        """As the projector's; and every so often, what was set aside is told."""
+        """Make the projector's step; at intervals also report what was set aside."""
         taken = self._projector.step()
         self._skipped.look(self._projector.standings)
         self._floor.look(self._projector.unread)

@@ -33,8 +33,9 @@ def add(connection: Connection, model: type[Base], rows: Sequence[Row]) -> int:
 
 
 def add_first(connection: Connection, model: type[Base], rows: Sequence[Row], unique: Sequence[str], order: Sequence[str]) -> int:
-    """As `add`, but of the rows with equal columns `unique`, now or before, the least by the columns `order` stays, in whatever order they
-    come. `model` has a unique index over `unique`; a row with a null there has no other beside it."""
+    """Add rows as `add`, but of the rows with equal columns `unique`, now or before, keep the least by the columns `order`.
+
+    The order in which rows come does not matter. `model` has a unique index over `unique`; a row with a null there equals no other."""
     new = add(connection, model, rows)
     rivals = [row for row in rows if None not in (row[name] for name in unique)] if new < len(rows) else []
     if rivals:
@@ -57,7 +58,7 @@ def put(connection: Connection, model: type[Base], rows: Sequence[Row]) -> None:
 def put_latest(connection: Connection, model: type[Base], rows: Iterable[Row], order: Sequence[str] = LATER) -> list[Row]:
     """As `put`, but a row made from an earlier record, by the columns `order`, never replaces one made from a later.
 
-    Returns the rows that were the latest of their key among `rows`; which of them the table took is not told.
+    Returns the rows that were the latest of their key among `rows`, whether the table took them or not.
     """
     latest = newest(rows, _key(model), order)
     if latest:

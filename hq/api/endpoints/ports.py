@@ -29,8 +29,8 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """What is known beside the load lists. `off`: container → (standing, place) of those that are on no ship; `berthed`: ship → (port,
-    since when) of those that lie in port, UTC ms."""
+    """What is known in addition to the load lists. `off`: container → (standing, place) of those that are on no ship; `berthed`: ship →
+    (port, since when) of those that lie in port, UTC ms."""
 
     off: Mapping[str, tuple[str, str | None]]
     berthed: Mapping[str, tuple[str, int]]

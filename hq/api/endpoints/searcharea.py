@@ -19,7 +19,7 @@ from hq.api.services import Asking, StoreView
 router = APIRouter()
 Fields = dict[str, Any]
 FIXES_WITHIN_MS = 6 * HOUR_MS
-"""Fixes of the ship so long before and after a loss tell where it was."""
+"""Maximum time between a loss and the ship's fixes that show where it was, milliseconds."""
 FELL_WITHIN_MS = 6 * HOUR_MS
 """Boxes of one incident fell within so long of the first: a span that says more is cut there."""
 WIND_WITHIN_MS = 6 * HOUR_MS

@@ -165,7 +165,7 @@ def _put_incidents(connection: Connection, incident_ids: Sequence[str]) -> None:
 
 
 def _incident(incident_id: str, alerts: Sequence[Fields]) -> Fields:
-    """The cluster's own alert tells most; where it has not come yet, its boxes' alerts do."""
+    """Return the incident's row, from the cluster's own alert; where it has not come yet, from its boxes' alerts."""
     standing = [alert for alert in alerts if alert["state"] != "retracted"] or alerts
     told = next((alert for alert in standing if alert["incident"]), standing[0])
     boxes = {alert["topic"] for alert in standing if alert["incident"] is None}

@@ -14,15 +14,15 @@ from streams.model.records import Batch, read_body
 from streams.row_subset import unpack
 
 _OF: Mapping[str, Projection] = {"containers": project_readings, "events": project_events}
-"""Of what else an answer may bring there is no row: what thinning kept is told by `landfall log history`."""
+"""Projections of the streams in an answer. Other streams have no rows: `landfall log history` shows what thinning kept."""
 _CODEC = BlockCodec()
 
 
 def project_answers(connection: Connection, batch: Batch, own: Callable[[Batch], Batch]) -> None:
-    """`answers`: the rows of each record, under their own coordinates: when they come by themselves, they are there.
+    """Write `answers`: the rows of each record, under their own coordinates, so that they are there already when they come by themselves.
 
-    Of what a ship says beside them there are no rows. What does not read, or another wrote than brings it, is set aside; rows that their
-    writer may not write (`own`) are left out.
+    What a ship says in addition has no rows. A record that does not read, or that a node other than its writer brings, is set aside; rows
+    that their writer may not write (`own`) are left out.
     """
     for row in record_rows(batch):
         try:

@@ -13,7 +13,7 @@ from streams.model.records import DEVICE_AT, TOPIC, Batch, read_body
 
 
 def project_readings(connection: Connection, batch: Batch) -> None:
-    """`containers` and `ships`: every reading a row of `reading`, without its body where that does not read, which is told.
+    """Write `containers` and `ships`: every reading a row of `reading`; a body that does not read is left out and reported.
 
     Of several records of one reading the first received is kept. Delta's history keeps the same one of those it reads in one micro-batch,
     of others the one that came to headquarters first: that depends on the day, and a rebuilt store must not.

@@ -57,7 +57,7 @@ def _common(entry: Entry) -> Fields:
 
 
 def _columns(entry: Entry) -> Fields:
-    """What a type's own table has beside the common columns."""
+    """Return what a type's own table has in addition to the common columns."""
     match value := entry.value:
         case Booking():
             return {"customer": value.shipper, "folded": folded(entry.id)}

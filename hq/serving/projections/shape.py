@@ -58,7 +58,7 @@ def readable(connection: Connection, rows: Iterable[Fields], kind: type[Body]) -
 
 
 def reject(connection: Connection, row: Fields, reason: str) -> None:
-    """Set one record aside, with the reason; the projector tells it to `exceptions`."""
+    """Set one record aside, with the reason; the projector reports it to `exceptions`."""
     kept = {name: row[name] for name in ("stream", "origin", "offset", "topic")}
     body = row["body"] and row["body"].replace("\0", "\N{REPLACEMENT CHARACTER}")  # PostgreSQL takes no text with a zero in it
     add(connection, Rejected, [{**kept, "body": body, "reason": reason}])
