@@ -1,4 +1,4 @@
-"""What devices tell at once, between their regular reports: doors, power, handling, the sea's knocks, and the fall."""
+"""What devices report at once, between their regular reports: doors, power, handling, the sea's knocks, and the fall."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Gathered:
 
 
 def happenings_of(world: World, power_off: Spells, doors_open: Spells, listens: Flags) -> Happenings:
-    """Everything devices tell at once in `world`, heard or not; those of the boxes that `listens` says tell on after a blow."""
+    """Return everything devices report at once in `world`, received or not; devices that `listens` marks keep reporting after a blow."""
     gathered = _Gathered()
     _switches(doors_open, "door_open", 1.0, gathered)
     _switches(power_off, "power_on", 0.0, gathered)
@@ -81,8 +81,9 @@ def happenings_of(world: World, power_off: Spells, doors_open: Spells, listens: 
 
 
 def _telling_on(happened: Happenings, listens: Flags) -> Happenings:
-    """After a blow, of several the last, a device that listens tells on each five seconds for a minute, and in the first half of it
-    says that it will."""
+    """Add the messages of listening devices after a blow: one each five seconds for a minute after the last of several blows.
+
+    In the first half of the minute a message announces the next one."""
     order = np.lexsort((happened.at_ms, happened.box))
     box, at_ms = happened.box[order], happened.at_ms[order]
     struck = np.flatnonzero((happened.signals["shock_g"][order] > SHOCK_G) & listens[box])
@@ -103,7 +104,7 @@ def _telling_on(happened: Happenings, listens: Flags) -> Happenings:
 
 
 def _switches(spells: Spells, signal: str, within: float, gathered: _Gathered) -> None:
-    """A signal that is `within` in the spells and the other of 0.0 and 1.0 outside is told when one begins and when it ends."""
+    """Report a signal at the beginning and the end of each spell: it is `within` in the spells, and the other of 0.0 and 1.0 outside."""
     for since, until in zip(spells.from_at_ms.T, spells.until_at_ms.T, strict=True):
         boxes = np.flatnonzero(since < NEVER_MS)
         gathered.add(boxes, since[boxes], **{signal: within})

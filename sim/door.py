@@ -1,4 +1,4 @@
-"""The clock's HTTP door: `GET /clock` tells the fleet's time, `POST /control` changes how it runs, `GET /healthz` says that it does.
+"""The clock's HTTP door: `GET /clock` gives the fleet's time, `POST /control` changes how it runs, `GET /healthz` says that it does.
 
 Anybody may ask what time it is. Who changes it shows the settings' `control_token`, and is no web page.
 """

@@ -1,4 +1,4 @@
-"""Fleets of any size beside the demo's story (DOMAIN.md 6): several carriers, ships on round voyages, storms that take boxes."""
+"""Fleets of any size besides the demo's story (DOMAIN.md 6): several carriers, ships on round voyages, storms that take boxes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Felt = Literal["shock and fall", "shock", "nothing", "mixed"]
 def lose(trial: Trial, boxes: int, felt: Felt) -> None:
     """`boxes` of neighbouring outer deck stacks go over the side within a minute or two, some time into the worst hours.
 
-    `felt`: what their trackers tell of it: they slide and strike (over 4 g), fall and hit the water; only the first; or nothing.
+    `felt`: what their trackers report of it: they slide and strike (over 4 g), fall and hit the water; only the first; or nothing.
     """
     chance = trial.chance
     begins = trial.storm_ms + int(chance.uniform(20, 35) * MINUTE_MS)
@@ -110,7 +110,7 @@ def stack_falls_aboard(trial: Trial, crushed: float = 0.0) -> None:
 
 
 def sockets_trip(trial: Trial) -> None:
-    """A breaker trips in the worst hours: the reefers of some bays lose power together, and go on telling so."""
+    """Trip a breaker in the worst hours: the reefers of some bays lose power together, and keep reporting so."""
     since = trial.storm_ms + int(trial.chance.uniform(5, 60) * MINUTE_MS)
     for box in np.flatnonzero(trial.ship.reefer & trial.ship.tracker).tolist():
         trial.power_off[box] = (since, since + int(trial.chance.uniform(20, 90) * MINUTE_MS))
@@ -118,7 +118,7 @@ def sockets_trip(trial: Trial) -> None:
 
 
 def radio_shadow(trial: Trial) -> None:
-    """For half an hour of the worst hours a gateway that goes on hearing the others does not reach two stacks beside each other."""
+    """Shadow two adjacent stacks from their gateway for half an hour of the worst hours; the gateway still receives the others."""
     since = trial.storm_ms + int(trial.chance.uniform(15, 45) * MINUTE_MS)
     trial.shadow.append((_from_the_side(trial, 10), since, since + 30 * MINUTE_MS))
 

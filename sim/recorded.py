@@ -45,8 +45,8 @@ class Recorded:
 def read_recorded(path: Path) -> list[Recorded]:
     """All rows in order of time, rows of one instant in the file's order; duplicates, gaps and sparse rows as they are.
 
-    Each device is given a valid container number, in order of its name. An accuracy that is no number (`cellid`) tells where the position
-    came from, and is kept as `position_source`. Raises Misuse when the file is missing, lacks a column, or a line does not read.
+    Each device is given a valid container number, in order of its name. An accuracy that is no number (`cellid`) gives the source of the
+    position, and is kept as `position_source`. Raises Misuse when the file is missing, lacks a column, or a line does not read.
     """
     rows = dict(_rows(path))
     devices = sorted({row["device"] for row in rows.values()})

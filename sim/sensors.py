@@ -54,7 +54,7 @@ class Faults:
 
 
 def faults_of(world: World) -> Faults:
-    """The faults of `world`; its spared boxes have none, so that what they tell is what happened. Who has no tracker was never alive."""
+    """Return the faults of `world`; spared boxes have none, so that they report what happened. A box without a tracker was never alive."""
     chance, boxes = world.chance, np.arange(len(world.boxes))
     spared = np.isin(boxes, world.spared)
     hours_off = (chance.uniform("clock hours", boxes) < CLOCK_HOURS_OFF_SHARE) & ~spared
@@ -148,8 +148,10 @@ class Sensors:
         return payloads(readings, self.devices, self.world.places.gateways)
 
     def asked(self, span: ReportSpan, boxes: Ints) -> SimulatedReadings:
-        """What `boxes` report because they were asked to, beside their regular reports: those on deck of the span's ship, whose gateway
-        hears them. Without a position: GNSS costs a battery too much for that."""
+        """Return what `boxes` report on request, in addition to their regular reports.
+
+        Only boxes on deck of the span's ship report, those whose gateway hears them. The reports have no position: GNSS would cost too much
+        battery."""
         every, world = span.every_ms, self.world
         boxes = boxes[np.isin(boxes, span.only)] if span.only else boxes
         phase = self._phase_ms[boxes] % every

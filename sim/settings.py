@@ -1,4 +1,4 @@
-"""What the simulator is told: the seed and size of its world, the intakes it publishes to, HQ's API, and how often devices report."""
+"""The simulator's settings: the seed and size of its world, the intakes it publishes to, HQ's API, and how often devices report."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class SimSettings(WithCertificate):
     api: ApiDoor | None = None
     """None: no clerk; the registry is not written."""
     metrics: MetricsDoor | None = None
-    """None: nobody is told."""
+    """The door for metrics; None: metrics are not sent."""
     seed: int = Field(default=1, ge=0)
     preset: Literal["story", PresetName] = "story"
     """`story`: the demo's. The others are fleets of DOMAIN.md 6, three weeks long: 6 ships with 2,000 boxes each, 30 with 10,000, 1 with

@@ -139,9 +139,9 @@ def begin_anew(folder: Path) -> None:
 
 
 async def run_sim(settings: SimSettings, fresh: bool = False, hold: bool = False, stop: asyncio.Event | None = None) -> None:
-    """Run the simulator until SIGTERM, SIGINT or `stop`; after the story's end its clock stands still and goes on telling so.
+    """Run the simulator until SIGTERM, SIGINT or `stop`; after the story's end its clock stands still and keeps reporting so.
 
-    With `hold` the story waits where it is until the clock's door is told to start it.
+    With `hold` the story waits where it is until a request to the clock's door starts it.
 
     Raises what ends it: Misuse for settings, a login or a paper that is wrong, and for an address of the clock that can not be had.
     """

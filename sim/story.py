@@ -1,4 +1,4 @@
-"""The chapters of the story: when each begins, when it is told, and in which words."""
+"""The chapters of the story: when each begins, when its text is written, and in which words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIRST, SECOND = SHIPS[0].name, SHIPS[1].name
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One chapter: what it tells happens from `begins_at_ms`; its text is written at `told_at_ms`, when it has happened (UTC ms)."""
+    """One chapter: its events happen from `begins_at_ms`; its text is written at `told_at_ms`, when they have happened (UTC ms)."""
 
     id: str
     begins_at_ms: int

@@ -155,8 +155,8 @@ class StoryClock:
             self._pace = SustainedPace(SPEED_MAX, self._wall.monotonic_s(), start=max(self._speed, JUMP_SPEED_START))
 
     def view(self) -> dict[str, Any]:
-        """What `GET /clock` tells: `FleetTime`'s fields, and what a person wants to know. `speed` is 0 while time stands still; whatever
-        happens, time goes no further than `stops_at_ms` before it is asked again.
+        """Return the answer of `GET /clock`: `FleetTime`'s fields, and what a person wants to know. `speed` is 0 while time stands still;
+        whatever happens, time goes no further than `stops_at_ms` before it is asked again.
         """
         with self._lock:
             now = self._now()

@@ -24,7 +24,7 @@ class StoryProgress(msgspec.Struct, frozen=True):
 
 
 def load_progress(path: Path, story: str) -> StoryProgress | None:
-    """What the file tells; None when there is none. Raises Misuse when it is another story's, Corrupt when it can not be read."""
+    """Return the progress in the file; None when there is no file. Raises Misuse when it is another story's, Corrupt when unreadable."""
     try:
         progress = msgspec.json.decode(path.read_bytes(), type=StoryProgress)
     except FileNotFoundError:

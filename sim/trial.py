@@ -1,6 +1,6 @@
 """One seeded voyage to try the watch on: a ship, two berths, weather, devices with every fault, and what befalls its boxes.
 
-Smaller and harder than the demo's story (`sim.world`): many of them, each a few seconds of work, with the truth beside the readings.
+Smaller and harder than the demo's story (`sim.world`): many of them, each a few seconds of work, with the truth next to the readings.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ QUARTER_MS = 15 * MINUTE_MS
 LOSSY, REPEATED, HOURS_OFF, KNOCKED = 0.005, 0.006, 0.01, 0.0003
 FIX_EVERY_MS = 6 * HOUR_MS
 FIXES_MISSED, FIXES_WILD, RECEIVERS_STUCK = 0.05, 0.01, 0.01
-"""Of the positions of boxes on deck so many are missing, or off by up to WILD_NM though called exact; of the receivers so many go on
-telling of the berth [A]."""
+"""Shares of the positions of boxes on deck that are missing, or off by up to WILD_NM though called exact; share of the receivers that keep
+reporting the berth [A]."""
 FIX_M, WILD_NM = (4.0, 30.0), 20.0
 ON_THE_WAY_MS = 5_000
 
@@ -64,7 +64,7 @@ class TrialShip:
 
 @dataclass
 class TrialMessages:
-    """Messages being gathered: when each is made (UTC ms), of which box, and what it carries beside the regular signals."""
+    """Messages being gathered: when each is made (UTC ms), of which box, and what it carries in addition to the regular signals."""
 
     at_ms: list[Ints] = field(default_factory=list)
     box: list[Ints] = field(default_factory=list)
@@ -115,8 +115,9 @@ class Trial:
         self.clock_off_ms = np.zeros(self.boxes, dtype=np.int64)
 
     def struck(self, box: int, at_ms: float, *others: tuple[float, dict[str, Value]], **signals: Value) -> None:
-        """The messages of a blow to `box`: one at `at_ms` (UTC ms), `others` of what became of it so many ms later. A device that knows of
-        it tells on each five seconds for a minute, and says so in the first half of it.
+        """Add the messages of a blow to `box`: one at `at_ms` (UTC ms), and `others` on what became of it so many ms later.
+
+        A device that felt the blow keeps reporting each five seconds for a minute, and says so in the first half of it.
         """
         knows = bool(self.ship.storm_mode[box])
         again: dict[str, Value] = {"again_in_s": AFTER_BLOW_INTERVAL_MS // SECOND_MS} if knows else {}

@@ -1,4 +1,4 @@
-"""The ground truth beside the readings: what was published, where every box was, and why; for tests, and read by no other process."""
+"""The ground truth of the readings: what was published, where every box was, and why; for tests, and read by no other process."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Truth:
 def published(folder: Path, until_at_ms: int = NEVER_MS) -> pa.Table:
     """Every message published with `heard_at_ms` < `until_at_ms` (rows of `SCHEMA`, in order), by the truth in `folder`.
 
-    While the simulator runs, ask only up to the time its progress file tells: beyond it a message may still be on its way.
+    While the simulator runs, ask only up to the time in its progress file: beyond it a message may still be on its way.
     """
     files = sorted(folder.glob("readings-*.parquet"), key=lambda file: int(file.stem.split("-")[1]))
     if asked := sorted(folder.glob("asked-*.parquet")):

@@ -91,7 +91,7 @@ class SimulatedVoyage:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """From when until when a world's story is told (UTC ms), and the voyages it runs over.
+    """The beginning and the end of a world's story (UTC ms), and the voyages it runs over.
 
     `falls_at_ms`: when the first boxes go overboard; NEVER_MS when none do.
     """

@@ -28,7 +28,7 @@ TWENTY_SHARE = 0.45
 DRY_40, DRY_20, REEFER_40 = "45G1", "22G1", "45R1"
 
 Felt = Literal["shock and fall", "shock", "nothing"]
-"""What a box's tracker tells of its loss: it slides and strikes, falls and hits the water; only the first; or nothing."""
+"""What a box's tracker reports of its loss: it slides and strikes, falls and hits the water; only the first; or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Boxes:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedLoss:
-    """A box that goes overboard: when it begins to slide (UTC ms), how long it then falls, and what its tracker tells of it."""
+    """A box that goes overboard: when it begins to slide (UTC ms), how long it then falls, and what its tracker reports of it."""
 
     box: int
     at_ms: int
