@@ -1,4 +1,4 @@
-"""From the API's alerts to the rows of their table, and to the sentences beside it. Pure functions."""
+"""From the API's alerts to the rows of their table, and to the sentences next to it. Pure functions."""
 
 from __future__ import annotations
 

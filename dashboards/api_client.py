@@ -82,9 +82,9 @@ class PageViewer:
 
 @dataclass(frozen=True, slots=True)
 class ClockHeard:
-    """What the API last told of the fleet's clock (`{"now_at_ms", "speed"}`; None before its first word), and when, by the wall, UTC ms.
+    """The API's last answer on the fleet's clock (`{"now_at_ms", "speed"}`; None before the first), and its time by the wall, UTC ms.
 
-    Before the first word `wall_at_ms` is when this process began to ask.
+    Before the first answer `wall_at_ms` is when this process began to ask.
     """
 
     clock: Answer | None

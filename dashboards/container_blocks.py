@@ -1,4 +1,4 @@
-"""Boxes drawn as a stack of little containers beside their ship or quay: one block stands for so many boxes, coloured by customer."""
+"""Boxes drawn as a stack of little containers next to their ship or quay: one block stands for so many boxes, coloured by customer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def stack(place: Mapping[str, Any], per_block: int) -> list[MapBlock]:
 
 
 def owner_of(group: Mapping[str, Any]) -> str:
-    """Whose a group of boxes is, in words: a customer's name, or that they have no booking; just boxes where the viewer is not told."""
+    """Return the owner of a group of boxes, in words: a customer's name, or no booking; just boxes where the viewer may not know."""
     return (group["name"] or "Unbooked") if group["owner_told"] else "Containers"
 
 

@@ -70,7 +70,7 @@ def clock_tile(answer: Answer) -> Tile:
 
 
 def unknown_clock_tile(heard: ClockHeard, wall_at_ms: int) -> Tile:
-    """The fleet's clock while the API does not tell it: since when, and what it last was."""
+    """Return the tile of the fleet's clock while the API does not give its time: since when, and the last time."""
     since = f"since {texts.stamp(heard.wall_at_ms)} UTC (real time), {texts.span(wall_at_ms - heard.wall_at_ms)}"
     last = f"last known: {texts.moment(heard.clock['now_at_ms'])}" if heard.clock else "not known since these pages started"
     return Tile("Fleet clock", "Unknown", f"{since}; {last}", "alert")

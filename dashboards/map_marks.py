@@ -146,7 +146,7 @@ def search_rows(found: Row, now_at_ms: int) -> list[Drawn]:
 
 
 def fan_out(drawn: Sequence[Drawn]) -> list[Drawn]:
-    """Labels beside boxes that fell close together, one under the other, so that all can be read; past LABELS_MAX only how many more."""
+    """Return labels next to boxes that fell close together, one under the other, so that all are legible; past LABELS_MAX only a count."""
     clusters: list[list[Drawn]] = []
     for row in drawn:
         near = next((one for one in clusters if _near(one[0]["spot"], row["spot"])), None)

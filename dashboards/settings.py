@@ -1,4 +1,4 @@
-"""What the pages are told at their start."""
+"""The settings of the pages, read at their start."""
 
 from __future__ import annotations
 

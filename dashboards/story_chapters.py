@@ -1,4 +1,4 @@
-"""The story's chapters as the page tells them: what has just happened, what was measured of it, and where on the map to look."""
+"""The story's chapters as the page shows them: what has just happened, what was measured of it, and where on the map to look."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def port_of(chapter: Answer, ports: Iterable[Answer]) -> Answer | None:
 
 
 def looks(chapter: Answer, told: Answer, incidents: Sequence[Answer]) -> list[CameraView]:
-    """Where to look for this chapter: the incident it tells of, its port, and the ships its text names. `told`: an answer of `/api/map`."""
+    """Return where to look for this chapter: its incident, its port, and the ships its text names. `told`: an answer of `/api/map`."""
     found = []
     if incident := incident_of(chapter, incidents):
         where = incident["position"]
@@ -43,7 +43,7 @@ def looks(chapter: Answer, told: Answer, incidents: Sequence[Answer]) -> list[Ca
 
 
 def incident_of(chapter: Answer, incidents: Sequence[Answer]) -> Answer | None:
-    """The incident that was raised last before the chapter was told, when the chapter speaks of boxes overboard."""
+    """Return the last incident raised before the chapter's text was written, when the chapter is about boxes overboard."""
     if "overboard" not in chapter["title"]:
         return None
     return next((one for one in incidents if one["position"] and one["raised_at_ms"] <= chapter["at_ms"] + HOUR_MS), None)

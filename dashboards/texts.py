@@ -198,7 +198,8 @@ def position(where: Mapping[str, Any] | None) -> str:
 
 
 def sighted(lines: Mapping[str, Mapping[str, Any]]) -> str:
-    """What a report of containers seen adrift tells of, by its lines: `2 seen adrift, 33°52.1′S 151°12.4′E, 2026-05-01T04:00:12Z`."""
+    """Return what a report of containers seen adrift is about, by its lines: `2 seen adrift, 33°52.1′S 151°12.4′E,
+    2026-05-01T04:00:12Z`."""
     number, at, what, *where = (
         lines.get(name, {}).get("value") for name in ("number_lost", "occurred_at", "description", "latitude_deg", "longitude_deg")
     )
@@ -282,7 +283,7 @@ def status(code: str | None) -> str:
 
 
 def unconfirmed(loss: Mapping[str, Any], names: Mapping[str, str], boxes: str = "this box") -> str:
-    """What is said beside a loss that nothing confirms. `loss`: an alert, incident or lost box; `names` by IMO number."""
+    """Return the text next to a loss that nothing confirms. `loss`: an alert, incident or lost box; `names` by IMO number."""
     ship = names.get(loss["ship"] or "") or (f"ship {loss['ship']}" if loss["ship"] else "the ship")
     return f"Not confirmed: no load list of {ship} has {boxes}"
 

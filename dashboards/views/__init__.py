@@ -1,1 +1,1 @@
-"""The pages' layout: what Streamlit shows where. What is shown is made by the pure modules beside this package."""
+"""The pages' layout: what Streamlit shows where. The pure modules next to this package make what is shown."""

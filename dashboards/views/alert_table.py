@@ -1,4 +1,4 @@
-"""The table of alerts: filters, order and pages asked of the API, details beside it, and what a person does with those that are chosen."""
+"""The table of alerts: filters, order and pages asked of the API, details next to it, and what a person does with those that are chosen."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def alert_table(fleet: Answer, key: str) -> None:
 
 
 def _filters(fleet: Answer, key: str) -> dict[str, str]:
-    """What the viewer asks for: the controls above the table, and those beside it, which are drawn once the counts are known."""
+    """Return what the viewer asks for: the controls above the table, and those next to it, which are drawn once the counts are known."""
     bar = st.container(horizontal=True, vertical_alignment="bottom", key=f"{key}-filters")
     state = st.session_state.setdefault(f"{key}-state", "open") or "open"
     sort = st.session_state.setdefault(f"{key}-order", "worst")

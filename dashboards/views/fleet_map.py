@@ -1,4 +1,4 @@
-"""The live fleet map: ships on their way, boxes where they are, alerts and losses; beside it the story and the clock's controls."""
+"""The live fleet map: ships on their way, boxes where they are, alerts and losses; next to it the story and the clock's controls."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ def typed_table(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, A
 
 
 def choosable(columns: Mapping[str, GridColumn], rows: Sequence[Mapping[str, Any]], ids: Sequence[str], key: str) -> str | None:
-    """A table of which a row can be chosen: the id of the row that the viewer chose just now, of `ids`, one a row; else None.
+    """Show a table with selectable rows; return the id (of `ids`, one a row) of the row that the viewer chose just now, else None.
 
-    What was chosen is looked up in the rows that the viewer saw: by then others may be there, and the browser tells the row's number alone.
-    So rows with other ids are another table, and its choice is read by who drew it.
+    The choice is looked up in the rows that the viewer saw: by then others may be there, and the browser reports the row's number alone.
+    So rows with other ids are another table, and the call that drew a table reads its choice.
     """
     shown, chosen = f"{key}-{hash(tuple(ids)):x}", f"{key}-chosen"
 

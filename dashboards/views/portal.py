@@ -65,7 +65,7 @@ def _bookings() -> None:
 
 
 def _notices() -> None:
-    """What the carrier tells this owner of its boxes in loss reports, from when its policy lets owners know."""
+    """Show what the carrier reports to this owner on its boxes in loss reports, from when its policy lets owners know."""
     told = tab_session.ask("/notices")
     for notice in told["items"]:
         with st.container(border=True, key=f"notice-{notice['notice_id']}"):

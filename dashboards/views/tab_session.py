@@ -21,7 +21,7 @@ KEPT_ROWS_MAX, ANSWER_ROWS = 20_000, 100
 
 
 def settings() -> DashboardSettings:
-    """What this process was told."""
+    """Return the settings of this process."""
     return here().settings
 
 
@@ -154,7 +154,7 @@ def tell(problem: Trouble) -> None:
 
 
 def clock_tile() -> markup.Tile:
-    """The fleet's clock for everyone, logged in or not; since when it is unknown, while the API does not tell it."""
+    """Return the tile of the fleet's clock for everyone, logged in or not; while the API does not give it, since when it is unknown."""
     try:
         return headline.clock_tile(client().clock())
     except Trouble:
