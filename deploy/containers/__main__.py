@@ -33,7 +33,7 @@ Heard = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Readers:
-    """Who may read headquarters' Kafka, by what the fan-out was told: its brokers, and each reader's password."""
+    """The readers of headquarters' Kafka, by the fan-out's settings: its brokers, and each reader's password."""
 
     brokers: str
     passwords: dict[str, str]
@@ -120,7 +120,7 @@ def told_readers(compose: Compose) -> Readers:
 
 
 def read(compose: Compose, readers: Readers, username: str) -> Heard:
-    """All that a stock consumer with this login, subscribed to every Kafka topic, is told, refusals among it."""
+    """Return all that a stock consumer with this login, subscribed to every Kafka topic, receives, including refusals."""
     command = ("python", "-m", "deploy.containers.reader", readers.brokers, username, *readers.topics())
     return [json.loads(line) for line in compose.inside("fanout", *command, told=readers.passwords[username] + "\n").splitlines()]
 

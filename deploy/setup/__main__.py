@@ -17,7 +17,7 @@ from landfall.demo import local_ports
 
 def main() -> int:
     """Check first, then install what is missing; 0 when all is ready."""
-    helps = "demo" not in sys.argv[1:]  # a demo's `--help` is for the demo to answer, like what else it is told
+    helps = "demo" not in sys.argv[1:]  # a demo answers `--help` itself, like its other arguments
     parser = argparse.ArgumentParser(prog="python3 -m deploy.setup", description=__doc__, allow_abbrev=False, add_help=helps)
     parser.add_argument("purpose", choices=("run", "demo", "test", *ROLES), help="what the clone is made ready for")
     parser.add_argument("--first-port", type=int, help="of the demo that is to follow: it uses the ports from here on")

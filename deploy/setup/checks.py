@@ -1,4 +1,4 @@
-"""What would stop Landfall later, found first and told all together, each with what to do about it."""
+"""Checks for what would stop Landfall later: found first and reported all together, each with what to do about it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def of_machine(disk_needed: bool, whole_fleet: bool) -> Iterator[str]:
 
 
 def _memory_gb(meminfo: Path = Path("/proc/meminfo")) -> float | None:
-    """All of the machine's memory, or None where Linux does not tell."""
+    """Return all of the machine's memory in GB, or None where Linux does not report it."""
     if not meminfo.exists():
         return None
     total = next(line for line in meminfo.read_text().splitlines() if line.startswith("MemTotal:"))

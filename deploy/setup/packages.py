@@ -24,7 +24,7 @@ def are_ready(purpose: str) -> bool:
 
 
 def make_ready(purpose: str) -> None:
-    """Make or mend the environment; what earlier runs finished is not done again."""
+    """Make or repair the environment; what earlier runs finished is not done again."""
     if stamps().get("environment") != _environment_digest():
         _make_environment()
     for step, digest in _wanted(purpose).items():
