@@ -53,7 +53,7 @@ class StreamService:
 
 @dataclass(eq=False, slots=True)
 class StreamBacklog:
-    """The waiting records of one stream: the newest, sent concurrently with the backlog, and the backlog, whose oldest is of `head_s`.
+    """The waiting records of one stream: the newest, sent concurrently with the backlog, and the backlog, the oldest written at `head_s`.
 
     `newest_bytes`, `backlog_bytes`: what a record of either takes on the link that is up.
     """

@@ -17,7 +17,9 @@ from streams.replication.sync_messages import DIGESTS_MAX, Digests, Summary
 STREAMS_MAX = 100_000
 """Streams a peer can make us remember."""
 AHEAD_MAX = 2
-"""Maximum summaries of a stream that are sent before the peer's digests are in: most often the digests are equal, and sending is waste."""
+"""Maximum summaries of a stream that is sent before the peer's digests are in.
+
+A stream with more waits for the digests: most often the two are equal, and the summaries would be sent for nothing."""
 
 
 class Meeting:
