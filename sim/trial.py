@@ -117,7 +117,7 @@ class Trial:
     def struck(self, box: int, at_ms: float, *others: tuple[float, dict[str, Value]], **signals: Value) -> None:
         """Add the messages of a blow to `box`: one at `at_ms` (UTC ms), and `others` on what became of it so many ms later.
 
-        A device that felt the blow keeps reporting each five seconds for a minute, and says so in the first half of it.
+        A device that knows storm mode keeps reporting each five seconds for a minute, and says so in the first half of it.
         """
         knows = bool(self.ship.storm_mode[box])
         again: dict[str, Value] = {"again_in_s": AFTER_BLOW_INTERVAL_MS // SECOND_MS} if knows else {}

@@ -70,8 +70,8 @@ def _outside(value: float, low: float, high: float, unit: str) -> Figure:
 def _switch(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, switch: _Switch) -> list[Alert]:
     """Apply a rule on a condition that is right or wrong; raise an alarm when it is known to have been wrong for longer than `after_ms`.
 
-    A silence does not count as wrong, and is reported. An update follows when the figure is half as far again from its limit
-    (`episode.peak`: the distance that the alert gives)."""
+    A silence shows nothing about the condition, does not count, and is reported. An update follows when the figure is half as far again
+    from its limit (`episode.peak`: the distance that the alert gives)."""
     episode = memory.episodes.get(switch.rule)
     if episode is None and not switch.bad:
         return []

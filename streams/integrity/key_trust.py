@@ -1,4 +1,4 @@
-"""The owner of each key: by the registry, by what a person configured, or, failing both, by what the node itself writes."""
+"""The owner of each key: by the registry, by what a person gives, or, failing both, by what the node itself writes."""
 
 from __future__ import annotations
 

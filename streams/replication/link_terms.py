@@ -100,7 +100,8 @@ class Terms:
         return [stream for stream in own if self.link.carries(stream)] + [f"!{stream}" for stream in every if not self.link.carries(stream)]
 
     def why_not(self, key: Key) -> str:
-        """Return one sentence on why `key` may not come from the other side. To a customer it does not reveal whether the stream exists."""
+        """Return one sentence on why `key` may not come from the other side. To a customer it reveals nothing of the stream, nor whether it
+        exists."""
         stream, origin = key
         if self.other.role == "customer":
             return f"customer '{self.other.node}' may not bring anything, and has its own stream alone"
