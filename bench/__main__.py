@@ -35,6 +35,7 @@ SHORT = {
     "watchday": ("500", "6"),
     "lossashore": ("1",),
     "strangers": ("200", "5"),
+    "pages": ("200", "2"),
     "voyage": (),
 }
 """Bench → the arguments of its short size."""

@@ -9,7 +9,7 @@ from cargo.vocabulary.registry_fold import Registry
 from landfall.transport.http_client import AppendDoor
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.dashboards.stage import TOKEN, Stage, until
+from tests.support.page_stage import TOKEN, Stage, until
 
 
 def report(stage: Stage) -> None:

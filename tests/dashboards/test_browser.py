@@ -24,8 +24,8 @@ from landfall.storage.file_log import FileLogReader
 from streams.codec import BlockCodec
 from streams.model.identifiers import Position
 from tests.dashboards.lossreport import report
-from tests.dashboards.stage import Stage, pages_of, staged, until
-from tests.dashboards.tab import LAND, Tab, Windows, browser
+from tests.support.browser_tab import LAND, Tab, Windows, browser
+from tests.support.page_stage import Stage, pages_of, staged, until
 
 SEA, DUCK = (0x0B, 0x1D, 0x2E), (255, 205, 40)
 MOVED_PX = 10_000

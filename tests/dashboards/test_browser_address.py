@@ -15,7 +15,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 
 from hq.browser_address import browser_address
-from tests.dashboards.stage import STARTED_S_MAX, pages_at
+from tests.support.page_stage import STARTED_S_MAX, pages_at
 
 TOKEN = "the token that pages and API share"
 PROXY, BROWSER, NAMED = "127.0.0.3", "127.0.0.2", "203.0.113.7"

@@ -15,8 +15,8 @@ from dashboards.views import alert_table
 from landfall.transport.http_client import AppendDoor
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.dashboards.stage import TOKEN, Stage, pages_at, staged, until
-from tests.dashboards.tab import Tab, Windows, browser
+from tests.support.browser_tab import Tab, Windows, browser
+from tests.support.page_stage import TOKEN, Stage, pages_at, staged, until
 
 ALERTS, ROW_PX = 500, 35
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000

@@ -18,9 +18,9 @@ from playwright.sync_api import expect
 from dashboards import charts, texts, theme
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.dashboards.stage import Stage, on_stage, pages_at, until
-from tests.dashboards.tab import Tab, Windows, browser
-from tests.dashboards.voyage import Voyage
+from tests.support.browser_tab import Tab, Windows, browser
+from tests.support.page_stage import Stage, on_stage, pages_at, until
+from tests.support.page_voyage import Voyage
 
 COUNT, STEP_MS, RISING, EVENTS = 100_000, 2 * 60_000, 402, 130
 """Readings, the newest of which rise from 4 to 19.5 °C, and events: more than are shown at once."""

@@ -13,8 +13,8 @@ from hq.analytics.disclosure import KIND
 from landfall.transport.http_client import AppendDoor
 from streams.log import Append
 from streams.model.records import Record, to_batch
-from tests.dashboards.stage import TOKEN, Stage, pages_of, staged, until
-from tests.dashboards.tab import Tab, Windows, browser
+from tests.support.browser_tab import Tab, Windows, browser
+from tests.support.page_stage import TOKEN, Stage, pages_of, staged, until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # several waits, each of which may be long on a busy machine: tab.py
 

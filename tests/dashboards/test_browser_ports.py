@@ -12,12 +12,12 @@ from playwright.sync_api import expect
 
 from cargo.loss.accounted_boxes import QUAY_INTERVAL_MS, in_time
 from dashboards import texts, theme
-from tests.dashboards.stage import Stage, on_stage, pages_of
-from tests.dashboards.tab import Tab, Windows, browser
 from tests.dashboards.test_browser_numbers import last_reading_ms
 from tests.dashboards.test_sums import IN_PORT_H
 from tests.dashboards.truth import Truth
-from tests.dashboards.voyage import BEGINS_AT_MS, HOUR_MS, Voyage
+from tests.support.browser_tab import Tab, Windows, browser
+from tests.support.page_stage import Stage, on_stage, pages_of
+from tests.support.page_voyage import BEGINS_AT_MS, HOUR_MS, Voyage
 
 AMBER = f"rgb({', '.join(map(str, theme.rgb(theme.WARNING)))})"
 

@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from cargo.vocabulary.trade_codes import make_container
 from dashboards.views import container_list
-from tests.dashboards.stage import STARTED_S_MAX, Stage, pages_at, staged, until
-from tests.dashboards.tab import Windows, browser
+from tests.support.browser_tab import Windows, browser
+from tests.support.page_stage import STARTED_S_MAX, Stage, pages_at, staged, until
 
 ROW_PX, LAST_HEARD_PX = 35, 220
 FIRST, CHOSEN = make_container("AAAU", 1), 3

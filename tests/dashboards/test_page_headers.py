@@ -11,8 +11,8 @@ import pytest
 from dashboards.pages_server import PAGE_HEADERS
 from landfall.system.http_headers import CACHING, NO_STORE
 from landfall.transport.tls import trusting
-from tests.dashboards.stage import pages_at
 from tests.intake.test_endpoint import self_signed
+from tests.support.page_stage import pages_at
 from tests.support.ports import free_port
 
 

@@ -16,8 +16,8 @@ from sim.voyages import SHIPS
 from streams.log import Append
 from streams.model.records import Record, to_batch
 from tests.dashboards.lossreport import report
-from tests.dashboards.stage import TOKEN, Stage, staged, until
 from tests.dashboards.visit import Visit, pages_here, visiting
+from tests.support.page_stage import TOKEN, Stage, staged, until
 
 AS_OF = re.compile(r"as of \d+ May 2026, \d\d:\d\d UTC")
 TICKING = re.compile("real time|Paused|Waiting|Ended")

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from sim.story import chapters
-from tests.dashboards.stage import STARTED_S_MAX, Stage, on_stage, until
 from tests.dashboards.visit import Visit, pages_here, visiting
-from tests.dashboards.voyage import BEGINS_AT_MS, HOUR_MS, Voyage
+from tests.support.page_stage import STARTED_S_MAX, Stage, on_stage, until
+from tests.support.page_voyage import BEGINS_AT_MS, HOUR_MS, Voyage
 
 CLOCK = "Fleet clock"
 TICKING = re.compile("real time|Paused|Waiting|Ended")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.dashboards.stage import Stage, on_stage
 from tests.dashboards.truth import ABSENT, Truth
-from tests.dashboards.voyage import BEGINS_AT_MS, HOUR_MS, Voyage
+from tests.support.page_stage import Stage, on_stage
+from tests.support.page_voyage import BEGINS_AT_MS, HOUR_MS, Voyage
 
 OWNERS = {"ducks": "duckworks", "merlion": "merlion"}
 IN_PORT_H, AFTER_THE_LOSS_H = 182.6, 421.0

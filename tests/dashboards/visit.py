@@ -24,8 +24,8 @@ from dashboards import pages_process
 from dashboards.pages_server import SCRIPT
 from dashboards.settings import DashboardSettings
 from streams.model.metrics import Metrics
-from tests.dashboards.stage import API_TIMEOUT_S, STARTED_S_MAX, until
-from tests.dashboards.tab import PASSWORD
+from tests.support.browser_tab import PASSWORD
+from tests.support.page_stage import API_TIMEOUT_S, STARTED_S_MAX, until
 
 LANDING = ""
 """The address of a role's first page: the map, or a customer's cargo."""

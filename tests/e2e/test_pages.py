@@ -15,10 +15,10 @@ import pytest
 from playwright.sync_api import Locator, ViewportSize, expect
 
 from dashboards import texts, theme
-from tests.dashboards.tab import LAND, Tab, Windows, browser
 from tests.e2e.asked import calm_alone
 from tests.e2e.played import Played
 from tests.e2e.voyage import until
+from tests.support.browser_tab import LAND, Tab, Windows, browser
 
 CUSTOMER = "duckworks"
 WIDE = ViewportSize(width=1600, height=1000)

@@ -8,8 +8,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
-from tests.dashboards.tab import Tab, Windows
 from tests.support.aboard import CREW, ShipProcess
+from tests.support.browser_tab import Tab, Windows
 from tests.support.credentials import PASSWORD
 
 MASTER = CREW["master"]

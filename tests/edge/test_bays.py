@@ -9,8 +9,8 @@ from playwright.sync_api import sync_playwright
 from cargo.loss.muster import Roll
 from edge.console.crew_api import bays, box_told
 from landfall.watch.muster_reader import Called
-from tests.dashboards.tab import CHROMIUM, CHROMIUM_FLAGS
 from tests.edge.test_console_ages import served
+from tests.support.browser_tab import CHROMIUM, CHROMIUM_FLAGS
 from tests.support.sea import number
 
 LINES = (

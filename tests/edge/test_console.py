@@ -22,10 +22,10 @@ from landfall.cli.login_prompt import basic
 from streams.log import Append
 from streams.model.records import Record, to_batch
 from tests.cargo.lossnews import LOST_AT_MS, STACK, papers
-from tests.dashboards.tab import answered_late, browser
 from tests.edge.bridge import MASTER, Bridge, approve, narrow, pictures
 from tests.landfall.commands import run
 from tests.support.aboard import TOKEN, fleet_clock, login, message, publish_all, ship
+from tests.support.browser_tab import answered_late, browser
 from tests.support.credentials import PASSWORD, allow_crew
 from tests.support.process import wait
 from tests.support.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
@@ -33,7 +33,7 @@ from tests.support.sea import HOUR_MS, MINUTE_MS, SHIP, Sea, fall, number
 UNTIL_MS = LOST_AT_MS + HOUR_MS
 BOXES, UNTRACKED = 160, frozenset({3, 7, 30, 31, 101})
 
-pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tests/dashboards/tab.py
+pytestmark = pytest.mark.timeout(900)  # several waits, each of which may be long on a busy machine: tests/support/browser_tab.py
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from playwright.sync_api import Route, sync_playwright
 
 from cargo.alerts.alert_log import count_alerts
 from edge.console.crew_api import STATIC
-from tests.dashboards.tab import CHROMIUM, CHROMIUM_FLAGS
+from tests.support.browser_tab import CHROMIUM, CHROMIUM_FLAGS
 from tests.support.sea import HOUR_MS, MINUTE_MS
 
 ASKED = """async (aheads_ms) => {

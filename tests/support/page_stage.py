@@ -46,9 +46,9 @@ from sim.voyages import SHIPS
 from streams.codec import BlockCodec
 from streams.model.clock import FleetClock, FleetTime, StillClock, WallClock
 from streams.model.metrics import Metrics
-from tests.dashboards.tab import PASSWORD
-from tests.dashboards.voyage import PLACES, Voyage
+from tests.support.browser_tab import PASSWORD
 from tests.support.credentials import allow_all
+from tests.support.page_voyage import PLACES, Voyage
 from tests.support.ports import free_port
 
 TOKEN = "door"
