@@ -81,7 +81,7 @@ def _written(table: pa.Table, ways: dict[str, str]) -> int:
 
 
 def _whole(column: pa.Array) -> tuple[str, npt.NDArray[np.int64]]:
-    """The column's known values as whole numbers, and what kind of number: only those of one kind are told from one another."""
+    """Return the kind of the column's numbers, and its known values as whole numbers. Differences are taken only within one kind."""
     known = column.drop_null()
     if pa.types.is_string(column.type):
         return "", known.dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -93,7 +93,7 @@ def _whole(column: pa.Array) -> tuple[str, npt.NDArray[np.int64]]:
 
 
 def _least(values: npt.NDArray[np.int64], others: list[npt.NDArray[np.int64]]) -> float:
-    """Bits in all of the best way to tell the values."""
+    """Return the total bits of the encoding of the values that needs the fewest bits."""
     ways = [values, *(values - other for other in others)]
     return min(_entropy(way) for told in ways for way in (told, np.diff(told, prepend=0), np.diff(told, n=2, prepend=[0, 0])))
 

@@ -1,5 +1,5 @@
-"""A broker's time until durable: from a publish at Mosquitto until the ship behind it has the reading on disk, or on both
-her nodes' disks.
+"""Measure a broker's time until durable: from a publish at Mosquitto until the ship behind it has the reading on disk, or on the disks
+of both its nodes.
 
 `python -m bench.brokered [seconds]`. Each way for so long (10), at each of RATES readings a second from one publisher: Mosquitto with its
 best settings (docs/guide/mqtt.md) before a ship's intake alone, as `bench.mqtt` has it on one core; before `landfall ship` with its watch
@@ -66,7 +66,7 @@ class Tap:
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         waiting: defaultdict[bytes, deque[int | None]] = defaultdict(deque)
-        """By identifier: of more than 65,535 messages under way, as there are beside a flood, Mosquitto gives one to several."""
+        """By identifier. During a flood more than 65,535 messages are under way, and Mosquitto gives one identifier to several messages."""
 
         def given(packet: bytes, body: int) -> None:
             if packet[0] & 0xF6 == 0x32:
@@ -84,7 +84,7 @@ class Tap:
         except OSError:
             writer.close()
             return
-        with suppress(asyncio.CancelledError):  # the run is over: asyncio's server would tell of it as an error
+        with suppress(asyncio.CancelledError):  # the run is over: asyncio's server would report the cancellation as an error
             async with asyncio.TaskGroup() as both:
                 both.create_task(_pump(reader, broker_writer, answered))
                 both.create_task(_pump(broker_reader, writer, given))

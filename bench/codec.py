@@ -1,4 +1,6 @@
-"""Bytes per reading in blocks, live and merged, against JSON, zstd'd JSON, Parquet and the columns' entropy; rates beside pcodec alone.
+"""Measure the bytes per reading in blocks, live and merged, and the rates of the codec.
+
+The bytes are compared with those of JSON, zstd'd JSON, Parquet and the columns' entropy. The rates are compared with those of pcodec alone.
 
 `python -m bench.codec [containers] [hours]`. Prints one JSON object. A block's bytes include its head, offsets, topics and checksums.
 Rates are millions of readings per second: of the wall with all cores, and of one core's time. Parquet is one file of the same columns

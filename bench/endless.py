@@ -1,13 +1,13 @@
-"""An honest client beside a hostile one of the same endpoint: how long it waits.
+"""Measure how long an honest client waits while a hostile client uses the same endpoint.
 
 `python -m bench.endless [way] [seconds] [side …]` starts a receiving side of `bench.mqtt` (`endpoint`, unless another is named) on one
 core, once for each side. A process of its own publishes at QoS 1 as quickly as it is acknowledged, WINDOW at most on their way: readings on
 CONTAINERS topics, or each on another; messages on a topic that it may not publish to, or that are no JSON; or the shortest there are at
 QoS 0, as quickly as the socket takes them. Or it comes again and again, breaking off within a packet (`half_packets`); or under one and
 the same client identifier (`reused_ids`); or over CROWD connections publishes and reads nothing (`no_reads`); or shows wrong passwords of
-the login that the honest one has, over two connections from each of ADDRESSES addresses (`wrong_passwords`). Or nobody does. Beside it one
-client of another address, a gateway with a login, publishes a reading, waits for its PUBACK, rests REST_S, and begins
-again; every COMES_EVERY readings it connects again. Prints one JSON object: how many milliseconds it waited, how much of the node's CPU
+the login that the honest one has, over two connections from each of ADDRESSES addresses (`wrong_passwords`). Or nobody does. Concurrently,
+one client of another address, a gateway with a login, publishes a reading, waits for its PUBACK, rests REST_S, and begins again. The
+client connects again every COMES_EVERY readings. Prints one JSON object: how many milliseconds it waited, how much of the node's CPU
 time passed meanwhile (`cpu`), which another load on the machine changes least, how long its first login took (`first_login_ms`) and those
 after it (`again`), and how many messages a second of the other were taken, or how often it came, or was refused.
 """
@@ -209,7 +209,7 @@ class Honest:
 
 
 def beside(way: str, folder: Path, side: str, seconds: float) -> dict[str, object]:
-    """What the honest one waits, beside such a flood; or beside nobody."""
+    """Return what the honest client waits, concurrently with such a flood or with nobody."""
     with way_in(way, folder / "node") as one:
         words = [sys.executable, "-m", "bench.endless", "flood", str(one.port), side, str(seconds + STARTS_WITHIN_S)]
         with subprocess.Popen(words if side != NOBODY else ["echo", "0"], stdout=subprocess.PIPE, text=True) as other:

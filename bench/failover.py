@@ -3,7 +3,7 @@
 `python -m bench.failover [kills]`. Headquarters and two ports as processes on this machine; the program follows `containers` with
 `landfall.connect` at both ports. A turn: 300 readings at headquarters; once the first has come, the port at hand is killed with SIGKILL
 as 300 more are written; how long after the kill the first and the last record came (0: all were there). Then that port is started
-again. In the end each record has come once, in order, or it fails. Tells every 50 kills and at the end; Ctrl-C ends it after the turn.
+again. In the end each record has come once, in order, or it fails. It reports every 50 kills and at the end; Ctrl-C ends it after the turn.
 """
 
 from __future__ import annotations

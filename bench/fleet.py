@@ -65,7 +65,7 @@ class Underway:
             raise RuntimeError(f"the demo has ended:\n{Path(self._told.name).read_text()[-4000:]}")
 
     def clock(self) -> dict[str, Any]:
-        """What the fleet's clock tells."""
+        """Return what the fleet's clock reports."""
         told: dict[str, Any] = self._http.get(self.fleet.clock_url).raise_for_status().json()
         return told
 

@@ -1,4 +1,6 @@
-"""What the link costs and carries: bytes per reading, readings a second, lag port to port, each beside a bound of the same run.
+"""Measure what the link costs and carries: bytes per reading, readings a second, and lag from port to port.
+
+Each figure is compared with a bound of the same run.
 
 `python -m bench.link [containers] [hours]` starts a ship here and a port in a process of its own, over loopback. Prints one JSON object.
 Bytes are those of the WebSocket frames both ways; TCP's own headers are not in them.
@@ -148,7 +150,10 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 
 def _is_caught_up(node: Node) -> bool:
-    """By the peer's own word: right after a session has opened it has told nothing yet, and nothing seems to be lacking."""
+    """Return whether the peer itself reports that it has all of the node's own records of MEASURED.
+
+    Right after a session has opened, the peer has reported nothing yet, and no record seems to be missing.
+    """
     there = node.links.durable_ashore()
     own = {stream: node.log.position(stream)[node.log.origin] for stream in MEASURED}
     return all(there.get(stream, {}).get(node.log.origin, RangeSet()).covers(0, end) for stream, end in own.items())

@@ -91,7 +91,10 @@ class Upkept:
             thread.join()
 
     def told(self, readings: int) -> Figures:
-        """Of the appends beside it; which share of the time it worked, and the processor time that it took within a commit."""
+        """Return the figures of the appends that ran concurrently with upkeep.
+
+        They include the share of the time that upkeep worked, and the processor time that upkeep took within a commit.
+        """
         p50, p99 = np.percentile(self.upkeep_s, (50, 99)) * 1000
         within = {"upkeep_cpu_in_a_commit_p50_ms": round(p50, 1), "upkeep_cpu_in_a_commit_p99_ms": round(p99, 1)}
         share = round(self.busy_s / sum(self.took_s), 2)

@@ -1,6 +1,6 @@
 """From a box over the side to the alert at headquarters, past a backlog on a slow link: real processes the whole way.
 
-`python -m bench.lossashore [losses]`: `landfall ship` with her watch dials `landfall port` of headquarters through a proxy at 128 kbit/s
+`python -m bench.lossashore [losses]`: `landfall ship` with its watch dials `landfall port` of headquarters through a proxy at 128 kbit/s
 and 600 ms of round trip. 96 boxes and the ship's own sensors publish by MQTT, at the wall's time, in calm water: each box once an hour, the
 ship each ten minutes. While a backlog goes ashore boxes fall, three at a time, and are not heard again. Prints one JSON object: seconds
 from the first message of a box's fall until its loss stands in the ship's log, and until a reader at headquarters has it, and what of the
@@ -49,7 +49,7 @@ SETTLED_S_MAX = 600.0
 
 
 class Ship(StationNode):
-    """The ship: her sensors need no login."""
+    """The ship, whose sensors need no login."""
 
     def settings(self) -> dict[str, Any]:
         """Its settings file."""
@@ -88,7 +88,10 @@ def voyage(losses: int, begins_ms: int) -> tuple[Sea, list[Heard], dict[int, int
 
 
 def backlog(seconds: float) -> list[Record]:
-    """What waits to go ashore for so long: readings with much beside their signals, of the moment they are appended."""
+    """Return the readings that wait to go ashore for so long.
+
+    They carry much data in addition to their signals, and their time is the moment of their append.
+    """
     chance = random.Random(1)
     count = int(seconds * KEPT_RECORDS_S)
     bodies = ({"kept": base64.b64encode(chance.randbytes(KEPT_BYTES)).decode()} for _ in range(count))
@@ -141,7 +144,7 @@ def measured(losses: int, folder: Path) -> dict[str, Any]:
 
 
 def _papers(sea: Sea, begins_ms: int) -> list[Any]:
-    """What headquarters tells her, of the voyage that begins now."""
+    """Return the entries that headquarters sends to the ship about the voyage that begins now."""
     papers = []
     for one in sea.entries():
         value = replace(one.value, departs_at_ms=begins_ms - AT_SEA_MS) if one.type == "load_list" else one.value

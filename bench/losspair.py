@@ -21,7 +21,7 @@ PER_STRIKE = 60
 WHILE_STARTING = 0.4
 """Of so many strikes the next falls before those that were struck have started again."""
 WAIT_S_MAX, STARTED_WITHIN_S = 180.0, 300.0
-"""At the lowest priority beside much else starts took 107 s."""
+"""Maximum waits, seconds. At the lowest priority, concurrently with much other work, starts took 107 s."""
 DISK_MIB = 256
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 
 
 def machine() -> dict[str, object]:
-    """Processor, cores, memory, kernel, Python, the date (UTC) and the load of the last minute: what stands beside every figure."""
+    """Return the processor, cores, memory, kernel, Python, the date (UTC) and the load of the last minute.
+
+    These stand next to every figure.
+    """
     return {
         "at": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
         "processor": _field("/proc/cpuinfo", "model name") or platform.machine(),

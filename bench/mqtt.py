@@ -1,11 +1,14 @@
-"""MQTT to durable readings: through the node's own endpoint and through a broker, beside Mosquitto and NATS alone, in one run.
+"""Measure MQTT to durable readings, through the node's own endpoint and through a broker, in one run.
+
+The results are compared with those of Mosquitto and NATS alone.
 
 `python -m bench.mqtt [readings]` starts each receiving side as processes of their own on one core (the load comes from another), publishes
-14-signal readings at QoS 1 from raw sockets, one and a hundred, and counts until all are decoded, checked and on disk. Beside it Mosquitto
-with a subscriber that only acknowledges, which is on no disk and read by nobody, and NATS with MQTT that syncs each message. Then 10,000
-readings a second for PACED_S seconds, and how long each waited for its PUBACK; the endpoint beside no idle connections and IDLE; and
-two nodes that answer from both disks beside one alone (`landfall ship`, whole, the second one on the core of the load). Prints one JSON
-object. `cpu_us` is the receiving side's own CPU time a reading, which another load on the machine changes least.
+14-signal readings at QoS 1 from raw sockets, one and a hundred, and counts until all are decoded, checked and on disk. It compares this
+with Mosquitto and a subscriber that only acknowledges, where nothing is on disk or read by anybody. It also compares it with NATS with MQTT
+that syncs each message. Then it publishes 10,000 readings a second for PACED_S seconds, and measures how long each waited for its PUBACK.
+It measures the endpoint with no idle connections and with IDLE idle connections. It compares two nodes that answer from both disks with one
+node alone (`landfall ship`, whole, the second node on the core of the load). Prints one JSON object. `cpu_us` is the receiving side's own
+CPU time a reading, which another load on the machine changes least.
 """
 
 from __future__ import annotations
@@ -124,7 +127,9 @@ def mosquitto(folder: Path, port: int) -> Iterator[int]:
 
 
 async def serve(way: str, folder: Path, port: int) -> None:
-    """The receiving side: pipeline, group commit and file log behind the endpoint or a broker's subscription. Tells what is durable.
+    """The receiving side: pipeline, group commit and file log behind the endpoint or a broker's subscription.
+
+    It reports how many readings are durable.
 
     `watched`: behind the endpoint, with the watch of a ship over all of it; then what counts is judged as well.
     """
@@ -154,7 +159,7 @@ async def serve(way: str, folder: Path, port: int) -> None:
 
 
 def subscribe(port: int) -> None:
-    """The quickest subscriber at a broker: it acknowledges what comes, looks at nothing of it, and tells how much that was."""
+    """Run the quickest subscriber at a broker: it acknowledges each message, looks at none, and reports how many messages came."""
     with socket.create_connection(("127.0.0.1", port)) as client:
         connect(client, "quickest", IDLE_KEEP_ALIVE_S)
         client.sendall(packet(0x82, b"\0\1\0\x0alandfall/#\1"))
@@ -244,7 +249,7 @@ def percentiles(waited: Sequence[float]) -> dict[str, float]:
 
 
 def beside_idle(folder: Path, packets: Sequence[bytes], idle: int) -> dict[str, object]:
-    """The endpoint beside so many connections that say nothing: what they take, and what they change."""
+    """Measure what so many connections that send nothing take at the endpoint, and what they change."""
     with way_in("endpoint", folder / f"idle-{idle}") as one, ExitStack() as stack:
         before = memory_mib(one.processes[0])
         for number in range(idle):

@@ -1,4 +1,7 @@
-"""One node of a ship that answers sensors from its own disk, beside two that answer from both: `landfall ship`, whole."""
+"""Compare one node of a ship that answers sensors from its own disk with two nodes that answer from both disks.
+
+Each node is `landfall ship`, whole.
+"""
 
 from __future__ import annotations
 

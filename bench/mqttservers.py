@@ -71,7 +71,7 @@ class Server(Protocol):
         ...
 
     def end(self) -> None:
-        """All that still runs beside it ends."""
+        """End everything that still runs concurrently with the server."""
         ...
 
     def found(self) -> Counter[int]:
@@ -256,7 +256,7 @@ class Ship:
         """See Server: nothing need be."""
 
     def found(self) -> Counter[int]:
-        """See Server: what is in her log."""
+        """See Server: count what is in the ship's log."""
         found: Counter[int] = Counter()
         position = Position()
         while rows := list(self._node.read.read("containers", position, PAGE)):
@@ -274,7 +274,7 @@ class Ship:
 
 
 class Behind(Ship):
-    """`landfall ship` that subscribes at a Mosquitto with its best settings, which goes on when she is killed."""
+    """`landfall ship` that subscribes at a Mosquitto with Mosquitto's best settings. Mosquitto continues when the ship is killed."""
 
     def __init__(self, folder: Path, broker: Path | None = None) -> None:
         broker = broker or folder.with_name(f"{folder.name}-broker")
@@ -285,7 +285,7 @@ class Behind(Ship):
         self.port = self._broker.port
 
     def _is_ready(self) -> bool:
-        """Her subscription stands: what comes before the first is nobody's."""
+        """Return whether the ship's subscription stands. Nobody receives what comes before the first subscription."""
         try:
             with urlopen(Request(f"{self._node.url}/ship", headers={"Authorization": f"Bearer {TOKEN}"}), timeout=10) as answer:
                 return bool(orjson.loads(answer.read())["intake"]["broker_connected"])
@@ -316,7 +316,10 @@ class Before(Behind):
         self._until(self._is_ready)
 
     def start(self) -> None:
-        """See Server: the ship has missed it and found it again then. Before she has a session there, what comes is nobody's."""
+        """See Server: the ship has missed the broker and found it again then.
+
+        Nobody receives what comes before the ship has a session at the broker.
+        """
         self._broker.kill()
         self._until(lambda: not self._is_ready())
         self._broker.start()

@@ -1,4 +1,4 @@
-"""How fast a log gives its readings back: merged blocks; beside it the codec alone over the same blocks.
+"""Measure how fast a log gives its readings back from merged blocks, compared with the codec alone over the same blocks.
 
 `python -m bench.reading [containers] [hours]`. Prints one JSON object: millions of 14-signal readings a second, of the wall and of one
 core's time; the middle of REPEATS runs after one that does not count, in which libraries are loaded. The log is written and merged before.

@@ -1,4 +1,6 @@
-"""Readings per second from headquarters' log through Spark into histories and states, beside what the way there costs alone.
+"""Measure the readings per second from headquarters' log through Spark into histories and states.
+
+They are compared with what the way through Spark alone costs.
 
 `python -m bench.spark [containers] [hours]` makes a log of one reading per container and hour and reads it with Spark three ways: thrown
 away, into plain Parquet (the bound), and through the whole job; then the job gets a live trickle. Prints one JSON object.

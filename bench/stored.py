@@ -2,8 +2,8 @@
 
 `python -m bench.stored [containers] [hours]`. Prints one JSON object. On disk: all that lies in the log's folder, frames, offsets, topics,
 checkpoints and index among it, divided by the readings. They are appended as at 100 readings/s in commits of a second: 100 a commit,
-received at once. That is how the made-up live ones were heard; 100 of the others took longer, so that how late each is tells more than it
-would in a node, and costs every way of storing them more.
+received at once. The made-up live readings were received like this. 100 of the other readings took longer to arrive, so the delay of each
+holds more information than in a node, and every way of storing them takes more bytes.
 
 `live_on_disk`: before anything is merged. `merged_on_disk`: once upkeep has nothing left to do and what it merged is freed; upkeep comes
 either after all commits, or between them, as in a node: then its files also hold what is dead in them (`after_the_last_commit`: before

@@ -1,9 +1,9 @@
-"""How long `GET /api/fleet` takes while strangers guess passwords and send large bodies, beside the same without them.
+"""Measure how long `GET /api/fleet` takes while strangers guess passwords and send large bodies, compared with the same without them.
 
-`python -m bench.strangers [boxes] [seconds]`. Prints one JSON object. `landfall api` is a process of its own, over a store of so many
-boxes on eight ships, beside headquarters' node, which takes its audit records. Operations, logged in, ask twice a second; a time counts
-from when its question was due. Strangers are another process: 60 wrong logins a second, each from another address, half of them for a
-known account; and ten bodies of 16 MiB at once, without a login, each begun again a second after it was refused.
+`python -m bench.strangers [boxes] [seconds]`. Prints one JSON object. `landfall api` is a process of its own, over a store of so many boxes
+on eight ships. It runs next to headquarters' node, which takes its audit records. Operations, logged in, ask twice a second; a time counts
+from when its question was due. Strangers are another process: 60 wrong logins a second, each from another address, half of them for a known
+account; and ten bodies of 16 MiB at once, without a login, each begun again a second after it was refused.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def summary(took_ms: list[float]) -> dict[str, float]:
 
 
 def measured(folder: Path, boxes: int, seconds: int) -> dict[str, Any]:
-    """Times of the same questions without strangers and beside them, and what these were answered."""
+    """Return the times of the same questions without strangers and concurrently with them, and the answers to the strangers."""
     database_url = f"sqlite:///{folder / 'serving.db'}"
     fill(folder / "hq", boxes)
     with node(folder / "hq") as door:

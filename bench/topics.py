@@ -93,7 +93,7 @@ def feed(topics: int, readings: int) -> None:
 
 
 def ingest(folder: Path) -> None:
-    """The child that appends what comes in at standard input, merges all that is due, tells its figures and waits to be killed."""
+    """Run the child that appends what comes in at standard input, merges all that is due, reports its figures and waits to be killed."""
     commits_s: list[float] = []
     readings, cpu_s = 0, 0.0
     log, ended = open_log(folder), threading.Event()

@@ -1,10 +1,12 @@
-"""A ship's watch over a day of readings: how many every rule judges per second on one core, how soon its state is rebuilt from the log, and
-what memory her node takes.
+"""Measure a ship's watch over a day of readings.
+
+It measures how many readings per second every rule judges on one core, how soon the state of the watch is rebuilt from the log, and what
+memory the ship's node takes.
 
 `python -m bench.watchday [boxes] [hours] [rests_s]`: the readings lie in the log of a ship's node, as its endpoint left them, hourly from
 each box; then a watch that knows nothing takes the load list and reads that log from its beginning. Then `landfall ship`, whole, starts on
 that log, and its own watch judges all of it; killed, it is started once more, and then without its watch's snapshot. Its memory at rest is
-that after `rests_s`. Prints one JSON object; seconds of CPU beside those of the wall.
+that after `rests_s`. It prints one JSON object, with seconds of CPU next to those of the wall.
 """
 
 from __future__ import annotations
@@ -46,12 +48,14 @@ BATCH = 2_000
 TIERS, ROWS, GATEWAYS = 8, 20, 24
 SETTINGS = WatchSettings(WatchPlace(NODE, ship=SHIP))
 JUDGED_WITHIN_S, RESTS_S = 900.0, 90.0
-"""The log's upkeep rests while the watch judges: its last and largest merge comes up to a minute later, beside all that she then knows."""
+"""Maximum time until all is judged, and time at rest, seconds. The log's upkeep rests while the watch judges. Its last and largest merge
+comes up to a minute later, and takes memory next to all that the watch then knows."""
 
 
 def written(log: FileLog, clock: StillClock, boxes: int, hours: int) -> list[str]:
     """A day's readings in the log, received as the clock moves on with them, in commits of BATCH; whose they are, sorted."""
-    readings = fleet_readings(boxes, hours).drop_columns(["latitude_deg", "longitude_deg"])  # hour by hour theirs stand still, hers do not
+    # From hour to hour the boxes' positions stand still; the ship's positions do not.
+    readings = fleet_readings(boxes, hours).drop_columns(["latitude_deg", "longitude_deg"])
     numbers = sorted(set(readings.column("topic").to_pylist()))
     of_box = {number: f"GW-{at * GATEWAYS // len(numbers)}" for at, number in enumerate(numbers)}
     readings = readings.append_column("gateway", pa.array([of_box[number] for number in readings.column("topic").to_pylist()]))
@@ -78,7 +82,10 @@ def load_list(numbers: list[str]) -> Entry:
 
 
 def rebuilt(log: LogReader, listed: Entry) -> tuple[WatchState, WatchOutcome, int]:
-    """A watch that has read all of the log, what it told, and of how many readings. Her own readings go before those of her boxes."""
+    """Return a watch that has read all of the log, what it reported, and the number of readings.
+
+    The ship's own readings go before those of its boxes.
+    """
     state = WatchState(SETTINGS)
     made, count = learn(state, [listed]), 0
     own = [row for batch in log.read("ships", Position()) for row in rows(batch.records)]
@@ -104,9 +111,11 @@ def judged(log: FileLogReader, node: ShipProcess) -> bool:
 
 
 def of_node(folder: Path, rests_s: float, name: str = "node") -> dict[str, object]:
-    """The memory of `landfall ship` in `folder`, started as an operator does: when its watch has judged all that lies there and its
-    snapshot is written, and the most it ever was; its CPU time; and how long after its start the watch told its first muster, with the CPU
-    until then. Then it is killed."""
+    """Measure the memory and the CPU time of `landfall ship` in `folder`, started as an operator does; then kill it.
+
+    The memory is measured when its watch has judged all that lies there and its snapshot is written, and as the most it ever was.
+    The time from the start until the watch reported its first muster is measured too, with the CPU time until then.
+    """
     node = ShipProcess(folder)
     allow_all(folder / "ship", node.token)
     command = [sys.executable, "-m", "landfall", "ship", "-c", str(node.config)]

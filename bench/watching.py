@@ -35,7 +35,7 @@ class Watcher:
             self._ends[stream, origin] = end
 
     def close(self) -> None:
-        """Let go of the logs."""
+        """Release the logs."""
         for log in self._logs.values():
             log.close()
 

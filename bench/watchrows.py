@@ -45,7 +45,9 @@ def recall_row(name: str, voyages: list[Seen]) -> str:
 
 
 def told_share(lost: int, late_ms: Sequence[int], voyages: int) -> str:
-    """Three cells: which share of the lost boxes was told, the delay in the middle and of the slowest twentieth, how many within 60 s."""
+    """Return three cells: the share of the lost boxes that was reported, the delay in the middle and of the slowest twentieth, and the
+    share of the reports within 60 s.
+    """
     low, high = wilson(len(late_ms) / max(1, lost) * voyages, voyages)
     share = f"**{len(late_ms) / max(1, lost):.1%}** ({low:.0%}–{high:.0%})"
     if not late_ms:
@@ -68,8 +70,11 @@ def quiet_row(name: str, voyages: list[Seen]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Under:
-    """What had come of voyages under other weights: boxes lost, after how many ms each that was told was, and in how many of the voyages
-    how many boxes were told falsely."""
+    """The outcome of voyages under other weights.
+
+    `lost`: the number of lost boxes; `late_ms`: the delay of each lost box that was reported, in ms; `crying`: the number of voyages
+    with a false report; `falsely`: the number of boxes reported falsely.
+    """
 
     lost: int
     late_ms: tuple[int, ...]

@@ -27,8 +27,8 @@ from sim.storms import Weather
 from tests.support.watched_voyages import LOOK_ALIKES, WEATHERS, Seen, alike, lossy, quiet, watched
 
 JUDGING, CALIBRATING = 20_000_000, 0
-"""Where the seeds of the voyages that judge and of those that calibrate begin. Who looks into one that judges, to mend what it shows, moves
-the judging ones on to seeds that nobody has looked at: those from 1,000,000, 3,000,000 and 10,000,000 on calibrate by now."""
+"""First seeds of the voyages that judge and of those that calibrate. A developer who looks into a judging voyage, to fix what it shows,
+moves the judging voyages on to seeds that nobody has looked at. The seeds from 1,000,000, 3,000,000 and 10,000,000 on calibrate by now."""
 CALIBRATION_HEAD = "| signal | lost boxes whose case has it | silent boxes aboard | log10 ratio | weight |"
 PARTS = ("causes", "sizes", "quiet", "weights")
 FELT: tuple[str, ...] = get_args(Felt)
@@ -92,7 +92,7 @@ def goals(losses: Sequence[Seen], quiets: Sequence[Seen]) -> dict[str, Measured]
 
 
 def main() -> None:
-    """Runs what was asked for and prints. The other weights are held against the voyages of the parts that were run."""
+    """Run what was asked for and print it. The other weights are checked against the voyages of the parts that were run."""
     parser = argparse.ArgumentParser(prog="python -m bench.watchtable", description=__doc__)
     parser.add_argument("quiet", type=int, nargs="?", default=1_000)
     parser.add_argument("lossy", type=int, nargs="?", default=30)

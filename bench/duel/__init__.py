@@ -1,1 +1,1 @@
-"""Landfall's sync beside NATS JetStream leaf nodes and a Mosquitto bridge: real processes, one proxy between them."""
+"""Compare Landfall's sync with NATS JetStream leaf nodes and a Mosquitto bridge: real processes, with one proxy between them."""

@@ -1,4 +1,6 @@
-"""`python -m bench.duel [part [sizes …] …] [side …]`: our sync beside others' through the same proxy, the same readings, in one run.
+"""`python -m bench.duel [part [sizes …] …] [side …]` compares our sync with the sync of other programs in one run.
+
+All sides send the same readings through the same proxy.
 
 Parts, with their sizes and what they are by default; all parts, one after another, when none is named:
 
@@ -34,7 +36,7 @@ from bench.results import write
 from tests.support.proxy import LoopThread
 
 OWN_RATE_BIT_S = RATE_BIT_S - 1_000
-"""What our ship is told to keep below: a little less than the link, whose own queue then stays empty."""
+"""Rate that our ship is configured to keep below, bit/s: a little less than that of the link, whose own queue then stays empty."""
 SLOW: dict[str, Callable[[Path], Side]] = {
     "landfall": lambda folder: Ours(folder, "satellite", OWN_RATE_BIT_S),
     "nats": NatsLeaf,

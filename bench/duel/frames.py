@@ -93,7 +93,7 @@ class Tap:
     def __init__(self) -> None:
         self.talks: dict[int, Talk] = {}
         self.block_bytes = 0
-        """Bytes of blocks that arrived, all told."""
+        """Total bytes of the blocks that arrived."""
         self.stream_bytes: dict[str, int] = {}
         """The same by stream."""
         self._arrived: dict[_Block, RangeSet] = {}

@@ -78,7 +78,7 @@ class MosquittoBridge:
         return {"version": told, "settings": USUAL | BRIDGE}
 
     def load(self, given: Given) -> None:
-        """Published to her broker at QoS 1, all acknowledged."""
+        """Publish the readings to the ship's broker at QoS 1, and wait until all are acknowledged."""
         messages, number = given.messages(), 0
         while part := list(islice(messages, AT_ONCE)):
             publish(self._ship_port, [_packet(f"c/{topic}", payload, number + n) for n, (topic, payload) in enumerate(part)], 1)
@@ -93,7 +93,7 @@ class MosquittoBridge:
         return self.arrived()
 
     def alert(self, number: int) -> None:
-        """Published to her broker at QoS 1."""
+        """Publish the alert to the ship's broker at QoS 1."""
         publish(
             self._ship_port, [_packet(f"a/{number}", b'{"alert_id":"duel-%d","rule":"overboard","severity":"critical"}' % number, 0)], 1
         )

@@ -1,4 +1,4 @@
-"""NATS JetStream: a ship's server is a leaf node of headquarters', whose streams mirror hers."""
+"""NATS JetStream: a ship's server is a leaf node of headquarters' server, whose streams mirror the streams of the ship's server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NatsLeaf:
         self._listener: Listener | None = None
 
     def start(self) -> dict[str, Any]:
-        """Both servers, hers with the streams, headquarters' with their mirrors."""
+        """Start both servers: the ship's server with the streams, headquarters' server with the mirrors of these streams."""
         usual = (
             'host: 127.0.0.1\nport: {port}\nserver_name: {name}\nwrite_deadline: "60s"\n'
             'jetstream {{ store_dir: "{store}", domain: {name} }}\n'
@@ -69,7 +69,7 @@ class NatsLeaf:
         return {"version": version, "settings": SETTINGS}
 
     def load(self, given: Given) -> None:
-        """Published to her server, until her stream holds them."""
+        """Publish the readings to the ship's server, and wait until its stream holds them."""
         messages, sent = given.messages(), 0
         while part := [(f"c.{topic}", payload) for topic, payload in islice(messages, AT_ONCE)]:
             self._ship.publish(part)
@@ -85,7 +85,7 @@ class NatsLeaf:
         return self.arrived()
 
     def alert(self, number: int) -> None:
-        """Published to her server."""
+        """Publish the alert to the ship's server."""
         self._ship.publish([(f"a.{number}", b'{"alert_id":"duel-%d","rule":"overboard","severity":"critical"}' % number)])
 
     def alerts_heard_s(self) -> dict[int, float]:

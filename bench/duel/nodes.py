@@ -132,7 +132,7 @@ class StationNode:
         self.start()
 
     def health(self) -> dict[str, Any]:
-        """What it tells of itself."""
+        """Return what the node reports about itself."""
         return self.reader.health()
 
     def append(self, stream: str, records: pa.RecordBatch) -> None:

@@ -29,8 +29,8 @@ LOADED_S_MAX = 1_800.0
 class Ours:
     """`landfall ship` to `landfall port` of headquarters. `link`: the class of link; `rate_bit_s`: what the ship keeps below on it.
 
-    `sender` and `receiver`: other nodes in their place. A ship judges all readings she takes in, which of millions takes longer than all
-    else here: where that is not asked, a node sends that has no watch.
+    `sender` and `receiver`: other nodes in their place. A ship judges all readings that it takes in. To judge millions of
+    readings takes longer than everything else here. Where a bench does not need the judging, the sender is a node without a watch.
     """
 
     name = "landfall"
@@ -67,7 +67,10 @@ class Ours:
         return {"python": platform.python_version(), "settings": settings, "compression": "the log's own blocks"}
 
     def load(self, given: Given) -> None:
-        """Appended in large commits through the sender's door, merged as upkeep leaves it at sea; a ship's, judged by her watch."""
+        """Append the readings in large commits through the sender's door; they are then merged as upkeep leaves them at sea.
+
+        If the sender is a ship, its watch also judges the readings.
+        """
         ship = self._ship()
         for part in given.parts():
             ship.append("containers", part)
@@ -112,7 +115,7 @@ class Ours:
         return self._listener.heard
 
     def compared(self, given: Given) -> Compared:
-        """Every row at headquarters beside what was given at its offset, a batch in memory at a time."""
+        """Compare every row at headquarters with the reading that was given at its offset, with one batch in memory at a time."""
         log = FileLogReader(self.hq.folder / self.hq.name / "log", BlockCodec())
         try:
             return compared((batch.records for batch in log.read("containers", Position())), given)
@@ -140,7 +143,10 @@ class Ours:
 
 
 def compared(came: Iterable[pa.RecordBatch], given: Given) -> Compared:
-    """Rows as they came, in order of their offsets, beside what was given at these. One for which nothing was given counts as changed."""
+    """Compare the rows as they came, in order of their offsets, with the readings that were given at these offsets.
+
+    A row for which no reading was given counts as changed.
+    """
     parts, part, begins = given.parts(), None, 0
     end = distinct = twice = changed = 0
     for rows in came:

@@ -108,7 +108,7 @@ class Side(Protocol):
         ...
 
     def compared(self, given: Given) -> Compared:
-        """What is at headquarters beside what was given."""
+        """Compare the readings at headquarters with the readings that were given."""
         ...
 
     def processes(self) -> dict[str, int]:

@@ -80,7 +80,10 @@ def slow_link(side: Side, plan: Plan, thread: LoopThread, tell: Callable[[str], 
 
 
 def _phases(side: Side, link: Shoreward, plan: Plan, given: Given, tell: Callable[[str], None]) -> dict[str, Any]:
-    """One after another, told as they end; then the link is opened wide until all is ashore. Raises TimeoutError."""
+    """Run the phases one after another, and report each phase when it ends.
+
+    Then open the link wide until all readings are ashore. Raises TimeoutError.
+    """
     first_s = wait_until(lambda: side.moved() > 0, "the backlog moves", FIRST_S_MAX)
     quiet = _phase(side, link, lambda: time.sleep(plan.quiet_s))
     tell(f"{side.name}: quiet {quiet}")
