@@ -32,8 +32,8 @@ BOXES, REPEATS = 2_000, 5
 ALERTS, READINGS, STEP_MS = 500, 100_000, 120_000
 BLOCK = 10_000
 DESK_S_MAX, CHART_S_MAX, CHART_BYTES_MAX = 1.0, 2.0, 300_000
-SELDOM_S = 600.0
-"""The pages ask again so seldom that nothing is drawn in between."""
+REFRESH_S = 2.0
+"""As operators have it: a page is drawn again meanwhile."""
 
 
 def long_box(voyage: Voyage) -> str:
@@ -83,7 +83,7 @@ def desk_s(page: Page) -> float:
 
 
 def chart_s(tab: Tab, number: str) -> tuple[float, int]:
-    """Seconds to the drawn chart of the box, and the bytes of its message."""
+    """Seconds to the drawn chart of the box, and the bytes of its message, in a tab that has not shown it yet."""
     page = tab.page
     page.get_by_role("link", name="Containers").click()
     page.get_by_label("Container number").fill(number)
@@ -94,7 +94,7 @@ def chart_s(tab: Tab, number: str) -> tuple[float, int]:
     expect(page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first).to_be_visible()
     took_s = time.perf_counter() - began_s
     sizes = [len(frame) for frame in tab.heard if '"flatten"' in frame]
-    page.get_by_role("button", name="All containers").click()
+    page.close()
     return took_s, max(sizes)
 
 
@@ -108,11 +108,12 @@ def main() -> None:
         voyage.close()
         with on_stage(Path(folder), voyage, 1.0) as stage:
             raise_alerts(stage)
-            with pages_at(stage.folder, stage.answering.url, refresh_s=SELDOM_S) as url, browser(url) as windows:
-                tab = windows.tab()
-                tab.enter(url, "mira", "/containers")
-                desks = [desk_s(tab.page) for _ in range(repeats + 1)][1:]
-                charts = [chart_s(tab, long_box(voyage)) for _ in range(repeats + 1)][1:]
+            with pages_at(stage.folder, stage.answering.url, refresh_s=REFRESH_S) as url, browser(url) as windows:
+                tabs = [windows.tab() for _ in range(repeats + 1)]
+                for tab in tabs:
+                    tab.enter(url, "mira", "/containers")
+                desks = [desk_s(tabs[0].page) for _ in range(repeats + 1)][1:]
+                charts = [chart_s(tab, long_box(voyage)) for tab in tabs][1:]
                 windows.close()
     desk, chart, size = statistics.median(desks), statistics.median(took for took, _ in charts), max(size for _, size in charts)
     desk_met, chart_met = desk <= DESK_S_MAX, chart <= CHART_S_MAX and size <= CHART_BYTES_MAX
