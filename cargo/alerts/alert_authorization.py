@@ -33,7 +33,7 @@ def foreign_alert(topic: str, body: Mapping[str, Any], role: str, identity: str)
         return f"alert {id_!r} speaks of ship {ship!r}"
     of_a_loss = _one_of(body.get("rule"), LOSS_RULES) or _one_of(body.get("status"), LOSS_STATES)
     if (of_a_loss or body.get("incident_id") or body.get("incident")) and role != "ship":
-        return f"alert {id_!r} tells of a loss"
+        return f"alert {id_!r} reports a loss"
     return _foreign_incident(body, identity)
 
 

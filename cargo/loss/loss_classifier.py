@@ -329,10 +329,10 @@ def _around(case: Case, weights: Weights) -> list[Evidence]:
     pieces = []
     if case.below and _stack_down_at_ms(case) is None:
         under = "a box under it in its stack is" if len(case.below) == 1 else f"{len(case.below)} boxes under it in its stack are"
-        detail = f"{under} told as lost: {', '.join(case.below[:12])}"
+        detail = f"{under} reported lost: {', '.join(case.below[:12])}"
         pieces.append(Evidence("group", "stands_on_lost", weights.below, detail, case.heard_at_ms))
     if len(case.group) >= GROUP_MIN:
-        detail = f"{len(case.group)} boxes of its stack and beside it fell silent within 2 min: {', '.join(case.group[:12])}"
+        detail = f"{len(case.group)} boxes of its stack and next to it fell silent within 2 min: {', '.join(case.group[:12])}"
         pieces.append(Evidence("group", "silent_together", weights.group, detail, case.heard_at_ms))
     if case.roll_deg > ROLL_DEG or (case.roll_deg > ROLL_GROWING_DEG and case.roll_growing):
         growing = " and growing" if case.roll_growing else ""

@@ -272,7 +272,7 @@ def _some(parts: Sequence[str], between: str) -> str:
             break
         told.append(cut)
     more = len(parts) - len(told)
-    return between.join([*told, f"… and {more:,} more, each beside its box"] if more else told)
+    return between.join([*told, f"… and {more:,} more, each next to its box"] if more else told)
 
 
 def _description(boxes: Sequence[ReportedBox]) -> str:

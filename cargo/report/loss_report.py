@@ -296,7 +296,7 @@ def mark_sent(report: LossReport, sending: Sending, at_ms: int) -> MadeRecord:
     first_ms = min((box.lost_at_ms for box in report.content.lost if box.lost_at_ms is not None), default=0)
     if sending.sent_at_ms < first_ms:
         raise CargoError(
-            f"report {report.id} tells of a loss at {time_text(first_ms)}: it was not sent before that", code="sending_time_invalid"
+            f"report {report.id} has a loss at {time_text(first_ms)}: it was not sent before that", code="sending_time_invalid"
         )
     return _changed(report, "sent", sending.by, at_ms, sending=msgspec.to_builtins(sending))
 

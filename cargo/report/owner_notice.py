@@ -28,7 +28,7 @@ Becoming = Literal["LOST", "PROBABLY_LOST", "AT_RISK", "HEARD_AGAIN"]
 _WORDS: Mapping[Becoming, str] = {
     "LOST": "lost overboard: a person aboard confirms it",
     "PROBABLY_LOST": "probably lost overboard",
-    "AT_RISK": "being looked for: it carries no tracker that would tell",
+    "AT_RISK": "being looked for: it carries no tracker that would report",
     "HEARD_AGAIN": "aboard: its tracker was heard again or it was seen, what was said before is taken back",
 }
 

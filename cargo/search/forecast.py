@@ -104,7 +104,7 @@ def _csv_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
         rows = [(f"line {reader.line_num}", row) for row in reader]
     except csv.Error as problem:
         raise BadEntry(
-            f"the forecast is no CSV: {problem} (line {reader.line_num})", hint="mend it, or give a JSON", code="forecast_unreadable"
+            f"the forecast is no CSV: {problem} (line {reader.line_num})", hint="fix it, or give a JSON", code="forecast_unreadable"
         ) from None
     heading = reader.fieldnames or ()
     missing = [name for name in _NEEDED if name not in heading]
@@ -122,7 +122,7 @@ def _json_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
     try:
         rows = json.loads(text.lstrip("\ufeff"))
     except (ValueError, RecursionError) as problem:
-        raise BadEntry(f"the forecast is no JSON: {problem}", hint="mend it, or give a CSV", code="forecast_unreadable") from None
+        raise BadEntry(f"the forecast is no JSON: {problem}", hint="fix it, or give a CSV", code="forecast_unreadable") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise BadEntry(
             "the forecast is a JSON, but no list of objects", hint=f"each object has {', '.join(FIELDS)}", code="forecast_unreadable"

@@ -134,7 +134,7 @@ def read_answer(body: Mapping[str, Any]) -> Answer:
     return answer
 
 
-_LEASED = " beside what its open link holds on lease, which is given back as it closes"
+_LEASED = " besides what its open link holds on lease, which is given back as it closes"
 """What stands between what is left and the day's budget less what passed: `streams/link_budget/daily_budget.py`."""
 
 

@@ -25,7 +25,7 @@ BODY: dict[str, Any] = {
 SATELLITE = Allowance("satellite", "2026-12-31", free_bytes=1_000, day_bytes=5_000, price_per_mb=8.0, opening_bytes=100)
 
 
-LEASED = " beside what its open link holds on lease, which is given back as it closes"
+LEASED = " besides what its open link holds on lease, which is given back as it closes"
 Agreed = dict[str, Any]
 """What a question says of the price."""
 PRICE_ALONE: Agreed = {"spend": "nothing"}

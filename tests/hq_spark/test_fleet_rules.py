@@ -150,7 +150,8 @@ def test_the_end_of_a_doubt_comes_after_it() -> None:
     watch = FleetWatch(WHERE)
     raised = watch.judge(pa.concat_tables([told_of(A, 1, "X_PROBABLE_OVERBOARD"), rows(QUAY, at(A, 30))]), ())
     assert (
-        raised[0].detail == "told as lost by ship/9321483, heard by quay/SGSIN at 2026-05-02T06:00:00Z: where it is this box, say so aboard"
+        raised[0].detail
+        == "reported lost by ship/9321483, heard by quay/SGSIN at 2026-05-02T06:00:00Z: where it is this box, say so aboard"
     )
     cleared = watch.judge(told_of(A, 25, "X_FOUND"), ())
     assert (raised[0].alert_id, raised[0].at_ms) == (cleared[0].alert_id, cleared[0].at_ms)
