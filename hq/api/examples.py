@@ -142,7 +142,7 @@ _ASK: Fields = {
         "at_ms": AT - 3_000,
         "wall_at_ms": AT - 1,
         "told": "cost 0.0241: 96 records, 3,007 bytes over the satellite link; 4,102,400 bytes are left today "
-        "beside what its open link holds on lease, which is given back as it closes",
+        "besides what its open link holds on lease, which is given back as it closes",
         "records": 96,
         "sent_before": 0,
         "bytes": 3_007,

@@ -223,7 +223,7 @@ def _read(path: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> str:
     try:
         return read(path).decode()
     except OSError as problem:
-        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="mend the door's table tls", code="file_unavailable") from problem
+        raise Misuse(f"{path} can not be read: {problem.strerror}", hint="fix the door's table tls", code="file_unavailable") from problem
 
 
 def _health(settings: KafkaBrokerSettings) -> tuple[bool, dict[str, Any]]:

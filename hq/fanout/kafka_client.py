@@ -110,7 +110,7 @@ def committed_standings(access: KafkaAccess) -> dict[str, ReaderStanding]:
             message = reader.poll(ANSWER_S_MAX)
             if message is None:
                 raise RetryLater(
-                    "Kafka does not tell how far the streams are fanned out", hint="is the broker well?", code="kafka_unanswered"
+                    "Kafka does not report how far the streams are fanned out", hint="is the broker well?", code="kafka_unanswered"
                 )
             problem = message.error()
             if problem is None:

@@ -30,7 +30,7 @@ def _patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
 def _plain_password(password: SecretStr) -> SecretStr:
     found = sorted(character for character in set(password.get_secret_value()) if character in _UNWRITABLE or not character.isprintable())
     if found:
-        raise unfit(f"{''.join(found)!r} can not stand where a Kafka is told its super user's password", "write one without")
+        raise unfit(f"{''.join(found)!r} can not stand where a Kafka is given its super user's password", "write one without")
     return password
 
 

@@ -57,7 +57,7 @@ def ask_ship(ask: Asking, new: NewAsk) -> dict[str, Any]:
         span = (new.since_at_ms, new.until_at_ms)
         asked = desk.ask(new.ship, compact_container(new.container), span, (new.spend, new.at_most), ask.viewer.name)
     except ValueError as problem:
-        raise ApiError(422, "question_invalid", f"Nothing was asked: {problem}.", "Mend it and ask again.") from None
+        raise ApiError(422, "question_invalid", f"Nothing was asked: {problem}.", "Fix it and ask again.") from None
     ask.audit("ask", ask_id=asked.ask_id, ship=new.ship)
     return {**framed_clock(ask.services), "as_of_at_ms": None, "ask_id": asked.ask_id}
 

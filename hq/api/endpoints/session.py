@@ -115,4 +115,4 @@ def _refused(problem: urllib.error.HTTPError) -> ApiError:
         return ApiError(409, "clock_refused", str(said["error"]), str(said["hint"]))
     except (OSError, ValueError, KeyError, TypeError):
         error = f"What answers as the simulator does not move its clock (HTTP {problem.code})."
-        return ApiError(503, "simulator_foreign", error, "Mend the API's setting `control`.")
+        return ApiError(503, "simulator_foreign", error, "Fix the API's setting `control`.")
