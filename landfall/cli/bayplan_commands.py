@@ -158,8 +158,8 @@ def summary(plan: BayPlan) -> Iterator[str]:
     """What is in a plan, in lines for the one who has to say whether it is the right one."""
     slots = [Slot.parse(box.slot) for box in plan.boxes if box.slot]
     deck = sum(slot.on_deck for slot in slots)
-    sails = "at a time not told" if plan.departs_at_ms is None else utc(plan.departs_at_ms)
-    yield f"{plan.ship_name or 'ship'} {plan.ship or '(IMO number not told)'} leaves {plan.port or 'a port not told'} {sails}"
+    sails = "at a time not given" if plan.departs_at_ms is None else utc(plan.departs_at_ms)
+    yield f"{plan.ship_name or 'ship'} {plan.ship or '(IMO number not given)'} leaves {plan.port or 'a port not given'} {sails}"
     nowhere = f", {len(plan.boxes) - len(slots):,} without a slot" if len(slots) < len(plan.boxes) else ""
     bays = len({slot.bay for slot in slots})
     yield f"{len(plan.boxes):,} boxes in {bays} bays: {deck:,} on deck, {len(slots) - deck:,} in the hold{nowhere}"

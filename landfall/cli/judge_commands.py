@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 VERDICTS: tuple[Verdict, ...] = ("same", "different", "untold", "unfounded")
 MEANINGS = {
-    "same": "told as it was",
-    "different": "told otherwise than it was",
+    "same": "reported as it was",
+    "different": "reported otherwise than it was",
     "untold": "nobody was alarmed: it came late, or was not known aboard or on the quay",
-    "unfounded": "told, and the readings here do not show it",
+    "unfounded": "reported, and the readings here do not show it",
 }
 WORDS = {
     "since_at_ms": "since",
@@ -91,7 +91,7 @@ def show(judgement: Judgement, *, whole: bool) -> None:
     rules = Table("rule", *VERDICTS, box=None, header_style="bold")
     for rule in sorted({rule for rule, _ in counted}):
         rules.add_row(rule, *(f"{counted[rule, verdict]:,}" for verdict in VERDICTS))
-    console.print(rules if counted else "no episode of any rule, and none was told")
+    console.print(rules if counted else "no episode of any rule, and none was reported")
     shown = [one for one in judgement.compared if whole or one.verdict != "same"]
     if not shown:
         return
@@ -118,9 +118,9 @@ def _what(one: Compared) -> str:
     elif told.detail:
         said.append(printable(told.detail))
     if one.verdict == "untold" and one.told is not None:
-        said.append("its record was told" if not one.differs else "its record was told otherwise")
+        said.append("its record was reported" if not one.differs else "its record was reported otherwise")
     if one.told is not None and one.differs:
-        said.append("told as " + ", ".join(f"{WORDS[name]} {_value(one.told, name)}" for name in one.differs))
+        said.append("reported as " + ", ".join(f"{WORDS[name]} {_value(one.told, name)}" for name in one.differs))
     return "; ".join(said)
 
 

@@ -49,7 +49,7 @@ def trust_among(keys: Sequence[str], nodes: Collection[str]) -> Trust:
         if None not in named and not named.intersection(nodes):
             raise Misuse(
                 f"the key {_short(key)} is of no node that counts here",
-                hint=f"asked for are keys of {here}; mend the node's name",
+                hint=f"asked for are keys of {here}; fix the node's name",
                 code="key_of_another",
             )
     return given_trust(keys, nodes)

@@ -11,7 +11,7 @@ from landfall.cli.terminal_encoding import say
 from landfall.node.peers.trust_on_first_use import accept_key
 from streams.integrity.signing_keys import key_from_text
 
-keys_app = typer.Typer(help="Whose signing key a node believes, beside its settings and the registry.", no_args_is_help=True)
+keys_app = typer.Typer(help="Whose signing key a node believes, besides its settings and the registry.", no_args_is_help=True)
 
 
 @keys_app.command("accept")

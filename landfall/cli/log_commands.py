@@ -200,7 +200,7 @@ def export(
         chosen = format_ or next((one for one in Format if output.suffix == f".{one}"), None)
         if chosen is None:
             raise Misuse(
-                f"{output.name} does not tell its format", hint="end it in .parquet, .csv or .json, or give --format", code="format_unknown"
+                f"{output.name} does not name a format", hint="end it in .parquet, .csv or .json, or give --format", code="format_unknown"
             )
         known = None if topics is None else [known_topic(log, topic) for topic in topics]
         rows = write(lambda: (_within(table, *span) for table in held.rows(known)), RECORDS, chosen, output)

@@ -60,7 +60,7 @@ def opened(folder: Path, *, whole: bool = False, judged: bool = False) -> Iterat
 def _reader(log: Path, passed_over: PassedOver | None, entitled: Entitled | None) -> Iterator[AnyReader]:
     why = None if in_kafka(log) else index_problem(log)
     if why is not None:
-        tell([f"its index lacks what this log's files have ({why}); read by one made for this. The node mends its own when it starts"])
+        tell([f"its index lacks what this log's files have ({why}); read by one made for this. The node repairs its own when it starts"])
 
         def on_damage(damage: Damage) -> None:
             if damage.offsets and passed_over is not None:

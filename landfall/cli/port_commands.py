@@ -14,7 +14,7 @@ from landfall.process_table import run_process
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
 ]
-HINT = "`landfall port --help` tells what there is"
+HINT = "`landfall port --help` shows what there is"
 port_app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
 
 

@@ -120,7 +120,7 @@ def _interval_by(finding: ProofFinding) -> str:
     if finding.proof is None or finding.proof.interval_ms is None:
         return ""
     learned_ms = finding.learned_ms
-    shown = "they do not tell" if learned_ms is None else f"one every {minutes(learned_ms)}"
+    shown = "unknown" if learned_ms is None else f"one every {minutes(learned_ms)}"
     return f" (as who made the file says; from the records shown: {shown})"
 
 

@@ -105,7 +105,7 @@ def show_notices(
     policy: ToldFrom | None = next((name for name in TOLD_FROM if name == told_from), None)
     if told_from is not None and policy is None:
         raise Misuse(
-            f"owners are told from {' or '.join(TOLD_FROM)}, not {told_from!r}",
+            f"owners are notified from {' or '.join(TOLD_FROM)}, not {told_from!r}",
             hint="`landfall report notices --help`",
             code="notice_state_unknown",
         )

@@ -131,7 +131,7 @@ def _from_file(file: Path, wind: str, current: str) -> Forecast:
             f"{file} can not be read: {problem}", hint="give a text file: docs/guide/search-area.md", code="file_unavailable"
         ) from None
     except BadEntry as problem:
-        raise Misuse(f"{file}: {problem}", hint="mend what is listed: docs/guide/search-area.md", code="forecast_unreadable") from None
+        raise Misuse(f"{file}: {problem}", hint="fix what is listed: docs/guide/search-area.md", code="forecast_unreadable") from None
 
 
 def _unknown(forecast: Forecast, from_at_ms: int, until_at_ms: int) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from landfall.cli.number_format import utc
 from landfall.cli.status_output import KEYS, Told, kept_here, node_of, others, sensors, sessions, show, spent, troubles
 from landfall.process_table import run_process
 
-HINT = "`landfall ship link --help` tells what there is"
+HINT = "`landfall ship link --help` shows what there is"
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with the settings; LANDFALL_… variables override it.", show_default=False)
 ]

@@ -184,7 +184,7 @@ def _held(folder: Path) -> dict[str, tuple[int, int, int, int]]:
 def _definitions(folder: Path | None, api: str | None, username: str, password_file: Path | None) -> Definitions:
     if (folder is None) == (api is None):
         raise Misuse(
-            "either a node's folder or headquarters' API tells how streams are managed",
+            "either a node's folder or headquarters' API says how streams are managed",
             hint="give --folder or --api",
             code="source_ambiguous",
         )

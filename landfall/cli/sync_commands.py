@@ -90,7 +90,7 @@ def export(
         if not plan:
             raise Misuse(
                 f"'{to}' may have nothing of this log that it lacks",
-                hint="`landfall stream show` tells who may have a stream",
+                hint="`landfall stream show` says who may have a stream",
                 code="nothing_for_receiver",
             )
 

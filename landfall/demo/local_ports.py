@@ -35,5 +35,5 @@ def in_use(ports: Iterable[int]) -> Iterator[str]:
             except OSError:
                 yield (
                     f"Port {port} is in use."
-                    f"\n  Stop what listens there (is a demo still running?); `ss -ltnp sport = :{port}` tells what it is."
+                    f"\n  Stop what listens there (is a demo still running?); `ss -ltnp sport = :{port}` shows what it is."
                 )

@@ -38,7 +38,7 @@ def first_word(url: str, within_s: float = FIRST_WORD_S) -> FleetTime:
     while (told_ := ask(url)) is None:
         if time.monotonic() > deadline_s:
             raise RetryLater(
-                f"the fleet clock at {url} does not tell the time",
+                f"the fleet clock at {url} does not report the time",
                 hint="start it first, or set the clock to 'wall'",
                 code="fleet_clock_silent",
             )

@@ -257,7 +257,7 @@ class Node:
         rounds = Rounds(self._log, self._log.upkeep)
         self._begin("verifying", partial(keep_verifying, rounds, store.loader.failed, self.metrics, self.report))
         self._begin("below the floor", partial(keep_floor_trouble, self._log, self.append, self.metrics, self.clock))
-        self._begin("telling", self._teller.run)
+        self._begin("reporting", self._teller.run)
         self._begin("signing", partial(keep_signing, signer, self.append, self.report))
         self._watch = Watch(copy, lambda: self.log.origin, given, introductions.trust)
         checking = Checking(self._log, copy, self._watch, self.links.distrust, self.report, store.still_doubted, store.bulk)
@@ -288,7 +288,7 @@ class Node:
             ShutdownStep("the links", self._close_links, ENDED_WITHIN_S),
             ShutdownStep("the node's own work", partial(self._end, self._tasks), ENDED_WITHIN_S),
             ShutdownStep("the doors", self._close_doors, ENDED_WITHIN_S),
-            ShutdownStep("what is told last", self._tell_last, ENDED_WITHIN_S),
+            ShutdownStep("the last reports", self._tell_last, ENDED_WITHIN_S),
             ShutdownStep("what is being committed", self._close_committer, None),
             ShutdownStep("the log", self._close_log, None),
         )

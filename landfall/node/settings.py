@@ -142,7 +142,7 @@ class LinkSettings(SettingsTable):
     @between
     def _can_open_a_link(self) -> Iterator[SettingsProblem]:
         if self.budget_bytes_per_day is not None and self.budget_bytes_per_day - self.alerts_reserve_bytes < OPENING_BYTES:
-            what = f"beside the reserve for alerts it is at least {OPENING_BYTES} bytes, or no link is ever opened"
+            what = f"besides the reserve for alerts it is at least {OPENING_BYTES} bytes, or no link is ever opened"
             yield SettingsProblem(
                 ("budget_bytes_per_day",), what, f"write {self.alerts_reserve_bytes + OPENING_BYTES} or more, or reserve less"
             )
@@ -195,7 +195,7 @@ class TlsSettings(SettingsTable):
 
 def stranger(where: Place, node: str) -> SettingsProblem:
     """`node` is to be dialled, but not known."""
-    return SettingsProblem(where, f"{node!r} is to be dialled, but is not among node.known", "write a [[node.known]] that tells its role")
+    return SettingsProblem(where, f"{node!r} is to be dialled, but is not among node.known", "write a [[node.known]] with its role")
 
 
 def uncertified(where: Place, nodes: list[str]) -> SettingsProblem:
@@ -308,7 +308,7 @@ class NodeSettings(SettingsTable):
             if OPENING_BYTES <= whole < nodes * least:
                 where = "this ship" if self.role == "ship" else "this port"
                 what = (
-                    f"{nodes} nodes of {where} share it, and beside the reserve each has {whole // nodes} bytes: "
+                    f"{nodes} nodes of {where} share it, and besides the reserve each has {whole // nodes} bytes: "
                     f"with less than {least} none opens the link for more than alerts"
                 )
                 mend = f"write {budget.reserve_bytes + nodes * least} or more, the same at each of them, or reserve less"

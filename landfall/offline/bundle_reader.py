@@ -156,7 +156,7 @@ class BundleReader:
 
     def _outcome(self) -> Taken:
         if not self._whole_list:
-            self._problem("the list of what it carries is not whole: what is missing can not all be told")
+            self._problem("the list of what it carries is not whole: not all that is missing can be reported")
         if not self._ended:
             self._problem("its end is missing")
         for key, planned in self._planned.items():

@@ -37,7 +37,7 @@ def opened_log(folder: Path, within_s: float = THERE_WITHIN_S) -> AnyReader:
         except FileNotFoundError:
             if time.monotonic() > deadline_s:
                 raise RetryLater(
-                    f"there is no log in {folder}", hint="start headquarters' node first, or mend the setting", code="log_missing"
+                    f"there is no log in {folder}", hint="start headquarters' node first, or fix the setting", code="log_missing"
                 ) from None
         if not said:
             log.warning("there is no log in %s yet: waiting for headquarters' node, %.0f s at most", folder, within_s)

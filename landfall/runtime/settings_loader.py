@@ -91,7 +91,7 @@ class _Reading(Generic[Settings]):
                 number = min(int(place[1]) if place else len(lines), len(lines))
                 line = lines[number - 1]
                 what = str(problem).partition(" (at ")[0]
-                self.problems.append(f"{self.path}, line {number} ({line.partition('=')[0].strip()!r}) is not TOML: {what}; mend that line")
+                self.problems.append(f"{self.path}, line {number} ({line.partition('=')[0].strip()!r}) is not TOML: {what}; fix that line")
                 self.unread.append(line)
                 lines[number - 1] = ""
             else:
@@ -219,7 +219,7 @@ def _sentence(kind: type[SettingsTable], place: Place, problem: Mapping[str, Any
             least, there = problem["ctx"]["min_length"], problem["ctx"]["actual_length"]
             return f" has {there} characters and should have at least {least}; write a longer one, like what `{_MAKES_SECRET}` prints"
         case "value_error":
-            return f": {problem['msg'].removeprefix('Value error, ')}; mend it"
+            return f": {problem['msg'].removeprefix('Value error, ')}; fix it"
     said = problem["msg"].partition(", unable to parse")[0]
     if said.startswith("Input should be "):
         said = f"{' and' if given else ''} {said.removeprefix('Input ')}"

@@ -56,7 +56,7 @@ class TelemetryClient:
         self._producer = f"{metrics.process}/{time.time_ns()}"
         self._lock = threading.Lock()
         self._awake, self._ending = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._keep_telling, name="telling", daemon=True)
+        self._thread = threading.Thread(target=self._keep_telling, name="telemetry", daemon=True)
 
     def report(
         self, reason: str, payload: str = "", outcome: str = "left out", key: tuple[str, int] | None = None, topic: str | None = None

@@ -185,7 +185,7 @@ class Replay:
         unfinished = isinstance(found, Hole) and found.unfinished
         lost: tuple[Lost, ...] = ()
         if self._whole:
-            self._doubt = f"segment {number} ends in {found.end - found.at} bytes that are no frame, and no index tells why"
+            self._doubt = f"segment {number} ends in {found.end - found.at} bytes that are no frame, and no index explains them"
             if isinstance(found, FoundFrame):
                 lost = tuple(one for _, at, end, _ in found.blocks(data) for one in _said(bytes(data[at:end][:HEAD_BYTES_MAX])))
         elif unfinished:

@@ -316,7 +316,7 @@ class FileUpkeep:
         self._checkpoint()  # most of it here, while commits go on
         with self._index() as index:
             if wrong := index.verified_files().intersection(numbers):
-                raise IndexDamaged(f"the index did not tell that records are held in {file_path(self._parts.folder, min(wrong)).name}")
+                raise IndexDamaged(f"the index did not report that records are held in {file_path(self._parts.folder, min(wrong)).name}")
         try:
             with self._parts.lock:  # nobody rebuilds the index, and finds again what seemed dead
                 if self._planned != self._parts.builds():

@@ -64,7 +64,7 @@ class Dialler:
         except aiohttp.WSServerHandshakeError as problem:
             if problem.status in _REFUSED and (refusal := await self._refusal(http, url, headers, shown)):
                 sentence, code = refusal
-                raise NotAllowed(f"{url} refuses the link: {sentence}", hint="mend the token or the node's name", code=code) from None
+                raise NotAllowed(f"{url} refuses the link: {sentence}", hint="fix the token or the node's name", code=code) from None
             raise no_node(url, problem.status) from None
         except (TimeoutError, aiohttp.ClientError, OSError) as problem:
             if shown and (reason := self._wrong(problem, peer) or self._doubt(problem)):

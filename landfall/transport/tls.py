@@ -26,7 +26,7 @@ _VERIFY = {  # X509_V_ERR_… of OpenSSL
     62: "is not that of '{node}'",
     64: "is not for this address",
 }
-MEND = "`landfall certs show` tells what a certificate says; compare it with the peer's and with the clock"
+MEND = "`landfall certs show` shows what a certificate says; compare it with the peer's and with the clock"
 
 
 @dataclass(frozen=True, slots=True)

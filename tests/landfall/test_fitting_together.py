@@ -88,7 +88,7 @@ MISTAKES = [
     (
         'node = "hq"\nurl',
         'node = "sydney"\nurl',
-        "headquarters.node: 'sydney' is to be dialled, but is not among node.known; write a [[node.known]] that tells its role",
+        "headquarters.node: 'sydney' is to be dialled, but is not among node.known; write a [[node.known]] with its role",
     ),
     (
         "http://10.0.0.2:1",

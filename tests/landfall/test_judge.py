@@ -63,8 +63,8 @@ def test_what_does_not_agree_is_shown_with_what_was_told(capsys: pytest.CaptureF
     assert "temperature 1 1 1 1" in told
     begun = f"{number(1)} 9321483 temperature"
     assert [line.removeprefix(f"{begun} ") for line in told if line.startswith(begun)] == [
-        "different 2026-05-01 00:00:00Z 6 h peak +7.0 °C, 1,650 degree-minutes; told as peak °C 5.0",
-        "untold 2026-05-01 00:00:00Z 6 h peak +5.0 °C, 1,650 degree-minutes; its record was told",
+        "different 2026-05-01 00:00:00Z 6 h peak +7.0 °C, 1,650 degree-minutes; reported as peak °C 5.0",
+        "untold 2026-05-01 00:00:00Z 6 h peak +5.0 °C, 1,650 degree-minutes; its record was reported",
         "unfounded 2026-05-01 00:00:00Z 6 h peak +5.0 °C, 1,650 degree-minutes",
     ]
     assert f"{number(2)} JPTYO power_off untold 2026-05-01 00:00:00Z not over off for \\x1b 9 h" in told

@@ -59,8 +59,8 @@ def test_a_log_and_whoever_reads_it_over_tls(kafka: Kafka, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("wrong", "error", "words"),
     [
-        ({"password": "not quack"}, NotAllowed, r"does not let landfall in.*mend username and password"),
-        ({"username": "nobody"}, NotAllowed, r"does not let nobody in.*mend username and password"),
+        ({"password": "not quack"}, NotAllowed, r"does not let landfall in.*fix username and password"),
+        ({"username": "nobody"}, NotAllowed, r"does not let nobody in.*fix username and password"),
         ({"tls_ca": "other.pem"}, NotAllowed, r"certificate is not believed.*tls_ca \(.*other\.pem\) has to be the authority"),
         ({"tls_ca": "missing.pem"}, Misuse, r"no certificates in .*missing\.pem.*name a PEM file"),
         ({"tls_ca": "kafka.key"}, Misuse, r"no certificates in .*kafka\.key"),
@@ -68,7 +68,7 @@ def test_a_log_and_whoever_reads_it_over_tls(kafka: Kafka, tmp_path: Path) -> No
         (
             {"brokers": "127.0.0.1:{closed}"},
             RetryLater,
-            r"no broker of .* answers: .*start them, or mend the way to them",
+            r"no broker of .* answers: .*start them, or fix the way to them",
         ),
         ({"brokers": "localhost:{door}"}, NotAllowed, r"certificate is not believed.*brokers has to name them as their certificates do"),
     ],

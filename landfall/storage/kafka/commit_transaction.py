@@ -151,7 +151,7 @@ class KafkaKeeper:
         number = self.book.commit + 1
         if number > COMMIT_MAX:
             raise Misuse(
-                f"commit {number} can not be told from what others write",
+                f"commit {number} can not be distinguished from what others write",
                 hint="give the log another prefix: peers bring its records",
                 code="commits_exhausted",
             )

@@ -100,7 +100,7 @@ def check_lets_in(access: KafkaAccess, within_s: float) -> None:
             why = (ended if _ENDED_AT_ONCE in reasons[-1] else reasons[-1]) if reasons else why
             if time.monotonic() > deadline_s:
                 raise RetryLater(
-                    f"no broker of {access.brokers} answers: {why}", hint="start them, or mend the way to them", code="kafka_unreachable"
+                    f"no broker of {access.brokers} answers: {why}", hint="start them, or fix the way to them", code="kafka_unreachable"
                 ) from problem
             heard.clear()
         else:
@@ -168,7 +168,7 @@ def told(problem: KafkaException, who: str) -> NotAllowed | RetryLater:
     if error.code() in _FORBIDDEN:
         return NotAllowed(
             f"Kafka does not allow it: {error.str()}",
-            hint="docs/guide/kafka.md tells which rights the login needs",
+            hint="docs/guide/kafka.md says which rights the login needs",
             code="kafka_not_allowed",
         )
     return RetryLater(f"Kafka: {error.str()}", hint="it is tried again", code="kafka_failed")
@@ -179,7 +179,7 @@ def _refusal(access: KafkaAccess, error: KafkaError) -> NotAllowed:
     if error.code() == KafkaError._AUTHENTICATION:
         return NotAllowed(
             f"Kafka does not let {access.username} in: {error.str()}",
-            hint=f"mend username and password, or mechanism: the login has to be one for {access.mechanism}, as kafka-configs makes it",
+            hint=f"fix username and password, or mechanism: the login has to be one for {access.mechanism}, as kafka-configs makes it",
             code="kafka_login_wrong",
         )
     return NotAllowed(

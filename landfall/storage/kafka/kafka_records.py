@@ -68,7 +68,7 @@ def placed_block(headers: Mapping[str, bytes], value: bytes, location: FileLocat
         admitted = ((block.first, int(headers[ADMITTED])),) if ADMITTED in headers else ()
         new, commit = NewBlock(block, headers.get(TOPICS), int(headers[RECEIVED]), admitted), int(headers[COMMIT])
     except (KeyError, ValueError) as problem:
-        raise Corrupt(f"the headers of a Kafka record tell of no commit: {problem}") from problem
+        raise Corrupt(f"the headers of a Kafka record name no commit: {problem}") from problem
     _check_headers(headers, new, commit)
     return commit, PlacedBlock(block, location, new.topics, new.received_at_ms, admitted=new.admitted)
 
@@ -118,7 +118,7 @@ def check_follows(header: FrameHeader, before: Sequence[Opening]) -> None:
     for produced in header.produced:
         if produced.generation not in generations:
             raise Corrupt(
-                f"a record of the log's Kafka topic tells of a producer under generation {produced.generation:x}, which there is not"
+                f"a record of the log's Kafka topic names a producer under generation {produced.generation:x}, which does not exist"
             )
 
 
