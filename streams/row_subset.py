@@ -56,7 +56,9 @@ def unpack(codec: Codec, body: Mapping[str, Any]) -> Batch:
         found = np.array(offsets, np.int64)
         carried = Block.from_bytes(_bytes(block))
         if (carried.stream, carried.first, carried.count) != (CARRIER, 0, len(found)):
-            raise Corrupt(f"the block has offsets {carried.first}..{carried.end - 1} of '{carried.stream}', beside {len(found)} offsets")
+            raise Corrupt(
+                f"the block has offsets {carried.first}..{carried.end - 1} of '{carried.stream}', but {len(found)} offsets are given"
+            )
         return Batch(stream, origin, _numbered(codec.decode(carried), found))
     except LandfallError as problem:
         raise ValueError(f"picked rows do not read: {problem}") from problem

@@ -151,7 +151,7 @@ class StoredColumns:
     def _values_at(self, place: int) -> Values:
         number = self._at[place]
         if number is None:
-            raise Corrupt("a block has no column where one is told from it")
+            raise Corrupt("a block lacks a column that another is derived from")
         return self._values(number)
 
     def _values(self, number: int) -> Values:

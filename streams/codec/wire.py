@@ -217,7 +217,7 @@ _of_thread = _OfThread()
 def _decompress(data: bytes, length: int) -> bytes:
     try:
         if zstandard.frame_content_size(data) not in (-1, length):  # it would be believed, and allocated
-            raise Corrupt("texts in a block's payload tell of another length")
+            raise Corrupt("texts in a block's payload declare another length")
         unpacked = _of_thread.zstd.decompress(data, max_output_size=length, allow_extra_data=False)
     except zstandard.ZstdError as problem:
         raise Corrupt(f"texts in a block's payload do not unpack: {problem}") from problem

@@ -64,7 +64,7 @@ def _boundaries(name: str, value: Mapping[str, Any]) -> Iterator[str]:
         if kind == "customer" and not (family in _FOR_CUSTOMERS and who in (NAMESAKE, identity)):
             yield f"replicate: {selector!r} may have its own stream customers/{who or '<id>'} and no other"
         if kind == "ship" and any(fnmatchcase(name, pattern) for pattern in NEVER_ABOARD):
-            yield f"replicate: no ship may have {name}: it tells of all customers"
+            yield f"replicate: no ship may have {name}: it has data of all customers"
         if kind == "ship" and family == "aboard" and who not in (NAMESAKE, identity):
             yield f"replicate: {name} is for its own ship alone, not for {selector!r}"
         if NAMESAKE in selector and family not in ("aboard", *_FOR_CUSTOMERS):

@@ -17,7 +17,7 @@ from streams.model.records import BODY
 REGISTRY = "registry"
 OWN_WORD = "the node's own word: nobody else vouches for its key"
 IN_REGISTRY = "the registry of this copy"
-TOLD_TO_CUSTOMER = "what headquarters told this customer"
+TOLD_TO_CUSTOMER = "what headquarters sent this customer"
 GIVEN = "the key that was given"
 INTRODUCED = "the first key that it showed here in its own session"
 

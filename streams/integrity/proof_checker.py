@@ -236,12 +236,12 @@ class _Checker:
         if not sides:
             raise ValueError("nothing shows that the topic is not in it")
         if run.path.path(run.leaves).root(*sides) != root:
-            raise ValueError(f"the topics beside it are not under its root {run.root}")
+            raise ValueError(f"the topics next to it are not under its root {run.root}")
         key = topic_key(self._proof.topic)
         after_left = run.path.index == 0 if run.left is None else run.left.leaf().key < key
         before_right = run.path.index + 1 == run.leaves if run.right is None else key < run.right.leaf().key
         if not (after_left and before_right):
-            raise ValueError("the topics beside it do not show that this one is not in it")
+            raise ValueError("the topics next to it do not show that this one is not in it")
         self.found.absent += 1
 
     def _in_span(self, at_ms: int) -> bool:

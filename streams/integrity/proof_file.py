@@ -40,7 +40,7 @@ class PathForm(_Form, frozen=True):
 
     def path(self, leaves: int) -> Path:
         """The path in a tree of so many leaves. Raises ValueError."""
-        return Path(self.index, leaves, tuple(from_text(one, "what is beside its path") for one in self.beside))
+        return Path(self.index, leaves, tuple(from_text(one, "what is next to its path") for one in self.beside))
 
 
 class LeafForm(_Form, frozen=True):
@@ -56,7 +56,7 @@ class LeafForm(_Form, frozen=True):
 
     def leaf(self) -> Leaf:
         """The leaf. Raises ValueError."""
-        return Leaf(from_text(self.key, "the key of a topic beside"), from_text(self.rows, "the rows of a topic beside"))
+        return Leaf(from_text(self.key, "the key of a topic next to it"), from_text(self.rows, "the rows of a topic next to it"))
 
 
 class ShownRow(_Form, frozen=True, tag="shown"):

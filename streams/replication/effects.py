@@ -151,7 +151,7 @@ def too_many_bytes(peer: str, stream: str, origin: Origin, per_day: int) -> Repo
 def too_scattered(peer: str, stream: str, origin: Origin) -> Report:
     """A peer brings so many separate pieces of one origin's records that each commit of it would cost all of them."""
     details = {"peer": peer, "stream": stream, "origin": str(origin)}
-    return Report(PIECES_PAST_LIMIT, "taken where they lie beside others", details)
+    return Report(PIECES_PAST_LIMIT, "taken where they lie next to others", details)
 
 
 Effect = Load | Admit | DeclareGone | Report | OldCopy | Opened | CredentialsCame | Closed

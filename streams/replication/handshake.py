@@ -63,7 +63,7 @@ class Meeting:
         """The peer's digests, or some of them. Raises Corrupt for too many."""
         self._theirs.update(digests.digests)
         if len(self._theirs) > STREAMS_MAX:
-            raise Corrupt(f"a peer may tell of at most {STREAMS_MAX} streams")
+            raise Corrupt(f"a peer may report at most {STREAMS_MAX} streams")
 
     def compare(self, terms: Terms) -> tuple[dict[Key, RangeSet], list[Summary]]:
         """Return what the peer is known to have settled, and the summaries to send where digests differ. Call it after all digests."""

@@ -241,7 +241,7 @@ class Session:
                 self._heard_hello(message)
             case m.Digests():
                 if self._meeting.compared:
-                    raise Corrupt("digests are told once")
+                    raise Corrupt("digests are sent once")
                 for stream, _ in message.digests:
                     self._refuse_foreign(stream)
                 self._meeting.heard(message)
@@ -305,7 +305,7 @@ class Session:
     def _tells_of_one_more(self) -> None:
         self._told_of += 1
         if self._told_of > TRACKS_MAX:
-            raise Corrupt(f"a peer may tell of at most {TRACKS_MAX} streams' origins in a session")
+            raise Corrupt(f"a peer may report at most {TRACKS_MAX} streams' origins in a session")
 
     def _track(self, number: int) -> Key:
         if number >= len(self._their_tracks):
