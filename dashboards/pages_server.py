@@ -99,4 +99,4 @@ def _healthz(_: Request) -> JSONResponse:
 def _broke(teller: TelemetryClient, problem: Exception) -> None:
     """A page could not be drawn: the viewer gets a plain sentence from Streamlit, `exceptions` the end of the traceback."""
     where = "".join(traceback.format_exception(problem))
-    teller.report(f"a page broke: {type(problem).__name__}: {problem}", where[-4_000:], "the viewer was told so")
+    teller.report(f"a page broke: {type(problem).__name__}: {problem}", where[-4_000:], "the viewer was notified")

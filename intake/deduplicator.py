@@ -57,7 +57,7 @@ class KnownIdentities:
     def add(self, words: Words) -> None:
         """These are known from now on. Raises ValueError for more than there is room for, known ones counted too."""
         if self._count + len(words) > self.most:
-            raise InvalidValue(f"{len(words)} identities beside {self._count} are more than {self.most}", code="identities_too_many")
+            raise InvalidValue(f"{len(words)} identities besides {self._count} are more than {self.most}", code="identities_too_many")
         for rows, places in self._walk(words):
             free = ~self._places[places].any(axis=1)
             self._places[places[free]] = words[rows[free]]

@@ -85,7 +85,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _misread(path: Path, line: int, why: str) -> Misuse:
-    return Misuse(f"line {line} of {path} does not read: {why}", hint="mend or remove that line", code="recorded_unreadable")
+    return Misuse(f"line {line} of {path} does not read: {why}", hint="fix or remove that line", code="recorded_unreadable")
 
 
 def _recorded(row: dict[str, str], container: str, line: int, path: Path) -> Recorded:

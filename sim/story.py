@@ -46,7 +46,7 @@ def chapters(times: Timeline) -> tuple[Chapter, ...]:
             f"Some wait on the quay for {SECOND} and London. The rest sail on with {FIRST}, "
             f"and boxes of other companies have come aboard, {medicine}'s medicines among them.",
             f"The map: two colours at Singapore's quay and on {FIRST}. "
-            "The port view: left behind, new, confirmed aboard, as the sensors tell it. "
+            "The port view: left behind, new, confirmed aboard, as the sensors report. "
             f"As {medicine}: its own boxes and nothing else.",
         ),
         Chapter(

@@ -31,7 +31,7 @@ def load_progress(path: Path, story: str) -> StoryProgress | None:
         return None
     except msgspec.MsgspecError as problem:
         raise Corrupt(
-            f"{path} does not tell how far the story has come: {problem}", hint="start again with --fresh", code="progress_unreadable"
+            f"{path} does not say how far the story has come: {problem}", hint="start again with --fresh", code="progress_unreadable"
         ) from problem
     if progress.story != story:
         raise Misuse(

@@ -27,7 +27,7 @@ def main() -> int:
 
     problems = list(_problems(purpose, told.first_port))
     if problems:
-        print(f"Before this can go on ({len(problems)} to mend):\n", file=sys.stderr)
+        print(f"Before this can go on ({len(problems)} to fix):\n", file=sys.stderr)
         print("\n".join(f"- {problem}" for problem in problems), file=sys.stderr)
         return 1
     try:
@@ -39,7 +39,7 @@ def main() -> int:
         if for_tests:
             _fetch_jars("kafka", "Kafka's jars", KAFKA_LOCK, locked_kafka_jars())
     except StepFailed as failed:
-        print(f"\n{failed}\nRun the same command again once that is mended: it goes on where it stopped.", file=sys.stderr)
+        print(f"\n{failed}\nRun the same command again once that is fixed: it goes on where it stopped.", file=sys.stderr)
         return 1
     return 0
 

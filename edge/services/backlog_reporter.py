@@ -76,7 +76,7 @@ class TellingWaiting:
             try:
                 await self._tell()
             except LandfallError as problem:
-                told.warning("what waits is told later: %s", problem)
+                told.warning("what waits is reported later: %s", problem)
 
     async def _tell(self) -> None:
         node = self._node
