@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hq.fanout.customer_routes import kafka_topic, route
+from hq.fanout.customer_routes import FANNED_OUT, POSITIONS, kafka_topic, route
 from hq.fanout.kafka_client import ANSWER_S_MAX, FanoutTransactions, committed_standings, standing_messages
 from hq.fanout.kafka_messages import Message, messages
 from hq.fanout.rights import KafkaRights
@@ -47,6 +47,8 @@ class Fanout:
     """Sentences on what was in Kafka and is not any more; removed by the caller that reports them."""
     _topic_ids: dict[str, str] = field(default_factory=dict)
     _looked_s: float = 0.0
+    _writes_positions: bool = False
+    """The topic of the Positions was deleted: those known here are written to the new one."""
     _readers: PatientReaders = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class Fanout:
         self._rights.settle()
         commit_point("fanout.settled")
         self._transactions = FanoutTransactions(self.settings.kafka, self.settings.transactional_id)
-        self._standings = committed_standings(self.settings.kafka)
+        self._standings = committed_standings(self.settings.kafka) or self._standings
         self._miss(there, self._rights.topic_ids())
 
     def step(self) -> int:
@@ -74,6 +76,8 @@ class Fanout:
         if self._transactions is None or self._rights is None:
             raise Misuse("a fan-out is started before it steps", code="fanout_not_started")
         self._look_for_topics(self._rights)
+        if self._writes_positions:
+            self._write_positions(self._transactions)
         self._readers.follow()
         behind = [stream for stream in route(self.reader.streams()) if self._readers.of(stream).moves(self._standing(stream))]
         if not behind:
@@ -105,8 +109,22 @@ class Fanout:
             rights.make_topics(self._standings)
         self._miss(there, rights.topic_ids())
 
+    def _write_positions(self, transactions: FanoutTransactions) -> None:
+        """Write the Positions of all streams: the new topic has none of them."""
+        kept = [
+            message for stream, standing in self._standings.items() for message in standing_messages(stream, ReaderStanding(), standing)
+        ]
+        transactions.write({}, lambda: kept)
+        transactions.commit()
+        self._writes_positions = False
+
     def _miss(self, there: Mapping[str, str], made: dict[str, str]) -> None:
         """Note what was written to topics that are not `there`, or are others than before; from now on those that were `made` count."""
+        was_fanned_out = bool(self._topic_ids) or any(kafka_topic(stream) in there for stream in FANNED_OUT)
+        if was_fanned_out and (POSITIONS not in there or there[POSITIONS] != self._topic_ids.get(POSITIONS, there[POSITIONS])):
+            outcome = "written again" if self._standings else "lost: each stream is fanned out from its beginning"
+            self.lost.append(f"the Kafka topic {POSITIONS} was deleted: how far the streams are fanned out is {outcome}")
+            self._writes_positions = bool(self._standings)
         for stream, standing in sorted(self._standings.items()):
             topic = kafka_topic(stream)
             if standing.position and (topic not in there or there[topic] != self._topic_ids.get(topic, there[topic])):

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection,
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 from pydantic import SecretStr, ValidationError
 
-from hq.fanout.customer_routes import kafka_topic
+from hq.fanout.customer_routes import POSITIONS, kafka_topic
 from hq.fanout.kafka_client import committed_standings
 from hq.fanout.kafka_writer import LOOK_EVERY_S, Fanout
 from hq.fanout.settings import FanoutSettings
@@ -266,6 +266,30 @@ def test_what_kafka_lacks_is_reported(kafka: Kafka, hq: Headquarters) -> None:
     third = make(kafka, hq)
     assert [topic in reason for reason in third.lost] == [True]
     assert make(kafka, hq).lost == [], "it is made again"
+
+
+def test_positions_that_are_deleted_while_it_runs_are_reported_and_written_again(kafka: Kafka, hq: Headquarters) -> None:
+    """The next process goes on from them. Deleted while no process knows them, all is fanned out again, and that is reported."""
+    hq.readings(DUCKS[:1], 5)
+    clock, admin = StillClock(), AdminClient(client_settings(kafka.access))
+    one = Fanout(hq.reader(), FanoutSettings.model_validate(settings_for(kafka, hq)), Metrics("fanout"), clock)
+    one.start()
+    assert (one.step(), one.lost) == (5, [])
+    for known in (True, False):
+        admin.delete_topics([POSITIONS])[POSITIONS].result()
+        until(lambda: POSITIONS not in admin.list_topics(timeout=10).topics, "the topic is deleted")
+        if known:
+            clock.advance(LOOK_EVERY_S)
+            written = False
+            while not written:
+                try:
+                    assert one.step() == 0
+                    written = True
+                except RetryLater:  # the producer does not know the new topic yet
+                    one.start()
+            assert [POSITIONS in reason for reason in one.lost] == [True]
+        other = make(kafka, hq)
+        assert (other.step(), [POSITIONS in reason for reason in other.lost]) == ((0, []) if known else (5, [True]))
 
 
 def test_a_topic_that_is_deleted_while_it_runs_is_reported(kafka: Kafka, hq: Headquarters) -> None:
