@@ -20,24 +20,26 @@ from cargo.loss.reading_rows import CLOCK_BACK, Heard, flagged
 from cargo.vocabulary.reading_identity import CLOCK_STOPPED
 
 QUORUM = 31
-"""Of so many last devices the middle one's time is believed."""
+"""Number of last devices whose median time is accepted."""
 STANDS_MS = 60_000
-"""After the last arrival no more than so much is taken to have passed: a node that hears nobody knows of no silence."""
+"""Maximum time that counts as passed after the last arrival, milliseconds: a node that receives nothing knows of no silence."""
 GAP_MS = 10 * 60_000
-"""Nor between two arrivals more than this, in which the ship's own sensors speak at least once: the node was away, and what was kept may
-come yet."""
+"""Maximum time that counts as passed between two arrivals, milliseconds.
+
+The ship's own sensors report at least once in this time. After a longer gap the node was away, and stored readings may still come."""
 PROMPT_MS = 60_000
 """Maximum delay of a reading that was not stored on the way, milliseconds: such arrivals show how time passes."""
 SOUND_MS = 20 * 60_000
-"""A reading this little behind the trusted clock is taken at its word: the clock itself may stand for 15 minutes between two readings."""
+"""Maximum lag behind the trusted clock at which a reading's time is accepted, ms: the clock may stand for 15 minutes between two
+readings."""
 BELIEVED_AHEAD_MS = 10 * 60_000
-"""So much later than it was taken in a record may say that it is: two clocks, and the minute to which that is kept."""
+"""Maximum time, ms, by which a record may claim to be later than its admission: two clocks, and the minute of their accuracy."""
 OLD_MS = 180 * 86_400_000
 """Readings whose device time is longer ago than this raise no alarm, unless the device's clock is known to be wrong."""
 AHEAD_MS = 24 * 3_600_000
 """Maximum distance of a corrected time ahead of the trusted clock. Beyond it the node's own clock is wrong, and nothing is corrected."""
 CORRECTED = "corrected_at_ms"
-"""Where the body of a customer's copy says when a reading flagged CLOCK_BACK was received first, UTC ms."""
+"""Field in the body of a customer's copy: when a reading flagged CLOCK_BACK was first received, UTC ms."""
 REPORT_MS = 60_000
 """Messages of one device that are received within this time are one report."""
 BACK_MESSAGES, BACK_REPORTS = 3, 2
@@ -49,40 +51,41 @@ DEVICES_MAX = 200_000
 
 
 def believed_at_ms(at_ms: pa.ChunkedArray, admitted_at_ms: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The times of records (UTC ms) as the newest states and ages use them: none later than BELIEVED_AHEAD_MS after the record was taken
-    in (null: no bound). A reading dated years ahead would else stay the newest for years. A history keeps its order all the same.
-    """
+    """Return the times of records (UTC ms) as the newest states and ages use them: none later than BELIEVED_AHEAD_MS after admission.
+
+    A null admission time gives no bound. Without the bound, a reading dated years ahead stays the newest for years. A history keeps its
+    order."""
     return pc.min_element_wise(at_ms, pc.add(admitted_at_ms, BELIEVED_AHEAD_MS))
 
 
 def corrected_at_ms(records: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
-    """The times that records are of (UTC ms): their order times, and the received times of those that are flagged CLOCK_BACK."""
+    """Return the times of records (UTC ms): their order times, and the received times of those that are flagged CLOCK_BACK."""
     return pc.if_else(pa.array(flagged(records, {CLOCK_BACK})), records.column("received_at_ms"), records.column("order_at_ms"))
 
 
 def corrected_time(order_at_ms: int, body: Mapping[str, Any]) -> int:
-    """The time (UTC ms) that a customer's copy of a reading is of: its order time, or CORRECTED where it is flagged CLOCK_BACK."""
+    """Return the time (UTC ms) of a customer's copy of a reading: its order time, or CORRECTED where it is flagged CLOCK_BACK."""
     flags, at_ms = body.get("flags"), body.get(CORRECTED)
     return at_ms if isinstance(flags, list) and CLOCK_BACK in flags and isinstance(at_ms, int) else order_at_ms
 
 
 def are_old(records: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Of each row whether it is too old for an alarm: by its device time more than OLD_MS, by a clock that is not known to be wrong."""
+    """Return for each row whether it is too old for an alarm: its device time is older than OLD_MS, and its clock is not known to be
+    wrong."""
     is_old = pc.less(records.column("device_at_ms"), pc.subtract(records.column("received_at_ms"), OLD_MS)).fill_null(False)
     return np.asarray(is_old, np.bool_) & ~flagged(records, {CLOCK_BACK, CLOCK_STOPPED})
 
 
 class TrackerClock(msgspec.Struct):
-    """Whether the clock of one device fell back, judged by the received time and the device time of its messages alone (UTC ms).
+    """Decision on whether the clock of one device fell back, from the received and device times of its messages alone (UTC ms).
 
     A clock fell back when BACK_MESSAGES single messages in a row, of BACK_REPORTS reports, come more than SOUND_MS late, and the device
-    time advances between them as the received time does. What was stored does not: it comes in an array (all received at one time), newest
-    first, or faster than it was measured. A store that sends single messages in order, as fast as they were measured, looks
-    like a clock that fell back.
+    time advances between them as the received time does. Stored messages do not advance so: they come in an array (all received at one
+    time), newest first, or faster than they were measured. A store that sends single messages in order, as fast as they were measured,
+    looks like a clock that fell back.
 
     `received_at_ms`, `device_at_ms`: the first message of the last report that counted; `messages`, `reports`: how many in a row advanced
-    so; `behind_ms`: by how much the clock is behind (0: it did not fall back); `stands`: the last reports had one and the same device time.
-    """
+    so; `behind_ms`: by how much the clock is behind (0: it did not fall back); `stands`: the last reports had the same device time."""
 
     received_at_ms: int = 0
     device_at_ms: int = 0
@@ -92,9 +95,10 @@ class TrackerClock(msgspec.Struct):
     stands: bool = False
 
     def corrected_at_ms(self, received_at_ms: int, device_at_ms: int) -> int:
-        """Take in one message and return the time it is of: its device time, corrected when the clock fell back and the message is not
-        SOUND_MS later than others. Messages that are older by their received time change nothing.
-        """
+        """Process one message and return its time: the device time, corrected when the clock fell back.
+
+        The time is not corrected where the message is SOUND_MS later than others. Messages that are older by their received time change
+        nothing."""
         if received_at_ms >= self.received_at_ms:
             self._take(received_at_ms, device_at_ms)
         at_ms = device_at_ms + self.behind_ms
@@ -102,7 +106,7 @@ class TrackerClock(msgspec.Struct):
         return min(at_ms, received_at_ms) if is_of_now else device_at_ms
 
     def is_wrong(self) -> bool:
-        """Whether the device's messages are of when they are received, whatever its clock says."""
+        """Return whether the received time is the time of the device's messages, whatever its clock reports."""
         return self.behind_ms > 0 or self.stands
 
     def _take(self, received_at_ms: int, device_at_ms: int) -> None:
@@ -126,8 +130,10 @@ class TrackerClock(msgspec.Struct):
 
 
 class DeviceClock(msgspec.Struct):
-    """What is known of one device's clock: when it was last heard, when it was last sound, by how much it is behind the trusted clock since
-    it was first heard (0: sound), and whether it fell back (None: no reading of it came late)."""
+    """State of one device's clock.
+
+    When it was last heard, when it was last sound, by how much it is behind the trusted clock since it was first heard (0: sound), and
+    whether it fell back (None: no reading of it came late)."""
 
     heard_at_ms: int = 0
     sound_at_ms: int = 0
@@ -135,7 +141,7 @@ class DeviceClock(msgspec.Struct):
     tracker: TrackerClock | None = None
 
     def corrected_at_ms(self, heard: Heard) -> int:
-        """The time that a reading is of by `TrackerClock`; its order time where the device says none."""
+        """Return the time of a reading by `TrackerClock`; its order time where the device gives none."""
         if heard.device_at_ms is None or (self.tracker is None and heard.received_at_ms - heard.device_at_ms <= SOUND_MS):
             return heard.order_at_ms
         self.tracker = self.tracker or TrackerClock()
@@ -164,11 +170,10 @@ class EventClock(msgspec.Struct):
     devices: dict[str, DeviceClock] = {}
 
     def hear(self, heard: Heard, *, from_ship: bool) -> int:
-        """Moves the clock by one reading and gives the time the reading is of, UTC ms.
+        """Advance the clock by one reading and return the time of the reading, UTC ms.
 
-        A device that is hours behind is put right by its smallest lag; one known to be sound that comes hours behind is late, and keeps
-        its time.
-        """
+        A device that is hours behind is corrected by its smallest lag. A device known to be sound that comes hours behind is late, and
+        keeps its time."""
         prompt = _is_prompt(heard)
         if prompt:
             self._arrived(heard.received_at_ms)
@@ -184,9 +189,9 @@ class EventClock(msgspec.Struct):
         return self._put_right(heard)
 
     def less_old(self, heard: Heard) -> Heard:
-        """A reading that was heard, without its signals when it is too old for an alarm (as `are_old`): its device speaks, and nothing else
-        is known of today.
-        """
+        """Return a reading without its signals when it is too old for an alarm (as `are_old`), else as it is.
+
+        Such a reading shows that its device reports; nothing else is known about today."""
         now_ms = min(heard.received_at_ms, self.now_at_ms)  # the node's own clock may be ahead
         if heard.device_at_ms is None or heard.device_at_ms >= now_ms - OLD_MS:
             return heard
@@ -195,32 +200,36 @@ class EventClock(msgspec.Struct):
         return heard if is_wrong else msgspec.structs.replace(heard, signals={})
 
     def advance(self, at_ms: int) -> None:
-        """The clock is at least at `at_ms`."""
+        """Advance the clock to at least `at_ms`."""
         self.now_at_ms = max(self.now_at_ms, at_ms)
 
     def arrive(self, at_ms: int) -> None:
-        """All that had come by `at_ms` (UTC ms by the node's clock) has been heard: time has gone on since each of it came."""
+        """Record that all that had come by `at_ms` (UTC ms by the node's clock) has been processed: time has passed since each arrival."""
         if self.prompt:
             until_ms = self.arrived_at_ms if self.resumes_at_ms else min(at_ms, self.arrived_at_ms + STANDS_MS)
             self.listened_at_ms = max(self.listened_at_ms, until_ms)
             self.now_at_ms = max(self.now_at_ms, until_ms - self._behind_ms())
 
     def arrives_ms(self, at_ms: int) -> int | None:
-        """When (UTC ms by the node's clock) this clock will be at `at_ms` though nothing more comes; None: never."""
+        """Return when (UTC ms by the node's clock) this clock will be at `at_ms` although nothing more comes; None: never."""
         if not self.prompt or self.resumes_at_ms:
             return None
         comes_ms = at_ms + self._behind_ms()
         return comes_ms if comes_ms <= self.arrived_at_ms + STANDS_MS else None
 
     def resume(self, at_ms: int) -> None:
-        """The node was down, and listens again from `at_ms` on (UTC ms by its clock). What passed after the last arrival passed unheard, so
-        this clock stands until something comes."""
+        """Record that the node was down, and listens again from `at_ms` on (UTC ms by its clock).
+
+        The time after the last arrival passed without reception, so this clock stands until something comes."""
         if 0 < self.listened_at_ms < at_ms:
             self.ended_at_ms, self.resumes_at_ms = self.listened_at_ms, at_ms
 
     def unheard(self, heard: Heard) -> tuple[int, int] | None:
-        """In which span before this reading came nobody listened (UTC ms by the node's clock), where that shows now: until the first came
-        that another node took in while this one was down; and from the last of these until it listened again. To be asked before `hear`."""
+        """Return the span before this reading in which no node listened (UTC ms by the node's clock), where that shows now. Call this
+        before `hear`.
+
+        The span ends at the first reading that another node received while this one was down. A second span goes from the last of these
+        until this node listened again."""
         came_ms = heard.received_at_ms
         if not self.resumes_at_ms or came_ms <= self.listened_at_ms or not _is_prompt(heard):
             return None
@@ -237,7 +246,7 @@ class EventClock(msgspec.Struct):
             self.arrived_at_ms = at_ms
 
     def _behind_ms(self) -> int:
-        """How far the middle of the last prompt devices is behind the arrivals; 0 where it is ahead."""
+        """Return how far the median of the last prompt devices is behind the arrivals; 0 where it is ahead."""
         return max(0, self.stood_ms - _middle([offset for _, offset in self.prompt.values()]))
 
     def _quorum(self, heard: Heard) -> None:
@@ -267,7 +276,7 @@ class EventClock(msgspec.Struct):
         return heard.order_at_ms + clock.behind_ms
 
     def _forget_some(self) -> None:
-        """The half that was heard longest ago: a device of it that reports again is new."""
+        """Remove the half of the devices that was heard longest ago: a removed device that reports again is new."""
         by_hearing = sorted(self.devices.items(), key=lambda item: item[1].heard_at_ms)
         self.devices = dict(by_hearing[len(by_hearing) // 2 :])
 
@@ -277,7 +286,7 @@ def _is_prompt(heard: Heard) -> bool:
 
 
 def _note_last(last: dict[str, Any], device: str, noted: int | tuple[int, int]) -> None:
-    """This device is the last of QUORUM."""
+    """Record this device as the last of QUORUM."""
     last.pop(device, None)
     last[device] = noted
     if len(last) > QUORUM:
@@ -285,5 +294,5 @@ def _note_last(last: dict[str, Any], device: str, noted: int | tuple[int, int]) 
 
 
 def _middle(values: list[int]) -> int:
-    """The middle one, of two the smaller."""
+    """Return the median; of two, the smaller."""
     return sorted(values)[(len(values) - 1) // 2]

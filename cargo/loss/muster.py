@@ -30,19 +30,20 @@ Reason = Literal[
     "not_instrumented",
 ]
 ACCOUNTED: frozenset[Reason] = frozenset({"heard", "below_deck_not_due", "not_due", "collapsed", "seen", "ashore"})
-"""Reasons for which a box is accounted for: also because a person saw it though its device is silent, or knows that it went ashore."""
+"""Reasons for which a box is accounted for. They include boxes whose device is silent, but that a person saw or knows to be ashore."""
 NAMED_MAX = 500
 STATEMENT = "muster"
 """The field of a record's body that holds a statement."""
 STATED = ("accounted", "not_due", *accounted_boxes.AGE_BANDS, "never", "missing", "no_tracker")
-"""Counts of a statement: boxes accounted for, how many of these are not due; those that are not, by the age of their last reading, never
-heard, missing; those without a tracker."""
+"""Counts of a statement.
+
+Boxes accounted for, and how many of these are not due; those not accounted for, by the age of their last reading, never heard, and missing;
+those without a tracker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """One line of the muster: the box, its slot, how it stands, and when and by which gateway it was last heard (UTC ms; 0: never
-    aboard)."""
+    """One line of the muster: the box, its slot, its state, and when and by which gateway it was last heard (UTC ms; 0: never aboard)."""
 
     container: str
     slot: str | None
@@ -52,7 +53,7 @@ class Roll:
 
 
 def muster(state: WatchState, at_ms: int) -> list[Roll]:
-    """Every box on the list in force, and every box heard aboard that is on no list, in order of slot. Pure: changes nothing."""
+    """Return a line for every box on the list in force and every box heard aboard that is on no list, in order of slot. Changes nothing."""
     lines = []
     for number, stowed in state.stowage.boxes.items():
         box = state.memory.boxes.get(number)
@@ -67,19 +68,19 @@ def muster(state: WatchState, at_ms: int) -> list[Roll]:
 
 
 def unlisted(state: WatchState) -> list[Box]:
-    """The boxes heard aboard that are on no list, and those carried past the port they were to leave at."""
+    """Return the boxes heard aboard that are on no list, and those carried past the port of their discharge."""
     listed = state.stowage.boxes
     there = (box for number, box in sorted(state.memory.boxes.items()) if box.aboard and number not in listed)
     return [box for box in there if not state.discharges(box.number) or any(told.startswith("X_OVERCARRIED") for told in box.told)]
 
 
 def muster_event(state: WatchState, at_ms: int, why: str, lines: Sequence[Roll] = ()) -> MadeRecord:
-    """The X_MUSTER record: N of M accounted for, by reason and by bay (`{"018": [accounted, instrumented]}`), and the names of who is not.
+    """Return the X_MUSTER record: N of M accounted for, by reason and by bay (`{"018": [accounted, instrumented]}`), and the boxes that are
+    not.
 
-    Accounted for is who was heard aboard and has missed nothing since, and who a person saw; `not_heard` is not due yet; `reported` are
-    those of `gone` whose loss was reported. At most 500 names are given for each reason; the numbers are whole. `lines`: the muster of
-    that instant, where it was made already.
-    """
+    A box is accounted for if it was heard aboard and has missed nothing since, or if a person saw it. `not_heard`: not due yet; `reported`:
+    those of `gone` whose loss was reported. The lists have at most 500 numbers for each reason; the counts are complete. `lines`: the
+    muster of that instant, if it exists already."""
     lines = lines or muster(state, at_ms)
     expected = [line for line in lines if line.slot is not None]
     instrumented = [line for line in expected if line.reason != "not_instrumented"]
@@ -156,7 +157,7 @@ def statement(lines: Sequence[Roll], at_ms: int) -> list[int]:
 
 
 def read_statement(counts: object) -> dict[str, int]:
-    """Return the counts of a statement by name. Raises BadEntry for what is none."""
+    """Return the counts of a statement by name. Raises BadEntry for any other value."""
     are_counts = isinstance(counts, list) and all(type(one) is int and 0 <= one <= BOXES_MAX for one in counts)
     if not isinstance(counts, list) or not are_counts or len(counts) != len(STATED):
         raise BadEntry(f"a statement of a muster has {len(STATED)} counts", code="statement_unreadable")

@@ -29,27 +29,29 @@ from cargo.loss.watch_state import WatchState
 from cargo.rules.storm_mode import CALL_INTERVAL_MS, CALL_LASTS_MS, LISTENS_MS
 
 ANSWER_MS_MIN, ANSWER_MS_MAX = 3_000, 15_000
-"""Between two answers to a call (5 or 10 s) lies so much; less lies between the messages of one fall."""
+"""Minimum and maximum time between two answers to a call (5 or 10 s), milliseconds. Messages of one fall are closer together."""
 ANSWERS_MIN = 2
 WITNESSES_MIN = 3
 STRUCK_WORDS = 5
-"""So many words of a box that was struck are waited for."""
+"""Number of messages of a struck box that must be missing."""
 HEARD_WORDS = 3
-"""Of a fall that may have ended aboard: so many of them must fall into a time in which its gateway heard others, before silence counts."""
+"""Number of missing messages of a box whose fall may have ended aboard, in a time in which its gateway received others, before silence
+counts."""
 FELLOWS_MIN = 2
 HEARD_WITHIN_MS = 3 * 60_000
 """Maximum time after a box's last message, milliseconds, for which a message of another box of its gateway counts.
 
 That message shows that the box, which was to keep reporting, would have been heard."""
 WAITED_FOR_MS = CALL_LASTS_MS
-"""So long after its silence is long enough a box is looked at again and again: who could speak for it may do so a little later."""
+"""Time for which a box is checked again after its silence is long enough, milliseconds: its witnesses may report a little later."""
 ELSEWHERE = 8
 LOOK_AGAIN_MS = 5_000
 
 
 def note_answer(box: Box, gap_ms: int, at_ms: int) -> bool:
-    """Whether two readings of a storm are as far apart as answers to a call: then it listens, and nothing of its habit is learned from
-    them. `at_ms`: when the later was heard."""
+    """Return whether two readings of a storm are as far apart as answers to a call, and record the answer.
+
+    In this case the box listens, and nothing about its habit is learned from the readings. `at_ms`: when the later one was heard."""
     if not ANSWER_MS_MIN <= gap_ms <= ANSWER_MS_MAX:
         return False
     fresh = at_ms - box.answered_at_ms > LISTENS_MS
@@ -59,8 +61,8 @@ def note_answer(box: Box, gap_ms: int, at_ms: int) -> bool:
 
 
 def call(state: WatchState, box: Box, at_ms: int) -> None:
-    """A blow of this box was heard at `at_ms`: those around it are called, and so are some of its gateway that stand elsewhere, who show
-    that it hears."""
+    """Call the boxes around a box whose blow was heard at `at_ms`, and boxes of its gateway that stand elsewhere: these show that it
+    receives."""
     if not _calls(state, at_ms):
         return
     for number in _called_around(state, box.number, _listening(state, box.gateway)):
@@ -77,7 +79,7 @@ def call(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def _hear_at_once(state: WatchState, at_ms: int) -> None:
-    """From now on a word counts from when it comes, though by a clock that is ahead it has its turn later."""
+    """Count messages from now on by their arrival, although a clock that is ahead delays their turn."""
     begins = state.memory.settled_at_ms >= state.memory.call_until_ms
     state.memory.call_until_ms = max(state.memory.call_until_ms, at_ms + CALL_LASTS_MS)
     if begins:
@@ -85,7 +87,7 @@ def _hear_at_once(state: WatchState, at_ms: int) -> None:
 
 
 def to_call(state: WatchState) -> tuple[str, ...]:
-    """Whom the node is to ask now, sorted: those who are called, and those around a blow that has come and has not had its turn yet."""
+    """Return the boxes that the node must ask now, sorted: those called, and those around a blow that has come and is not processed yet."""
     memory = state.memory
     numbers: set[str] = set()
     if memory.settled_at_ms < memory.call_until_ms:
@@ -106,20 +108,21 @@ def _called_around(state: WatchState, number: str, listening: Sequence[str]) -> 
 
 
 def _listening(state: WatchState, gateway: str) -> list[str]:
-    """Those of the gateway that answer calls, sorted."""
+    """Return the boxes of the gateway that answer calls, sorted."""
     boxes = state.on_gateway.get(gateway, {}).values()
     return sorted(box.number for box in boxes if box.answers >= ANSWERS_MIN and box.state not in GONE_STATES)
 
 
 def expect_again(state: WatchState, box: Box, at_ms: int) -> None:
-    """A blow of this box was heard at `at_ms`, and it says that it speaks again at once: its words count from when they come."""
+    """Count messages by their arrival, if a box whose blow was heard at `at_ms` announces that it reports again at once."""
     if tells_on(state, box):
         _hear_at_once(state, at_ms)
 
 
 def unanswered_at_ms(state: WatchState, box: Box, at_ms: int) -> int:
-    """When its silence will be long enough to be judged; 0 where nobody waits for a word: it was not struck, and it is not called, or never
-    showed that it listens."""
+    """Return when the silence of the box will be long enough to be judged; 0 where no message is expected.
+
+    No message is expected from a box that was not struck and is not called, or that never showed that it listens."""
     struck = box.struck(state.memory.voyage.sailed_at_ms)
     if not struck and not _listens(box, at_ms):
         return 0
@@ -130,23 +133,25 @@ def unanswered_at_ms(state: WatchState, box: Box, at_ms: int) -> int:
 
 
 def _listens(box: Box, at_ms: int) -> bool:
-    """Whether it is called, and answers calls."""
+    """Return whether the box is called, and answers calls."""
     return at_ms < box.call_until_ms and box.answers >= ANSWERS_MIN and at_ms - box.answered_at_ms <= LISTENS_MS
 
 
 def tells_on(state: WatchState, box: Box) -> bool:
-    """Whether it was struck at sea, and its last word says that it speaks again at once."""
+    """Return whether the box was struck at sea, and its last message announces that it reports again at once."""
     return 0 < box.again_ms <= ANSWER_MS_MAX and box.struck(state.memory.voyage.sailed_at_ms)
 
 
 def _quiet_from_ms(state: WatchState, box: Box, at_ms: int) -> int:
-    """Since when it has not answered: a word of it that came by then counts, though by a clock that is ahead it has its turn later."""
+    """Return since when the box has not answered. A message that came by `at_ms` counts, although a clock that is ahead delays its turn."""
     return max(state.silent_from_ms(box), box.called_at_ms, state.waiting.came_at_ms(box.number, at_ms))
 
 
 def _ahead_ms(state: WatchState, box: Box) -> int:
-    """Of a fall that may have ended aboard, those who were struck with it and speak on are the proof: by how much the clocks of these and
-    its own are ahead at most, so much later their words have their turn. Of any other box nothing is waited for."""
+    """Return the delay to wait for the messages of the boxes struck with it, milliseconds, if its fall may have ended aboard; else 0.
+
+    Those that were struck with it and still report are the proof. The delay is the most by which their clocks and its own are ahead: their
+    messages are processed that much later."""
     if not _may_lie_aboard(state, box):
         return 0
     struck = (other for number in state.stowage.near(box.number) if (other := state.memory.boxes.get(number)) and other.shock)
@@ -172,22 +177,26 @@ def unanswered_ms(state: WatchState, box: Box, at_ms: int) -> int:
 
 
 def _kept_from_speaking(state: WatchState, box: Box, at_ms: int) -> bool:
-    """Whether one that has not spoken for long enough was to speak by its own word, and no later one waits that may take it back; or by a
-    call that others hear. After a fall that may have ended aboard its gateway must have been heard meanwhile."""
+    """Return whether a box that has been silent for long enough should have reported: as it announced, or in a call that others receive.
+
+    No later message may be pending that cancels an announcement. After a fall that may have ended aboard, its gateway must have received
+    other boxes meanwhile."""
     if tells_on(state, box):
         return not state.waiting.waits(box.number, at_ms) and (not _may_lie_aboard(state, box) or _gateway_hears(state, box, at_ms))
     return _listens(box, at_ms) and _witnesses(state, box, at_ms) >= WITNESSES_MIN
 
 
 def _gateway_hears(state: WatchState, box: Box, at_ms: int) -> bool:
-    """Whether its gateway brought a word of another box when this one was to speak: later ones do not show that it heard then."""
+    """Return whether its gateway passed on a message of another box when this one was due. Later messages do not show that it received
+    then."""
     gateway, quiet_ms = state.memory.gateways.get(box.gateway), _quiet_from_ms(state, box, at_ms)
     return gateway is not None and gateway.heard_at_ms >= quiet_ms + HEARD_WORDS * box.again_ms and at_ms <= quiet_ms + HEARD_WITHIN_MS
 
 
 def silent_fellows(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
-    """Of a box that was struck, and of which no word was to be expected: those around it that were struck with it and have not said what
-    they were to say; none where one of them spoke on, and where they are fewer than two."""
+    """Return the boxes around a struck box, of which no message was expected, that were struck with it and have not sent expected messages.
+
+    Return none where one of them reported again, or where they are fewer than two."""
     if box.shock is None or _spoke_on(state, box, at_ms) or tells_on(state, box) or _listens(box, at_ms):
         return ()
     found = []
@@ -205,18 +214,18 @@ def silent_fellows(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
 
 
 def _spoke_on(state: WatchState, box: Box, at_ms: int) -> bool:
-    """Whether one that was struck had a word after that by `at_ms`, which may still wait for its turn."""
+    """Return whether a struck box sent a message after the blow by `at_ms`; the message may still be pending."""
     return box.said_more() or state.waiting.came_at_ms(box.number, at_ms) - box.heard_at_ms > LAST_WORDS_MS
 
 
 def _witnesses(state: WatchState, box: Box, at_ms: int) -> int:
-    """How many others of its gateway have answered this call lately."""
+    """Return how many others of its gateway have answered this call recently."""
     since_ms = max(at_ms - ANSWER_MS_MAX - CALL_INTERVAL_MS, box.called_at_ms)
     others = state.on_gateway.get(box.gateway, {}).values()
     return sum(other is not box and other.answers >= ANSWERS_MIN and other.answered_at_ms > since_ms for other in others)
 
 
 def _calls(state: WatchState, at_ms: int) -> bool:
-    """Whether a blow calls: at sea, in heavy motion."""
+    """Return whether a blow starts a call: at sea, in heavy motion."""
     voyage = state.memory.voyage
     return state.settings.place.ship is not None and voyage.at_sea and voyage.roll(at_ms - ROLL_WINDOW_MS, at_ms)[0] > ROLL_GROWING_DEG

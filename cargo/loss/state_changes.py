@@ -21,33 +21,33 @@ OUT, BACK = "X_GATEWAY_OUTAGE", "X_GATEWAY_BACK"
 
 
 def heard_again(box: Box, at_ms: int) -> Evidence:
-    """The evidence that it is there: it was heard at that time (UTC ms)."""
+    """Return the evidence that the box is there: it was heard at that time (UTC ms)."""
     return Evidence("presence", "heard_again", 0.0, f"heard again at {time_text(at_ms)} by {box.gateway or 'the ship'}", at_ms)
 
 
 def pieces(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:
-    """Evidence as it stands in a body."""
+    """Return evidence in the form it has in a body."""
     return [msgspec.to_builtins(piece) for piece in evidence]
 
 
 def missing(state: WatchState, box: Box, decision: Decision) -> None:
-    """It is missing since it fell silent."""
+    """Write the event that the box is missing since it fell silent."""
     _silent(state, box, "X_MISSING", box.base_ms(), decision)
 
 
 def device_fault(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
-    """Its device is held to fail, as of `at_ms` (UTC ms)."""
+    """Write the event that its device is considered faulty, as of `at_ms` (UTC ms)."""
     _silent(state, box, "X_DEVICE_FAULT", at_ms, decision)
 
 
 def found(state: WatchState, box: Box, at_ms: int, evidence: Iterable[Evidence], **more: Any) -> None:
-    """It was in the state that `status` of `more` says, and is aboard."""
+    """Write the event that the box, which was in the state `status` of `more`, is aboard."""
     told = {"gateway": box.gateway or None, **more, "evidence": pieces(evidence)}
     state.outcome.events.append(event(state.settings.place, box.number, "X_FOUND", at_ms, **told))
 
 
 def gateway_out(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
-    """A box of it is silent for that reason, the first since its last outage: with that box's evidence."""
+    """Write the event that a gateway is out, with the evidence of the first box that is silent for that reason since its last outage."""
     gateway = state.memory.gateways.get(box.gateway)
     if gateway is not None and not gateway.out_told_ms:
         gateway.out_told_ms = at_ms
@@ -55,7 +55,7 @@ def gateway_out(state: WatchState, box: Box, at_ms: int, decision: Decision) -> 
 
 
 def gateway_back(state: WatchState, box: Box, at_ms: int) -> None:
-    """A box of it that was silent for that reason is heard again."""
+    """Write the event that a gateway is back: a box that was silent because of its outage is heard again."""
     gateway = state.memory.gateways.get(box.gateway)
     if gateway is not None and gateway.out_told_ms:
         since_ms, gateway.out_told_ms = gateway.out_told_ms, 0

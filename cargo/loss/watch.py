@@ -37,12 +37,12 @@ from cargo.vocabulary.registry_entries import Booking, Entry, LoadList, Port, Si
 FOREVER = 1 << 62
 NO_GATEWAY = ""
 GATEWAYS_MAX = 2_000
-"""Maximum gateways remembered. Beyond, readings count as heard by no gateway: made-up names take no more memory than that."""
+"""Maximum number of gateways remembered. Beyond it, readings count as received by no gateway, so that made-up names take no more memory."""
 OUTAGE_READINGS = 10
 PROMPT_MS = 30_000
-"""A reading that has its turn no later than this was not kept on its way: so far behind are clocks."""
+"""Maximum delay at which a reading counts as not stored on its way, milliseconds: device clocks are wrong by up to this."""
 BLOWS = (("X_SHOCK", "shock_g", SHOCK_G + 1e-9), ("X_FREE_FALL", "free_fall_ms", FREE_FALL_MS))
-"""The blows that are events: code, signal, and the least of it."""
+"""Blows that are events: the code, the signal, and its minimum value."""
 
 
 SPANS_MAX = 4
@@ -50,25 +50,27 @@ _OPEN: frozenset[State] = frozenset({"ONBOARD", "LATE"})
 
 
 def hear_again(state: WatchState, row: Heard) -> None:
-    """Take in the next reading of a watch that was down (`EventClock.resume`): no box is silent for time in which nobody listened.
+    """Process the next reading of a watch that was down (`EventClock.resume`): no box is silent for time in which no node listened.
 
-    What other nodes of the ship or port took in meanwhile is heard first; in that time somebody listened. In the rest a box may have sent
-    unheard: its silence before that time counts, and a box whose reading was due in it counts as heard at its end.
-    """
+    Readings that other nodes of the ship or port received meanwhile come first: in that time a node listened. In the rest, a box may have
+    sent messages that no node received. Its silence before that time counts. A box whose reading was due in that time counts as heard at
+    its end."""
     span = state.memory.clock.unheard(row)
     if span is not None:
         _leave_out(state, *span)
 
 
 def leave_out_again(state: WatchState, box: Box) -> None:
-    """The box's last word had its turn only now, and came before a time in which nobody listened."""
+    """Exclude the spans in which no node listened from the silence of a box whose last message, sent before such a span, is processed only
+    now."""
     box.listened_from_ms = 0
     for since_ms, until_ms in state.memory.down:
         _leave_out_of(state, box, since_ms, until_ms)
 
 
 def _leave_out(state: WatchState, since_ms: int, until_ms: int) -> None:
-    """In this span (UTC ms by the node's clock) nobody listened. What was found of a box before stands: one that is missing stays so."""
+    """Exclude a span (UTC ms by the node's clock) in which no node listened. Earlier decisions on a box stand: a missing box stays
+    missing."""
     memory = state.memory
     memory.down = [*memory.down[1 - SPANS_MAX :], (since_ms, until_ms)]
     if until_ms - since_ms < state.settings.deaf_ms:
@@ -89,7 +91,8 @@ def _leave_out_of(state: WatchState, box: Box, since_ms: int, until_ms: int) -> 
 
 
 def _was_due(state: WatchState, box: Box, since_ms: int, until_ms: int) -> bool:
-    """Whether it may have spoken in the span: a word of it was due, by its own word or its habit, or it was called."""
+    """Return whether the box may have sent in the span: a message was due by its own announcement or by its habit, or the box was
+    called."""
     if not box.heard_at_ms:
         return False
     interval_ms = box.again_ms or state.interval_ms(box, since_ms)
@@ -99,9 +102,10 @@ def _was_due(state: WatchState, box: Box, since_ms: int, until_ms: int) -> bool:
 
 
 def step(state: WatchState, heard: Iterable[Heard]) -> WatchOutcome:
-    """Takes readings in, in the order of the log (or of arrival), and gives what they made. Changes `state`; the caller appends the outcome
-    and then keeps the snapshot: doing it again after a crash makes the same records with the same ids.
-    """
+    """Process readings in the order of the log (or of arrival) and return the records that they cause.
+
+    Changes `state`. The caller appends the outcome and then stores the snapshot: a repetition after a crash makes the same records with the
+    same ids."""
     lateness, pending = state.settings.lateness_ms, state.memory.pending
     clock, ship = state.memory.clock, f"{state.settings.place.ship}."
     for row in heard:
@@ -121,9 +125,10 @@ def step(state: WatchState, heard: Iterable[Heard]) -> WatchOutcome:
 
 
 def arrived(state: WatchState, at_ms: int | None = None) -> WatchOutcome:
-    """Note that all that the node received by `at_ms` (UTC ms by its clock; None: by the last reading taken) has been taken.
+    """Record that all readings that the node received by `at_ms` have been processed, and return the outcome.
 
-    What falls due meanwhile does so though no reading gives the time. A node that receives nothing goes on for a minute and no further."""
+    `at_ms`: UTC ms by the node's clock; None: the time of the last reading. Timers that fall due meanwhile run, although no reading gives
+    the time. Without readings, the time advances for one minute at most."""
     clock = state.memory.clock
     clock.arrive(clock.arrived_at_ms if at_ms is None else at_ms)
     if clock.now_at_ms - state.settings.lateness_ms > state.memory.settled_at_ms:
@@ -132,8 +137,9 @@ def arrived(state: WatchState, at_ms: int | None = None) -> WatchOutcome:
 
 
 def falls_due_ms(state: WatchState) -> int | None:
-    """When `arrived` is worth calling though nothing comes (UTC ms by the node's clock): a timer rings, or a blow has its turn. None: more
-    must come first."""
+    """Return when to call `arrived` although nothing arrives (UTC ms by the node's clock): a timer fires, or a blow is processed.
+
+    None: a reading must arrive first."""
     memory = state.memory
     due_at_ms = _next_timer(state, FOREVER)
     blow_at_ms = state.waiting.next_blow_at_ms(memory.settled_at_ms)
@@ -142,15 +148,16 @@ def falls_due_ms(state: WatchState) -> int | None:
 
 
 def advance(state: WatchState, at_ms: int) -> WatchOutcome:
-    """The trusted clock is at least at `at_ms` (UTC ms, fleet time): for a node that has taken all it has and knows the time."""
+    """Advance the trusted clock to at least `at_ms` (UTC ms, fleet time), for a node that has read all its records and knows the time."""
     state.memory.clock.advance(at_ms)
     _settle(state, state.memory.clock.now_at_ms - state.settings.lateness_ms)
     return _handed_over(state)
 
 
 def learn(state: WatchState, entries: Iterable[Entry]) -> WatchOutcome:
-    """Takes registry entries in: load lists of this ship (or calling at this quay), ports, bookings, sizes and types. All others are left
-    out. Later versions win."""
+    """Apply registry entries: load lists of this ship (or calling at this quay), ports, bookings, sizes and types.
+
+    All other entries are ignored. Later versions win."""
     memory, place = state.memory, state.settings.place
     for entry in entries:
         if isinstance(entry.value, Port):
@@ -174,7 +181,8 @@ def _handed_over(state: WatchState) -> WatchOutcome:
 
 
 def _choose_list(state: WatchState) -> None:
-    """A list has come: it may be the one of this call, or the one in force if none is yet, or a new version of that."""
+    """Choose the list in force after a load list arrived: it may be the list of this call, the first list in force, or a new version of
+    it."""
     memory = state.memory
     if memory.voyage.berth:
         find_call(state, memory.settled_at_ms)
@@ -187,10 +195,9 @@ def _choose_list(state: WatchState) -> None:
 
 
 def _settle(state: WatchState, until_ms: int) -> None:
-    """Takes readings and timers in order of time, up to and including `until_ms`. A reading comes before a timer of the same instant.
+    """Process readings and timers in order of time, up to and including `until_ms`. A reading comes before a timer of the same instant.
 
-    Timers wait while the node itself hears nothing: what a deaf node misses is no silence.
-    """
+    Timers wait while the node itself receives nothing: readings that a deaf node misses are no silence."""
     memory, pending = state.memory, state.memory.pending
     while True:
         reading_at = pending[0][0] if pending else FOREVER
@@ -213,7 +220,7 @@ def _settle(state: WatchState, until_ms: int) -> None:
 
 
 def _next_timer(state: WatchState, until_ms: int) -> int:
-    """When the earliest timer rings, if that is up to `until_ms`; else some later time."""
+    """Return when the earliest timer fires, if that is up to `until_ms`; else a later time."""
     memory, timers = state.memory, state.timers
     timer_at = _box_timer(state) if timers and timers[0][0] <= until_ms else FOREVER
     if 0 < memory.muster_at_ms < timer_at:
@@ -224,7 +231,7 @@ def _next_timer(state: WatchState, until_ms: int) -> int:
 
 
 def _box_timer(state: WatchState) -> int:
-    """When the next box falls due; timers that were moved are dropped on the way."""
+    """Return when the next box falls due, and drop timers that were moved."""
     while state.timers:
         at_ms, number = state.timers[0]
         box = state.memory.boxes.get(number)
@@ -235,7 +242,7 @@ def _box_timer(state: WatchState) -> int:
 
 
 def _ring(state: WatchState, at_ms: int) -> None:
-    """The earliest timer rings: a muster, or a box to be judged."""
+    """Run the earliest timer: a muster, or the decision on a box."""
     memory = state.memory
     if memory.muster_at_ms and memory.muster_at_ms <= min(at_ms, _box_timer(state)):
         forget(state, at_ms)
@@ -265,7 +272,7 @@ def _next_muster(state: WatchState, at_ms: int) -> None:
 
 
 def _take(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
-    """One reading, of the time `at_ms`, at its turn (`late`: its turn had passed)."""
+    """Process one reading of the time `at_ms` at its turn. `late`: its turn has passed."""
     memory = state.memory
     now = max(at_ms, memory.settled_at_ms) if late else at_ms
     if now - memory.spoke_at_ms > state.settings.deaf_ms:
@@ -301,7 +308,8 @@ def _take_ship(state: WatchState, at_ms: int, kind: str, signals: Mapping[str, V
 
 
 def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
-    """A box spoke. Its facts count whenever they come; it counts as heard, and meets the rules, only with news of its own."""
+    """Process a reading of a box. Its facts always count. It counts as heard, and the rules apply, only when the reading is newer than the
+    last."""
     if not state.has_room(row.topic):
         state.outcome.unwatched += 1
         return
@@ -341,8 +349,10 @@ def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
 
 
 def _heard_at(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> int:
-    """When the node heard it: silence is measured from there. A device's clock is believed as far as the arrival bears it out: not beyond
-    it, nor more than the lateness before it. What comes more than 20 minutes late keeps its own time."""
+    """Return when the node received the reading; silence is measured from this time.
+
+    The device's clock is accepted as far as the arrival confirms it: not after the arrival, nor more than the lateness before it. A reading
+    that comes more than 20 minutes late keeps its own time."""
     lateness, settled = state.settings.lateness_ms, state.memory.settled_at_ms
     if 0 <= row.received_at_ms - at_ms <= SOUND_MS:
         at_ms = max(at_ms, row.received_at_ms - lateness)
@@ -381,8 +391,9 @@ def _aboard_again(state: WatchState, box: Box, at_ms: int, said_at_ms: int) -> N
 
 
 def _note_gateway(state: WatchState, box: Box, at_ms: int, name: str, *, kept: bool) -> None:
-    """The gateway passed a reading on (`kept`: minutes late). When ten boxes were due since the one before and none came, it was out: their
-    silence begins now."""
+    """Record that the gateway passed a reading on (`kept`: minutes late).
+
+    If ten boxes were due since its previous reading and none was received, the gateway was out: their silence begins now."""
     gateways = state.memory.gateways
     if name not in gateways and len(gateways) >= GATEWAYS_MAX:
         name = NO_GATEWAY
@@ -411,7 +422,7 @@ def _correct(state: WatchState, box: Box, at_ms: int, now_ms: int, signals: Mapp
 
 
 def _tell_excursions(state: WatchState, number: str, rules: RuleMemory, now_ms: int) -> None:
-    """The records of excursions that ended, or are corrected: a correction is a later version of the same event."""
+    """Write the records of excursions that ended or are corrected. A correction is a later version of the same event."""
     for one in rules.ended:
         more = {
             "event_at_ms": one.since_ms,

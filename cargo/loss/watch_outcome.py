@@ -19,28 +19,29 @@ class MadeRecord:
 
 @dataclass(slots=True)
 class WatchOutcome:
-    """What a step made, in the order of the fleet's time, and how many readings it passed over: of boxes it had no room to watch."""
+    """Records that a step made, in the order of fleet time, and the number of readings it skipped: those of boxes it had no room to
+    watch."""
 
     events: list[MadeRecord] = field(default_factory=list)
     alerts: list[MadeRecord] = field(default_factory=list)
     unwatched: int = 0
 
     def add(self, more: WatchOutcome) -> None:
-        """What the next step made."""
+        """Append the outcome of the next step."""
         self.events += more.events
         self.alerts += more.alerts
         self.unwatched += more.unwatched
 
 
 def digest(*parts: object) -> str:
-    """32 hexadecimal digits that name the parts: BLAKE2b over their texts."""
+    """Return 32 hexadecimal digits that identify the parts: BLAKE2b over their texts."""
     text = "\x1f".join(str(part) for part in parts)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class WatchPlace:
-    """Who speaks and from where: the node's name, and the ship's IMO number or the port's UN/LOCODE."""
+    """Place of a watch: the node's name, and the ship's IMO number or the port's UN/LOCODE."""
 
     node: str
     ship: str | None = None
@@ -48,12 +49,12 @@ class WatchPlace:
 
     @property
     def side(self) -> str:
-        """Whose word it is: the ship's or the port's, whichever of its nodes speaks."""
+        """Side that reports: the ship or the port, whichever of its nodes sends the report."""
         return self.ship or self.port or self.node
 
     @property
     def log_topic(self) -> str:
-        """The topic of what concerns the whole ship or quay: `<imo>.log`, `<locode>.log`."""
+        """Topic of records that concern the whole ship or quay: `<imo>.log`, `<locode>.log`."""
         return f"{self.ship or self.port}.log"
 
 

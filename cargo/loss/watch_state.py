@@ -30,30 +30,29 @@ from cargo.vocabulary.stowage_plan import Stowage
 HOUR_MS = 3_600_000
 PENDING_MAX = 200_000
 BOXES_MAX = 100_000
-"""Four times what the largest ships carry (DOMAIN 1)."""
+"""Maximum number of boxes watched: four times what the largest ships carry (DOMAIN 1)."""
 RECOUNT_AFTER_MS, OUTAGE_MS_MIN = 60_000, 3 * 60_000
-"""Who was away for less was not out: a gateway, or the node."""
+"""Delay of a muster after a change, and minimum absence of a gateway or node that counts as an outage, milliseconds."""
 
 
 class PendingReadings:
-    """Made from what a watch remembers as pending.
+    """Index of the readings that a watch remembers as pending.
 
-    `called`: whether the roll is being called; `settled_at_ms`: up to when (UTC ms) readings have had their turn.
-    """
+    `called`: whether the roll is being called; `settled_at_ms`: up to when (UTC ms) readings have been processed."""
 
     def __init__(self) -> None:
         self._came: dict[str, list[tuple[int, int]]] = {}
         self._blows: list[tuple[int, str]] = []
 
     def note_all(self, pending: Iterable[tuple[int, Heard]], settled_at_ms: int, *, called: bool) -> None:
-        """These, and no others, wait."""
+        """Replace the index: these readings, and no others, are pending."""
         self._came.clear()
         self._blows.clear()
         for at_ms, row in pending:
             self.note(at_ms, row, settled_at_ms, called=called)
 
     def note(self, at_ms: int, row: Heard, settled_at_ms: int, *, called: bool) -> None:
-        """This one has come and has its turn at `at_ms`."""
+        """Record that this reading has come and is processed at `at_ms`."""
         if float(row.signals.get("shock_g", 0.0)) > SHOCK_G:
             self._blows.append((at_ms, row.topic))
         if called and row.received_at_ms < at_ms:
@@ -62,34 +61,32 @@ class PendingReadings:
             del came[: max(0, bisect_right(came, settled_at_ms, key=itemgetter(0)) - 1)]
 
     def came_at_ms(self, number: str, at_ms: int) -> int:
-        """When the last word of this box came, up to `at_ms`, that may still wait for its turn (UTC ms); 0: none, or nobody is called.
+        """Return when the last message of this box came, up to `at_ms`, that may still be pending (UTC ms); 0: none, or no box is called.
 
-        Under a roll call a box has spoken once its word has come, though by a clock that is ahead that has its turn later.
-        """
+        Under a roll call, a box has answered once its message has come, although a clock that is ahead delays its turn."""
         return max((came_ms for came_ms, _ in self._came.get(number, ()) if came_ms <= at_ms), default=0)
 
     def waits(self, number: str, at_ms: int) -> bool:
-        """Whether a word of this box that came by then has its turn later."""
+        """Return whether a message of this box that came by `at_ms` is processed later."""
         return any(came_ms <= at_ms < turn_ms for came_ms, turn_ms in self._came.get(number, ()))
 
     def blows(self, settled_at_ms: int) -> list[str]:
-        """Who was struck, by readings that have not had their turn yet: one topic for each of these."""
+        """Return the topics of the readings with a blow that have not been processed yet: one topic for each reading."""
         self._blows = [blow for blow in self._blows if blow[0] > settled_at_ms]
         return [topic for _, topic in self._blows]
 
     def next_blow_at_ms(self, settled_at_ms: int) -> int | None:
-        """When the first of these readings has its turn (UTC ms); None: there is none."""
+        """Return when the first of these readings is processed (UTC ms); None: there is none."""
         return min((at_ms for at_ms, _ in self._blows if at_ms > settled_at_ms), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """Who watches, and with what patience. Exactly one of `ship` (IMO number) and `port` (UN/LOCODE) of the place is given.
+    """Settings of a watch: its place, and its time limits. Exactly one of `ship` (IMO number) and `port` (UN/LOCODE) of the place is given.
 
-    `lateness_ms`: readings out of order by up to so much change nothing in the outcome, and everything is decided that much later.
-    `historical_ms`: readings later than that are for the record and alarm nobody. `deaf_ms`: a node that heard nothing for so long was deaf
-    itself, and blames no box for it. The intervals are what devices keep until their habit is known.
-    """
+    `lateness_ms`: readings out of order by up to this time change nothing in the outcome, and every decision is made this much later.
+    `historical_ms`: readings later than this are recorded and raise no alarm. `deaf_ms`: a node that received nothing for this time was
+    deaf itself, and no box counts as silent for it. Devices use the intervals until their habit is known."""
 
     place: WatchPlace
     lateness_ms: int = 10_000
@@ -123,19 +120,22 @@ class Incident(msgspec.Struct):
 
 
 class BookingTerms(msgspec.Struct, frozen=True):
-    """What a booking asks: the setpoint (°C, None: none), and limits of its own."""
+    """Terms of a booking: the setpoint (°C, None: none), and its own limits."""
 
     setpoint_c: float | None = None
     limits: Climate | None = None
 
 
 class WatchMemory(msgspec.Struct):
-    """What is written down in a snapshot. `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading taken;
-    `deaf_until_ms`: when the node heard again after being deaf; `down`: the last spans in which nobody listened (by the node's clock,
-    `cargo.loss.watch`); `call_until_ms`: until when somebody is called (`cargo.loss.roll_call`);
-    `listed`: the load list in force; `call`: the one of the port the ship lies in; `told`: of each alert that was reported since
-    `told_from_ms`, the time of the last change (`cargo.alerts.alert_timestamps`); `generations`: of each node that takes readings in, the
-    newest known."""
+    """Contents of a snapshot.
+
+    `settled_at_ms`: up to when all is decided; `spoke_at_ms`: the last reading processed; `deaf_until_ms`: when the node received readings
+    again after being deaf; `down`: the last spans in which no node listened (by the node's clock, `cargo.loss.watch`); `call_until_ms`:
+    until when a box is called (`cargo.loss.roll_call`).
+
+    `listed`: the load list in force; `call`: the list of the port the ship lies in; `told`: the time of the last change of each alert that
+    was reported since `told_from_ms` (`cargo.alerts.alert_timestamps`); `generations`: the newest known generation of each node that
+    receives readings."""
 
     clock: EventClock
     voyage: ShipVoyage
@@ -163,8 +163,9 @@ class WatchMemory(msgspec.Struct):
 
 
 class WatchState:
-    """A watch between two steps: its settings, its memory, and what is made from the memory: stowage, timers, who is on which gateway.
-    Changed in place by `cargo.loss.watch`; not safe for several threads."""
+    """State of a watch between two steps: its settings, its memory, and the indexes of the memory (stowage, timers, boxes of each gateway).
+
+    `cargo.loss.watch` changes it in place; it is not safe for several threads."""
 
     def __init__(self, settings: WatchSettings, memory: WatchMemory | None = None) -> None:
         self.settings = settings
@@ -199,7 +200,7 @@ class WatchState:
         self.note_all_waiting()
 
     def restow(self) -> None:
-        """Makes the stowage again: the list in force, and in port the call's list on top of it."""
+        """Build the stowage again: the list in force, and in port the call's list on top of it."""
         aboard: dict[str, Stowed] = {}
         self._loads = {id_: frozenset(listed.load) for id_, listed in self.memory.lists.items()}
         self._discharges = {id_: frozenset(listed.discharge) for id_, listed in self.memory.lists.items()}
@@ -217,7 +218,7 @@ class WatchState:
         self._reefers = frozenset({number for number, box in aboard.items() if box.is_reefer})
 
     def book(self, id_: str, boxes: tuple[BookedContainer, ...], terms: BookingTerms | None = None) -> None:
-        """The booking is now of these boxes and spans, on these terms."""
+        """Set the boxes, spans and terms of the booking."""
         self.memory.terms.pop(id_, None)
         self._limits.clear()
         if terms is not None and terms != BookingTerms():
@@ -228,30 +229,33 @@ class WatchState:
         self._index(id_, boxes)
 
     def set_size_type(self, code: str, limits: Climate) -> None:
-        """These limits are now asked for all boxes of this size and type (ISO 6346), as far as their booking does not say otherwise."""
+        """Set the limits of all boxes of this size and type (ISO 6346), unless their booking has limits of its own."""
         self.memory.size_types[code] = limits
         self._limits.clear()
         self.restow()
 
     def strangers(self, numbers: set[str]) -> set[str]:
-        """Those of `numbers` that no load list and no booking ever named here; none as long as nothing is known of any container."""
+        """Return those of `numbers` that no load list and no booking ever named here; none as long as no container is known."""
         if not self._listed and not self._booked:
             return set()
         return numbers.difference(self._listed, self._booked)
 
     def has_room(self, number: str) -> bool:
-        """Whether a reading of this container is judged. Of numbers that no load list and no booking names BOXES_MAX are watched and no
-        more, so that who makes up numbers takes no more memory than that."""
+        """Return whether a reading of this container is judged.
+
+        At most BOXES_MAX numbers that no load list and no booking names are watched, so that made-up numbers take no more memory."""
         return number in self.memory.boxes or len(self.memory.boxes) < BOXES_MAX or number in self._listed or number in self._booked
 
     def laden(self, number: str, at_ms: int) -> bool:
-        """Whether a booking covers the box then; True when no booking of it was ever known."""
+        """Return whether a booking covers the box at `at_ms`; True when no booking of it was ever known."""
         booked = self._booked.get(number)
         return not booked or any(span.covers(at_ms) for spans in booked.values() for span in spans)
 
     def terms_of(self, number: str, at_ms: int) -> tuple[float | None, Limits]:
-        """What the box is to be set to then (°C; None: nobody said), and the limits it is put to: the setpoint of its booking, else of the
-        bay plan; each limit as its booking asks, else its size and type, else as for all."""
+        """Return the setpoint of the box at `at_ms` (°C; None: not known), and its limits.
+
+        The setpoint is that of its booking, else of the bay plan. Each limit is that of its booking, else of its size and type, else the
+        general one."""
         size_type = self._size_type_of.get(number, "") if self._size_type_of else ""
         for id_, spans in sorted(self._booked.get(number, {}).items()) if self.memory.terms else ():
             terms = self.memory.terms.get(id_)
@@ -262,7 +266,7 @@ class WatchState:
         return planned, self._limits_of("", size_type) if size_type else self.settings.limits
 
     def _limits_of(self, booking: str, size_type: str) -> Limits:
-        """The limits of a box of this booking and size and type (either may be empty): made once."""
+        """Return the limits of a box of this booking and size and type (either may be empty). They are made once."""
         known = self._limits.get((booking, size_type))
         if known is None:
             asked = self.memory.size_types.get(size_type)
@@ -273,7 +277,7 @@ class WatchState:
         return known
 
     def current_list(self) -> LoadList | None:
-        """The load list of the call the ship is at, else of the last one."""
+        """Return the load list of the call the ship is at, else of the last one."""
         return self.memory.lists.get(self.memory.call or self.memory.listed)
 
     def list_here(self) -> LoadList | None:
@@ -283,23 +287,23 @@ class WatchState:
         return listed if listed is not None and berth in ("", listed.port) else None
 
     def loads(self, number: str) -> bool:
-        """Whether the current list loads this box."""
+        """Return whether the current list loads this box."""
         return number in self._loads.get(self.memory.call or self.memory.listed, ())
 
     def discharges(self, number: str) -> bool:
-        """Whether the current list takes this box ashore."""
+        """Return whether the current list takes this box ashore."""
         return number in self._discharges.get(self.memory.call or self.memory.listed, ())
 
     def named(self, list_id: str, *, off: bool) -> frozenset[str]:
-        """What this list takes ashore (`off`), or aboard."""
+        """Return the boxes that this list takes ashore (`off`), or aboard."""
         return (self._discharges if off else self._loads).get(list_id, frozenset())
 
     def is_reefer(self, number: str) -> bool:
-        """Whether the stowage says it is a refrigerated container."""
+        """Return whether the box is a refrigerated container by the stowage."""
         return number in self._reefers
 
     def slot_text(self, number: str) -> str | None:
-        """Its slot as `BBBRRTT`, or None."""
+        """Return the slot of the box as `BBBRRTT`, or None."""
         stowed = self.stowage.boxes.get(number)
         return None if stowed is None else stowed.slot
 
@@ -309,7 +313,7 @@ class WatchState:
             self.memory.recount_at_ms = max(at_ms, self.memory.settled_at_ms) + RECOUNT_AFTER_MS
 
     def box(self, number: str) -> Box:
-        """The box, new when it was not known."""
+        """Return the box, a new one when it was not known."""
         box = self.memory.boxes.get(number)
         if box is None:
             box = self.memory.boxes[number] = Box.new(number)
@@ -318,7 +322,7 @@ class WatchState:
         return box
 
     def put_on(self, box: Box, gateway: str) -> None:
-        """The box is now heard by this gateway."""
+        """Assign the box to the gateway that receives it now."""
         if box.gateway != gateway:
             self.on_gateway[box.gateway].pop(box.number, None)
             self.on_gateway.setdefault(gateway, {})[box.number] = box
@@ -327,18 +331,18 @@ class WatchState:
             self.changed(box)
 
     def changed(self, box: Box) -> None:
-        """Called by all that changes where a box is, whether it is lost, when it was heard or how it was struck, before it is next
-        counted."""
+        """Mark a box to be counted again. Call this after a change of where it is, whether it is lost, when it was heard or how it was
+        struck."""
         census = self._censuses.get(box.gateway)
         if census is not None:
             census.changed(box.number)
 
     def all_changed(self) -> None:
-        """Many boxes have changed, or where they stand: all are counted again."""
+        """Mark all boxes to be counted again: many boxes changed, or their slots did."""
         self._censuses.clear()
 
     def count_like(self, box: Box, at_ms: int, like_ms: float) -> Count:
-        """How the other boxes of its gateway stand whose interval is no longer than `like_ms`."""
+        """Return the counts of the other boxes of its gateway whose interval is no longer than `like_ms`."""
         census = self._censuses.get(box.gateway)
         if census is None:
             numbers = self.on_gateway.get(box.gateway, ())
@@ -346,23 +350,23 @@ class WatchState:
         return census.count(box.number, at_ms, like_ms, self._floor_ms(box), storm=self.memory.voyage.storm(at_ms))
 
     def wake(self, box: Box, at_ms: int) -> None:
-        """The box is to be judged at `at_ms`, or now when that is past: its case is made of what is known now."""
+        """Schedule the decision on the box at `at_ms`, or now when that is past. Its case is made from what is known now."""
         due_at_ms = max(at_ms, self.memory.settled_at_ms)
         if not box.due_at_ms or due_at_ms < box.due_at_ms:
             heappush(self.timers, (due_at_ms, box.number))
             box.due_at_ms = due_at_ms
 
     def interval_ms(self, box: Box, at_ms: int) -> int:
-        """How long this box may be silent now before a reading is missed."""
+        """Return how long this box may be silent now before a reading is missed."""
         nominal_ms = self._reefer_ms if box.number in self._reefers else self._usual_ms
         return box.habit.interval_ms(nominal_ms, storm=self.memory.voyage.storm(at_ms))
 
     def note_all_waiting(self) -> None:
-        """What `waiting` knows depends on whether the roll is called, and that has changed."""
+        """Index the pending readings again, because the index depends on whether the roll is called, and that has changed."""
         self.waiting.note_all(self.memory.pending, self.memory.settled_at_ms, called=self._called)
 
     def note_waiting(self, at_ms: int, row: Heard) -> None:
-        """This reading, which has its turn at `at_ms`, has come."""
+        """Record that this reading, which is processed at `at_ms`, has come."""
         self.waiting.note(at_ms, row, self.memory.settled_at_ms, called=self._called)
 
     @property
@@ -399,32 +403,32 @@ class WatchState:
         return due
 
     def silent_from_ms(self, box: Box) -> int:
-        """Since when it could have been heard and was not: outages of its gateway and of the node do not count."""
+        """Return since when the box could have been heard and was not: outages of its gateway and of the node do not count."""
         base_ms, floor_ms = _listened_from_ms(box), self._floor_ms(box)
         return base_ms if base_ms > floor_ms else floor_ms
 
     def began_in_an_outage(self, box: Box) -> bool:
-        """Whether its silence may have begun while its gateway or the node was out."""
+        """Return whether its silence may have begun while its gateway or the node was out."""
         outages = (until_ms for since_ms, until_ms in self.memory.down if until_ms - since_ms >= OUTAGE_MS_MIN)
         was_due = any(box.listened_from_ms >= until_ms > box.heard_at_ms for until_ms in outages)
         return was_due or self._floor_ms(box) > box.heard_at_ms
 
     def silent_ms(self, box: Box, at_ms: int) -> int:
-        """How long it has been silent though it could have been heard."""
+        """Return how long the box has been silent although it could have been heard."""
         return at_ms - self.silent_from_ms(box)
 
     def patience(self, box: Box) -> int:
-        """How many intervals it must miss to be missing, by how much its gateway loses on the air."""
+        """Return how many intervals a box must miss to be missing, from the share of readings that its gateway loses on the air."""
         gateway = self.memory.gateways.get(box.gateway)
         return INTERVALS_MISSING if gateway is None else gateway.patience()
 
     def missed_at_ms(self, box: Box, at_ms: int, intervals: int) -> int:
-        """When it will have missed so many intervals, if it stays silent."""
+        """Return when the box will have missed this number of intervals, if it stays silent."""
         interval = self.interval_ms(box, at_ms)
         return self.silent_from_ms(box) + intervals * interval + grace_ms(interval)
 
     def _floor_ms(self, box: Box) -> int:
-        """Since when its gateway and the node hear without a break."""
+        """Return since when its gateway and the node have received readings without a break."""
         gateway, deaf_until_ms = self.memory.gateways.get(box.gateway), self.memory.deaf_until_ms
         return deaf_until_ms if gateway is None or gateway.back_at_ms < deaf_until_ms else gateway.back_at_ms
 
