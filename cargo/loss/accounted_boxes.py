@@ -35,16 +35,18 @@ AGE_BANDS: Mapping[AgeBand, float] = {
 """Bands of the age of a last reading, each with its end (ms), youngest first."""
 ACCOUNTED: frozenset[Account] = frozenset({"heard", "below_deck_not_due", "not_due", "by_ship"})
 UNHEARD: tuple[Account, ...] = ("not_by_ship", *AGE_BANDS, "never")
-"""Not accounted for, best first. `not_by_ship`: the ship states that so many of its boxes are not, but not which."""
+"""Boxes that are not accounted for, best first. `not_by_ship`: the ship states how many of its boxes are not, but not which."""
 PRESENT: frozenset[Account] = ACCOUNTED | frozenset(UNHEARD)
-"""With a tracker, and neither lost nor delivered: the boxes that can be accounted for."""
+"""Boxes that can be accounted for: with a tracker, and neither lost nor delivered."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxReport:
-    """What is known of one box. `heard_at_ms`: its last reading, None if there is none; `silent_from_ms`: since when it could have been
-    heard and was not, where outages do not count (None: since its last reading). `stated_at_ms`: when the ship it is aboard last stated
-    its muster, None where no statement covers the box. Times are UTC ms."""
+    """Facts about one box. Times are UTC ms.
+
+    `heard_at_ms`: its last reading, None if there is none; `silent_from_ms`: since when it could have been heard and was not, where outages
+    do not count (None: since its last reading). `stated_at_ms`: when the ship it is aboard last stated its muster, None where no statement
+    covers the box."""
 
     heard_at_ms: int | None
     interval_ms: int
@@ -89,15 +91,17 @@ def account(box: BoxReport, now_at_ms: int) -> Account:
 
 
 def _missed_nothing(box: BoxReport, heard_at_ms: int, now_at_ms: int) -> bool:
-    """Whether no reading of the box is due. Outages excuse it, but not for ever: one after the other they would keep a dead tracker."""
+    """Return whether no reading of the box is due. Outages excuse it only for a time: repeated outages would excuse a dead tracker for
+    ever."""
     silent_from_ms = heard_at_ms if box.silent_from_ms is None else box.silent_from_ms
     is_excused = in_time(now_at_ms - heard_at_ms, max(box.interval_ms, EXCUSED_MS))
     return is_excused and in_time(now_at_ms - silent_from_ms, box.interval_ms)
 
 
 def held_to(counted: Mapping[Account, int], accounted: int) -> Counter[Account]:
-    """Return `counted` with no more boxes accounted for than the ship states: those too many, of the ones counted by its statement alone,
-    are `not_by_ship`."""
+    """Return `counted` with no more boxes accounted for than the ship states.
+
+    The excess of the boxes that only the ship's statement accounts for becomes `not_by_ship`."""
     held = Counter(counted)
     excess = min(held["by_ship"], max(0, total(held, ACCOUNTED) - accounted))
     held["by_ship"] -= excess

@@ -13,14 +13,13 @@ from cargo.loss.packed_track import packed, unpacked
 from cargo.loss.watch_state import WatchMemory, WatchState
 
 _KNOWN = ("clock", "lists", "ports", "bookings", "terms", "size_types", "pending", "generations")
-"""What is no time of anything heard: entries of the registry may lie ahead."""
+"""Fields that hold no time of a reading: entries of the registry may lie ahead."""
 
 
 def turned_back(state: WatchState, at_ms: int) -> WatchState:
-    """The watch as it goes on at `at_ms` (UTC ms), to which the node's clock has gone back: `state` itself where nothing in it is ahead.
+    """Return the watch as it continues at `at_ms` (UTC ms), to which the node's clock has gone back: `state` itself where nothing is ahead.
 
-    Times more than BELIEVED_AHEAD_MS ahead become `at_ms`, samples of such times are left out, and the trusted clock is found again.
-    """
+    Times more than BELIEVED_AHEAD_MS ahead become `at_ms`, samples of such times are left out, and the trusted clock is found again."""
     latest_ms = at_ms + BELIEVED_AHEAD_MS
     if not _is_ahead(state.memory, latest_ms):
         return state
@@ -47,7 +46,7 @@ def _is_ahead(memory: WatchMemory, latest_ms: int) -> bool:
 
 
 def _clipped(value: Any, clip: Callable[[int], int]) -> Any:
-    """`value`, of builtin types, with all its whole numbers clipped: no other that a watch remembers is as large as a time."""
+    """Return `value`, of builtin types, with all its whole numbers clipped: a watch remembers no other numbers as large as a time."""
     if type(value) is dict:
         return {name: _track(part, clip) if name in ("rssi", "samples") else _clipped(part, clip) for name, part in value.items()}
     if type(value) in (list, tuple):

@@ -30,7 +30,7 @@ LATELY_READINGS_MIN = 50
 MISSED_MAX = 5
 CHANCE_MAX = 1e-4
 KEPT_READINGS = 10
-"""So many more readings that come late than in time are no clocks that are wrong: the gateway had kept them."""
+"""Excess of late readings over timely ones that shows that the gateway stored them, not that clocks are wrong."""
 RSSI_BUCKET_MS = 6 * 3_600_000
 RSSI_BUCKETS = 5
 RSSI_SLIDE_DB = 6.0
@@ -38,9 +38,9 @@ FIXES_MAX = 8
 ACCURACY_M_MAX = 1_000
 FIX_SLACK_MS = 20 * 60_000
 RADIO_NM = 10.0
-"""No gateway of a ship hears a box that is farther off [A]: of one that is heard it is the position that is wrong."""
+"""Maximum distance at which a gateway of a ship receives a box, nautical miles [A]. Beyond it, the position of a received box is wrong."""
 BATTERY_LOW_MV = 3_300
-"""Of the 3.6 V cells trackers run on, near a tenth of their charge [A]."""
+"""Voltage of the 3.6 V cells of trackers at about a tenth of their charge, millivolts [A]."""
 
 
 class Gateway(msgspec.Struct):
@@ -58,24 +58,26 @@ class Gateway(msgspec.Struct):
     behind: int = 0
 
     def note(self, gap_ms: int, interval_ms: int) -> None:
-        """Takes in a regular box's gap between two readings: all intervals of it but one were missed."""
+        """Count a regular box's gap between two readings: all intervals in it but one were missed."""
         self.came += 1
         self.missed += min(MISSED_MAX, max(0, round(gap_ms / interval_ms) - 1))
         if self.came >= LATELY_READINGS:
             self.came, self.missed = self.came // 2, self.missed // 2
 
     def arrive(self, *, late: bool, now_ms: int) -> None:
-        """Takes in whether a box's news came late. A gateway that brings what it had kept was out as far as the watch goes: what its boxes
-        said last is known when all of it is here, and their silence begins then."""
+        """Record whether a box's message came late.
+
+        A gateway that delivers stored readings counts as out until now: the last messages of its boxes are known only when all of it is
+        here. Their silence begins then."""
         self.behind = min(KEPT_READINGS, self.behind + 1) if late else max(0, self.behind - 1)
         if self.behind == KEPT_READINGS:
             self.back_at_ms = now_ms
 
     def patience(self) -> int:
-        """After how many missed intervals a silence is no longer chance: 2 on a clean radio, more the more readings are lost on the air.
+        """Return after how many missed intervals a silence is no longer chance: 2 on a clean radio, more when more readings are lost on the
+        air.
 
-        So many that chance alone does it once in 10,000.
-        """
+        With this number of intervals, chance alone causes the silence once in 10,000."""
         if self.came < LATELY_READINGS_MIN or not self.missed:
             return INTERVALS_MISSING
         share = min(0.5, self.missed / (self.came + self.missed))
@@ -83,33 +85,33 @@ class Gateway(msgspec.Struct):
 
 
 class BoxLoss(msgspec.Struct, frozen=True):
-    """What the alert of a lost box was raised with: its words, the probability and the evidence."""
+    """Contents of the alert of a lost box when it was raised: its text, the probability and the evidence."""
 
     detail: str
     posterior: float
     evidence: tuple[Evidence, ...]
 
     def is_last_word(self, at_ms: int) -> bool:
-        """Whether a word of this time (UTC ms, by the box's own clock) is of the fall itself, and no sign that the box is still there."""
+        """Return whether a message of this time (UTC ms, by the box's own clock) comes from the fall itself, so it does not show the box is
+        there."""
         return any(piece.family == "kinematic" and at_ms - piece.at_ms <= LAST_WORDS_MS for piece in self.evidence)
 
 
 class Box(msgspec.Struct, omit_defaults=True):
-    """One box. `newest_at_ms` by its own clock, `heard_at_ms` by the node's; `waiting_from_ms`: since when it could have been heard if it
-    never was.
+    """State of one box. `newest_at_ms` is by its own clock, `heard_at_ms` by the node's.
 
-    `shock` and `free_fall` are (value, own time); `tilt` is the residual (degrees, own time), `tilt_from_ms` when it began; `fixes` wait
-    until the ship's track reaches beyond them; `rssi` is the strongest (dBm) of each of the last spans of 6 h, packed
-    (`cargo.loss.packed_track`); `off_since_ms`: when it was last heard before its own positions left the ship's track.
-    `again_ms`: after how long it speaks again, by its own last message (0: the message did not say).
-    `said_where`, `said_g`, `said_fall_ms`: the values of its last message, or of its last position;
-    `off_at_ms`: the time of its last position that left the ship's track, whatever the cause (0: it was on the track).
-    `answers`: how often it has lately answered a roll call, `answered_at_ms` the last time; it is called from `called_at_ms` on, before
-    `call_until_ms`.
-    `listened_from_ms`: its silence counts from then on, as nobody listened before when it may have spoken (`cargo.loss.watch`; UTC
-    ms). `by_hand`: its state is what a person said of it, which no silence overrules, until it is heard or the ship sails from the next
-    port.
-    """
+    `waiting_from_ms`: since when it could have been heard if it never was. `shock` and `free_fall` are (value, own time); `tilt` is the
+    residual (degrees, own time), `tilt_from_ms` when it began; `fixes` wait until the ship's track reaches beyond them. `rssi` is the
+    strongest (dBm) of each of the last spans of 6 h, packed (`cargo.loss.packed_track`).
+
+    `off_since_ms`: when it was last heard before its own positions left the ship's track; `off_at_ms`: the time of its last position that
+    left the track, whatever the cause (0: it was on the track). `again_ms`: after how long it reports again, by its own last message (0:
+    the message gave no time). `said_where`, `said_g`, `said_fall_ms`: the values of its last message, or of its last position.
+
+    `answers`: how often it has recently answered a roll call, `answered_at_ms` the last time; it is called from `called_at_ms` on, before
+    `call_until_ms`. `listened_from_ms`: its silence counts from then on, because no node listened before, when it may have reported
+    (`cargo.loss.watch`; UTC ms). `by_hand`: a person set its state; no silence overrules it until it is heard or the ship sails from the
+    next port."""
 
     number: str
     habit: Habit
@@ -154,7 +156,7 @@ class Box(msgspec.Struct, omit_defaults=True):
 
     @classmethod
     def new(cls, number: str) -> Box:
-        """A box nothing is known of."""
+        """Return a box of which nothing is known."""
         return cls(number, Habit(), RuleMemory())
 
     def fold(self, at_ms: int, signals: Mapping[str, Value], voyage: ShipVoyage) -> None:
@@ -188,7 +190,7 @@ class Box(msgspec.Struct, omit_defaults=True):
             self.fixes_nm, self.off_since_ms = (), 0
 
     def base_ms(self) -> int:
-        """Since when it is silent, as far as the box itself goes (UTC ms on the node's clock)."""
+        """Return since when it is silent, by the box's own messages alone (UTC ms on the node's clock)."""
         return self.off_since_ms or self.heard_at_ms or self.waiting_from_ms
 
     @property
@@ -204,12 +206,11 @@ class Box(msgspec.Struct, omit_defaults=True):
         return len(best) == RSSI_BUCKETS and falling and best[0] - best[-1] >= RSSI_SLIDE_DB
 
     def struck(self, sailed_at_ms: int) -> bool:
-        """Whether it reported a blow above 4 g with its last message, on the leg the ship sailed then: what happened at the berth was
-        handling."""
+        """Return whether its last message reported a blow above 4 g on the leg the ship sailed then: a blow at the berth was handling."""
         return self.shock is not None and self.shock[1] >= sailed_at_ms and abs(self.newest_at_ms - self.shock[1]) <= KINEMATIC_WINDOW_MS
 
     def said_more(self) -> bool:
-        """Whether it has had a word after its last blow that was not of the same fall: then it is there to speak."""
+        """Return whether a message came after its last blow that was not of the same fall: the box is then still there."""
         return self.shock is not None and self.newest_at_ms - self.shock[1] > LAST_WORDS_MS
 
     def fell_with(self, at_ms: int) -> bool:
@@ -217,7 +218,7 @@ class Box(msgspec.Struct, omit_defaults=True):
         return self.state in GONE_STATES and self.loss is not None and self.loss.is_last_word(at_ms)
 
     def judge_fixes(self, voyage: ShipVoyage) -> None:
-        """Measures the waiting positions against the ship's track, as far as the track is known by now."""
+        """Measure the waiting positions against the ship's track, as far as the track is known by now."""
         while self.fixes and self.fixes[0][0] + FIX_SLACK_MS <= voyage.fixed_until_ms():
             (at, latitude, longitude, by_radio), *others = self.fixes
             self.fixes = tuple(others)
@@ -234,7 +235,8 @@ class Box(msgspec.Struct, omit_defaults=True):
                     self.off_since_ms = self.off_since_ms or first_ms
 
     def _outran(self, at_ms: int, voyage: ShipVoyage) -> bool:
-        """Whether the ship, who hears it, is out of hearing of where it last said it was: it was never there."""
+        """Return whether the ship, which receives it, is out of radio range of its last reported position: that position was never
+        right."""
         return self.said_where is not None and RADIO_NM < voyage.off_track_nm(at_ms, *self.said_where, FIX_SLACK_MS) < math.inf
 
     def _shock(self, at_ms: int, shock_g: float) -> None:
@@ -254,7 +256,8 @@ class Box(msgspec.Struct, omit_defaults=True):
             self.free_fall = max(self.free_fall, (free_fall_ms, at_ms))
 
     def _tilt(self, at_ms: int, tilt_deg: float, voyage: ShipVoyage) -> None:
-        """The residual: how far from its attitude at rest, less the largest roll the ship felt around then, whatever the sign."""
+        """Update the residual: the angle from its attitude at rest, less the largest roll the ship measured around then, whatever the
+        sign."""
         if self.tilt_rest_deg is None:
             self.tilt_rest_deg = tilt_deg
         roll, _, _ = voyage.roll(at_ms - 10 * 60_000, at_ms + 60_000)
@@ -266,7 +269,7 @@ class Box(msgspec.Struct, omit_defaults=True):
             self.tilt = (residual, at_ms)
 
     def _rssi(self, at_ms: int, rssi_dbm: float) -> None:
-        """Keeps the strongest of every 6 hours, so that a repeat changes nothing."""
+        """Keep the strongest value of every 6 hours, so that a repeat changes nothing."""
         bucket = at_ms // RSSI_BUCKET_MS
         newest = last(self.rssi, 1)
         if not newest or newest[0][0] != bucket:

@@ -15,7 +15,7 @@ from cargo.loss.loss_classifier import GROUP_MIN, GROUP_WINDOW_MS
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 CLASSES_MAX = 8
-"""So many classes of boxes that speak alike often (each minute, hourly, daily) are kept apart."""
+"""Maximum number of classes of boxes with a similar interval (each minute, hourly, daily)."""
 ROWS_MIN = 16
 
 
@@ -53,8 +53,10 @@ class Count:
 
 
 class Census:
-    """The boxes of one gateway. `line(number)` says how a box stands (None: it is no longer there) and is asked once for each box of which
-    `changed` was said; `near(number)` gives the boxes of the stacks around, and always gives the same."""
+    """Census of the boxes of one gateway.
+
+    `line(number)` returns the state of a box (None: it is no longer there) and is called once for each box passed to `changed`.
+    `near(number)` returns the boxes of the stacks around, always the same."""
 
     def __init__(self, numbers: Iterable[str], line: Callable[[str], CensusBox | None], near: Callable[[str], Iterable[str]]) -> None:
         self._line, self._near = line, near
@@ -66,11 +68,11 @@ class Census:
         self._clusters: dict[int, _Clusters] = {}
 
     def changed(self, number: str) -> None:
-        """This box stands otherwise now, or has come to this gateway, or left it."""
+        """Mark a box as changed: it has a new state, or has come to this gateway, or left it."""
         self._changed[number] = None
 
     def count(self, number: str, at_ms: int, like_ms: float, floor_ms: int, *, storm: bool) -> Count:
-        """How those others stand at `at_ms` whose interval is no longer than `like_ms`; nobody's silence began before `floor_ms`."""
+        """Return the counts at `at_ms` of the others whose interval is no longer than `like_ms`; no silence began before `floor_ms`."""
         self._bring_up()
         counts, on_deck, struck, lost = self._flags
         heard_at, base = self._times[0], self._times[1]
@@ -121,7 +123,7 @@ def _felt(blows: int, of: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """How many other silent ones are together with a row, and how many of all that are were struck; the rest as in `Count`."""
+    """Number of other silent rows together with a row, and how many of all these were struck; the rest as in `Count`."""
 
     silent: int
     blows: int
@@ -130,8 +132,8 @@ class _Beside:
 
 
 class _Clusters:
-    """Which boxes fell silent together, as a forest of rows that grows as boxes fall silent and is planted again when one of them
-    speaks."""
+    """Groups of boxes that fell silent together, as a forest of rows. It grows as boxes fall silent, and is rebuilt when one of them
+    reports."""
 
     def __init__(self) -> None:
         self._known: Flags = np.zeros(0, np.bool_)
@@ -160,7 +162,7 @@ class _Clusters:
                 self._join(row, mate)
 
     def with_row(self, row: int, beside: Callable[[int], list[int]]) -> _Beside:
-        """Who is together with this row, itself silent or not."""
+        """Return the counts of the rows together with this row, whether it is silent or not."""
         within = row in self._parent
         roots = {self._root(one) for one in ([row] if within else self._mates(row, beside))}
         silent = sum(self._silents[root] for root in roots) - (within and bool(self._silent[row]))

@@ -33,16 +33,16 @@ from cargo.vocabulary.instants import time_text, window_text
 INCIDENT_WINDOW_MS = 10 * 60_000
 INCIDENT_BAYS = 4
 CORRECTED_NM = 1.0
-"""An estimated position of a loss is reported again when it was wrong by more, nautical miles."""
+"""Error of an estimated position of a loss above which it is reported again, nautical miles."""
 SPOKE_ON_MS = LAST_WORDS_MS + 30_000
 """Maximum time between the first message of a fall and its last, ms: the clocks are up to half a minute wrong (DOMAIN.md 6)."""
 REPORTED_WORDS: dict[State, str] = {"REPORTED_INITIAL": ", reported", "REPORTED_FINAL": ", reported for good"}
 FINALLY = "finally_reported"
-"""The signal of the evidence that a FINAL report was sent (`cargo.alerts.crew_decisions.Word`)."""
+"""Signal of the evidence that a FINAL report was sent (`cargo.alerts.crew_decisions.Word`)."""
 
 
 def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
-    """Raises the alert of one box as part of an incident, with the time and place of the loss, and raises or updates the incident's own
+    """Raise the alert of one box as part of an incident, with the time and place of the loss, and raise or update the incident's own
     alert."""
     lost_at = _lost_at_ms(box, decision)
     first = min(decision.evidence, key=lambda piece: (piece.at_ms, piece.signal))
@@ -71,7 +71,7 @@ def probably_lost(state: WatchState, box: Box, at_ms: int, decision: Decision) -
 
 
 def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
-    """The loss of this box (whose state says so) is confirmed by a witness: its alert and its incident's say so from now on."""
+    """Record that a witness confirmed the loss of this box (whose state is set already), in its alert and its incident's."""
     known = box.loss or BoxLoss("", 0.0, ())
     evidence = (witness.proof, *(piece for piece in known.evidence if piece.family != "person" or piece.signal in {"reported", FINALLY}))
     box.loss = BoxLoss(known.detail, 1.0, evidence)
@@ -84,8 +84,9 @@ def confirmed(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None
 
 
 def reported(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
-    """A report of the loss of this box (whose state says so) was sent: its alert and its incident's say so from now on, with who wrote it
-    down, and are cleared where it was the FINAL; how probable the loss is does not change by it."""
+    """Record that a report of the loss of this box (whose state is set already) was sent, in its alert and its incident's.
+
+    The alerts name who recorded it, and are cleared where the report was the FINAL. The probability of the loss does not change by it."""
     known = box.loss or BoxLoss("", 0.0, ())
     earlier = (piece for piece in known.evidence if piece.family != "person" or piece.signal == "gone")
     box.loss = BoxLoss(known.detail, known.posterior, (witness.proof, *earlier))
@@ -95,8 +96,9 @@ def reported(state: WatchState, box: Box, at_ms: int, witness: Witness) -> None:
 
 
 def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None = None) -> None:
-    """Retracts the alert of a box that was heard again, or that a witness saw, and updates its incident's, or retracts that too when
-    nothing is left of it."""
+    """Retract the alert of a box that was heard again, or that a witness saw, and update its incident's alert.
+
+    The incident's alert is retracted too when no box of it is left."""
     proof = witness.proof if witness else heard_again(box, at_ms)
     retracted = _box_alert(state, box, "retracted", at_ms)
     told = replace(retracted, detail=proof.detail, evidence=(proof,), posterior=0.0, status="FOUND", by=witness.by if witness else None)
@@ -109,12 +111,12 @@ def found_again(state: WatchState, box: Box, at_ms: int, witness: Witness | None
 
 
 def closed_text(at_ms: int, why: str) -> str:
-    """What the words of an incident end with once its FINAL report is sent: when (UTC ms), and why in words."""
+    """Return the end of an incident's text once its FINAL report is sent: when (UTC ms), and why in words."""
     return f"; closed at {time_text(at_ms)}: {why}"
 
 
 def position_of(state: WatchState, at_ms: int) -> dict[str, Any] | None:
-    """Where the ship was at that time, as an alert's position: an estimate of where a box lost then fell."""
+    """Return where the ship was at that time, as an alert's position: an estimate of where a box lost then fell."""
     where = state.memory.voyage.position_at(at_ms)
     if where is None:
         return None
@@ -122,7 +124,7 @@ def position_of(state: WatchState, at_ms: int) -> dict[str, Any] | None:
 
 
 def run_on_positions(state: WatchState) -> dict[str, tuple[float, float] | None]:
-    """The estimated positions of the lost boxes that fell after the ship's last fix: an estimate from its last speed and course."""
+    """Return the estimated positions of the lost boxes that fell after the ship's last fix, from its last speed and course."""
     voyage = state.memory.voyage
     return {
         number: voyage.position_at(lost_at_ms)
@@ -148,7 +150,7 @@ def correct_positions(state: WatchState, run_on: dict[str, tuple[float, float] |
 
 
 def _lost_at_ms(box: Box, decision: Decision) -> int:
-    """The time of the first blow when there was one, else when it was last heard (both on the ship's clock)."""
+    """Return the time of the first blow when there was one, else when it was last heard (both on the ship's clock)."""
     blows = [piece.at_ms for piece in decision.evidence if piece.family == "kinematic"]
     return min(min(blows), box.heard_at_ms) if blows else box.heard_at_ms or box.waiting_from_ms
 
@@ -171,8 +173,9 @@ def incident_id(raiser: str, number: str, lost_at_ms: int) -> str:
 
 
 def _incident_of(state: WatchState, number: str, lost_at_ms: int, until_at_ms: int) -> Incident:
-    """The incident this loss belongs to: within ten minutes of it and four bays; a new one otherwise. `until_at_ms`: the end of the
-    window of the loss (UTC ms)."""
+    """Return the incident of this loss: within ten minutes of it and four bays; otherwise a new one.
+
+    `until_at_ms`: the end of the window of the loss (UTC ms)."""
     slot = state.stowage.slots.get(number)
     for incident in sorted(state.memory.incidents.values(), key=lambda known: (known.first_at_ms, known.id)):
         in_time = incident.first_at_ms - INCIDENT_WINDOW_MS <= lost_at_ms <= incident.last_at_ms + INCIDENT_WINDOW_MS
@@ -193,7 +196,7 @@ def _incident_of(state: WatchState, number: str, lost_at_ms: int, until_at_ms: i
 
 
 def _still(box: Box) -> AlertState:
-    """The change of a lost box's alert that says more of it: cleared it stays once its FINAL report is sent."""
+    """Return the change of a lost box's alert that adds to it: the alert stays cleared once the FINAL report is sent."""
     return "cleared" if box.state == "REPORTED_FINAL" else "updated"
 
 
@@ -268,7 +271,7 @@ def _tell_incident(state: WatchState, incident: Incident, at_ms: int, by: str | 
 
 
 def _incident_status(boxes: list[Box], lost: int, sure: int) -> State:
-    """How far the incident has come: as far as each of its boxes has."""
+    """Return the state of the incident: the state that each of its boxes has reached."""
     states = {box.state for box in boxes} if len(boxes) == lost else set()
     if not lost:
         return "FOUND"

@@ -33,9 +33,9 @@ State = Literal[
 GONE_STATES: frozenset[State] = frozenset({"PROBABLE_OVERBOARD", "CONFIRMED_LOST", "REPORTED_INITIAL", "REPORTED_FINAL"})
 """The states in which a box counts as lost. Hearing it aboard again ends each of them as FOUND."""
 CONFIRMED_STATES: frozenset[State] = GONE_STATES - {"PROBABLE_OVERBOARD"}
-"""Those of them that a person vouches for: by a count, or by a report that was sent."""
+"""Those of them that a person confirms: by a count, or by a report that was sent."""
 REPORTED_STATES: frozenset[State] = frozenset({"REPORTED_INITIAL", "REPORTED_FINAL"})
-"""Those of them of which a report was sent."""
+"""Those of them for which a report was sent."""
 DECIDED_BY_PEOPLE: dict[State, frozenset[State]] = {
     "PROBABLE_OVERBOARD": frozenset({"CONFIRMED_LOST", "REPORTED_INITIAL", "FOUND", "DEVICE_FAULT", "COLLAPSED_ON_BOARD"}),
     "CONFIRMED_LOST": frozenset({"REPORTED_INITIAL", "FOUND"}),
@@ -43,8 +43,9 @@ DECIDED_BY_PEOPLE: dict[State, frozenset[State]] = {
     "REPORTED_FINAL": frozenset({"CONFIRMED_LOST", "FOUND", "COLLAPSED_ON_BOARD"}),
     "MISSING": frozenset({"CONFIRMED_LOST", "DEVICE_FAULT", "DISCHARGED", "COLLAPSED_ON_BOARD"}),
 }
-"""What the crew or headquarters may decide from where; all else follows from readings. Who is reported, and then confirmed, stays reported.
-"""
+"""States that the crew or headquarters may decide, by the state before; all others follow from readings.
+
+A box that is reported and then confirmed stays reported."""
 
 PRIOR = -3.6
 PROBABLE_MIN = 0.9
@@ -54,19 +55,21 @@ INTERVALS_LATE, INTERVALS_MISSING = 1, 2
 SHOCK_G = 4.0
 FREE_FALL_MS = 500
 SHORT_FALL_MS = 200
-"""A fall of 20 cm: no evidence of a loss, as one from FREE_FALL_MS on is, but of how deep it was."""
+"""Duration of a fall of 20 cm, milliseconds. It is no evidence of a loss, as a fall from FREE_FALL_MS on is, but of the depth of the
+fall."""
 TILT_DEG = 30.0
 TILT_LASTS_MS = 10_000
 KINEMATIC_WINDOW_MS = 2 * 60_000
 SHORTCUT_SILENCE_MS = 60_000
 DEEP_FALL_SILENCE_MS = 30_000
-"""After a fall deeper than the box stood above its deck: it can not have ended aboard, where a stack that is down would."""
+"""Silence after a fall deeper than the box stood above its deck, milliseconds. Such a fall can not have ended aboard in a collapsed
+stack."""
 CALL_STRUCK_SILENCE_MS, CALL_SILENCE_MS = 25_000, 60_000
-"""A box that listens does not answer the roll call for so long: one that was struck, and one that was not. The first goes also for one
-that was struck and said that it would speak again at once, and for one whose fellows have gone.
-"""
+"""Silence in a roll call after which a listening box counts as missing, milliseconds: for a struck box, and for another.
+
+The first also applies to a struck box that announced that it would report again at once, and to one whose fellows are lost."""
 LAST_WORDS_MS = 10_000
-"""The messages of one fall (it slides, falls, strikes) come within this time [A]: who speaks later is still there to speak."""
+"""Maximum time between the messages of one fall (it slides, falls, strikes), ms [A]. A box that reports later is still there."""
 GROUP_MIN = 3
 GROUP_WINDOW_MS = 2 * 60_000
 ROLL_DEG = 20.0
@@ -76,13 +79,13 @@ SOCKETS_MIN = 2
 FIX_NM = 0.5
 HEARD_SHARE_MIN = 0.8
 RETURNED_INTERVALS = 6
-"""Of a silence that began in an outage of the gateway, or of the node: after so many missed intervals since it hears again, and most of
-its others, the outage explains nothing.
-"""
+"""Number of missed intervals after which an outage of the gateway or the node no longer explains a silence that began in it.
+
+They count from the time at which the gateway and most of its other boxes are heard again."""
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """The weight of each signal, log10 likelihood ratio of lost against not lost."""
+    """Weights of the signals, each the log10 likelihood ratio of lost against not lost."""
 
     shock: float = 3.0
     free_fall: float = 3.0
@@ -109,7 +112,7 @@ WEIGHTS = Weights()
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """One piece of evidence: its family, the signal, its weight, when it was (UTC ms), and in words for a person."""
+    """One piece of evidence: its family, its signal, its weight, its text for a person, and its time (UTC ms)."""
 
     family: str
     signal: str
@@ -119,32 +122,36 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Witness(msgspec.Struct, frozen=True):
-    """A person who vouches for what became of a box: by name, and what was said as evidence."""
+    """A person who reports what became of a box: the name, and the report as evidence."""
 
     by: str
     proof: Evidence
 
 
 def counted(evidence: Iterable[Evidence]) -> bool:
-    """Whether a person said that the box is gone, whatever was reported of it before or after."""
+    """Return whether a person reported that the box is gone, whatever was reported of it before or after."""
     return any(piece.family == "person" and piece.signal == "gone" for piece in evidence)
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one box at one instant; times UTC ms on the ship's clock unless said otherwise, None where nothing was measured.
+    """Facts about one box at one instant. Times are UTC ms on the ship's clock unless stated otherwise; None where nothing was measured.
 
-    `silent_ms`: since it was last heard, or could have been. `shock`, `free_fall`, `tilt`: value and time, by the box's own clock as is
-    `newest_at_ms`, the time of its last message; `tilt_lasts_ms`: how long the tilt was above 30°, the ship's roll taken off.
-    `heard_share`: of the gateway's other boxes that were due in the silence, how many were heard (None: too few were due).
-    `gateway_restarted`: its gateway, or the node itself, was out since the last message, or most of its boxes fell silent with it.
-    `fixes_nm`: the last positions' distances from the ship's track, in order. `patience`: how many missed intervals make it missing, two or
-    more where the radio loses much. `deck_fall_ms`: how long a fall from its place can last that ends aboard (None: its place is unknown).
-    `down`: its neighbours that were struck within two minutes of it and spoke on. `unanswered_ms`: how long it has not answered a roll call
-    that others of its gateway answer, or has not spoken after a blow though it had said that it would every `promised_ms` (0: it had not),
-    or its fellows that would have spoken for it (`fellows`) have not; 0 where nobody waits for its word, and before that is long enough to
-    count. `below`: the boxes under it in its stack that are reported lost since it last spoke; `carries`: those on it that speak on, and
-    were neither struck nor tilted.
-    """
+    `silent_ms`: since it was last heard, or could have been. `shock`, `free_fall`, `tilt`: value and time by the box's own clock, as is
+    `newest_at_ms`, the time of its last message; `tilt_lasts_ms`: how long the tilt was above 30°, less the ship's roll.
+
+    `heard_share`: the share of the gateway's other boxes due in the silence that was heard (None: too few were due). `gateway_restarted`:
+    its gateway, or the node itself, was out since the last message, or most of its boxes fell silent with it.
+
+    `fixes_nm`: the last positions' distances from the ship's track, in order. `patience`: how many missed intervals make it missing, two,
+    or more where the radio loses much. `deck_fall_ms`: the maximum duration of a fall from its place that ends aboard (None: its place is
+    unknown). `down`: its neighbours that were struck within two minutes of it and reported again.
+
+    `unanswered_ms`: how long an expected message has been missing; 0 where no message is expected, or before that is long enough to count.
+    The box does not answer a roll call that others of its gateway answer. Or it is silent after a blow although it announced a message
+    every `promised_ms` (0: it did not). Or its fellows (`fellows`), whose messages count for it, are silent.
+
+    `below`: the boxes under it in its stack that are reported lost since its last message; `carries`: those on it that still report, and
+    were neither struck nor tilted."""
 
     now_at_ms: int
     newest_at_ms: int
@@ -182,7 +189,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The state that follows from a case, the posterior probability of a loss, and the evidence, strongest first."""
+    """State that follows from a case, the posterior probability of a loss, and the evidence, strongest first."""
 
     state: State
     posterior: float
@@ -190,12 +197,14 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(case: Case, weights: Weights = WEIGHTS) -> Decision:
-    """The decision on one case. Same case, same decision; nothing is remembered here.
+    """Return the decision on one case. The same case gives the same decision; nothing is stored here.
 
-    PROBABLE_OVERBOARD needs an open case (two expected intervals missed, a roll call not answered, or a word not kept after a blow; the
-    gateway alive and 80 % of its boxes heard), a second family, and a posterior of 0.9; or the shortcut: free fall and more than 4 g within
-    two minutes of the last message, then silence (`shortcut_silence_ms`), unless the fall may have ended aboard.
-    """
+    PROBABLE_OVERBOARD needs an open case, a second family, and a posterior of 0.9. A case is open when the gateway is alive, 80 % of its
+    boxes are heard, and a message is missing. That is two expected intervals, an answer to a roll call, or a message announced after a
+    blow.
+
+    The shortcut to PROBABLE_OVERBOARD: free fall and more than 4 g within two minutes of the last message, then silence
+    (`shortcut_silence_ms`), unless the fall may have ended aboard."""
     evidence = tuple(_counted(_families(case, weights)))
     posterior = probability(PRIOR + sum(piece.weight for piece in evidence))
     ordered = tuple(sorted(evidence, key=lambda piece: (-piece.weight, piece.family)))
@@ -205,26 +214,25 @@ def decide(case: Case, weights: Weights = WEIGHTS) -> Decision:
 
 
 def probability(log_odds: float) -> float:
-    """The probability with these log10 odds."""
+    """Return the probability with these log10 odds."""
     odds = math.pow(10.0, max(-300.0, min(300.0, log_odds)))
     return odds / (1 + odds)
 
 
 def shortcut_armed(case: Case) -> bool:
-    """Whether free fall and a shock above 4 g came with the last message, of a box nobody is just lifting: only silence is wanting.
+    """Return whether free fall and a shock above 4 g came with the last message of a box that is not being lifted: only silence is missing.
 
-    What may have fallen onto the deck may be of a stack that is down aboard, and is decided like any silence.
-    """
+    A box that may have fallen onto the deck may be of a stack that collapsed aboard, and is decided like any silence."""
     return not case.leaving and _shock_counts(case) and _fall_counts(case) and not _fell_short(case)
 
 
 def shortcut_silence_ms(case: Case) -> int:
-    """How long a box must be silent for the shortcut: 60 s; where its place is known, half of that shows that it did not end aboard."""
+    """Return the silence that the shortcut needs: 60 s; half of that where the place is known, because the fall then did not end aboard."""
     return SHORTCUT_SILENCE_MS if case.deck_fall_ms is None else DEEP_FALL_SILENCE_MS
 
 
 def missed(case: Case) -> int:
-    """How many expected intervals the box has missed."""
+    """Return how many expected intervals the box has missed."""
     return max(0, case.silent_ms - case.grace_ms) // case.interval_ms
 
 
@@ -253,7 +261,7 @@ def _gateway_out(case: Case) -> bool:
 
 
 def _counted(pieces: list[Evidence]) -> list[Evidence]:
-    """One piece per family: the strongest."""
+    """Return the strongest piece of each family."""
     best: dict[str, Evidence] = {}
     for piece in pieces:
         if piece.family not in best or abs(piece.weight) > abs(best[piece.family].weight):
@@ -290,7 +298,7 @@ def _fall_counts(case: Case) -> bool:
 
 
 def _fell_short(case: Case) -> bool:
-    """Whether its fall may have ended aboard: it was no longer than one from its place onto the deck, or the box had a word after it."""
+    """Return whether its fall may have ended aboard: it was no longer than one from its place onto the deck, or a message came after it."""
     if case.free_fall is None or case.deck_fall_ms is None:
         return False
     return case.free_fall[0] <= case.deck_fall_ms or case.newest_at_ms - case.free_fall[1] > LAST_WORDS_MS

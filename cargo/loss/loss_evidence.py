@@ -42,8 +42,9 @@ _ABSENT = frozenset({"MISSING", "DEVICE_FAULT"})
 
 
 def judge(state: WatchState, box: Box, at_ms: int) -> None:
-    """Decides on one box as of `at_ms` and wakes it again when there is more to decide. At the berth boxes come and go: none is missing
-    there."""
+    """Decide on one box as of `at_ms`, and wake it again when there is more to decide.
+
+    At the berth boxes come and go: none is missing there."""
     if box.by_hand or box.state in GONE_STATES or (box.state == "DISCHARGED" and not box.aboard):
         return
     if box.fixes:
@@ -63,7 +64,8 @@ def judge(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def _stays(state: WatchState, box: Box, decision: Decision) -> bool:
-    """Whether the box keeps its state: fallen while it lies; missing in port; missing and never heard until it is heard, or discharged."""
+    """Return whether the box keeps its state: a fallen box while it lies; a missing one in port; one never heard until it is heard or
+    discharged."""
     if box.state == "MISSING" and not box.heard_at_ms:
         return decision.state != "DISCHARGED"
     kept = box.state == "COLLAPSED_ON_BOARD" or (box.state == "MISSING" and not state.memory.voyage.at_sea)
@@ -71,7 +73,7 @@ def _stays(state: WatchState, box: Box, decision: Decision) -> bool:
 
 
 def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
-    """Wakes the box at the next instant its silence can change its state."""
+    """Schedule the decision on the box for the next instant at which its silence can change its state."""
     if box.by_hand or box.state in GONE_STATES or box.state == "DISCHARGED":
         return
     silence_ms = armed_ms(state, box)
@@ -90,7 +92,7 @@ def wake_next(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def wake_after_news(state: WatchState, box: Box, at_ms: int) -> None:
-    """Wakes the box in time after it spoke; a wake that was set before and is early enough stays."""
+    """Schedule the decision on the box after it reported; an earlier schedule that is early enough stays."""
     if box.due_at_ms and box.due_at_ms <= at_ms + INTERVAL_MS_MIN + GRACE_MS_MIN and box.shock is None:
         return
     if box.state == "ONBOARD" and box.shock is None and at_ms >= box.call_until_ms:
@@ -100,7 +102,7 @@ def wake_after_news(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def armed_ms(state: WatchState, box: Box) -> int:
-    """How long a silence alone is wanting for the shortcut; 0 when more is."""
+    """Return the silence that completes the shortcut; 0 when more than silence is missing."""
     if box.shock is None or box.free_fall is None:
         return 0
     case = _bare_case(state, box, box.heard_at_ms)
@@ -108,7 +110,7 @@ def armed_ms(state: WatchState, box: Box) -> int:
 
 
 def case_of(state: WatchState, box: Box, at_ms: int) -> Case:
-    """The case of one box as of `at_ms`. What only an open case needs is gathered only then."""
+    """Return the case of one box as of `at_ms`. Facts that only an open case needs are gathered only then."""
     bare = _bare_case(state, box, at_ms)
     serious = (
         bare.unanswered_ms
@@ -142,7 +144,7 @@ def _bare_case(state: WatchState, box: Box, at_ms: int) -> Case:
 
 
 def _since_sailing(state: WatchState, at_ms: int) -> bool:
-    """Whether a blow was felt on this leg: what happened at the berth was handling."""
+    """Return whether a blow was measured on this leg: a blow at the berth was handling."""
     return at_ms >= state.memory.voyage.sailed_at_ms
 
 
@@ -183,13 +185,14 @@ def _full_case(state: WatchState, box: Box, bare: Case) -> Case:
 
 
 def heard_share(state: WatchState, box: Box, at_ms: int, interval_ms: int) -> tuple[float | None, bool]:
-    """Of the gateway's other boxes that speak as often as this one, the share that has missed nothing: None for fewer than 5 of them. And
-    whether all that are silent went with a loss that was felt: nobody is left to speak, and the gateway's silence is no outage.
+    """Return the share of boxes that missed nothing, and whether a measured loss explains the silence of all that are silent.
 
-    Boxes already known as lost are left out, and so is the cluster of neighbours on deck that fell silent with this one, while it is no
-    more than half of them, or one of it was struck: an outage would silence others too, and strikes nobody. So are those of other clusters
-    of which at least half were struck.
-    """
+    The share is of the gateway's other boxes that report as often as this one: None for fewer than 5 of them. In the second case no box is
+    left to report, and the gateway's silence is no outage.
+
+    Boxes already known as lost are left out. So is the cluster of neighbours on deck that fell silent with this one, while it is no more
+    than half of them, or one of it was struck: an outage silences others too, and strikes none. So are other clusters of which at least
+    half were struck."""
     count = state.count_like(box, at_ms, interval_ms * LIKE_INTERVAL)
     total = count.heard + count.silent - count.elsewhere
     if total >= PEERS_MIN and (count.struck or 2 * count.together <= total):
@@ -216,8 +219,7 @@ def silent_together(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
 
 
 def _silent_with(state: WatchState, box: Box, other: Box, at_ms: int) -> bool:
-    """Whether it fell silent within 2 minutes of this box, for longer than its gateway's losses on the air explain, and for no fault of its
-    own device."""
+    """Return whether `other` fell silent within 2 minutes of this box, and neither radio losses nor a fault of its device explain it."""
     if abs(other.heard_at_ms - box.heard_at_ms) > GROUP_WINDOW_MS:
         return False
     if other.state in GONE_STATES:
@@ -252,8 +254,7 @@ def _lost_around(state: WatchState, box: Box, first_missed_ms: int) -> tuple[str
 
 
 def sockets_dead(state: WatchState, box: Box) -> tuple[str, ...]:
-    """The reefers of its stack that reported power off within 2 minutes of this box's own power off or last message, when there are at
-    least 2."""
+    """Return the reefers of its stack that lost power within 2 minutes of its own power off or last message, if there are at least 2."""
     found = []
     for number in state.stowage.stack_of(box.number):
         other = state.memory.boxes.get(number)
@@ -263,8 +264,10 @@ def sockets_dead(state: WatchState, box: Box) -> tuple[str, ...]:
 
 
 def judge_fixes(state: WatchState, box: Box) -> None:
-    """Check its waiting positions against the ship's track. Where those of two more boxes, which stand elsewhere, leave the track too, the
-    ship's own position is wrong, and no box's says anything."""
+    """Check its waiting positions against the ship's track.
+
+    If the positions of two more boxes, which stand elsewhere, leave the track too, the ship's own position is wrong, and no box's position
+    counts."""
     box.judge_fixes(state.memory.voyage)
     state.changed(box)
     if not box.off_at_ms:
@@ -286,7 +289,8 @@ def lost_below(state: WatchState, box: Box) -> tuple[str, ...]:
 
 
 def carried_by(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
-    """The boxes that stand on it and speak on since it should have: they were neither struck nor tilted, so it is under them still."""
+    """Return the boxes that stand on it and report since its message was due. They were neither struck nor tilted, so it is still under
+    them."""
     every_ms = box.again_ms if tells_on(state, box) else state.interval_ms(box, at_ms)
     since_ms = box.heard_at_ms + every_ms + grace_ms(every_ms)
     over = (state.memory.boxes.get(number) for number in state.stowage.over(box.number))
@@ -316,7 +320,7 @@ def fell_and_speak(state: WatchState, box: Box) -> tuple[str, ...]:
 
 
 def _turn(state: WatchState, box: Box, at_ms: int, decision: Decision) -> None:
-    """Acts on a change of state."""
+    """Apply a change of state."""
     state.changed(box)
     before, box.state = box.state, decision.state
     if decision.state == "PROBABLE_OVERBOARD":
@@ -361,8 +365,9 @@ def _discharged(state: WatchState, box: Box, decision: Decision) -> None:
 
 
 def refuted(state: WatchState, box: Box, at_ms: int, said_at_ms: int) -> None:
-    """The box was heard aboard at `at_ms`, with words of `said_at_ms` by its own clock: whatever its silence had led to is taken back. What
-    it said as it fell, and comes only now, takes nothing back."""
+    """Withdraw the results of its silence, because the box was heard aboard at `at_ms`, with a message of `said_at_ms` by its own clock.
+
+    A message that it sent as it fell, and that comes only now, withdraws nothing."""
     if box.state in GONE_STATES:
         if box.fell_with(said_at_ms):
             return

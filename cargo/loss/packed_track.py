@@ -6,33 +6,33 @@ import struct
 from collections.abc import Iterable
 
 Sample = tuple[int, float]
-"""When (UTC ms), and the value; a zero has no sign."""
+"""One sample: its time (UTC ms) and its value; a zero has no sign."""
 _SAMPLE = struct.Struct("<qd")
 
 
 def packed(samples: Iterable[Sample]) -> bytes:
-    """The samples in this order."""
+    """Return the samples, packed in this order."""
     return b"".join(_SAMPLE.pack(at_ms, value + 0.0) for at_ms, value in samples)
 
 
 def unpacked(track: bytes) -> list[Sample]:
-    """The samples that were packed."""
+    """Return the samples that were packed."""
     return list(_SAMPLE.iter_unpack(track))
 
 
 def last(track: bytes, count: int) -> list[Sample]:
-    """The last so many, fewer where there are fewer."""
+    """Return the last `count` samples, fewer where there are fewer."""
     return unpacked(track[-count * _SAMPLE.size :])
 
 
 def first(track: bytes) -> Sample | None:
-    """The first, if there is one."""
+    """Return the first sample, or None."""
     at_ms, value = _SAMPLE.unpack_from(track) if track else (0, 0.0)
     return (at_ms, value) if track else None
 
 
 def longer(track: bytes, at_ms: int, value: float, most: int) -> tuple[bytes, Sample | None]:
-    """The track with one more sample at its end, and the first of it if that had to go: it holds `most` at most."""
+    """Return the track with one more sample at its end, and the first sample if it was removed: the track holds at most `most` samples."""
     track += _SAMPLE.pack(at_ms, value + 0.0)
     if len(track) <= most * _SAMPLE.size:
         return track, None

@@ -27,11 +27,10 @@ GATE_OUT_MS_MIN = 2 * HOUR_MS
 
 
 def heard_aboard(state: WatchState, box: Box, at_ms: int) -> None:
-    """The ship heard a box: it is aboard, if it is on the list at once, else when it has been heard for a minute.
+    """Record that the ship heard a box. A listed box is aboard at once, any other when it has been heard for a minute.
 
-    LOAD is reported once per call: for a box the list loads, and for one on no list (`listed` false; null, and no `call`, where the list of
-    the port the ship lies in is not known yet); not for what was aboard before the watch began.
-    """
+    LOAD is reported once per call: for a box the list loads, and for one on no list (`listed` false). `listed` is null, without a `call`,
+    where the list of the port the ship lies in is not known yet. Boxes aboard before the watch began are not reported."""
     listed = state.current_list()
     if not box.aboard:
         expected = box.number in state.stowage.boxes or state.discharges(box.number)
@@ -49,10 +48,9 @@ def heard_aboard(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def ship_called(state: WatchState, call: PortEvent) -> None:
-    """The ship arrived or sailed: the list of this call comes into play, or into force, and every box's habits may change.
+    """Apply an arrival or departure: the list of this call comes into use, or into force, and the habits of all boxes may change.
 
-    What people said of a box is of the voyage before, once the ship sails again.
-    """
+    What people reported of a box is of the voyage before, once the ship sails again."""
     memory = state.memory
     state.outcome.events.append(event(state.settings.place, state.settings.place.log_topic, call.code, call.at_ms, place=call.port))
     if call.code == "ARRI":
@@ -90,10 +88,9 @@ def find_call(state: WatchState, at_ms: int) -> None:
 
 
 def expect_aboard(state: WatchState, at_ms: int, *, sailing: bool) -> None:
-    """Begins to wait for every box on the list in force that carries a tracker.
+    """Start to wait for every box on the list in force that carries a tracker.
 
-    When the ship sails, one that is not yet heard aboard is waited for again, whatever it reported on an earlier voyage.
-    """
+    When the ship sails, a box that is not yet heard aboard is waited for again, whatever it reported on an earlier voyage."""
     for number, stowed in sorted(state.stowage.boxes.items()):
         if not stowed.tracker:
             continue
@@ -107,8 +104,10 @@ def expect_aboard(state: WatchState, at_ms: int, *, sailing: bool) -> None:
 
 
 def heard_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
-    """The quay heard a box: off a ship when a list of this port takes it ashore around now, else through the gate; left behind when its
-    ship sailed."""
+    """Record that the quay heard a box, and report how it came or that its ship left it behind.
+
+    It came off a ship when a list of this port takes it ashore around now, else through the gate. It is left behind when its ship has
+    sailed."""
     if not box.aboard:
         box.aboard, box.aboard_at_ms = True, at_ms
         off = _call_of(state, box.number, at_ms, off=True)
@@ -130,8 +129,9 @@ def _heard_here(box: Box, at_ms: int) -> list[dict[str, Any]]:
 
 
 def judge_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
-    """A box the quay no longer hears has gone: aboard the ship that was to load it, else out of the gate (unless the gateway itself is
-    silent)."""
+    """Record that a box the quay no longer hears has gone: aboard the ship that was to load it, else out of the gate.
+
+    A box stays when its gateway itself is silent."""
     if not box.aboard:
         return
     gone_at = at_ms - state.silent_ms(box, at_ms) + max(GATE_OUT_MS_MIN, GATE_OUT_INTERVALS * state.interval_ms(box, at_ms))
@@ -148,7 +148,7 @@ def judge_on_quay(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def _call_of(state: WatchState, number: str, at_ms: int, *, off: bool) -> LoadList | None:
-    """The call of this port around this time whose list takes the box ashore (`off`), or aboard."""
+    """Return the call of this port around this time whose list takes the box ashore (`off`), or aboard."""
     near = [
         listed
         for listed in state.memory.lists.values()

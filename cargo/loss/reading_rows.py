@@ -18,18 +18,18 @@ from cargo.vocabulary.signals import SIGNALS
 Value = bool | int | float | str
 TOPIC_CHARS_MAX = 200
 WILL, RETAINED = "will", "retained"
-"""Flags in a reading's body: a tracker's last will, which others publish for it; what a broker kept, and nobody knows since when."""
+"""Flags in a reading's body: a tracker's last will, which others publish for it; a reading that a broker stored, since an unknown time."""
 _NOT_NOW = frozenset({WILL, RETAINED})
 CLOCK_BACK = "clock_back"
-"""The flag of a reading whose device's clock fell back (`cargo.loss.event_time.TrackerClock`): it is of when it was received."""
+"""Flag of a reading whose device's clock fell back (`cargo.loss.event_time.TrackerClock`): the received time is its time."""
 LOCATION, ENVIRONMENT, SHIP_LOG = ".location", ".environment", ".log"
 
 
 class Heard(msgspec.Struct, frozen=True, gc=False):
-    """One reading: its topic, who measured it and when by the device's clock, the log's two times (UTC ms), and the signals it carried.
+    """One reading: its topic, its device, its time by the device's clock, the log's two times (UTC ms), and its signals.
 
-    `coordinates`: where the record stands, as text, or empty. Two readings are the same when topic, device, device time and signals are.
-    """
+    `coordinates`: where the record is stored, as text, or empty. Two readings are the same when topic, device, device time and signals
+    are."""
 
     topic: str
     device: str = ""
@@ -45,22 +45,22 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
         return (self.key(), self.received_at_ms) < (other.key(), other.received_at_ms)
 
     def repeats(self, other: Heard) -> bool:
-        """Whether the two are the same reading."""
+        """Return whether the two are the same reading."""
         return self.topic == other.topic and self.key() == other.key()
 
     def key(self) -> tuple[str, str, int, str]:
-        """The reading's identity, which also orders readings of one instant."""
+        """Return the reading's identity, which also orders readings of one instant."""
         at = self.order_at_ms if self.device_at_ms is None else self.device_at_ms
         return (self.topic, self.device, at, repr(sorted(self.signals.items())))
 
 
 def is_topic(text: str) -> bool:
-    """Whether records can be of it (`streams.model.identifiers.check_topic`): 1 to TOPIC_CHARS_MAX printable characters."""
+    """Return whether a text can be a topic (`streams.model.identifiers.check_topic`): 1 to TOPIC_CHARS_MAX printable characters."""
     return 0 < len(text) <= TOPIC_CHARS_MAX and text.isprintable()
 
 
 def ship_topic(topic: str) -> str | None:
-    """`location`, `environment`, `noon` or `log` when the topic is one of a ship's; None when it is a container's."""
+    """Return `location`, `environment`, `noon` or `log` when the topic is one of a ship's; None when it is a container's."""
     if "." not in topic:
         return None
     suffix = topic.rpartition(".")[2]
@@ -81,13 +81,13 @@ def signs_of_life(records: pa.RecordBatch | pa.Table) -> np.ndarray[tuple[int], 
 
 
 def is_sign_of_life(signals: Mapping[str, Value], body: str | None) -> bool:
-    """Return what `signs_of_life` says of one reading, with signals that can be true."""
+    """Return whether one reading, with signals that can be true, is a sign of life as in `signs_of_life`."""
     measured = any(name in SIGNALS and name not in HEARD_BY for name in signals)
     return measured and (body is None or '"flags"' not in body or _NOT_NOW.isdisjoint(_flags(body)))
 
 
 def flagged(records: pa.RecordBatch | pa.Table, flags: Set[str]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Of each row whether its body has one of `flags`. Without a column `body` there are none."""
+    """Return for each row whether its body has one of `flags`. Without a column `body` there are none."""
     found = np.zeros(records.num_rows, np.bool_)
     if "body" in records.schema.names and (body := _whole(records.column("body"))).null_count < len(body):
         some = pc.match_substring(body, '"flags"').fill_null(False)
@@ -112,12 +112,12 @@ class _Flagged(msgspec.Struct):
 
 
 def rows(records: pa.RecordBatch, stream: str = "", origin: str = "") -> Iterator[Heard]:
-    """The rows of a log's batch, in its order. Columns are found by name; a null is a signal the reading did not carry. Left out are
-    columns that are no signals, values that can not be true, rows whose topic can not be one (no alert could be about it), and rows
-    that are no sign of life.
+    """Yield the rows of a log's batch, in its order. Columns are found by name; a null is a signal the reading did not carry.
 
-    `stream` and `origin` go into the coordinates (`stream:origin:offset`), which stay empty without them.
-    """
+    Left out are columns that are no signals, values that can not be true, rows whose topic can not be one (no alert could be about it), and
+    rows that are no sign of life.
+
+    `stream` and `origin` go into the coordinates (`stream:origin:offset`), which stay empty without them."""
     names = set(records.schema.names)
     count = records.num_rows
     carried: list[dict[str, Value]] = [{} for _ in range(count)]

@@ -20,7 +20,7 @@ INTERVAL_MS_MIN = 60_000
 INTERVAL_MS_MAX = 24 * 3_600_000
 GAP_BYTES = 4
 GAP_MS_MAX = (1 << 8 * GAP_BYTES) - 1
-"""49 days; each gap takes so many bytes, where Python's own numbers and their tuple take 40."""
+"""Maximum gap, milliseconds (49 days). Each gap takes GAP_BYTES bytes, where Python's own numbers and their tuple take 40."""
 GRACE_MS_MIN = 30_000
 GRACE_PART = 0.1
 
@@ -34,7 +34,7 @@ class Habit(msgspec.Struct):
     storm_ms: int = 0
 
     def note(self, gap_ms: int, *, storm: bool) -> None:
-        """Takes in the gap between two readings."""
+        """Record the gap between two readings."""
         if storm:
             self.storm_gaps = _longer(self.storm_gaps, gap_ms)
             self.storm_ms = regular_ms(_unpacked(self.storm_gaps))
@@ -43,18 +43,17 @@ class Habit(msgspec.Struct):
             self.calm_ms = regular_ms(_unpacked(self.calm_gaps))
 
     def storm_begins(self) -> None:
-        """A new storm: the last one's habit is forgotten."""
+        """Clear the habit of the last storm, because a new storm begins."""
         self.storm_gaps, self.storm_ms = b"", 0
 
     def forget(self) -> None:
-        """The device's mode has changed (loaded, sailed): nothing is known of its habit."""
+        """Clear the habit, because the device's mode has changed (loaded, sailed)."""
         self.calm_gaps, self.storm_gaps, self.calm_ms, self.storm_ms = b"", b"", 0, 0
 
     def interval_ms(self, nominal_ms: int, *, storm: bool) -> int:
-        """How long it may be silent before a reading is missed: its habit in a storm while there is one, else its long habit.
+        """Return how long it may be silent before a reading is missed: its habit in a storm while there is one, else its long habit.
 
-        Without a habit `nominal_ms`, or the longest gap seen.
-        """
+        Without a habit: `nominal_ms`, or the longest gap seen."""
         learned = (self.storm_ms if storm else 0) or self.calm_ms
         if not learned:
             learned = max(nominal_ms, *_unpacked(self.calm_gaps)) if self.calm_gaps else nominal_ms
@@ -62,7 +61,7 @@ class Habit(msgspec.Struct):
 
 
 def _longer(gaps: bytes, gap_ms: int) -> bytes:
-    """With one more gap at the end, GAPS_MAX of them at most."""
+    """Return the gaps with one more at the end, GAPS_MAX of them at most."""
     return gaps[(1 - GAPS_MAX) * GAP_BYTES :] + min(gap_ms, GAP_MS_MAX).to_bytes(GAP_BYTES, sys.byteorder)
 
 
@@ -71,8 +70,9 @@ def _unpacked(gaps: bytes) -> Sequence[int]:
 
 
 def regular_ms(gaps_ms: Sequence[int]) -> int:
-    """The interval at which most of the time of these gaps was spent: the longest gap that at least 4 gaps are like (within 25 %) and
-    these make up 60 % of the time. 0 when there is none: the gaps are of events, or too few."""
+    """Return the interval at which most of the time of these gaps was spent, or 0: the gaps are of events, or too few.
+
+    It is the longest gap that at least 4 gaps are like (within 25 %), where these make up 60 % of the time."""
     if len(gaps_ms) < LIKE_GAPS_MIN:
         return 0
     longest = max(gaps_ms)
@@ -88,6 +88,7 @@ def regular_ms(gaps_ms: Sequence[int]) -> int:
 
 
 def grace_ms(interval_ms: int) -> int:
-    """How much later than its interval a reading may come without being missed: a tenth, at least 30 s (clocks differ by so much)."""
+    """Return how much later than its interval a reading may come without being missed: a tenth, at least 30 s (clocks differ by that
+    much)."""
     part_ms = int(interval_ms * GRACE_PART)
     return part_ms if part_ms > GRACE_MS_MIN else GRACE_MS_MIN

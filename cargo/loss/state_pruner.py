@@ -6,14 +6,16 @@ from cargo.loss.watch_state import WatchState
 
 DAY_MS = 24 * 3_600_000
 GONE_MS = 30 * DAY_MS
-"""A box not heard for so long is forgotten, unless it is on the list, and so is a device's clock."""
+"""Silence after which a box that is not on the list, or a device's clock, is removed, milliseconds."""
 LISTS_MAX = 64
 PAST_MS = 400 * DAY_MS
-"""A booking whose spans ended so long ago is forgotten, and so is an incident of which no box is lost any more."""
+"""Time after its last span ended for which a booking is kept, milliseconds. An incident with no box still lost is kept for the same
+time."""
 
 
 def forget(state: WatchState, at_ms: int) -> None:
-    """Drops what ended more than 30 days before `at_ms` (bookings, incidents: 400) and all but the last 64 load lists. Open alerts stay."""
+    """Remove what ended more than 30 days before `at_ms` (bookings, incidents: 400) and all but the last 64 load lists. Open alerts
+    stay."""
     memory, since = state.memory, at_ms - GONE_MS
     for number in [number for number, box in memory.boxes.items() if _left(state, number) and box.base_ms() < since]:
         box = memory.boxes.pop(number)
@@ -36,7 +38,7 @@ def forget(state: WatchState, at_ms: int) -> None:
 
 
 def _left(state: WatchState, number: str) -> bool:
-    """Whether nothing here is about this box any more: it is on no list in force, and no alert of it is open."""
+    """Return whether nothing refers to this box any more: it is on no list in force, and no alert of it is open."""
     box = state.memory.boxes[number]
     alarmed = any(episode.raised_at_ms for episode in box.rules.episodes.values())
     return number not in state.stowage.boxes and not box.alert_id and not alarmed

@@ -15,11 +15,11 @@ from cargo.vocabulary.registry_entries import LoadList, Stowed
 
 VERSION = 11
 PART_ENTRIES = 512
-"""So many boxes, devices, or places of a load list are written down or taken up at a time: half a MiB, of 30 for a large ship."""
+"""Number of boxes, devices, or places of a load list in one part: half a MiB, of 30 for a large ship."""
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """A load list but for what is aboard."""
+    """A load list without the boxes aboard."""
 
     ship: str
     port: str
@@ -30,7 +30,7 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 class _Head(msgspec.Struct):
-    """What a snapshot begins with; `memory` is without its boxes, its load lists (`calls`), and the devices of its clock."""
+    """First part of a snapshot; `memory` is without its boxes, its load lists (`calls`), and the devices of its clock."""
 
     version: int
     place: str
@@ -39,7 +39,7 @@ class _Head(msgspec.Struct):
 
 
 class _Part(msgspec.Struct, omit_defaults=True):
-    """Some of those."""
+    """Some of the boxes, devices, or places of load lists."""
 
     boxes: dict[str, Box] = {}
     devices: dict[str, DeviceClock] = {}
@@ -47,8 +47,9 @@ class _Part(msgspec.Struct, omit_defaults=True):
 
 
 def snapshot_of(state: WatchState) -> Iterator[bytes]:
-    """The snapshot, as JSON in parts without a line break: `from_snapshot` gives a watch that goes on exactly as this one would. It must
-    not step meanwhile."""
+    """Yield the snapshot, as JSON in parts without a line break: the watch of `from_snapshot` continues exactly as this one would.
+
+    The watch must not step meanwhile."""
     clock = msgspec.structs.replace(state.memory.clock, devices={})
     rest = msgspec.structs.replace(state.memory, clock=clock, boxes={}, lists={})
     lists = state.memory.lists
@@ -65,8 +66,9 @@ def snapshot_of(state: WatchState) -> Iterator[bytes]:
 
 
 def from_snapshot(parts: Iterable[bytes], settings: WatchSettings) -> WatchState:
-    """The watch a snapshot was taken of. Raises BadEntry when it is none, of another version or another place: start again from the
-    log."""
+    """Return the watch of a snapshot.
+
+    Raises BadEntry when it is no snapshot, or of another version or another place: start again from the log."""
     given = iter(parts)
     try:
         head = msgspec.json.decode(next(given, b""), type=_Head)

@@ -19,7 +19,7 @@ BERTH_SPEED_KN = 1.0
 SAIL_SPEED_KN = 3.0
 STORM_ROLL_DEG = 8.0
 STORM_WIND_MS = 17.2
-"""Beaufort 8."""
+"""Minimum wind speed of a storm, m/s (Beaufort 8)."""
 STORM_LASTS_MS = 3 * 60_000
 SPEED_KN_UNKNOWN = 25.0
 RUN_ON_MS_MAX = 30 * 60_000
@@ -35,8 +35,10 @@ class PortEvent(msgspec.Struct, frozen=True):
 
 
 class ShipVoyage(msgspec.Struct):
-    """What the ship's readings showed so far. `berth`: the port it lies in, or empty; `sailed_at_ms`: when it last left one;
-    `storm_may_last_ms`: a storm felt up to then is the one before, as nobody felt anything in between."""
+    """State of the ship from its readings so far.
+
+    `berth`: the port it lies in, or empty; `sailed_at_ms`: when it last left one; `storm_may_last_ms`: a storm measured up to then is the
+    one before, because nothing was measured in between."""
 
     track: list[Fix] = []
     rolls: list[tuple[int, float]] = []
@@ -55,15 +57,14 @@ class ShipVoyage(msgspec.Struct):
         return not self.berth
 
     def storm(self, at_ms: int) -> bool:
-        """Whether there is a storm: a roll of 8° or wind of Beaufort 8 in the last 3 minutes."""
+        """Return whether there is a storm: a roll of 8° or wind of Beaufort 8 in the last 3 minutes."""
         return at_ms <= self.storm_until_ms
 
     def locate(self, at_ms: int, signals: Mapping[str, Value], ports: Mapping[str, Port]) -> PortEvent | None:
-        """Takes in a location reading; the arrival or departure it shows. Readings come in order of time.
+        """Process a location reading and return the arrival or departure that it shows. Readings come in order of time.
 
-        A fix that would need more than 60 kn is doubted, and believed when the next one agrees with it. One that is the very same as the
-        last though the ship makes way is none: its receiver stands still.
-        """
+        A fix that needs more than 60 kn is doubted, and accepted when the next one agrees with it. A fix identical to the last one while
+        the ship makes way is no fix: its receiver stands still."""
         fix, last = fix_of(at_ms, signals), self.track[-1] if self.track else None
         if fix is None or (last is not None and self.at_sea and _stands_still(last, fix)):
             return None
@@ -78,7 +79,7 @@ class ShipVoyage(msgspec.Struct):
         return self._call(fix, ports)
 
     def feel(self, at_ms: int, signals: Mapping[str, Value]) -> bool:
-        """Takes in an environment reading; whether a storm has just begun."""
+        """Process an environment reading and return whether a storm has just begun."""
         roll, wind = _number(signals.get("roll_deg")), _number(signals.get("wind_speed_ms"))
         if roll is not None:
             self.rolls.append((at_ms, abs(roll)))
@@ -91,13 +92,15 @@ class ShipVoyage(msgspec.Struct):
         return begins
 
     def unfelt(self, since_ms: int, until_ms: int) -> None:
-        """In this span nobody felt anything: a storm of before that is felt again as soon after it as any is the same."""
+        """Record that nothing was measured in this span. A storm before it that is measured again soon enough after it is the same
+        storm."""
         if self.storm(since_ms):
             self.storm_may_last_ms = self.storm_until_ms + until_ms - since_ms
 
     def roll(self, since_ms: int, until_ms: int) -> tuple[float, int, bool]:
-        """The largest roll (degrees, either side) in the span, both ends included, when it was, and whether it was growing; 0 when none
-        was measured."""
+        """Return the largest roll in the span (degrees, either side), its time, and whether the roll was growing; 0 when none was measured.
+
+        Both ends of the span are included."""
         first = bisect_right(self.rolls, (since_ms, -1.0))
         felt = self.rolls[first : bisect_right(self.rolls, (until_ms, 360.0))]
         if not felt:
@@ -108,7 +111,7 @@ class ShipVoyage(msgspec.Struct):
         return largest, at, growing
 
     def position_at(self, at_ms: int) -> tuple[float, float] | None:
-        """Where the ship was: between two fixes, or run on from the last one for up to 30 minutes by its speed and course. None when not
+        """Return where the ship was: between two fixes, or up to 30 minutes past the last one by its speed and course. None when not
         known."""
         after = bisect_right(self.track, at_ms, key=lambda fix: fix.at_ms)
         if after == 0:
@@ -124,15 +127,14 @@ class ShipVoyage(msgspec.Struct):
         return moved(start.latitude_deg, start.longitude_deg, start.course_deg, start.speed_kn * run_ms / 3_600_000)
 
     def fixed_until_ms(self) -> int:
-        """The time of the last fix, UTC ms (0: none)."""
+        """Return the time of the last fix, UTC ms (0: none)."""
         return self.track[-1].at_ms if self.track else 0
 
     def off_track_nm(self, at_ms: int, latitude_deg: float, longitude_deg: float, slack_ms: int) -> float:
-        """How far a position surely is from where the ship was within `slack_ms` of the instant (nautical miles).
+        """Return the minimum distance of a position from where the ship was within `slack_ms` of the instant (nautical miles).
 
-        It is what neither a clock wrong by so much nor a turn between two fixes explains; infinite when the ship's track is not known
-        there.
-        """
+        It is the distance that neither a clock wrong by this time nor a turn between two fixes explains; infinite when the ship's track is
+        not known there."""
         nearest = float("inf")
         for step in sorted(range(-10, 11), key=abs):
             then_ms = at_ms + slack_ms * step // 10
@@ -144,8 +146,8 @@ class ShipVoyage(msgspec.Struct):
         return nearest
 
     def _bulge_nm(self, at_ms: int) -> float:
-        """How far from the straight line between the fixes around it the ship's way may have led: at its speed it can have run longer than
-        that."""
+        """Return how far the ship may have been from the straight line between the fixes around the time, because it can have sailed a
+        longer way."""
         after = bisect_right(self.track, at_ms, key=lambda fix: fix.at_ms)
         if not 0 < after < len(self.track):
             return 0.0
@@ -182,6 +184,6 @@ def _inside(port: Port, fix: Fix) -> bool:
 
 
 def _stands_still(start: Fix, end: Fix) -> bool:
-    """Whether a receiver says the same place twice, of a ship that makes way."""
+    """Return whether a receiver reports the same place twice while the ship makes way."""
     same = (start.latitude_deg, start.longitude_deg) == (end.latitude_deg, end.longitude_deg)
     return same and (end.speed_kn or 0.0) >= SAIL_SPEED_KN
