@@ -18,12 +18,11 @@ MUSTER = "X_MUSTER"
 
 
 def foreign_alert(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
-    """Why this change of an alert does not count from a node of this role and identity; None when it does.
+    """Return why this change of an alert does not count from a node of this role and identity; None when it does.
 
-    An alert is of the ship or port that its id begins with, and nobody else changes, ends, retracts or acknowledges it. Only a ship's own
-    nodes raise alerts about it. Nobody adds to an incident of another ship or port, which its id names likewise. A port reports no loss. A
-    body without an id changes no alert, whichever node wrote it.
-    """
+    An alert belongs to the ship or port that its id begins with, and no other node changes, ends, retracts or acknowledges it. Only a
+    ship's own nodes raise alerts about it. No node adds to an incident of another ship or port, which its id names in the same way. A port
+    reports no loss. A body without an id changes no alert, whichever node wrote it."""
     if role == "hq":
         return None
     id_, ship = body.get("alert_id"), body.get("ship")
@@ -38,9 +37,9 @@ def foreign_alert(topic: str, body: Mapping[str, Any], role: str, identity: str)
 
 
 def foreign_report(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
-    """Why this record of `reports` or `decisions` is not for a node of this role and identity; None when it is: of the node's own ship and
-    incident, where it names any.
-    """
+    """Return why a node of this role and identity may not write this record of `reports` or `decisions`; None when it may.
+
+    It may if the record is of the node's own ship and incident, where it names any."""
     if role == "hq":
         return None
     ship = body.get("ship")
@@ -50,16 +49,15 @@ def foreign_report(topic: str, body: Mapping[str, Any], role: str, identity: str
 
 
 def foreign_reading(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
-    """Why this record of `ships` is not for a node of this role and identity: each ship reports itself alone; None when it is."""
+    """Return why a node of this role and identity may not write this record of `ships`; None when it may: each ship reports only itself."""
     return None if role == "hq" or (role == "ship" and _own(topic, identity, ".")) else f"{topic!r} is another ship"
 
 
 def foreign_event(topic: str, body: Mapping[str, Any], role: str, identity: str) -> str | None:
-    """Why this record of `events` is not for a node of this role and identity; None when it is.
+    """Return why a node of this role and identity may not write this record of `events`; None when it may.
 
     A ship may record events that name it as the ship, a port events that name it as the place. Events of a whole ship or port, musters
-    among them, have the topic `<imo>.log` or `<locode>.log`, and only that ship or port may record them.
-    """
+    among them, have the topic `<imo>.log` or `<locode>.log`, and only that ship or port may record them."""
     if role == "hq":
         return None
     if (topic.endswith(SHIP_LOG) or body.get("event") == MUSTER) and topic != identity + SHIP_LOG:
@@ -81,7 +79,7 @@ JUDGES = {
     "events": foreign_event,
     "ships": foreign_reading,
 }
-"""What every node of ship, port and headquarters holds what comes from elsewhere against, by stream."""
+"""Checks of records from elsewhere that every node of ship, port and headquarters applies, by stream."""
 
 
 def _foreign_incident(body: Mapping[str, Any], identity: str) -> str | None:
@@ -90,7 +88,7 @@ def _foreign_incident(body: Mapping[str, Any], identity: str) -> str | None:
 
 
 def _one_of(value: object, words: Collection[str]) -> bool:
-    """Whether it is one of the words: what a body says may be of any form."""
+    """Return whether the value is one of the words: a value in a body may have any type."""
     return isinstance(value, str) and value in words
 
 

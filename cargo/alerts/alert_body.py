@@ -12,7 +12,7 @@ from cargo.errors import BadEntry
 from cargo.vocabulary.registry_entries import AtMs, need_plain
 
 AnyMs = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""UTC ms by a clock that may be wrong, as a column of 64 bits holds them."""
+"""Time, UTC ms, by a clock that may be wrong, as a column of 64 bits holds it."""
 
 COUNT_MAX = 1 << 53
 NOTE_CHARS_MAX = 500
@@ -85,8 +85,9 @@ class AlertBody(msgspec.Struct, frozen=True):
 
 
 def read_alert(body: Mapping[str, Any]) -> AlertBody:
-    """`body` (a JSON object already read), its defaults filled in; other fields may be there. Raises BadEntry, naming field and
-    reason."""
+    """Return `body` (a JSON object already read) with its defaults filled in; other fields may be there.
+
+    Raises BadEntry, which names field and reason."""
     try:
         need_plain(body)
         return msgspec.convert(body, AlertBody)

@@ -15,16 +15,16 @@ from cargo.loss.watch_outcome import MadeRecord, digest
 AlertState = Literal["raised", "updated", "acknowledged", "unacknowledged", "cleared", "retracted"]
 Severity = Literal["CRITICAL", "ALARM", "WARNING", "LOG"]
 Stage = Literal["open", "acknowledged", "closed"]
-"""What an alert needs: a person; nothing for now, because a person acknowledged it; nothing any more."""
+"""Need of an alert: a person; nothing for now, because a person acknowledged it; nothing any more."""
 SEVERITIES: tuple[Severity, ...] = ("CRITICAL", "ALARM", "WARNING", "LOG")
-"""The worst first."""
+"""Severities, the worst first."""
 CLOSED_STATES = frozenset({"cleared", "retracted"})
 REOPENS_EVERY_MS = 3_600_000
 """Minimum time between two openings of one alert after acknowledgements, ms."""
 WORSE_BY = 1.5
-"""A figure this many times as far from its limit as the acknowledged one opens its alert again."""
+"""Factor on the acknowledged figure's distance from its limit from which the alert opens again."""
 CONTRADICTIONS = 4
-"""As many impossible movements of one container, one after the other, make its position unreliable."""
+"""Number of impossible movements of one container in a row from which its position is unreliable."""
 INCIDENT, LOST = "incident", "lost_container"
 SPEED, UNRELIABLE = "impossible_speed", "position_unreliable"
 _SEVERITY_RANKS: Mapping[str, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
@@ -34,12 +34,12 @@ _NEVER_MS = 1 << 63
 
 
 def severity_rank(severity: str) -> int:
-    """0 for the worst severity; severities that nobody knows come last."""
+    """Return 0 for the worst severity; unknown severities come last."""
     return _SEVERITY_RANKS.get(severity, len(SEVERITIES))
 
 
 def stage_of(state: str) -> Stage:
-    """The stage of an alert in this state, as `AlertStanding.state` gives it."""
+    """Return the stage of an alert in this state, as returned by `AlertStanding.state`."""
     return "closed" if state in CLOSED_STATES else "acknowledged" if state == "acknowledged" else "open"
 
 
@@ -51,14 +51,15 @@ def count_alerts(bodies: Iterable[Mapping[str, Any]]) -> int:
 
 
 def alert_id(raiser: str, rule: str, topic: str, first: Evidence) -> str:
-    """The alert's id: whose it is (`Place.side` of who raises it), and a hash of rule, topic and first evidence, so that every node of one
-    ship that sees the same gives the same."""
+    """Return the alert's id: its owner (`Place.side` of the raiser), and a hash of rule, topic and first evidence.
+
+    Every node of one ship that sees the same gives the same id."""
     return f"{raiser}-{digest('alert', rule, topic, first.signal, first.at_ms)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """How bad it is: the worst value so far, its unit, the limit that it is beyond, and the direction in which it gets worse."""
+    """Severity as a number: the worst value so far, its unit, the limit that it is beyond, and the direction in which it gets worse."""
 
     value: float
     unit: str
@@ -67,15 +68,17 @@ class Figure:
 
     @property
     def beyond(self) -> float:
-        """The distance from the limit, in the unit."""
+        """Distance from the limit, in the unit."""
         return self.value - self.limit if self.worse == "up" else self.limit - self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One change of an alert, as it is recorded. Times UTC ms; `position` has latitude_deg, longitude_deg, basis and at_ms; `incident`
-    says what belongs to a cluster of losses. `count`: how often it happened, since `first_at_ms` (None: the first evidence's time),
-    the last time at `last_at_ms` (None: now, while the alert is not over)."""
+    """One change of an alert, as it is recorded. Times are UTC ms.
+
+    `position` has latitude_deg, longitude_deg, basis and at_ms; `incident` has the content of a cluster of losses. `count`: how often it
+    happened, since `first_at_ms` (None: the first evidence's time), the last time at `last_at_ms` (None: now, while the alert is not
+    over)."""
 
     alert_id: str
     topic: str
@@ -100,7 +103,7 @@ class Alert:
     last_at_ms: int | None = None
 
     def made(self) -> MadeRecord:
-        """The record of stream `alerts`."""
+        """Return the record of stream `alerts`."""
         first_at_ms = min((piece.at_ms for piece in self.evidence), default=self.at_ms) if self.first_at_ms is None else self.first_at_ms
         last_at_ms = self.at_ms if self.last_at_ms is None and self.state not in CLOSED_STATES else self.last_at_ms
         figure = self.figure
@@ -134,13 +137,12 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class AlertStanding:
-    """What one raiser says about one topic by one rule, as it stands: one alert, or several that were open at the same time.
+    """Current state of what one raiser reports about one topic by one rule: one alert, or several that were open at the same time.
 
     `body`: the latest change by the rules, of those that are open if any is. `members`: the latest change of each alert, the first raised
-    first; the first one's id names them all. `acknowledgement`: the record that a person made and nobody took back, else None;
-    `reopens_at_ms`: when it stops to count, because the alert got worse (UTC ms; 0: at once). `taken_back`: the record that took the last
-    acknowledgement back. Every program that shows an alert's state asks `state`.
-    """
+    first; the first one's id names them all. `acknowledgement`: the record that a person made and no person withdrew, else None;
+    `reopens_at_ms`: when it stops to count, because the alert got worse (UTC ms; 0: at once). `taken_back`: the record that withdrew the
+    last acknowledgement. Every program that shows an alert's state uses `state`."""
 
     topic: str
     body: Mapping[str, Any]
@@ -155,7 +157,7 @@ class AlertStanding:
 
     @property
     def id(self) -> str:
-        """The id by which people refer to it: that of its first alert."""
+        """Id by which people refer to it: that of its first alert."""
         return str(self.members[0]["alert_id"])
 
     @property
@@ -164,7 +166,7 @@ class AlertStanding:
         return self.body["state"] in CLOSED_STATES
 
     def state(self, now_ms: int) -> AlertState:
-        """The state at `now_ms` (UTC ms)."""
+        """Return the state at `now_ms` (UTC ms)."""
         state: AlertState = self.body["state"]
         if self.closed:
             return state
@@ -173,16 +175,16 @@ class AlertStanding:
         return "unacknowledged" if self.taken_back is not None and _instant(self.taken_back) > _instant(self.body) else state
 
     def stage(self, now_ms: int) -> Stage:
-        """The stage at `now_ms` (UTC ms)."""
+        """Return the stage at `now_ms` (UTC ms)."""
         return stage_of(self.state(now_ms))
 
     def reopened(self, now_ms: int) -> bool:
-        """Whether it got so much worse after the acknowledgement that it needs a person again at `now_ms` (UTC ms)."""
+        """Return whether it got so much worse after the acknowledgement that it needs a person again at `now_ms` (UTC ms)."""
         return not self.closed and self.reopens_at_ms is not None and self.reopens_at_ms <= now_ms
 
     @property
     def change(self) -> str | None:
-        """What got worse since the acknowledgement, as `4.5 → 42.5 °C`; None where nothing did."""
+        """Change for the worse since the acknowledgement, as `4.5 → 42.5 °C`; None where there is none."""
         noted, body = self.acknowledgement, self.body
         if noted is None or self.reopens_at_ms is None:
             return None
@@ -193,7 +195,7 @@ class AlertStanding:
 
 @dataclass(slots=True)
 class _Known:
-    """What the records say of one alert. `persons`: acknowledgements and what took them back, by their bytes."""
+    """State of one alert from its records. `persons`: acknowledgements and their withdrawals, by their bytes."""
 
     raised_at_ms: int = _NEVER_MS
     first_at_ms: int = _NEVER_MS
@@ -220,7 +222,7 @@ class _Known:
 
     @property
     def change(self) -> tuple[str, Mapping[str, Any]]:
-        """The latest change by the rules. Before any came, what the person saw who acknowledged it."""
+        """Latest change by the rules. Before any came, the state that the person who acknowledged it saw."""
         if self.latest is not None:
             return self.latest
         topic, body = self.noted or ("", {})
@@ -228,13 +230,13 @@ class _Known:
 
     @property
     def ended_at_ms(self) -> int:
-        """When it was closed."""
+        """Time at which it was closed."""
         body = self.change[1]
         return int(body["at_ms"]) if body["state"] in CLOSED_STATES else _NEVER_MS
 
 
 class AlertBook:
-    """The fold: takes alert records in any order, any number of times, from any node."""
+    """Fold of alert records, in any order, any number of times, from any node."""
 
     def __init__(self, records: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
         self._known: defaultdict[str, _Known] = defaultdict(_Known)
@@ -242,19 +244,19 @@ class AlertBook:
             self.learn(topic, body)
 
     def learn(self, topic: str, body: Mapping[str, Any]) -> None:
-        """Takes in one record. Of the rules' changes the latest by (at_ms, rank of the state) stands."""
+        """Apply one record. Of the rules' changes, the latest by (at_ms, rank of the state) counts."""
         self._known[body["alert_id"]].learn(topic, body)
 
     def topic_of(self, id_: str) -> str:
-        """The topic of an alert; empty where nothing was said of it yet."""
+        """Return the topic of an alert; empty where no record of it is known."""
         return self._known[id_].change[0] if id_ in self._known else ""
 
     def alerts(self) -> list[AlertStanding]:
-        """Each alert by itself, by id."""
+        """Return each alert by itself, by id."""
         return [_stand([self._known[id_]]) for id_ in sorted(self._known)]
 
     def standing(self) -> list[AlertStanding]:
-        """What people see, by id: alerts of one raiser, topic and rule that were open at the same time are one."""
+        """Return the alerts that people see, by id: alerts of one raiser, topic and rule that were open at the same time are one."""
         alike: dict[tuple[object, ...], list[tuple[int, str]]] = defaultdict(list)
         for id_, known in self._known.items():
             topic, body = known.change
@@ -264,14 +266,15 @@ class AlertBook:
         return sorted(map(_stand, groups), key=lambda one: one.id)
 
     def get(self, id_: str) -> AlertStanding | None:
-        """The one of `standing` that has this alert, or None."""
+        """Return the one of `standing` that has this alert, or None."""
         found = (one for one in self.standing() if any(body["alert_id"] == id_ for body in one.members))
         return next(found, None)
 
 
 def acknowledged(standing: AlertStanding, by: str, now_ms: int, note: str = "") -> MadeRecord:
-    """The record with which a person acknowledges an alert as it stands now. It is never of an earlier time than what it acknowledges,
-    however far the person's clock lags behind (`now_ms`, UTC ms)."""
+    """Return the record with which a person acknowledges the current state of an alert.
+
+    Its time is never earlier than what it acknowledges, however far the person's clock lags behind (`now_ms`, UTC ms)."""
     before = standing.acknowledgement or standing.taken_back
     at_ms = max(now_ms, standing.body["at_ms"], before["at_ms"] + 1 if before else 0)
     reopens_at_ms = standing.reopens_at_ms
@@ -280,13 +283,15 @@ def acknowledged(standing: AlertStanding, by: str, now_ms: int, note: str = "") 
 
 
 def unacknowledged(standing: AlertStanding, by: str, now_ms: int, note: str = "") -> MadeRecord:
-    """The record with which a person takes the acknowledgement of an alert back. `now_ms`: UTC ms."""
+    """Return the record with which a person withdraws the acknowledgement of an alert. `now_ms`: UTC ms."""
     before = standing.acknowledgement or standing.body
     return _by_hand(standing, "unacknowledged", max(now_ms, before["at_ms"] + 1), {"by": by, "note": note})
 
 
 def closed(standing: AlertStanding, by: str, now_ms: int, note: str) -> list[MadeRecord]:
-    """The records with which a person closes what is open of `standing`; `note` says why. What its rule says later opens it again."""
+    """Return the records with which a person closes what is open of `standing`; `note` gives the reason.
+
+    A later change by its rule opens it again."""
     open_ones = [body for body in standing.members if body["state"] not in CLOSED_STATES]
     at_ms = max(now_ms, *(body["at_ms"] + 1 for body in standing.members))
     news = {"state": "cleared", "at_ms": at_ms, "by": by, "note": note, "last_at_ms": None}
@@ -294,7 +299,7 @@ def closed(standing: AlertStanding, by: str, now_ms: int, note: str) -> list[Mad
 
 
 def acknowledgement_told(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What programs show of an acknowledgement: who, when, the note, and of what."""
+    """Return what programs show of an acknowledgement: who, when, the note, and the severity and figure acknowledged."""
     if record is None:
         return None
     return {"note": "", **{name: record[name] for name in ("by", "at_ms", "note", "severity", "figure", "unit") if name in record}}
@@ -306,7 +311,7 @@ def _by_hand(standing: AlertStanding, state: AlertState, at_ms: int, more: Mappi
 
 
 def _at_one_time(known: Sequence[_Known]) -> Iterator[list[_Known]]:
-    """`known`, the first raised first, cut where all before were closed when the next was raised."""
+    """Yield `known`, the first raised first, in groups: a group ends where all of it were closed when the next was raised."""
     group, ends_at_ms = list[_Known](), -1
     for one in known:
         if group and one.raised_at_ms >= ends_at_ms:
@@ -346,7 +351,8 @@ def _openness(body: Mapping[str, Any]) -> int:
 
 
 def _acknowledgement(persons: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
-    """The acknowledgement that stands, and what took the last one back. Of several the first counts, until one is of something worse."""
+    """Return the valid acknowledgement, and the record that withdrew the last one. The first of several counts, until one is of something
+    worse."""
     noted: Mapping[str, Any] | None = None
     taken_back: Mapping[str, Any] | None = None
     for record in sorted(persons, key=lambda one: (*_instant(one), str(one.get("by") or ""), _bytes("", one))):
@@ -358,7 +364,7 @@ def _acknowledgement(persons: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str,
 
 
 def _is_worse(body: Mapping[str, Any], noted: Mapping[str, Any]) -> bool:
-    """Whether `body` is so much worse than what was acknowledged that a person has to look again."""
+    """Return whether `body` is so much worse than what was acknowledged that a person has to look again."""
     if severity_rank(body["severity"]) < severity_rank(noted["severity"]):
         return True
     now, before = figure_of(body), figure_of(noted)
@@ -366,7 +372,7 @@ def _is_worse(body: Mapping[str, Any], noted: Mapping[str, Any]) -> bool:
 
 
 def figure_of(body: Mapping[str, Any]) -> Figure | None:
-    """The figure in an alert's body, or None where the body has none."""
+    """Return the figure in an alert's body, or None where the body has none."""
     value, unit, limit, worse = (body.get(name) for name in ("figure", "unit", "limit", "worse"))
     return None if value is None or limit is None or worse not in ("up", "down") else Figure(value, unit or "", limit, worse)
 

@@ -9,10 +9,13 @@ from cargo.loss.watch_state import WatchState
 
 
 def tell(state: WatchState, alert: Alert) -> None:
-    """Records this change, of the time up to which all is settled if that is later than its own: a reading that came late, and ends what a
-    timer began meanwhile, is older than that beginning, which by the fold (`cargo.alerts.alert_log.AlertBook`) would stand for good. Of two
-    in one instant, a box heard again and lost again, the second is a millisecond later: the fold uses the time, and can not know which was
-    last."""
+    """Record this change, at the later of its own time and the time up to which all is settled.
+
+    A late reading that ends what a timer began meanwhile is older than that beginning. By the fold (`cargo.alerts.alert_log.AlertBook`) the
+    beginning would then stay for ever.
+
+    Of two changes in one instant (a box heard again and lost again), the second is a millisecond later. The fold uses the time, and can not
+    know which was last."""
     memory = state.memory
     if memory.told_from_ms != memory.settled_at_ms:
         memory.told_from_ms = memory.settled_at_ms

@@ -30,7 +30,7 @@ MEANS: Mapping[Word, tuple[State, ...]] = {
     "reported": ("REPORTED_INITIAL",),
     "finally_reported": ("REPORTED_FINAL",),
 }
-"""What a box becomes by a person's word: the first of these that follows from its present state."""
+"""State of a box after a person's report: the first of these that may follow its present state."""
 WORDS: Mapping[Word, str] = {
     "seen": "seen on board",
     "collapsed": "seen on board, its stack collapsed",
@@ -40,7 +40,7 @@ WORDS: Mapping[Word, str] = {
     "finally_reported": "its loss was reported for good",
 }
 BY_REPORT: frozenset[Word] = frozenset({"reported", "finally_reported"})
-"""What nobody says by itself: the ship's node writes it down with the sending of a loss report."""
+"""Reports that no person makes directly: the ship's node writes them with the sending of a loss report."""
 CHARS_MAX = 200
 _Short = Annotated[str, Meta(max_length=CHARS_MAX)]
 
@@ -58,12 +58,12 @@ class CrewDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     note: _Short = ""
 
     def made(self) -> MadeRecord:
-        """The record."""
+        """Return the record."""
         return MadeRecord(self.container, self.at_ms, msgspec.to_builtins(self))
 
 
 def read_said(body: Mapping[str, Any]) -> CrewDecision:
-    """`body` (a JSON object already read). Raises BadEntry, naming field and reason."""
+    """Return the decision in `body` (a JSON object already read). Raises BadEntry, which names field and reason."""
     try:
         need_plain(body)
         said = msgspec.convert(body, CrewDecision)
@@ -75,13 +75,13 @@ def read_said(body: Mapping[str, Any]) -> CrewDecision:
 
 
 def may_say(box_state: State | None) -> list[Word]:
-    """What a person may say of a box in this state (None: an unknown box)."""
+    """Return what a person may report of a box in this state (None: an unknown box)."""
     follows = DECIDED_BY_PEOPLE.get(box_state, frozenset()) if box_state else frozenset()
     return [word for word, states in MEANS.items() if word not in BY_REPORT and follows.intersection(states)]
 
 
 def said_by_report(box_state: State | None, *, final: bool) -> list[Word]:
-    """What the sending of a report says of a box in this state, in order; nothing of one that is not lost, or of which it was said."""
+    """Return what the sending of a report records of a box in this state, in order; nothing for a box not lost, or already recorded so."""
     if box_state not in GONE_STATES:
         return []
     first: list[Word] = [] if box_state in REPORTED_STATES else ["reported"]
@@ -89,8 +89,9 @@ def said_by_report(box_state: State | None, *, final: bool) -> list[Word]:
 
 
 def take_said(state: WatchState, said: CrewDecision) -> WatchOutcome:
-    """What the watch makes of it. The same record in the same place of the log makes the same again. Raises ValueError when it does not
-    follow from the box's present state: it spoke since, or somebody else was first."""
+    """Apply a person's decision and return the outcome. The same record in the same place of the log gives the same outcome.
+
+    Raises ValueError when it does not follow from the box's present state: the box reported since, or another person was first."""
     box = state.memory.boxes.get(said.container)
     follows = DECIDED_BY_PEOPLE.get(box.state, frozenset()) if box else frozenset()
     to = next((one for one in MEANS[said.said] if one in follows), None)
@@ -105,11 +106,10 @@ def take_said(state: WatchState, said: CrewDecision) -> WatchOutcome:
 
 
 def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witness: Witness) -> WatchOutcome:
-    """What a person decides about a silent or lost box: confirmed lost, reported, found, a fault of the device, fallen, ashore. It stands
-    until the box is heard, or the ship sails from the next port.
+    """Apply a person's decision about a silent or lost box: confirmed lost, reported, found, a fault of the device, fallen, ashore.
 
-    Raises ValueError when that does not follow from its present state.
-    """
+    It stays until the box is heard, or the ship sails from the next port. Raises ValueError when it does not follow from its present
+    state."""
     box = state.memory.boxes.get(number)
     if box is None or to not in DECIDED_BY_PEOPLE.get(box.state, ()):
         raise CargoError(f"{number} is {box.state if box else 'unknown'}: it can not become {to}", code="said_not_possible")
@@ -125,7 +125,7 @@ def decide_by_hand(state: WatchState, number: str, to: State, at_ms: int, witnes
 
 
 def _gone(state: WatchState, box: Box, to: State, at_ms: int, witness: Witness) -> None:
-    """Of a box that was only missing the alert is raised with it."""
+    """Record a loss that a person confirms or reports, and raise the alert first for a box that was only missing."""
     if not box.alert_id:
         known = decide(case_of(state, box, at_ms), state.settings.weights)
         evidence = known.evidence if box.heard_at_ms else (witness.proof,)

@@ -26,25 +26,24 @@ from cargo.vocabulary.registry_fold import Registry
 
 HOUR_MS = 3_600_000
 COMPOSED_CHARS_MAX, PART_CHARS_MAX = 2_000, 200
-"""Of a line that is put together of all boxes, and of one box's part of a line that is longer."""
+"""Maximum length of a line composed of all boxes, and of one box's part of a line that is longer, characters."""
 READ_WITHIN_MS = 6 * HOUR_MS
 """Maximum age of a reading of the ship's own sensors that still describes a loss, milliseconds; `source` says when it was taken."""
 ROLL_WITHIN_MS = 10 * 60_000
 OWN_LOSS = Filled(LOSS, "RECKONED", "of the ship's own boxes, by their evidence")
 SIZES = {"2": "20'", "4": "40'", "L": "45'"}
 KINDS = {"G": "dry", "R": "reefer", "U": "open top", "P": "platform", "T": "tank", "H": "insulated", "V": "ventilated", "B": "bulk"}
-"""First and third character of an ISO 6346 size and type code, the common ones."""
+"""Names for the first and third character of an ISO 6346 size and type code, the common ones."""
 Readings = Sequence[tuple[int, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of one incident at `now_at_ms` (fleet time, UTC ms): the incident's alert as it stands and those of its boxes.
+    """Facts about one incident at `now_at_ms` (fleet time, UTC ms): the current alert of the incident and those of its boxes.
 
     `track`, `air`: the ship's location and environment readings around it, in order of time, as (UTC ms, signals); `muster`: the body of an
     X_MUSTER event; `registry`: the entries headquarters sent the ship; `drift`: where the boxes may be
-    (`cargo.report.search_line.drift_line`).
-    """
+    (`cargo.report.search_line.drift_line`)."""
 
     ship: str
     incident: AlertStanding
@@ -68,25 +67,25 @@ class Facts:
         return told
 
     def found(self) -> list[str]:
-        """The boxes of the incident that were heard again."""
+        """Return the boxes of the incident that were heard again."""
         return sorted({one.topic for one in self.boxes} - set(self.span["containers"]))
 
     def news(self) -> str:
-        """A name for what the alerts say: while it is the same, there is nothing new to report."""
+        """Return a digest of what the alerts report: while it is the same, there is nothing new to report."""
         return digest("news", self.span["containers"], self.span["at_risk"], self.found(), *self.confirmed())
 
     def confirmed(self) -> list[str]:
-        """The lost boxes of which a person said that they are gone."""
+        """Return the lost boxes that a person reported as gone."""
         sure = {one.topic for one in self.boxes if _counted(one.body)}
         return sorted(sure.intersection(self.span["containers"]))
 
 
 def next_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeRecord | None:
-    """The record of the draft that the news ask for; None when the last report of the incident (`before`: all of them, by number) says it.
+    """Return the record of the draft that the news need; None when the last report of the incident (`before`: all of them, by number) has
+    them.
 
-    A draft nobody has approved yet is drafted again, keeping what people filled in; after an approved or sent one comes an UPDATE that
-    refers to it.
-    """
+    A draft that is not approved yet is drafted again, and keeps what people filled in. After an approved or sent report comes an UPDATE
+    that refers to it."""
     news = facts.news()
     if before and before[-1].news == news:
         return None
@@ -98,10 +97,10 @@ def next_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeRecor
 
 
 def final_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeRecord:
-    """The record of the draft of a FINAL, which a person asks for after a thorough inspection; an UPDATE not approved yet becomes it.
+    """Return the record of the draft of a FINAL, which a person requests after a thorough inspection. An UPDATE not approved yet becomes
+    it.
 
-    Raises ValueError while nothing is sent, and where the last report is a FINAL.
-    """
+    Raises ValueError while nothing is sent, and where the last report is a FINAL."""
     if not any(report.state == "sent" for report in before):
         raise CargoError("nothing is sent of this incident yet: the first report is an INITIAL", code="report_not_sent")
     last = before[-1]
@@ -123,8 +122,11 @@ def _anew(before: Sequence[LossReport], kind: Kind, facts: Facts, by: str) -> Ma
 
 
 def fill_in(facts: Facts, before: Content | None = None) -> Content:
-    """What a report of these facts says. What a person filled in `before` stands, but for a number that more are known to be lost than, or
-    that is larger and counted a box which was heard again since: the person counts again."""
+    """Return the content of a report of these facts. Values that a person filled in `before` stay, except a number of lost boxes that is
+    wrong now.
+
+    The number is dropped if more boxes are known to be lost. It is also dropped if it is larger and counted a box that was heard again
+    since: the person counts again."""
     listed = _list_in_force(facts)
     stowed = {box.container: box for box in listed.aboard} if listed else {}
     alerts = {one.topic: one for one in sorted(facts.boxes, key=lambda one: one.body["at_ms"])}
@@ -148,8 +150,10 @@ def fill_in(facts: Facts, before: Content | None = None) -> Content:
 
 
 def _list_in_force(facts: Facts) -> LoadList | None:
-    """The list that names most of the incident's boxes: the one that the muster counted by, or that of the last call the ship was to have
-    left by the loss. An UPDATE or a FINAL is drafted when the list of a later call is in force, which names none that was lost."""
+    """Return the list that names most of the incident's boxes: that of the muster, or that of the last call the ship was due to leave by
+    the loss.
+
+    An UPDATE or a FINAL is drafted when the list of a later call is in force, which names no box that was lost."""
     call = facts.muster.get("call") if facts.muster else None
     counted_by = facts.registry.get(LoadList, f"{facts.ship}/{call}") if call is not None else None
     lists = [one for one in (counted_by, facts.registry.load_list_at(facts.ship, facts.span["from_at_ms"])) if one is not None]
@@ -192,13 +196,13 @@ def _box(facts: Facts, number: str, stowed: Stowed | None, listed: LoadList | No
 
 
 def _counted(body: Mapping[str, Any]) -> bool:
-    """Whether a person said that the box of this alert is gone: whether a report was sent of it is another matter."""
+    """Return whether a person reported that the box of this alert is gone; whether a loss report was sent does not matter."""
     said = any(piece["family"] == "person" and piece["signal"] == "gone" for piece in body.get("evidence", ()))
     return said and body.get("status") in GONE_STATES
 
 
 def ship_lines(registry: Registry, ship: str) -> dict[str, Filled]:
-    """The lines of a report that say which ship (IMO number) it is of, by the registry, and that its master reports."""
+    """Return the lines of a report that identify the ship (IMO number), by the registry, and state that its master reports."""
     known = registry.get(Ship, ship)
     paper = {} if known is None else {"ship": known.name, "call_sign": known.call_sign, "mmsi": known.mmsi, "flag": known.flag}
     if known is not None and known.master is not msgspec.UNSET:
@@ -276,7 +280,7 @@ def _some(parts: Sequence[str], between: str) -> str:
 
 
 def _description(boxes: Sequence[ReportedBox]) -> str:
-    """`3 × 40' dry 45G1 laden, 1 × 45R1 (empty or laden unknown)`."""
+    """Return the sizes, types and counts of boxes: `3 × 40' dry 45G1 laden, 1 × 45R1 (empty or laden unknown)`."""
     kinds = Counter((box.size_type or "type unknown", box.empty) for box in boxes)
     parts = []
     for (size_type, empty), count in sorted(kinds.items(), key=str):
@@ -287,7 +291,7 @@ def _description(boxes: Sequence[ReportedBox]) -> str:
 
 
 def _around(facts: Facts) -> dict[str, Filled]:
-    """What the ship measured of itself and the sea, then and now."""
+    """Return the lines with the ship's measurements of itself and the sea, then and now."""
     lines = {"drift": facts.drift}
     since, until = facts.span["from_at_ms"], facts.span["until_at_ms"]
     for name, rows, wanted, words in (
@@ -315,7 +319,7 @@ def _around(facts: Facts) -> dict[str, Filled]:
 
 
 def _last_before(rows: Readings, at_ms: int, wanted: Iterable[str]) -> tuple[int, Mapping[str, Any]] | None:
-    """The last reading at or before the instant that has all of `wanted`, no more than READ_WITHIN_MS older."""
+    """Return the last reading at or before the instant that has all of `wanted`, no more than READ_WITHIN_MS older."""
     names = set(wanted)
     fitting = [row for row in rows if at_ms - READ_WITHIN_MS <= row[0] <= at_ms and names <= row[1].keys()]
     return fitting[-1] if fitting else None

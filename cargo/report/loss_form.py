@@ -21,7 +21,7 @@ from cargo.vocabulary.registry_entries import AT_MS_MAX
 from cargo.vocabulary.trade_codes import is_country, is_imo, is_mmsi, is_un_number
 
 Basis = Literal["MEASURED", "RECKONED", "PAPER", "GIVEN", "UNKNOWN"]
-"""From what a value is: a sensor; a reckoning from what sensors said; headquarters' registry; a person; nothing."""
+"""Basis of a value: a sensor; an estimate from sensor readings; headquarters' registry; a person; nothing."""
 BASES: Mapping[Basis, str] = {
     "MEASURED": "measured",
     "RECKONED": "estimated",
@@ -42,7 +42,7 @@ _CODES: Mapping[Holds, tuple[Callable[[str], bool], str, str]] = {
     "flag": (is_country, "", "a country of ISO 3166, like SG"),
     "un_numbers": (is_un_number, "UN", "UN numbers of four digits, like 1263, 3480; or none"),
 }
-"""Of each kind of code: what is right, what people write before it, and what it is."""
+"""For each kind of code: its check, the prefix that people write, and its description."""
 HINTS: Mapping[Holds, str] = {
     "time": "2026-05-01T04:00:12Z",
     "count": "whole number",
@@ -54,9 +54,9 @@ HINTS: Mapping[Holds, str] = {
     "flag": "country: SG",
     "un_numbers": "1263, 3480; or none",
 }
-"""How each kind of value is written, for who fills it in."""
+"""Written form of each kind of value, for the person who fills it in."""
 COUNT_MAX = 30_000
-"""More containers than any ship carries."""
+"""Maximum number of containers in a report: more than any ship carries."""
 
 
 class Filled(msgspec.Struct, frozen=True):
@@ -72,8 +72,9 @@ UNKNOWN = Filled(None, "UNKNOWN")
 
 @dataclass(frozen=True, slots=True)
 class FormLine:
-    """One line of the form: its name in JSON, what it is called for people, what it holds, and for `words` what alone it may say. A line
-    `of_ship` says which ship it is: the registry's value of it is no person's to change here."""
+    """One line of the form: its name in JSON, its title for people, what it holds, and for `words` the only values it may have.
+
+    A line `of_ship` identifies the ship: no person can change the registry's value of it here."""
 
     name: str
     title: str
@@ -85,7 +86,7 @@ class FormLine:
 
 _BASES_OF_LAW = ("ACTUAL", "ESTIMATED", "DISCOVERED")
 LOSS, DRIFTING = "LOSS", "DRIFTING_OBSERVED"
-"""What a report is about: containers that the ship itself lost, or that it saw adrift (SOLAS V/32 asks of each in its own way)."""
+"""Subject of a report: containers that the ship itself lost, or that it saw adrift (SOLAS V/32 asks for each in its own way)."""
 LINES: tuple[FormLine, ...] = (
     FormLine("type", "Type of report", "words", (LOSS, DRIFTING)),
     FormLine("imo", "IMO number", "imo", of_ship=True),
@@ -123,7 +124,8 @@ BY_NAME: Mapping[str, FormLine] = {line.name: line for line in LINES}
 
 
 def read_given(name: str, text: str) -> Value:
-    """What a person gives for a line; an empty text says that it is not known. Raises ValueError, saying what the line may hold."""
+    """Return the value that a person gives for a line; None (not known) for an empty text. Raises ValueError with what the line may
+    hold."""
     line = BY_NAME.get(name)
     if line is None:
         raise CargoError(f"a loss report has no line {name!r}; it has {', '.join(BY_NAME)}", code="line_unknown")
@@ -150,12 +152,12 @@ def read_given(name: str, text: str) -> Value:
 
 
 def is_locked(name: str, filled: Filled) -> bool:
-    """Whether the line says which ship it is and the registry knows that."""
+    """Return whether the line identifies the ship and the registry has its value."""
     return name in BY_NAME and BY_NAME[name].of_ship and filled.basis == "PAPER" and filled.value is not None
 
 
 def told(name: str, value: Value) -> str:
-    """A line's value as it is written on the form: degrees and minutes for a position, `unknown` for none."""
+    """Return a line's value as it is written on the form: degrees and minutes for a position, `unknown` for none."""
     if value is None:
         return BASES["UNKNOWN"]
     holds = BY_NAME[name].holds
@@ -165,7 +167,7 @@ def told(name: str, value: Value) -> str:
 
 
 def position_text(degrees: float, ends: str) -> str:
-    """`33°54.0' S`: whole degrees, and minutes to a tenth (some 185 m); what lies nowhere on earth as it is."""
+    """Return `33°54.0' S`: whole degrees, and minutes to a tenth (some 185 m); a value that is no place on earth as it is."""
     if not abs(degrees) <= 180:
         return str(degrees)
     tenths = round(abs(degrees) * 600)
@@ -210,5 +212,5 @@ def _degrees(name: str, text: str, ends: str, most: float) -> float:
 
 
 def as_json(filled: Mapping[str, Filled]) -> dict[str, Any]:
-    """The lines as JSON: `{name: {"value", "basis", "source"}}`, in the form's order."""
+    """Return the lines as JSON: `{name: {"value", "basis", "source"}}`, in the form's order."""
     return {line.name: msgspec.to_builtins(filled.get(line.name, UNKNOWN)) for line in LINES}

@@ -15,7 +15,7 @@ from cargo.report.loss_text import LAW, box_told, heading, headline, receipt_tex
 from cargo.vocabulary.instants import time_text
 
 FONT, FONT_FILES = "Source Sans Pro", {"": "SourceSansPro-Regular.ttf", "B": "SourceSansPro-Bold.ttf"}
-"""Latin of every country, Greek and Cyrillic; the letters that a report has are embedded in it."""
+"""Font with Latin of every country, Greek and Cyrillic; the letters that a report uses are embedded in it."""
 STANDS_FOR = "?"
 LACKING = f"{STANDS_FOR} stands for each letter that this page's font lacks: the report as text and as JSON has them."
 TITLE_MM, VALUE_MM, BASIS_MM = 44.0, 76.0, 70.0
@@ -24,7 +24,7 @@ LINE_MM, ROW_LINES_MAX = 4.0, 40
 
 
 def report_pdf(report: LossReport) -> bytes:
-    """The report's PDF, A4. The same report, the same bytes: its date is when what it says was written."""
+    """Return the report's PDF, A4. The same report gives the same bytes: its date is when the content was written."""
     page = _Page(report)
     page.add_page()
     page.set_font(FONT, "B", 14)
@@ -58,7 +58,7 @@ def report_pdf(report: LossReport) -> bytes:
 
 
 class _Page(FPDF):
-    """Pages that each say which report this is and how far it has come; `lacks`: whether a letter was to be drawn that the font has not."""
+    """Pages that each identify the report and its state; `lacks`: whether the font lacks a letter of the text."""
 
     def __init__(self, report: LossReport) -> None:
         super().__init__(format="A4")
@@ -71,7 +71,7 @@ class _Page(FPDF):
         self.set_auto_page_break(True, margin=18)
 
     def drawn(self, text: str) -> str:
-        """The text in letters that the font of now has."""
+        """Return the text, with a replacement for each letter that the current font lacks."""
         font = self.current_font
         has = font.cmap if isinstance(font, TTFFont) else {}
         drawn = "".join(letter if ord(letter) in has or letter == "\n" else STANDS_FOR for letter in text)
@@ -79,13 +79,13 @@ class _Page(FPDF):
         return drawn
 
     def footer(self) -> None:
-        """Which report, which page, and where it is transcribed into."""
+        """Write the report, the page number, and the form that it is transcribed into."""
         self.set_y(-14)
         self.set_font(FONT, size=7)
         self.multi_cell(0, text=self.drawn(f"{self._foot}. Page {self.page_no()}. {LAW}"))
 
     def table_of(self, names: tuple[str, ...], body: Sequence[tuple[str, ...]], widths_mm: tuple[float, ...]) -> None:
-        """A table whose head stands on each of its pages."""
+        """Write a table whose head is repeated on each of its pages."""
         self.set_font(FONT, size=ROW_PT)
         rows_of = [[self._pieces(cell, width) for cell, width in zip(cells, widths_mm, strict=True)] for cells in (names, *body)]
         with self.table(col_widths=widths_mm, text_align="LEFT", line_height=LINE_MM) as table:
@@ -96,13 +96,13 @@ class _Page(FPDF):
                         row.cell(piece[at] if at < len(piece) else "")
 
     def _pieces(self, text: str, width_mm: float) -> list[str]:
-        """The text in pieces that each fit a row: none is higher than a page."""
+        """Return the text in pieces that each fit a row: none is higher than a page."""
         laid = self.multi_cell(width_mm - 2 * self.c_margin, text=self.drawn(text), dry_run=True, output="LINES")
         lines = laid if isinstance(laid, list) and laid else [""]
         return ["\n".join(lines[at : at + ROW_LINES_MAX]) for at in range(0, len(lines), ROW_LINES_MAX)]
 
     def boxes(self, title: str, boxes: Sequence[ReportedBox]) -> None:
-        """A table of these boxes; nothing when there are none."""
+        """Write a table of these boxes; nothing when there are none."""
         if not boxes:
             return
         self.ln(4)

@@ -23,9 +23,9 @@ State = Literal["draft", "edited", "approved", "sent"]
 Dangerous = Literal["YES", "NO", "UNKNOWN"]
 To = Literal["SHIPS_IN_VICINITY", "COASTAL_STATE", "FLAG_STATE", "COMPANY", "OTHER"]
 RECIPIENTS: tuple[To, ...] = ("SHIPS_IN_VICINITY", "COASTAL_STATE", "FLAG_STATE", "COMPANY", "OTHER")
-"""To whom a report goes: the first three by SOLAS V/31."""
+"""Recipients of a report: the first three by SOLAS V/31."""
 WORDS_CHARS_MAX, WHO_CHARS_MAX = 200, 320
-"""Of a means or a recipient; and of a person with the login."""
+"""Maximum length of a means or a recipient, and of a person with the login, characters."""
 
 
 class ReportedBox(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,19 +68,19 @@ class Content(msgspec.Struct, frozen=True):
     found: tuple[ReportedBox, ...]
 
     def given(self) -> dict[str, Filled]:
-        """The lines that a person filled in: a new draft keeps them."""
+        """Return the lines that a person filled in: a new draft keeps them."""
         return {name: line for name, line in self.lines.items() if line.basis == "GIVEN"}
 
     def empty(self) -> list[str]:
-        """The lines of which nothing is known, in the form's order."""
+        """Return the lines without a known value, in the form's order."""
         return [line.name for line in LINES if self.lines.get(line.name, UNKNOWN).value is None]
 
     def locked(self) -> list[str]:
-        """The lines that nobody may edit: what the registry knows of the ship."""
+        """Return the lines that nobody may edit: the registry's values of the ship."""
         return [name for name, filled in self.lines.items() if is_locked(name, filled)]
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in a record: `{"lines", "lost", "at_risk", "found"}`."""
+        """Return the content in the form it has in a record: `{"lines", "lost", "at_risk", "found"}`."""
         boxes = {"lost": self.lost, "at_risk": self.at_risk, "found": self.found}
         return {"lines": as_json(self.lines), **msgspec.to_builtins(boxes)}
 
@@ -118,17 +118,16 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def report_id(self) -> str:
-        """Its id: the incident's and its number."""
+        """Id of the report: the incident's and its number."""
         return f"{self.incident_id}-{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """One report as it stands. `digest` names what it says: an approval or sending of anything else is none of this.
+    """Current state of one report. `digest` identifies the content: an approval or sending with another digest does not apply.
 
-    `news` names what of the alerts it was drafted from; `revision` counts drafts and edits from 0; `written_at_ms` and `written_by`: of
-    the content.
-    """
+    `news` identifies the state of the alerts from which it was drafted; `revision` counts drafts and edits from 0; `written_at_ms` and
+    `written_by`: of the content."""
 
     head: Head
     content: Content
@@ -145,11 +144,11 @@ class LossReport:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """Id of the report."""
         return self.head.report_id
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for programs."""
+        """Return the whole report, for programs."""
         return {
             "report_id": self.id,
             **msgspec.to_builtins(self.head),
@@ -169,8 +168,10 @@ class LossReport:
 
 
 class _Record(msgspec.Struct):
-    """The body of a record of `reports`; `content` and `news` of a draft or an edit, `sending` of a sending, `receipt` of what a recipient
-    acknowledged: that changes the report's state no more, it is sent."""
+    """The body of a record of `reports`: `content` and `news` of a draft or an edit, `sending` of a sending, `receipt` of an
+    acknowledgement.
+
+    A receipt does not change the report's state any more: it is sent."""
 
     report_id: str
     incident_id: str
@@ -193,7 +194,7 @@ class _Record(msgspec.Struct):
 
 
 class ReportBook:
-    """The fold: takes records of `reports` in any order, any number of times, from any node."""
+    """Fold of records of `reports`, in any order, any number of times, from any node."""
 
     def __init__(self, bodies: Iterable[Mapping[str, Any]] = ()) -> None:
         self._known: dict[str, dict[bytes, _Record]] = {}
@@ -201,7 +202,7 @@ class ReportBook:
             self.learn(body)
 
     def learn(self, body: Mapping[str, Any]) -> None:
-        """Takes in one record. Raises ValueError when it is none, or holds what some store does not take, or names another report's id."""
+        """Apply one record. Raises ValueError for any other value, for content that some store refuses, and for another report's id."""
         try:
             need_plain(body)
             record = msgspec.convert(body, _Record)
@@ -212,14 +213,16 @@ class ReportBook:
         self._known.setdefault(record.report_id, {})[msgspec.json.encode(record)] = record
 
     def reports(self, incident_id: str | None = None) -> list[LossReport]:
-        """Every report as it stands, or those of one incident, by incident and number."""
+        """Return the current state of every report, or of those of one incident, by incident and number."""
         stand = (_stand(list(records.values())) for records in self._known.values())
         found = [one for one in stand if one is not None and incident_id in (None, one.head.incident_id)]
         return sorted(found, key=lambda one: (one.head.incident_id, one.head.number))
 
     def find(self, text: str) -> LossReport:
-        """The report with this id, or whose incident's id begins, with or without its ship, as the part before the last dash, and which has
-        the number behind it. Raises ValueError when there is none, or more than one."""
+        """Return the report with this id. Raises ValueError when there is none, or more than one.
+
+        The part before the last dash may be the beginning of its incident's id, with or without its ship. The part after it is the report's
+        number."""
         incident, _, number = text.rpartition("-")
         of_number = [one for one in self.reports() if str(one.head.number) == number]
         ids = ((one, one.head.incident_id) for one in of_number)
@@ -233,13 +236,14 @@ class ReportBook:
 
 
 def drafted(head: Head, content: Content, news: str, revision: int, by: str, at_ms: int) -> MadeRecord:
-    """The record of a draft, made by `by` (a node) at fleet time `at_ms`."""
+    """Return the record of a draft, made by `by` (a node) at fleet time `at_ms`."""
     return _written(head, content, news, revision, "draft", by, at_ms)
 
 
 def edit(report: LossReport, given: Mapping[str, str], by: str, at_ms: int) -> MadeRecord:
-    """The record with which a person fills in lines; an approval of what stood before is void. Raises ValueError for a report that is sent,
-    and for lines or values there are not and lines that are locked, all of them together."""
+    """Return the record with which a person fills in lines; an earlier approval becomes void.
+
+    Raises ValueError for a report that is sent. Raises one ValueError for all unknown lines, wrong values and locked lines together."""
     if report.state == "sent":
         raise CargoError(f"report {report.id} is sent: what is new goes into the next one", code="report_sent")
     _check_who(by)
@@ -260,7 +264,7 @@ def edit(report: LossReport, given: Mapping[str, str], by: str, at_ms: int) -> M
 
 
 def _untrue_times(lines: Mapping[str, Filled], given: Collection[str], now_at_ms: int) -> Iterator[str]:
-    """What of the times of the loss, where one is given, can not be: later than now, or an end before its beginning."""
+    """Yield the problems of the times of the loss, where one is given: later than now, or an end before its beginning."""
     began, ended = (lines.get(name, UNKNOWN).value for name in ("occurred_at", "occurred_until"))
     for name, at in (("occurred_at", began), ("occurred_until", ended)):
         if name in given and isinstance(at, str) and at > time_text(now_at_ms):
@@ -270,8 +274,10 @@ def _untrue_times(lines: Mapping[str, Filled], given: Collection[str], now_at_ms
 
 
 def approve(report: LossReport, by: str, at_ms: int) -> MadeRecord:
-    """The record with which the master (or the company) approves what stands. Raises ValueError for one that is approved, and for a FINAL
-    whose number nobody counted: a final report is what a thorough inspection found."""
+    """Return the record with which the master (or the company) approves the current content.
+
+    Raises ValueError for a report that is approved, and for a FINAL whose number is not counted: a final report has the result of a
+    thorough inspection."""
     if report.state in ("approved", "sent"):
         raise CargoError(f"report {report.id} is approved already, by {report.approved_by}", code="report_approved")
     if report.head.kind == "FINAL" and report.content.lines.get("number_is", UNKNOWN).value != "COUNTED":
@@ -282,8 +288,9 @@ def approve(report: LossReport, by: str, at_ms: int) -> MadeRecord:
 
 
 def mark_sent(report: LossReport, sending: Sending, at_ms: int) -> MadeRecord:
-    """The record that an approved report went out; once for each recipient. Raises ValueError for one that is not approved, and for a
-    sending that says too little or too much."""
+    """Return the record that an approved report was sent; once for each recipient.
+
+    Raises ValueError for a report that is not approved, and for a sending with too short or too long texts."""
     if report.state not in ("approved", "sent"):
         raise CargoError(f"report {report.id} is not approved: nothing goes out before", code="report_not_approved")
     if not sending.means.strip() or max(len(sending.means), len(sending.name)) > WORDS_CHARS_MAX or not _prints(sending):
@@ -302,8 +309,10 @@ def mark_sent(report: LossReport, sending: Sending, at_ms: int) -> MadeRecord:
 
 
 def acknowledge(report: LossReport, receipt: Receipt, at_ms: int) -> MadeRecord:
-    """The record that a recipient acknowledged a report that was sent to it. Raises ValueError for one to whom it was not sent, for a
-    time before the sending or after now (`at_ms`), and for names that do not print."""
+    """Return the record that a recipient acknowledged a report that was sent to it.
+
+    Raises ValueError for a recipient to whom it was not sent, for a time before the sending or after now (`at_ms`), and for names that do
+    not print."""
     sent = [one.sent_at_ms for one in report.sendings if (one.to, one.name) == (receipt.to, receipt.name)]
     if not sent:
         to = ", ".join(f"{one.to} {one.name}".strip() for one in report.sendings) or "nobody"
@@ -320,7 +329,7 @@ def acknowledge(report: LossReport, receipt: Receipt, at_ms: int) -> MadeRecord:
 
 
 def receipt_of(report: LossReport, sending: Sending) -> Receipt | None:
-    """The first acknowledgement by the recipient of this sending, or None."""
+    """Return the first acknowledgement by the recipient of this sending, or None."""
     of = (one for one in report.receipts if (one.to, one.name) == (sending.to, sending.name))
     return min((one for one in of if one.acknowledged_at_ms >= sending.sent_at_ms), default=None)
 
@@ -364,7 +373,7 @@ def _digest(head: Head, content: Mapping[str, Any]) -> str:
 
 
 def _stand(records: list[_Record]) -> LossReport | None:
-    """What these records of one report come to: what was sent stands for good, else the last that was written."""
+    """Return the state of one report after these records: the content that was sent is final, else the last one written counts."""
     written = {record.digest: record for record in sorted((one for one in records if one.content is not None), key=_late)}
     sent = sorted((one for one in records if one.state == "sent" and one.sending and one.digest in written), key=_late)
     if not written:

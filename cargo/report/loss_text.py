@@ -22,7 +22,7 @@ _STATES = {
 
 
 def report_text(report: LossReport) -> str:
-    """The whole report, each line with its basis and from what it is; up to WIDTH columns."""
+    """Return the whole report, each line with its basis and source; up to WIDTH columns."""
     return "\n".join([*heading(report), "", *_form(report), *_boxes(report), *_sendings(report)]) + "\n"
 
 
@@ -32,7 +32,7 @@ def headline(report: LossReport) -> str:
 
 
 def heading(report: LossReport) -> list[str]:
-    """What it is, which it is, and how far it has come."""
+    """Return the lines that give the subject of the report, its identity, and its state."""
     head = report.head
     refers = f", refers to number {head.refers_to.rpartition('-')[2]}" if head.refers_to else ""
     lines = [
@@ -47,7 +47,7 @@ def heading(report: LossReport) -> list[str]:
 
 
 def rows(report: LossReport) -> Iterator[tuple[str, str, str]]:
-    """Each line of the form: title, value, and basis with from what it is."""
+    """Yield each line of the form: title, value, and basis with source."""
     for line in LINES:
         filled = report.content.lines.get(line.name, UNKNOWN)
         basis = BASES[filled.basis] if filled.value is not None else ""
@@ -56,7 +56,7 @@ def rows(report: LossReport) -> Iterator[tuple[str, str, str]]:
 
 
 def box_told(box: ReportedBox) -> tuple[str, str]:
-    """One box: what it is and where it stood; and when it was lost, where, on what evidence."""
+    """Return two texts for one box: its description and place; and when and where it was lost, on what evidence."""
     empty = "empty or laden unknown" if box.empty is None else "empty" if box.empty else "laden"
     danger = {"YES": f"dangerous goods UN {', '.join(box.un_numbers)}", "NO": "no dangerous goods", "UNKNOWN": "dangerous goods unknown"}
     paper = f"from paper: {box.listed}" if box.listed else "on no list"
@@ -82,7 +82,7 @@ def box_told(box: ReportedBox) -> tuple[str, str]:
 
 
 def probability_text(posterior: float) -> str:
-    """Four places, never rounded up to certainty."""
+    """Return a probability with four places, never rounded up to certainty."""
     return f"{posterior:.4f}" if posterior <= 0.9999 else "> 0.9999"
 
 
@@ -115,7 +115,7 @@ def _sendings(report: LossReport) -> Iterator[str]:
 
 
 def receipt_text(report: LossReport, sending: Sending) -> str:
-    """Whether its recipient acknowledged it: who, when, and who wrote that down."""
+    """Return whether the recipient acknowledged a sending: who, when, and who recorded that."""
     receipt = receipt_of(report, sending)
     if receipt is None:
         return "not acknowledged yet"

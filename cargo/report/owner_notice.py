@@ -61,16 +61,15 @@ class Notice(msgspec.Struct, frozen=True):
     boxes: tuple[OwnBox, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON, with `text`: the notice for people."""
+        """Return the notice as plain JSON, with `text`: the notice for people."""
         told: dict[str, Any] = msgspec.to_builtins(self)
         return {**told, "text": notice_text(self)}
 
 
 def notices(reports: Iterable[LossReport], registry: Registry, told_from: ToldFrom) -> list[Notice]:
-    """The notices to every owner concerned, of each incident's last report that the carrier's policy lets owners know; by id.
+    """Return the notices to every owner concerned, by id: of each incident's last report that the carrier's policy shows to owners.
 
-    Owner is the shipper of the booking whose span covers the box at the time: as `Registry.may_see` has it.
-    """
+    The owner is the shipper of the booking whose span covers the box at the time, as in `Registry.may_see`."""
     last: dict[str, LossReport] = {}
     for report in reports:
         known = last.get(report.head.incident_id)
@@ -81,7 +80,7 @@ def notices(reports: Iterable[LossReport], registry: Registry, told_from: ToldFr
 
 
 def notice_text(notice: Notice) -> str:
-    """The notice for people."""
+    """Return the notice for people."""
     lines = [f"Notice to {notice.customer}: ship {notice.ship_name or ''} (IMO {notice.ship})".replace("  ", " "), ""]
     for box in notice.boxes:
         lines.append(f"{box.container}, booking {box.booking}, {box.cargo}: {_WORDS[box.became]}.")

@@ -30,7 +30,7 @@ class Editing(msgspec.Struct, tag="edit", tag_field="do", forbid_unknown_fields=
     given: dict[str, str]
 
     def made(self, report: LossReport, at_ms: int) -> MadeRecord:
-        """The record. Raises as `cargo.report.loss_report.edit`."""
+        """Return the record. Raises as `cargo.report.loss_report.edit`."""
         return edit(report, self.given, self.by, at_ms)
 
 
@@ -43,7 +43,7 @@ class Approving(msgspec.Struct, tag="approve", tag_field="do", forbid_unknown_fi
     digest: str
 
     def made(self, report: LossReport, at_ms: int) -> MadeRecord:
-        """The record. Raises ValueError for a report that has changed since, and as `cargo.report.loss_report.approve`."""
+        """Return the record. Raises ValueError for a report that has changed since, and as `cargo.report.loss_report.approve`."""
         if len(self.digest) < DIGEST_CHARS_MIN or not report.digest.startswith(self.digest):
             raise CargoError(f"report {report.id} has changed since it was read: read it again, then approve it", code="report_changed")
         return approve(report, self.by, at_ms)
@@ -60,7 +60,7 @@ class Sent(msgspec.Struct, tag="sent", tag_field="do", forbid_unknown_fields=Tru
     sent_at_ms: int | None = None
 
     def made(self, report: LossReport, at_ms: int) -> MadeRecord:
-        """The record. Raises as `cargo.report.loss_report.mark_sent`."""
+        """Return the record. Raises as `cargo.report.loss_report.mark_sent`."""
         sent_at_ms = at_ms if self.sent_at_ms is None else self.sent_at_ms
         return mark_sent(report, Sending(sent_at_ms, self.to, self.name, self.means, self.by), at_ms)
 
@@ -77,7 +77,7 @@ class Acknowledged(msgspec.Struct, tag="acknowledged", tag_field="do", forbid_un
     acknowledged_at_ms: int | None = None
 
     def made(self, report: LossReport, at_ms: int) -> MadeRecord:
-        """The record. Raises as `cargo.report.loss_report.acknowledge`."""
+        """Return the record. Raises as `cargo.report.loss_report.acknowledge`."""
         acknowledged_at_ms = at_ms if self.acknowledged_at_ms is None else self.acknowledged_at_ms
         return acknowledge(report, Receipt(acknowledged_at_ms, self.to, self.name, self.who, self.by), at_ms)
 
@@ -92,8 +92,9 @@ class Drifting(msgspec.Struct, tag="drift", tag_field="do", forbid_unknown_field
     hours: int = HOURS
 
     def made(self, report: LossReport, at_ms: int) -> MadeRecord:
-        """The record, an edit of the line `drift`. Raises as `cargo.report.search_line.drift_by_hand` and
-        `cargo.report.loss_report.edit`."""
+        """Return the record, an edit of the line `drift`.
+
+        Raises as `cargo.report.search_line.drift_by_hand` and `cargo.report.loss_report.edit`."""
         return edit(report, {"drift": drift_by_hand(report.content, Forecast(self.weather), self.hours)}, self.by, at_ms)
 
 
@@ -101,11 +102,12 @@ Change = Editing | Approving | Sent | Acknowledged | Drifting
 
 
 def drafted_by_company(before: Sequence[LossReport], facts: Facts, by: str, *, final: bool) -> list[MadeRecord]:
-    """The records of a draft of the company's own, by `by`, for a ship whose own did not come: of what the reports known (`before`: all of
-    the incident, by number) do not say yet, or the FINAL; then that it is the company that reports.
+    """Return the records of a draft of the company's own, by `by`, for a ship whose own draft did not arrive.
 
-    Raises ValueError when there is nothing to report that they do not say, and as `cargo.report.loss_draft.final_draft`.
-    """
+    The draft reports what the known reports (`before`: all of the incident, by number) lack, or is the FINAL. A second record states that
+    the company reports.
+
+    Raises ValueError when there is nothing to report that they lack, and as `cargo.report.loss_draft.final_draft`."""
     made = final_draft(before, facts, by) if final else next_draft(before, facts, by)
     if made is None:
         said = f"report {before[-1].id} says all that is known" if before else "all its boxes were heard again"
@@ -117,8 +119,10 @@ def drafted_by_company(before: Sequence[LossReport], facts: Facts, by: str, *, f
 
 
 def by_company(change: Change, report: LossReport, at_ms: int) -> MadeRecord:
-    """The record of what the company does in the place of a master who can not: in its own name. Raises ValueError when the report still
-    says that the master reports (a receipt may come to the company all the same), and as the change itself."""
+    """Return the record of an action of the company, in its own name, in the place of a master who can not act.
+
+    Raises ValueError when the report still states that the master reports (a receipt may come to the company all the same), and as the
+    change itself."""
     made = change.made(report, at_ms)
     if not isinstance(change, Editing | Acknowledged | Drifting) and report.content.lines.get("reported_by", UNKNOWN).value != "COMPANY":
         raise CargoError(f"report {report.id} says that the master reports: edit reported_by to COMPANY first", code="reported_by_master")

@@ -21,21 +21,22 @@ from cargo.vocabulary.instants import time_text
 
 HOURS, PARTICLES = 24, 1_000
 WIND_WITHIN_MS = 6 * HOUR_MS
-"""What a ship measured of the wind so long before a loss is taken for the wind of the drift."""
+"""Maximum age of a wind measurement before a loss that counts as the wind of the drift, milliseconds."""
 WHERE, WIND = ("latitude_deg", "longitude_deg"), ("wind_speed_ms", "wind_direction_deg")
 APART_MS_MAX = 12 * HOUR_MS
-"""Forecasts come in steps of 1 to 12 h: of what lies between two instants further apart one says nothing."""
+"""Maximum time between two instants of a forecast, ms. Forecasts have steps of 1 to 12 h; a wider gap is not covered."""
 BY_HAND = "`landfall report drift` computes it with a wind and a current given by hand, or a forecast"
 NOT_COMPUTED = Filled(None, "UNKNOWN", BY_HAND)
 Readings = Sequence[tuple[int, Mapping[str, Any]]]
 
 
 def drift_line(track: Readings, air: Readings, since_at_ms: int, until_at_ms: int) -> Filled:
-    """Where boxes that fell between the two times (UTC ms) may be a day later, of both classes, by the ship's `track` and the last wind in
-    `air` before; not known, and how to compute it, where there is no position or no wind. The same readings give the same line.
+    """Return where boxes that fell between the two times (UTC ms) may be a day later, of both classes.
 
-    It promises no current: none is measured. A few tenths of a second of work.
-    """
+    The line follows from the ship's `track` and the last wind in `air` before. Without a position or a wind it is not known, and explains
+    how to compute it. The same readings give the same line.
+
+    It includes no current: none is measured. It takes a few tenths of a second."""
     fixes = [TrackPoint(at_ms, *_both(said, WHERE)) for at_ms, said in track if is_position(*_both(said, WHERE))]
     segment = segment_along(fixes, since_at_ms, max(since_at_ms, until_at_ms))
     lately = ((at_ms, *_both(said, WIND)) for at_ms, said in air if until_at_ms - WIND_WITHIN_MS <= at_ms <= until_at_ms)
@@ -81,7 +82,7 @@ def drift_by_hand(content: Content, forecast: Forecast, hours: int) -> str:
 
 
 def _segment(content: Content) -> LossSegment:
-    """Where those of a report went over board, or were seen. Raises ValueError where nobody knows."""
+    """Return where the boxes of a report fell overboard, or were seen. Raises ValueError where that is not known."""
     at, *where = (content.lines.get(name, UNKNOWN) for name in ("occurred_at", "latitude_deg", "longitude_deg"))
     fixes = sorted((fix for box in content.lost if (fix := _fix(box)) is not None), key=lambda fix: fix.at_ms)
     if fixes and "GIVEN" not in {line.basis for line in where}:
@@ -102,13 +103,13 @@ def _fix(box: ReportedBox) -> TrackPoint | None:
 
 
 def _both(said: Mapping[str, Any], names: tuple[str, str]) -> tuple[float, float]:
-    """These two of a reading; no number where it lacks one: whatever a sensor says may stand in the log."""
+    """Return these two values of a reading, NaN for a missing one: any value of a sensor may be in the log."""
     one, other = (float(said.get(name, math.nan)) for name in names)
     return one, other
 
 
 def _told(segment: LossSegment, forecast: Forecast, hours: int) -> str:
-    """Each class's 95 % area at the end: how large, and the middle of it."""
+    """Return the size and the middle of each class's 95 % area at the end."""
     drawn = search_area(Search(segment, forecast, hours, PARTICLES))
     ends = [one for one in drawn["features"] if one["properties"].get("hours") == hours]
     areas = {one["properties"]["class"]: one["properties"] for one in ends if one["properties"].get("share") == max(SHARES)}

@@ -17,7 +17,7 @@ from cargo.vocabulary.instants import time_text
 from cargo.vocabulary.registry_fold import Registry
 
 POSITION_WITHIN_MS = 3_600_000
-"""Greatest age, ms, of a position that counts as the place of the sighting."""
+"""Maximum age of a position that counts as the place of the sighting, ms."""
 
 
 class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fields=True):
@@ -29,8 +29,10 @@ class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fie
     after: str = ""
 
     def made(self, ship: str, registry: Registry, where: tuple[int, Mapping[str, Any]] | None, at_ms: int) -> list[MadeRecord]:
-        """The records of the draft, at fleet time `at_ms`: time and place are those of the ship now (`where`: its last position and when,
-        UTC ms), unless they are given. Raises as `cargo.report.loss_report.edit`."""
+        """Return the records of the draft, at fleet time `at_ms`.
+
+        Time and place are those of the ship now (`where`: its last position and when, UTC ms), unless they are given. Raises as
+        `cargo.report.loss_report.edit`."""
         seen = "when it was written down that they were seen"
         lines = {
             **ship_lines(registry, ship),
@@ -49,12 +51,12 @@ class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fie
 def followed(
     before: Sequence[LossReport], kind: Literal["UPDATE", "FINAL"], given: Mapping[str, str], by: str, at_ms: int
 ) -> list[MadeRecord]:
-    """The records of the draft of an UPDATE, or of the FINAL, of a sighting whose reports are `before` (all of them, by number): it says
-    what the last of them does, but for what is given now.
+    """Return the records of the draft of an UPDATE, or of the FINAL, of a sighting whose reports are `before` (all of them, by number).
+
+    The draft has the content of the last report, except for what is given now.
 
     Raises ValueError for a report that is none of a sighting, after one that is not approved yet or is the FINAL, for a FINAL while nothing
-    is sent, and as `cargo.report.loss_report.edit`.
-    """
+    is sent, and as `cargo.report.loss_report.edit`."""
     last = before[-1]
     if not is_sighting(last):
         message = f"report {last.id} is of a loss, whose UPDATE is drafted from the readings of the ship's boxes"

@@ -15,8 +15,8 @@ from cargo.vocabulary.registry_entries import BookedContainer, Booking
 
 @dataclass(frozen=True, slots=True)
 class EndedSpan:
-    """An open span of `booking`, whose customer is `customer`, ends at `until_at_ms` (UTC ms), because booking `by` of another customer
-    begins there."""
+    """An open span of `booking`, whose customer is `customer`, that ends at `until_at_ms` (UTC ms), where booking `by` of another customer
+    begins."""
 
     booking: str
     customer: str
@@ -27,7 +27,7 @@ class EndedSpan:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Two customers' bookings have one box at one time. `booking` was changed; `problem`: what is wrong and what to do."""
+    """An overlap of two customers' bookings of one box. `booking` was changed; `problem`: what is wrong and what to do."""
 
     booking: str
     container: str
@@ -41,18 +41,17 @@ class _Held:
     span: BookedContainer
 
     def is_rival(self, later: _Held) -> bool:
-        """Whether the two are of different customers and not both shared."""
+        """Return whether the two are of different customers and not both shared."""
         return self.customer != later.customer and not (self.span.shared is True and later.span.shared is True)
 
 
 def resolve_overlaps(
     bookings: Mapping[str, Booking], changed: Collection[str]
 ) -> tuple[dict[str, Booking], list[EndedSpan], list[Overlap]]:
-    """The bookings that end a span earlier than in `bookings`, by reference; the spans that end; and the overlaps that can not be.
+    """Return the bookings that end a span earlier than in `bookings`, by reference; the spans that end; and the impossible overlaps.
 
-    An open span ends where a later span of another customer begins. All other overlaps of different customers can not be, but of spans that
-    are both `shared`. Pairs of which neither booking is among `changed` are left as they are.
-    """
+    An open span ends where a later span of another customer begins. All other overlaps of different customers are impossible, except of
+    spans that are both `shared`. Pairs of which neither booking is among `changed` are left as they are."""
     ended: list[EndedSpan] = []
     overlaps: list[Overlap] = []
     for held in _by_container(bookings, changed).values():
@@ -69,7 +68,7 @@ def resolve_overlaps(
 
 
 def _by_container(bookings: Mapping[str, Booking], changed: Collection[str]) -> dict[str, list[_Held]]:
-    """The spans of the boxes that `changed` bookings have, in order of their begin."""
+    """Return the spans of the boxes that `changed` bookings have, in order of their begin."""
     numbers = {box.container for reference in changed for box in bookings[reference].containers}
     held: dict[str, list[_Held]] = {}
     for reference, booking in bookings.items():

@@ -12,14 +12,14 @@ from cargo.vocabulary.registry_entries import AT_MS_MAX, ENTRY_TYPES, BookedCont
 from cargo.vocabulary.trade_codes import is_container, is_country, is_imo, is_mmsi, is_port_code, is_un_number
 
 LINES = {"booking": ("containers", BookedContainer), "load_list": ("aboard", Stowed)}
-"""The types of which a field is a list of lines, that field, and what each line is."""
+"""Types with a field that is a list of lines: the field, and the type of each line."""
 FAULTS_MAX = 1_000
-"""Maximum number of faults that are named of one value."""
+"""Maximum number of faults reported of one value."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryFault:
-    """What is wrong with a field, of a line (counted from 1) where it is of one."""
+    """A fault of a field, with the line (counted from 1) where the field is of one."""
 
     line: int | None
     field: str
@@ -69,13 +69,14 @@ _TYPES: tuple[type[Any], ...] = (*ENTRY_TYPES.values(), BookedContainer, Stowed)
 _FIELDS: Mapping[type[Any], Mapping[str, msgspec.structs.FieldInfo]] = {
     kind: {one.encode_name: one for one in msgspec.structs.fields(kind)} for kind in _TYPES
 }
-"""The fields of each type by their names in JSON: msgspec takes a millisecond to look them up."""
+"""Fields of each type by their names in JSON: msgspec takes a millisecond to look them up."""
 _MISSING = object()
 
 
 def faults_of(kind: str, value: Any) -> list[EntryFault]:
-    """Every fault of a registry value (a JSON object) of one of the types CHECKED, at most FAULTS_MAX. None where each field holds by
-    itself: `parse_value` then looks at the whole."""
+    """Return every fault of a registry value (a JSON object) of one of the types CHECKED, at most FAULTS_MAX.
+
+    An empty list means that each field is right by itself: `parse_value` then checks the whole."""
     if not isinstance(value, dict):
         return [EntryFault(None, "", "it is no object")]
     field, line_type = LINES.get(kind, ("", None))

@@ -8,7 +8,7 @@ EARTH_RADIUS_NM = 3440.065
 
 
 def is_position(latitude_deg: object, longitude_deg: object) -> bool:
-    """Whether these are numbers of a place on the globe: what a log holds may be anybody's."""
+    """Return whether these are numbers of a place on the globe: a log may hold any value."""
     return _within(latitude_deg, 90) and _within(longitude_deg, 180)
 
 
@@ -17,7 +17,7 @@ def _within(degrees: object, most: int) -> bool:
 
 
 def distance_nm(latitude_deg: float, longitude_deg: float, other_latitude_deg: float, other_longitude_deg: float) -> float:
-    """The great-circle distance of two positions, nautical miles (haversine)."""
+    """Return the great-circle distance of two positions, nautical miles (haversine)."""
     north, other_north = math.radians(latitude_deg), math.radians(other_latitude_deg)
     half_north = (other_north - north) / 2
     half_east = math.radians(other_longitude_deg - longitude_deg) / 2
@@ -26,21 +26,20 @@ def distance_nm(latitude_deg: float, longitude_deg: float, other_latitude_deg: f
 
 
 def wrapped_deg(longitude_deg: float) -> float:
-    """The same longitude between -180 (included) and 180."""
+    """Return the same longitude between -180 (included) and 180."""
     return (longitude_deg + 180.0) % 360.0 - 180.0
 
 
 def between(start: tuple[float, float], end: tuple[float, float], share: float) -> tuple[float, float]:
-    """The position `share` of the way (0 to 1; beyond, it goes on) from `start` to `end`, each latitude and longitude in degrees.
+    """Return the position `share` of the way (0 to 1; beyond, extrapolated) from `start` to `end`, each latitude and longitude in degrees.
 
-    Straight in degrees, the short way round ±180: for the few miles between two fixes of a ship, not for oceans.
-    """
+    Straight in degrees, the short way round ±180: for the few miles between two fixes of a ship, not for oceans."""
     east = wrapped_deg(end[1] - start[1])
     return start[0] + (end[0] - start[0]) * share, wrapped_deg(start[1] + east * share)
 
 
 def moved(latitude_deg: float, longitude_deg: float, course_deg: float, run_nm: float) -> tuple[float, float]:
-    """Where one is after `run_nm` nautical miles on `course_deg` (true), latitude and longitude in degrees: plane sailing, for short
+    """Return the position after `run_nm` nautical miles on `course_deg` (true), latitude and longitude in degrees: plane sailing, for short
     runs."""
     north_nm = run_nm * math.cos(math.radians(course_deg))
     east_nm = run_nm * math.sin(math.radians(course_deg))

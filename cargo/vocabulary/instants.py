@@ -8,7 +8,8 @@ from cargo.vocabulary.registry_entries import AT_MS_MAX
 
 
 def time_text(at_ms: int) -> str:
-    """RFC 3339 to the second, UTC; a time that no registry takes (`cargo.vocabulary.registry_entries.AT_MS_MAX`) as it is."""
+    """Return a time in RFC 3339 to the second, UTC; one that no registry takes (`cargo.vocabulary.registry_entries.AT_MS_MAX`) in ms as it
+    is."""
     if not 0 <= at_ms <= AT_MS_MAX:
         return f"{at_ms} ms"
     return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -25,14 +25,15 @@ from cargo.vocabulary.trade_codes import (
 GIVEN_CHARS_MAX = 60
 _OPTIONAL = {one.name: one.type for one in msgspec.structs.fields(Stowed) if not one.required}
 LISTED = ("slot", "size_type", "pol", "pod")
-"""What a load list is to say of every box, and leaves empty where it is not known."""
+"""Fields that a load list should have for every box, empty where the value is not known."""
 _REQUIRED = frozenset({"container", *LISTED})
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What of a value was left out, changed or is not known: of which field, as it was given, and why. `line` counts from 1 in the list
-    `part`; both are empty for what concerns the whole value."""
+    """A part of a value that was left out, changed or is not known: its field, its given text, and the reason.
+
+    `line` counts from 1 in the list `part`; both are empty for what concerns the whole value."""
 
     part: str
     line: int | None
@@ -43,7 +44,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class UnknownLine:
-    """One line of a load list that does not say all: what kind of number its box has, and which of its fields are empty."""
+    """One incomplete line of a load list: the kind of its box's number, and its empty fields."""
 
     line: int
     container: str
@@ -52,10 +53,9 @@ class UnknownLine:
 
 
 def read_load_list(value: Any, ports: PortCodes) -> tuple[Any, list[Note]]:
-    """`value` (a JSON object) with lines that hold, and a note of all that is not as it was given or not known.
+    """Return `value` (a JSON object) with lines that are valid, and a note of all that is changed or not known.
 
-    What is wrong with its ship, port, call or time, and what is no list of objects, stays as it is: `parse_value` refuses it.
-    """
+    An invalid ship, port, call or time stays as it is, and so does what is no list of objects: `parse_value` refuses it."""
     if not isinstance(value, dict):
         return value, []
     read = _Lines(ports)
@@ -75,7 +75,7 @@ def read_load_list(value: Any, ports: PortCodes) -> tuple[Any, list[Note]]:
 
 
 def shown(given: Any) -> str:
-    """The beginning of what was given, as a note shows it; of a list or an object what it is."""
+    """Return the beginning of a given value, as a note shows it; for a list or an object its kind."""
     match given:
         case None:
             return ""
@@ -88,7 +88,7 @@ def shown(given: Any) -> str:
 
 
 def unknown_lines(listed: LoadList) -> list[UnknownLine]:
-    """The lines of a load list's boxes whose number is none of ISO 6346, or that lack slot, size and type or a port."""
+    """Return the lines of a load list's boxes whose number is none of ISO 6346, or that lack slot, size and type or a port."""
     found = []
     for line, box in enumerate(listed.aboard, 1):
         unknown = tuple(name for name in LISTED if not getattr(box, name))
@@ -106,7 +106,7 @@ class _Lines:
     """Container → its line."""
 
     def boxes(self, rows: list[Any]) -> Iterator[Any]:
-        """The boxes aboard, each once; a line that is no object as it is."""
+        """Yield the boxes aboard, each once; a line that is no object as it is."""
         for line, row in enumerate(rows, 1):
             box = self._box(line, row) if isinstance(row, dict) else row
             if not isinstance(row, dict) or self.lines.setdefault(box["container"], line) == line:
@@ -116,7 +116,7 @@ class _Lines:
                 self._note(line, "container", box["container"], f"it stands on line {first} already: this line is left out")
 
     def moved(self, part: str, numbers: list[Any], *, aboard: bool) -> Iterator[Any]:
-        """The boxes of `load`, which are aboard afterwards, or of `discharge`, which are not."""
+        """Yield the boxes of `load`, which are aboard afterwards, or of `discharge`, which are not."""
         for line, given in enumerate(numbers, 1):
             if not isinstance(given, str):
                 yield given
@@ -198,7 +198,7 @@ class _Lines:
 
 
 def _text(row: dict[str, Any], name: str) -> str:
-    """The field's text, without what no store takes; empty where it is none."""
+    """Return the field's text, or an empty text where it is none or no store takes it."""
     given = row.get(name)
     return given if isinstance(given, str) and given.isprintable() and len(given) <= 4 * GIVEN_CHARS_MAX else ""
 

@@ -10,18 +10,18 @@ import msgspec
 import orjson
 
 READINGS_MAX = 1_000
-"""Maximum readings in one payload."""
+"""Maximum number of readings in one payload."""
 _BOM = b"\xef\xbb\xbf"
 _PADDING = b"\0 \t\r\n"
 _MARK = "\ufdd0"
-"""A code point that is no character (Unicode 3.4): begins the text that stands for a number JSON can not write."""
+"""A code point that is no character (Unicode 3.4). It begins the text that stands for a number JSON can not write."""
 _TOKENS = re.compile(
     rb'"[^"\\]*(?:\\.[^"\\]*)*"?|(?P<constant>[-+]?\b(?:nan|inf(?:inity)?)\b)|-?[0-9][0-9.e+-]*', re.IGNORECASE | re.DOTALL
 )
 """Strings, numbers and the constants that JSON lacks. Each alternative takes all it can, so that the search is linear."""
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 INEXACT_FROM = float(1 << 63)
-"""The whole numbers below it are read exactly by orjson, which reads those from 2^64 on as floats."""
+"""Limit below which orjson reads whole numbers exactly; it reads those from 2^64 on as floats."""
 
 _LEAP_YEAR = "(?:19(?:7[26]|8[048]|9[26])|[2-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[2468][048]|[3579][26])00)"
 _DAY = (
@@ -30,8 +30,10 @@ _DAY = (
 )
 _ZONE = "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])"
 TIME_TEXT = rf"^(?!1970-01-01.*\+(?!00:?00)){_DAY}[Tt ](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?{_ZONE}$(?!\n)"
-"""The texts that are a time: RFC 3339 from 1970 on, any fraction, a zone also without its colon. The last part keeps `$` from matching
-before a last line break, as it does in Python. A pattern of JSON Schema (ECMA 262) and of Python alike."""
+"""Pattern of the texts that are a time, for JSON Schema (ECMA 262) and Python alike.
+
+RFC 3339 from 1970 on, any fraction, a zone also without its colon. The last part keeps `$` from matching before a last line break, as it
+does in Python."""
 _TIME = re.compile(TIME_TEXT)
 
 
@@ -42,11 +44,12 @@ class NotANumber(str):
 
 
 def read_json(payload: bytes) -> Any:
-    """The JSON value of a payload: a byte order mark, NULs and blanks around it are passed over, and a top-level field that is or holds
-    `nan`, an infinity or a number beyond all floats is a NotANumber, in any spelling. Raises ValueError for what is no JSON.
+    """Return the JSON value of a payload. Raises ValueError for what is no JSON.
 
-    Whole numbers of 20 digits and more are floats, but for those of a list: `read_exactly` keeps their digits.
-    """
+    A byte order mark, NULs and blanks around it are skipped. A top-level field that is or holds `nan`, an infinity or a number beyond all
+    floats is a NotANumber, in any spelling.
+
+    Whole numbers of 20 digits and more are floats, except those of a list: `read_exactly` keeps their digits."""
     try:
         value = orjson.loads(payload)
     except orjson.JSONDecodeError:
@@ -55,7 +58,8 @@ def read_json(payload: bytes) -> Any:
 
 
 def read_exactly(payload: bytes, value: Any) -> Any:
-    """`value`, which orjson read from `payload`, with all digits of its whole numbers; as it is where a number has hundreds of digits."""
+    """Return `value`, which orjson read from `payload`, with all digits of its whole numbers; as it is where a number has hundreds of
+    digits."""
     try:
         return _without_marks(msgspec.json.decode(_marked(payload)))
     except (ValueError, RecursionError):
@@ -63,7 +67,7 @@ def read_exactly(payload: bytes, value: Any) -> Any:
 
 
 def is_inexact(value: Any) -> bool:
-    """Whether there is a float in a JSON value that may have been a longer whole number; in one that nests too deep to be kept, no."""
+    """Return whether a JSON value holds a float that may have been a longer whole number; False for one that nests too deep to be kept."""
     try:
         return _is_inexact(value)
     except RecursionError:
@@ -71,7 +75,7 @@ def is_inexact(value: Any) -> bool:
 
 
 def time_text_ms(text: str) -> int | None:
-    """The time of a text of the form TIME_TEXT, UTC ms; None for any other text. A leap second is the first of the next minute."""
+    """Return the time of a text of the form TIME_TEXT, UTC ms; None for any other text. A leap second is the first of the next minute."""
     if _TIME.fullmatch(text) is None:
         return None
     days = date(int(text[:4]), int(text[5:7]), int(text[8:10])).toordinal() - date(1970, 1, 1).toordinal()

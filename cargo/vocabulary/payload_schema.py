@@ -22,7 +22,7 @@ _AT = (
 
 
 def payload_schema() -> dict[str, Any]:
-    """The schema (JSON Schema 2020-12), as plain JSON values. Signals may be null, which is as if they were left out."""
+    """Return the schema (JSON Schema 2020-12), as plain JSON values. A null signal is the same as an absent one."""
     unprintable = {"pattern": r"[\u0000-\u001f\u007f-\u00a0\u00ad]"}  # not "^[^…]*$": to some a line ends before a last newline
     device = {"type": "string", "minLength": 1, "maxLength": DEVICE_CHARS_MAX, "not": unprintable}
     at = {

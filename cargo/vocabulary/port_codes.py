@@ -9,7 +9,7 @@ from cargo.vocabulary.trade_codes import is_port_code
 
 
 class PortCodes:
-    """The codes and names of known ports. No table of all UN/LOCODEs: a code of the right form is taken, known or not."""
+    """Codes and names of known ports. There is no table of all UN/LOCODEs: a code of the right form is accepted, known or not."""
 
     def __init__(self, ports: Iterable[Port] = ()) -> None:
         self._by_name: dict[str, set[str]] = {}
@@ -18,11 +18,10 @@ class PortCodes:
         self._codes = frozenset(code for codes in self._by_name.values() for code in codes)
 
     def read(self, text: str) -> tuple[str, str]:
-        """The code that `text` means, or an empty text; and what is odd about it, or an empty text.
+        """Return the code that `text` means, or an empty text; and what is odd about it, or an empty text.
 
-        `text`: a code in small or capital letters, with or without blanks, or the name of one known port. A known port's name goes before a
-        code of the same letters that no port has: `Tokyo`.
-        """
+        `text`: a code in small or capital letters, with or without blanks, or the name of one known port. A known port's name has
+        precedence over a code of the same letters that no port has: `Tokyo`."""
         code = "".join(text.split()).upper()
         if code in self._codes:
             return code, ""

@@ -13,9 +13,9 @@ from cargo.vocabulary.geo import distance_nm, is_position
 
 COORDINATES = ("latitude_deg", "longitude_deg")
 SPEED_KN_MAX = 60.0
-"""Speed that no ship makes good between two fixes, knots."""
+"""Maximum speed of a ship between two fixes, knots."""
 SLACK_NM = 0.5
-"""Distance between two fixes that needs no speed, for the error of both."""
+"""Distance between two fixes that needs no speed, for the error of both, nautical miles."""
 Readings = Sequence[tuple[int, Mapping[str, Any]]]
 """Times (UTC ms) with the signals measured then."""
 
@@ -31,7 +31,7 @@ class Fix(msgspec.Struct, frozen=True, array_like=True):
 
 
 def fix_of(at_ms: int, signals: Mapping[str, Any]) -> Fix | None:
-    """The fix in a reading; None for one without a position, and for what is no fix."""
+    """Return the fix in a reading; None for a reading without a position, and for a position that is no fix."""
     latitude, longitude = (signals.get(name) for name in COORDINATES)
     if not is_position(latitude, longitude) or not is_fix(float(latitude or 0), float(longitude or 0)):
         return None
@@ -39,14 +39,16 @@ def fix_of(at_ms: int, signals: Mapping[str, Any]) -> Fix | None:
 
 
 def is_believed(last: Fix | None, doubted: Fix | None, fix: Fix) -> bool:
-    """Whether `fix` is believed after the `last` one that was, and perhaps one `doubted` since: a ship can have come from either to it."""
+    """Return whether `fix` is accepted after the `last` accepted one, and perhaps one `doubted` since: a ship can have come to it from
+    either."""
     return last is None or _reachable(last, fix) or (doubted is not None and doubted.at_ms != fix.at_ms and _reachable(doubted, fix))
 
 
 def believed_fixes(fixes: Sequence[Fix]) -> list[bool]:
-    """Of each of one ship's fixes, in order of time, whether it is believed. A doubted one is, once the next agrees with it. A first one is
-    not, where the next two agree with one another and not with it.
-    """
+    """Return for each of one ship's fixes, in order of time, whether it is accepted.
+
+    A doubted one is accepted once the next agrees with it. A first one is not accepted where the next two agree with each other and not
+    with it."""
     believed = [False] * len(fixes)
     last: int | None = None
     doubted: int | None = None
@@ -62,7 +64,7 @@ def believed_fixes(fixes: Sequence[Fix]) -> list[bool]:
 
 
 def with_believed_positions(readings: Readings) -> list[tuple[int, Mapping[str, Any]]]:
-    """One ship's readings, in order of time, without the positions that are no fix or are not believed."""
+    """Return one ship's readings, in order of time, without the positions that are no fix or are not accepted."""
     fixes = [fix_of(at_ms, signals) for at_ms, signals in readings]
     believed = iter(believed_fixes([fix for fix in fixes if fix is not None]))
     return [
@@ -74,14 +76,14 @@ def with_believed_positions(readings: Readings) -> list[tuple[int, Mapping[str, 
 
 
 class LastFix:
-    """The last believed fix of a ship whose fixes come one by one."""
+    """Last accepted fix of a ship whose fixes come one by one."""
 
     def __init__(self) -> None:
         self.fix: Fix | None = None
         self._doubted: Fix | None = None
 
     def take(self, fixes: Iterable[Fix]) -> None:
-        """Takes in fixes in order of time; those no newer than the last are known."""
+        """Process fixes in order of time; those no newer than the last are known."""
         for fix in fixes:
             if fix.at_ms <= max(one.at_ms if one else -1 for one in (self.fix, self._doubted)):
                 continue
@@ -92,17 +94,17 @@ class LastFix:
 
 
 def is_fix(latitude_deg: float, longitude_deg: float) -> bool:
-    """Whether this can be where something is: exactly 0/0, in the Gulf of Guinea, is what receivers without a fix report."""
+    """Return whether this can be a real position: receivers without a fix report exactly 0/0, in the Gulf of Guinea."""
     return latitude_deg != 0 or longitude_deg != 0
 
 
 def no_fixes(latitudes: pa.Array, longitudes: pa.Array) -> pa.Array:
-    """Of each row whether its position is no fix, as a Boolean column without nulls: `is_fix` for columns."""
+    """Return for each row whether its position is no fix, as a Boolean column without nulls: `is_fix` for columns."""
     return pc.and_(pc.equal(latitudes, 0.0), pc.equal(longitudes, 0.0)).fill_null(False)
 
 
 def without_no_fixes(latitudes: pa.Array, longitudes: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Both columns (float64), null where the position is no fix."""
+    """Return both columns (float64), null where the position is no fix."""
     none = no_fixes(latitudes, longitudes)
     if not pc.any(none).as_py():
         return latitudes, longitudes

@@ -20,7 +20,7 @@ TEXT_CHARS_MAX = 200
 NESTING_MAX = 16
 AT_MS_MAX = 1 << 53
 OWN_FIELDS = frozenset({"flags", "refused"})
-"""Names the body uses for itself: a payload's own fields of these names are refused, so that nobody mistakes them for ours."""
+"""Names that the body uses for itself: a payload's own fields of these names are refused, so that nobody mistakes them for ours."""
 
 ARROW_TYPES: dict[str, pa.DataType] = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "text": pa.string()}
 _QUICK_KINDS: dict[str, frozenset[type]] = {
@@ -34,7 +34,7 @@ _BEARINGS = frozenset({"course_deg", "heading_deg"})
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why a payload, or a reading of a list, can not be kept: `malformed` (no JSON object, no device) or `bad_value` (all its fields are
+    """Reason to refuse a payload or a reading of a list: `malformed` (no JSON object, no device) or `bad_value` (all its fields are
     impossible)."""
 
     outcome: Literal["malformed", "bad_value"]
@@ -43,12 +43,11 @@ class Refusal(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class ReadingColumns:
-    """The readings of many payloads as columns; `rows[i]` is the number of the payload that row i came from, which may have brought others.
+    """Readings of many payloads as columns; `rows[i]` is the number of the payload of row i, which may have had more readings.
 
     `signals`: one Arrow array per signal any row carries, of the type `cargo.vocabulary.signals` declares, null where a row lacks it.
-    `unknown` and `refused`: by row, the fields that are no signals and the values that can not be true, as they came.
-    `device_at_ms`: UTC ms by the device's clock; None when the payload says no time that can be read (it is then in `refused`, if it came).
-    """
+    `unknown` and `refused`: by row, the fields that are no signals and the values that can not be true, as they came. `device_at_ms`: UTC
+    ms by the device's clock; None when the payload has no time that can be read (it is then in `refused`, if it came)."""
 
     rows: list[int]
     devices: list[str]
@@ -60,12 +59,13 @@ class ReadingColumns:
 
 
 def read_payloads(payloads: Sequence[bytes]) -> ReadingColumns:
-    """The readings of payloads, each a JSON object or a list of 1 to READINGS_MAX of them. What is not kept of a payload, or the first such
-    of a list, is named in `refusals` (by the payload's number) with the reason. Never raises for what the payloads contain.
+    """Return the readings of payloads, each a JSON object or a list of 1 to READINGS_MAX of them.
 
-    One bad field costs that field only: it moves to `refused`, and half a position (a latitude without its longitude) with it. A reading of
-    which no field is left is refused whole; one that never had any besides device and time is kept: it was heard.
-    """
+    `refusals` has the reason for each refused payload, by its number; for a list, that of its first refused reading. Never raises for what
+    the payloads contain.
+
+    One bad field costs that field only: it moves to `refused`, and half a position (a latitude without its longitude) with it. A reading
+    without any field left is refused whole. One that never had any besides device and time is kept: it was heard."""
     refusals: dict[int, Refusal] = {}
     rows: list[int] = []
     objects: list[dict[str, Any]] = []
@@ -98,7 +98,7 @@ def _take_list(number: int, values: list[Any], rows: list[int], objects: list[di
 
 
 def in_own_type(name: str, column: pa.Array) -> pa.Array | None:
-    """A stored column in the type that `cargo.vocabulary.signals` declares; None of another name, or where it is of a type that does not
+    """Return a stored column in the type that `cargo.vocabulary.signals` declares; None for another name, or for a type that does not
     fit."""
     signal = SIGNALS.get(name)
     if signal is None:
@@ -115,14 +115,14 @@ def in_own_type(name: str, column: pa.Array) -> pa.Array | None:
 
 
 def north_is_zero(column: pa.Array) -> pa.Array:
-    """A column of bearings (float64) in which 360 degrees is 0."""
+    """Return a column of bearings (float64) in which 360 degrees is 0."""
     return pc.if_else(pc.equal(column, 360.0), 0.0, column) if pc.any(pc.equal(column, 360.0)).as_py() else column
 
 
 def believed(name: str, column: pa.Array) -> pa.Array | None:
-    """What rules use of a stored column: in its own type, and null where a value can not be true, as what a payload says is refused. What
-    programs append, or nodes bring, nobody has read as a payload. None where nothing is left.
-    """
+    """Return a stored column as rules use it: in its own type, and null where a value can not be true. None where nothing is left.
+
+    Such values are refused in payloads. Records that programs append or nodes transfer were never checked as a payload."""
     signal = SIGNALS.get(name)
     if signal is None or column.null_count == len(column):
         return None
@@ -139,7 +139,7 @@ def believed(name: str, column: pa.Array) -> pa.Array | None:
 
 
 def _all_true(signal: Signal, own: pa.Array) -> bool:
-    """Whether all values of the column can be true. As `_in_range`, in a fifth of its time where there are few, and NaN can not."""
+    """Return whether all values of the column can be true. As `_in_range`, in a fifth of its time where there are few, and NaN can not."""
     if signal.low is None or signal.high is None:
         return _in_range(signal, own)
     values = own.to_numpy(zero_copy_only=False)  # nulls are NaN
@@ -188,7 +188,7 @@ def _columns(rows: list[int], objects: list[dict[str, Any]], refusals: dict[int,
 
 
 def _keep_digits(readings: ReadingColumns, payloads: Sequence[bytes]) -> None:
-    """What is no signal keeps all digits of its whole numbers: card and device numbers have up to 22."""
+    """Restore all digits of the whole numbers of fields that are no signals: card and device numbers have up to 22."""
     for kept in (readings.unknown, readings.refused):
         for row, fields in kept.items():
             names = [name for name, value in fields.items() if is_inexact(value)]
@@ -197,7 +197,8 @@ def _keep_digits(readings: ReadingColumns, payloads: Sequence[bytes]) -> None:
 
 
 def _values(names: set[str], objects: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """By field, what each payload says, None where it says nothing. Payloads of the same fields in one order are turned round at once."""
+    """Return by field the value in each payload, None where it is absent. Payloads with the same fields in one order are transposed at
+    once."""
     order = list(objects[0]) if objects else []
     if names.issubset(order) and all(map(order.__eq__, map(list, objects))):
         return dict(zip(order, map(list, zip(*map(dict.values, objects), strict=True)), strict=True))
@@ -205,7 +206,7 @@ def _values(names: set[str], objects: list[dict[str, Any]]) -> dict[str, list[An
 
 
 def _signal_column(signal: Signal, values: list[Any], refused: dict[int, dict[str, Any]]) -> pa.Array:
-    """The quick way when every value has the declared type and lies in range; else value by value."""
+    """Return the column of a signal: at once when every value has the declared type and lies in range, else value by value."""
     if _QUICK_KINDS[signal.type].issuperset(map(type, values)):
         try:
             column = pa.array(values, ARROW_TYPES[signal.type])
@@ -230,7 +231,7 @@ def _in_range(signal: Signal, column: pa.Array) -> bool:
 
 
 def _kept(signal: Signal, value: Any) -> Any:
-    """`value` in the signal's own type, or None when it can not be one."""
+    """Return `value` in the signal's own type, or None when it can not be one."""
     kind = type(value)
     if signal.type == "bool":
         return value if kind is bool else None
@@ -244,7 +245,7 @@ def _kept(signal: Signal, value: Any) -> Any:
 
 
 def _whole_positions(signals: dict[str, pa.Array], refused: dict[int, dict[str, Any]]) -> None:
-    """Half a position is none: where one coordinate was refused the other goes too. Neither is what is no fix."""
+    """Remove half positions, where one coordinate was refused, and positions that are no fix."""
     if all(name in signals for name in COORDINATES):
         kept = without_no_fixes(*(signals[name] for name in COORDINATES))
         for row in pc.indices_nonzero(no_fixes(*(signals[name] for name in COORDINATES))).to_pylist():
@@ -296,7 +297,7 @@ def _unknown_fields(objects: list[dict[str, Any]], refused: dict[int, dict[str, 
 
 
 def _without_emptied(readings: ReadingColumns, objects: list[dict[str, Any]]) -> ReadingColumns:
-    """Takes out the rows of which nothing useful is left, and those whose body nests too deep to be written down."""
+    """Return the readings without the rows that have nothing useful left, and without those whose body nests too deep to be written."""
     gone: set[int] = set()
     for row, fields in readings.refused.items():
         measured = objects[row].keys() - {"device", "at"}

@@ -13,9 +13,9 @@ import xxhash
 
 IDENTITY_BYTES = 16
 CLOCK_STOPPED = "clock_stopped"
-"""The flag of a reading that its device says again, the clock of which stands still: nothing is a repeat of it, nor it of anything."""
+"""Flag of a reading that its device, whose clock stands still, reports again: nothing is a repeat of it, nor it of anything."""
 HEARD_BY = frozenset({"gateway", "rssi_dbm"})
-"""Signals that say who heard a reading and how well, not what was measured: the same reading through two gateways is one."""
+"""Signals about the reception of a reading, not about what was measured: the same reading through two gateways is one."""
 
 _Words = np.ndarray[tuple[int], np.dtype[np.uint64]]
 _LANES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
@@ -28,13 +28,12 @@ def identities(
     signals: Mapping[str, pa.Array],
     bodies: Mapping[int, str],
 ) -> list[bytes]:
-    """16 bytes per reading: equal for equal (topic, device, device time, signals, unknown fields), else different.
+    """Return 16 bytes per reading: equal for equal (topic, device, device time, signals, unknown fields), else different.
 
     `signals` are Arrow columns of the declared types; a null and a missing column are the same. `bodies`: by row, the canonical JSON of
-    what is no signal, less our own flags (see `core_body`). A device whose clock stands still differs by what it measures. Stable over
-    processes and versions, so that a window of them can be rebuilt from the log. Two different readings share one by a chance of 2^-128;
-    it is not made to resist someone who looks for that.
-    """
+    what is no signal, less our own flags (see `core_body`). Readings of a device whose clock stands still differ by their values. The
+    identities are stable over processes and versions, so that a window of them can be rebuilt from the log. Two different readings have the
+    same one with a chance of 2^-128. They do not resist a deliberate search for such a pair."""
     rows = len(topics)
     sums = [np.zeros(rows, np.uint64) for _ in _LANES]
     _add(sums, "topic", _text_words(topics), None)
@@ -52,8 +51,9 @@ def identities(
 
 
 def core_body(body: str) -> str | None:
-    """The body's text less `flags`, which depend on when it was received; None when nothing else is in it. A body that is no JSON object is
-    its own whole text."""
+    """Return the body's text without `flags`, which depend on when it was received; None when nothing else is in it.
+
+    A body that is no JSON object is returned whole."""
     if '"flags"' not in body:
         return body
     try:
@@ -65,7 +65,7 @@ def core_body(body: str) -> str | None:
 
 
 def says_again(body: str) -> bool:
-    """Whether the body is that of a reading flagged CLOCK_STOPPED."""
+    """Return whether the body is that of a reading flagged CLOCK_STOPPED."""
     if CLOCK_STOPPED not in body:
         return False
     try:
@@ -86,7 +86,7 @@ def _add(sums: list[_Words], name: str, words: _Words, valid: np.ndarray[tuple[i
 
 
 def _mix(words: _Words) -> _Words:
-    """The finaliser of splitmix64: every bit of the word moves about half of the result's."""
+    """Return the finaliser of splitmix64 of the words: every bit of a word changes about half of the result's."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

@@ -19,20 +19,20 @@ from cargo.vocabulary.slots import Slot
 from cargo.vocabulary.trade_codes import is_container, is_identity, is_imo, is_locode
 
 AT_MS_MAX = 7_258_118_400_000
-"""2200-01-01: no paper has a later time, and counting from here in 64 bits, even in nanoseconds, has room."""
+"""Latest time, 2200-01-01, UTC ms: no document has a later time, and it leaves room in 64 bits, even in nanoseconds."""
 COUNT_MAX = 1_000_000_000
 TEXT_CHARS_MAX = 10_000
 NESTING_MAX = 8
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-"""Control characters but tab and line ends, and halves of a surrogate pair: stores and codecs further on refuse them."""
+"""Control characters except tab and line ends, and halves of a surrogate pair: stores and codecs refuse them."""
 
 _KEY = re.compile("ed25519:[A-Za-z0-9_-]{43}")
-"""A public key as `landfall proof key` prints it."""
+"""Pattern of a public key as `landfall proof key` prints it."""
 
 NO_NUMBER = "NO-NUMBER"
-"""How the identity of a box on a load list begins that has no number."""
+"""Beginning of the identity of a box on a load list that has no number."""
 OWNERS = "owners"
-"""The id of the one policy there is."""
+"""Id of the only policy."""
 ToldFrom = Literal["drafted", "approved", "sent"]
 """A carrier's policy: from when on an owner is notified that its container is probably lost."""
 AtMs = Annotated[int, Meta(ge=0, le=AT_MS_MAX)]
@@ -69,15 +69,15 @@ class BookedContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _need(self.until_at_ms is None or self.until_at_ms >= self.from_at_ms, f"{self.container}: a span ends after it begins")
 
     def covers(self, at_ms: int) -> bool:
-        """Whether the instant lies in the span."""
+        """Return whether the instant lies in the span."""
         return self.from_at_ms <= at_ms and (self.until_at_ms is None or at_ms < self.until_at_ms)
 
     def overlaps(self, later: BookedContainer) -> bool:
-        """Whether both cover an instant; `later` begins no earlier than this span."""
+        """Return whether both cover an instant; `later` begins no earlier than this span."""
         return self.covers(later.from_at_ms) and later.covers(later.from_at_ms)
 
     def joined(self, later: BookedContainer) -> BookedContainer:
-        """One span in place of both, shared only where both are; `later` begins no earlier than this span."""
+        """Return one span in place of both, shared only where both are; `later` begins no earlier than this span."""
         ends_at_ms = None if None in (self.until_at_ms, later.until_at_ms) else max(self.until_at_ms or 0, later.until_at_ms or 0)
         shared = self.shared if self.shared == later.shared else msgspec.UNSET
         return BookedContainer(self.container, self.from_at_ms, ends_at_ms, shared)
@@ -186,7 +186,7 @@ class LoadList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def id(self) -> str:
-        """Its registry id, `<imo>/<call number>`."""
+        """Registry id of the list, `<imo>/<call number>`."""
         return f"{self.ship}/{self.call}"
 
 
@@ -288,7 +288,7 @@ ENTRY_TYPES: dict[str, type[Any]] = {
     "stream": Stream,
     "node": NodeKeys,
 }
-"""The value of an entry of each type."""
+"""Type of the value of each type of entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +306,7 @@ class Entry:
 
     @property
     def topic(self) -> str:
-        """The registry record's topic, `<type>/<id>`."""
+        """Topic of the registry record, `<type>/<id>`."""
         return f"{self.type}/{self.id}"
 
 
@@ -320,10 +320,9 @@ class _RawEntry(msgspec.Struct):
 
 
 def parse_value(kind: str, value: Any) -> RegistryValue:
-    """The typed value of a registry record's `value` (a JSON object already read). Raises BadEntry, naming field and reason.
+    """Return the typed value of a registry record's `value` (a JSON object already read). Raises BadEntry, which names field and reason.
 
-    Whatever `msgspec` would let through and a store, codec or table further on would not is refused here too: see `need_plain`.
-    """
+    Values that `msgspec` accepts but a store, codec or table refuses are refused here too: see `need_plain`."""
     if kind not in ENTRY_TYPES:
         raise BadEntry(f"the registry has no {kind!r}", hint=f"it has {', '.join(sorted(ENTRY_TYPES))}", code="registry_type_unknown")
     try:
@@ -335,7 +334,7 @@ def parse_value(kind: str, value: Any) -> RegistryValue:
 
 
 def parse_entry(text: str | bytes) -> Entry:
-    """The entry of a registry record's body (JSON). Raises BadEntry, naming field and reason; fields it does not know are left out."""
+    """Return the entry of a registry record's body (JSON). Raises BadEntry, which names field and reason; unknown fields are left out."""
     try:
         raw = msgspec.json.decode(text, type=_RawEntry)
         if raw.type not in ENTRY_TYPES:
@@ -352,7 +351,7 @@ def parse_entry(text: str | bytes) -> Entry:
 
 
 def entry_body(entry: Entry) -> dict[str, Any]:
-    """The registry record's body, as plain JSON values: what `parse_entry` reads back."""
+    """Return the registry record's body, as plain JSON values, which `parse_entry` reads back."""
     body: dict[str, Any] = msgspec.to_builtins(entry)
     return body
 
@@ -363,8 +362,10 @@ def _need(right: bool, otherwise: str) -> None:
 
 
 def need_plain(value: Any, nesting_left: int = NESTING_MAX) -> None:
-    """Raises ValueError unless `value` is JSON that every store takes: finite numbers of 64 bits, texts of printable characters, tabs and
-    line ends up to TEXT_CHARS_MAX, objects and lists no deeper than NESTING_MAX."""
+    """Raise ValueError unless `value` is JSON that every store takes.
+
+    That is: finite numbers of 64 bits, texts of printable characters, tabs and line ends up to TEXT_CHARS_MAX, objects and lists no deeper
+    than NESTING_MAX."""
     kind = type(value)
     if kind is str:
         if len(value) > TEXT_CHARS_MAX:
@@ -382,7 +383,7 @@ def need_plain(value: Any, nesting_left: int = NESTING_MAX) -> None:
 
 
 def _joined(containers: Collection[BookedContainer]) -> tuple[BookedContainer, ...]:
-    """The spans with those joined that overlap or begin at the same time; boxes stay in the order in which they are first named."""
+    """Return the spans with those joined that overlap or begin at the same time; boxes stay in the order in which they are first named."""
     spans: dict[str, list[BookedContainer]] = {box.container: [] for box in containers}
     for box in sorted(containers, key=lambda box: box.from_at_ms):
         known = spans[box.container]

@@ -39,7 +39,7 @@ class Registry:
             self.learn(entry)
 
     def learn(self, entry: Entry) -> bool:
-        """Takes one version in; whether it is now the latest one of its thing."""
+        """Apply one version and return whether it is now the latest one of its thing."""
         known = self._entries.get(entry.topic)
         if known is not None and _rank(entry) <= _rank(known):
             return False
@@ -57,21 +57,21 @@ class Registry:
         return True
 
     def entries(self) -> list[Entry]:
-        """All latest entries, by topic."""
+        """Return all latest entries, by topic."""
         return [self._entries[topic] for topic in sorted(self._entries)]
 
     def get(self, kind: type[T], id_: str) -> T | None:
-        """The thing of this type and id, or None."""
+        """Return the thing of this type and id, or None."""
         entry = self._entries.get(f"{_NAMES[kind]}/{id_}")
         return entry.value if entry is not None and isinstance(entry.value, kind) else None
 
     def all(self, kind: type[T]) -> dict[str, T]:
-        """Every thing of this type, by id."""
+        """Return every thing of this type, by id."""
         found = {entry.id: entry.value for entry in self.entries() if entry.type == _NAMES[kind]}
         return {id_: value for id_, value in found.items() if isinstance(value, kind)}
 
     def bookings_of(self, container: str, at_ms: int) -> list[Booking]:
-        """The bookings whose span of this container covers the instant, by id. Usually one or none."""
+        """Return the bookings whose span of this container covers the instant, by id. Usually one or none."""
         found = []
         for id_, spans in sorted(self._booked.get(container, {}).items()):
             booking = self.get(Booking, id_)
@@ -80,37 +80,38 @@ class Registry:
         return found
 
     def may_see(self, customer: str, container: str, at_ms: int) -> bool:
-        """Whether the customer may see what the container says of this instant: it ships it under a booking whose span covers the instant.
+        """Return whether the customer may see the container's data of this instant: it ships it under a booking whose span covers the
+        instant.
 
         Default deny: an unknown customer, container or time gives False. Consignees and ports have coarser views of their own, not this
-        one.
-        """
+        one."""
         return any(booking.shipper == customer for booking in self.bookings_of(container, at_ms))
 
     def spans_of(self, customer: str) -> list[BookedContainer]:
-        """Every box and span the customer may see, by container and begin: `may_see` as a table, for joins."""
+        """Return every box and span the customer may see, by container and begin: `may_see` as a table, for joins."""
         spans = [box for booking in self.all(Booking).values() if booking.shipper == customer for box in booking.containers]
         return sorted(spans, key=lambda box: (box.container, box.from_at_ms))
 
     @property
     def owners_told_from(self) -> ToldFrom:
-        """The carrier's policy; `drafted` where it wrote down none."""
+        """Policy of the carrier; `drafted` where the registry has none."""
         policy = self.get(Policy, OWNERS)
         return policy.told_from if policy is not None else "drafted"
 
     def load_lists(self, ship: str) -> list[LoadList]:
-        """The ship's load lists, in order of its calls."""
+        """Return the ship's load lists, in order of its calls."""
         return sorted(self._listed.get(ship, {}).values(), key=lambda listed: (listed.call, listed.id))
 
     def load_list_at(self, ship: str, at_ms: int) -> LoadList | None:
-        """The list of the last call the ship was to have left by then, or None before its first."""
+        """Return the list of the last call the ship was due to leave by then, or None before its first."""
         left = [listed for listed in self.load_lists(ship) if listed.departs_at_ms <= at_ms]
         return left[-1] if left else None
 
     def carries(self, ship: str, container: str, at_ms: int) -> bool:
-        """Whether the ship has the box at that time (UTC ms): by the custody of the box, or by the ship's load list of the call it left
-        last or leaves next, unless the custody of the box went elsewhere since that departure.
-        """
+        """Return whether the ship has the box at that time (UTC ms), by the custody of the box or by a load list of the ship.
+
+        The load list is that of the call it left last or leaves next. It does not count if the custody of the box went elsewhere since that
+        departure."""
         custody, lists = self.get(Custody, container), self.load_lists(ship)
         if custody is not None and custody.at == f"ship/{ship}":
             return True
@@ -121,7 +122,7 @@ class Registry:
         return False
 
     def calls_at(self, port: str) -> list[LoadList]:
-        """Every load list of this port, in order of departure."""
+        """Return every load list of this port, in order of departure."""
         calls = [listed for listed in self.all(LoadList).values() if listed.port == port]
         return sorted(calls, key=lambda listed: (listed.departs_at_ms, listed.id))
 

@@ -62,5 +62,4 @@ SIGNALS: dict[str, Signal] = {
         Signal("gateway", "text"),
     )
 }
-"""Every signal by name. Longitudes are WGS 84 degrees east, -180 to 180; angles of the ship in degrees, starboard down and bow up
-positive."""
+"""Signals by name. Longitudes are WGS 84 degrees east, -180 to 180; angles of the ship in degrees, starboard down and bow up positive."""

@@ -10,11 +10,11 @@ from typing import Literal
 from cargo.errors import CargoError
 
 DECK_TIER = 82
-"""The usual number of the lowest tier on deck."""
+"""Usual number of the lowest tier on deck."""
 LOWEST_DECK_TIER = 70
-"""Ships whose deck cargo begins lower number it from 80, or from 72, on; no hold is so deep."""
+"""Lowest number of a tier on deck. Ships whose deck cargo begins lower number it from 80, or from 72, on; no hold is so deep."""
 NEIGHBOUR_BAYS = 2
-"""Two stacks are neighbours along the ship when their bays' numbers differ by so much at most: 33, 34 and 35 are one 40-foot length."""
+"""Maximum difference of the bay numbers of two neighbouring stacks along the ship: 33, 34 and 35 are one 40-foot length."""
 _SLOT = re.compile(r"[0-9]{7}")
 
 Side = Literal["port", "centre", "starboard"]
@@ -44,7 +44,7 @@ class Slot:
 
     @classmethod
     def parse(cls, text: str) -> Slot:
-        """The slot written `BBBRRTT`. Raises ValueError for anything else."""
+        """Return the slot written `BBBRRTT`. Raises ValueError for anything else."""
         if not _SLOT.fullmatch(text):
             raise CargoError(f"a slot is written BBBRRTT, seven digits, not {text!r}", code="slot_invalid")
         return cls(int(text[:3]), int(text[3:5]), int(text[5:]))
@@ -64,17 +64,17 @@ class Slot:
 
     @property
     def side(self) -> Side:
-        """On which side of the ship."""
+        """Side of the ship."""
         return "centre" if self.row == 0 else "starboard" if self.row % 2 else "port"
 
     @property
     def stack(self) -> StackKey:
-        """The stack it belongs to."""
+        """Stack of the slot."""
         return (self.bay, self.across, self.on_deck)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The 20-foot places it fills: of an even bay the odd ones before and behind it, of an odd bay its own."""
+        """20-foot places that it fills: for an even bay the odd ones before and behind it, for an odd bay its own."""
         bays = (self.bay,) if self.bay % 2 else (self.bay - 1, self.bay + 1)
         return tuple((bay, self.row, self.tier) for bay in bays)
 
@@ -88,5 +88,5 @@ class Slot:
                 yield (bay, across, self.on_deck)
 
     def outboard_rank(self, rows: int) -> int:
-        """How many rows stand between it and its side, plus one: 1 is the outermost. `rows`: the bay's largest `abs(across)`."""
+        """Return how many rows stand between it and its side, plus one: 1 is the outermost. `rows`: the bay's largest `abs(across)`."""
         return max(1, rows - abs(self.across) + 1)

@@ -10,15 +10,15 @@ from cargo.vocabulary.slots import DECK_TIER, Slot, StackKey
 
 OUTBOARD_ROWS = 2
 AFT_BAYS = 4
-"""The aftmost bays by number: two bays of 40', as four numbers."""
+"""Number of aftmost bays: two bays of 40', as four numbers."""
 TIER_M = 2.9
-"""A high cube is 2.896 m high (ISO 668)."""
+"""Height of a tier, metres. A high cube is 2.896 m high (ISO 668)."""
 BELOW_M = 3.0
 """Height of a hatch cover above the main deck next to it, metres [A]."""
 
 
 class Stowage:
-    """An index over the boxes of one load list. Deck and hold are apart: a stack ends at the hatch cover."""
+    """Index of the boxes of one load list. Deck and hold are apart: a stack ends at the hatch cover."""
 
     def __init__(self, aboard: Iterable[Stowed] = ()) -> None:
         self.boxes = {box.container: box for box in aboard}
@@ -35,16 +35,17 @@ class Stowage:
         self._aftmost = max((slot.bay for slot in self.slots.values()), default=0)
 
     def stack_of(self, number: str) -> list[str]:
-        """The boxes of its stack, itself included; 20' boxes over a 40' slot count with their own bay. Empty when it is not on the list."""
+        """Return the boxes of its stack, itself included. 20' boxes over a 40' slot count with their own bay. Empty when it is not on the
+        list."""
         slot = self.slots.get(number)
         return [] if slot is None else self._stacks[slot.stack]
 
     def under(self, number: str) -> list[str]:
-        """The boxes of its stack that it stands on, lowest number first. Empty when it is not on the list."""
+        """Return the boxes of its stack that it stands on, lowest number first. Empty when it is not on the list."""
         return [mate for mate in self.stack_of(number) if self.slots[mate].tier < self.slots[number].tier]
 
     def over(self, number: str) -> list[str]:
-        """The boxes of its stack that stand on it, lowest number first. Empty when it is not on the list."""
+        """Return the boxes of its stack that stand on it, lowest number first. Empty when it is not on the list."""
         return [mate for mate in self.stack_of(number) if self.slots[mate].tier > self.slots[number].tier]
 
     def near(self, number: str) -> list[str]:
@@ -58,12 +59,12 @@ class Stowage:
         return near
 
     def on_deck(self, number: str) -> bool | None:
-        """Whether it stands on deck; None when its slot is not known."""
+        """Return whether it stands on deck; None when its slot is not known."""
         slot = self.slots.get(number)
         return None if slot is None else slot.on_deck
 
     def exposed(self, number: str) -> bool:
-        """Whether it stands on deck in one of the two outboard rows of its bay, or in one of the aft bays."""
+        """Return whether it stands on deck in one of the two outboard rows of its bay, or in one of the aft bays."""
         slot = self.slots.get(number)
         if slot is None or not slot.on_deck:
             return False
@@ -71,8 +72,9 @@ class Stowage:
         return aft or slot.outboard_rank(self._rows[slot.bay]) <= OUTBOARD_ROWS
 
     def deck_fall_ms(self, number: str) -> int | None:
-        """How long a free fall from its place on deck can last that ends on the ship's own deck: t = sqrt(2 h / g), to the main deck. From
-        the side it is 15 to 25 m to the water, which lasts 1.7 to 2.3 s. None when it stands in the hold or its slot is not known."""
+        """Return the longest free fall from its place on deck that ends on the ship's own deck, ms: t = sqrt(2 h / g), to the main deck.
+
+        From the side it is 15 to 25 m to the water, which lasts 1.7 to 2.3 s. None when it stands in the hold or its slot is not known."""
         slot = self.slots.get(number)
         if slot is None or not slot.on_deck:
             return None
@@ -80,6 +82,6 @@ class Stowage:
         return math.ceil(1000 * math.sqrt(2 * height_m / 9.81))
 
     def at_risk(self, numbers: Iterable[str], mute: Container[str] = ()) -> list[str]:
-        """The boxes without a tracker, or with a `mute` one, that stand in the same stacks as `numbers`, sorted."""
+        """Return the boxes without a tracker, or with a `mute` one, that stand in the same stacks as `numbers`, sorted."""
         stacked = {mate for number in numbers for mate in self.stack_of(number)}
         return sorted(mate for mate in stacked if not self.boxes[mate].tracker or mate in mute)

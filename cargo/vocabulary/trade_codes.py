@@ -21,9 +21,9 @@ _LOCODE = re.compile(r"[A-Z]{2}[A-Z2-9]{3}")
 _IMO = re.compile(r"[0-9]{7}")
 _UN_NUMBER = re.compile(r"[0-3][0-9]{3}")
 UN_NUMBER_MIN = 4
-"""The least number of the UN's list of dangerous goods; 1 to 3 were never given."""
+"""Lowest number of the UN's list of dangerous goods; 1 to 3 were never given."""
 _MMSI = re.compile(r"[2-7][0-9]{8}")
-"""A ship station: the first three digits, 201 to 775, are of its country (ITU-R M.585)."""
+"""Pattern of a ship station's MMSI: the first three digits, 201 to 775, are of its country (ITU-R M.585)."""
 _COUNTRIES = (
     "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD CF CG CH "
     "CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN "
@@ -43,7 +43,7 @@ _WEIGHTS = tuple(1 << place for place in range(10))
 
 @dataclass(frozen=True, slots=True)
 class NumberCheck:
-    """What a check of a container number found: the number without spaces, whether it holds, why not, and what may have been meant."""
+    """Result of the check of a container number: the number without spaces, whether it is valid, why not, and possible corrections."""
 
     number: str
     valid: bool
@@ -52,41 +52,44 @@ class NumberCheck:
 
 
 def compact_container(text: str) -> str:
-    """`text` in capitals without blanks, dashes and dots: how a container number is stored. Nothing is checked."""
+    """Return `text` in capitals without blanks, dashes and dots: how a container number is stored. Nothing is checked."""
     return re.sub(r"[\s.\-/]", "", text).upper()
 
 
 def is_container(number: str) -> bool:
-    """Whether `number` is a container number of ISO 6346, in its stored form and with a right check digit."""
+    """Return whether `number` is a container number of ISO 6346, in its stored form and with a right check digit."""
     return _CONTAINER.fullmatch(number) is not None and _check_digit(number[:10]) == number[10]
 
 
 def looks_like_container(number: str) -> bool:
-    """Whether `number` has the form of ISO 6346, right check digit or not."""
+    """Return whether `number` has the form of ISO 6346, right check digit or not."""
     return _CONTAINER.fullmatch(number) is not None
 
 
 def is_ilu(number: str) -> bool:
-    """Whether `number` is an ILU code of EN 13044 (swap bodies, trailers), with its check digit, which is computed as in ISO 6346."""
+    """Return whether `number` is an ILU code of EN 13044 (swap bodies, trailers), with its check digit, which is computed as in ISO
+    6346."""
     return _ILU.fullmatch(number) is not None and _check_digit(number[:10]) == number[10]
 
 
 def is_identity(number: str) -> bool:
-    """Whether a box can be known by this: a number of ISO 6346, or 1 to 24 capitals, digits and dashes of another kind."""
+    """Return whether a box can have this identity: a number of ISO 6346, or 1 to 24 capitals, digits and dashes of another kind."""
     return _IDENTITY.fullmatch(number) is not None
 
 
 def stored_number(text: str) -> str:
-    """How a box is stored that a sensor calls `text`: compacted (`msku 123456-5`, `MSKU-1234565`) where it is a number of ISO 6346, an ILU
-    code or a shipper-owned box's; anything else as it came.
-    """
+    """Return the stored form of a box's name in a sensor's message.
+
+    A number of ISO 6346, an ILU code or a shipper-owned box's is compacted (`msku 123456-5`, `MSKU-1234565`); anything else stays as it
+    came."""
     number = compact_container(text)
     known = looks_like_container(number) or is_ilu(number) or _SHIPPERS.fullmatch(number) is not None
     return number if known else text
 
 
 def number_kind(number: str) -> NumberKind:
-    """What a box's identity is: a valid number of ISO 6346, an ILU code, a shipper-owned box's without check digit, or none of these."""
+    """Return the kind of a box's identity: a valid number of ISO 6346, an ILU code, a shipper-owned box's without check digit, or none of
+    these."""
     if is_container(number):
         return "iso"
     if is_ilu(number):
@@ -95,14 +98,15 @@ def number_kind(number: str) -> NumberKind:
 
 
 def listed_identity(text: str) -> str:
-    """What a box is known by that a list calls `text`: as `stored_number`, in capitals, without what no identity may have; empty where
-    nothing is left."""
+    """Return the identity of a box that a list names `text`: as `stored_number`, in capitals, without characters that no identity may have.
+
+    The result is empty where nothing is left."""
     number = stored_number(text.strip().upper())
     return _NO_IDENTITY.sub("", number)[:IDENTITY_CHARS_MAX]
 
 
 def identity_problem(number: str) -> str:
-    """What a box's identity is, where it is no valid number of ISO 6346, in words; empty for one that is."""
+    """Return in words what a box's identity is, where it is no valid number of ISO 6346; empty for one that is."""
     if is_container(number):
         return ""
     if is_ilu(number):
@@ -115,10 +119,9 @@ def identity_problem(number: str) -> str:
 
 
 def check_container(text: str) -> NumberCheck:
-    """What is wrong with a container number as a person wrote it, in words for that person, and up to 20 valid numbers one slip away.
+    """Return what is wrong with a container number as a person wrote it, in words, and up to 20 valid numbers one slip away.
 
-    A slip is one wrong character, or two neighbours exchanged. Knows nothing of which containers exist. Never raises.
-    """
+    A slip is one wrong character, or two neighbours exchanged. The check does not know which containers exist. Never raises."""
     number = compact_container(text)
     if is_container(number):
         return NumberCheck(number, True)
@@ -137,10 +140,9 @@ def check_container(text: str) -> NumberCheck:
 
 
 def make_container(owner: str, serial: int) -> str:
-    """The valid number of the owner's (`MSKU`, four letters) container with this serial (0 to 999,999).
+    """Return the valid number of the owner's (`MSKU`, four letters) container with this serial (0 to 999,999).
 
-    Raises ValueError for another owner or serial.
-    """
+    Raises ValueError for another owner or serial."""
     if not re.fullmatch(r"[A-Z]{3}[UJZR]", owner):
         raise CargoError(f"an owner code is three capitals and U, J, Z or R, not {owner!r}", code="owner_code_invalid")
     if not 0 <= serial <= 999_999:
@@ -150,50 +152,52 @@ def make_container(owner: str, serial: int) -> str:
 
 
 def is_imo(number: str) -> bool:
-    """Whether `number` is seven digits with the right check digit of an IMO ship number."""
+    """Return whether `number` is seven digits with the right check digit of an IMO ship number."""
     return _IMO.fullmatch(number) is not None and imo.calc_check_digit(number[:6]) == number[6]
 
 
 def make_imo(stem: int) -> str:
-    """The valid IMO number that begins with these six digits (100,000 to 999,999). Raises ValueError for another stem."""
+    """Return the valid IMO number that begins with these six digits (100,000 to 999,999). Raises ValueError for another stem."""
     if not 100_000 <= stem <= 999_999:
         raise CargoError(f"an IMO number begins with six digits, not {stem}", code="imo_stem_invalid")
     return f"{stem}{imo.calc_check_digit(str(stem))}"
 
 
 def is_size_type(code: str) -> bool:
-    """Whether this has the form of a size and type code of ISO 6346: `45R1`."""
+    """Return whether `code` has the form of a size and type code of ISO 6346: `45R1`."""
     return _SIZE_TYPE.fullmatch(code) is not None
 
 
 def is_mmsi(number: str) -> bool:
-    """Whether `number` is nine digits of a ship's MMSI."""
+    """Return whether `number` is nine digits of a ship's MMSI."""
     return _MMSI.fullmatch(number) is not None
 
 
 def is_un_number(number: str) -> bool:
-    """Whether `number` is the four digits of a UN number of dangerous goods; whether it has been given to any is not looked up."""
+    """Return whether `number` is the four digits of a UN number of dangerous goods; whether it has been given to any is not looked up."""
     return _UN_NUMBER.fullmatch(number) is not None and int(number) >= UN_NUMBER_MIN
 
 
 def is_country(code: str) -> bool:
-    """Whether `code` is a country of ISO 3166-1: `SG`."""
+    """Return whether `code` is a country of ISO 3166-1: `SG`."""
     return code in _COUNTRIES.split()
 
 
 def is_locode(code: str) -> bool:
-    """Whether `code` has the form of a UN/LOCODE (`SGSIN`); whether the place exists is not looked up."""
+    """Return whether `code` has the form of a UN/LOCODE (`SGSIN`); whether the place exists is not looked up."""
     return _LOCODE.fullmatch(code) is not None
 
 
 def is_port_code(code: str) -> bool:
-    """Whether `code` is a UN/LOCODE by form and country, or one of no country (`XZ`); whether the place exists is not looked up."""
+    """Return whether `code` is a UN/LOCODE by form and country, or one of no country (`XZ`); whether the place exists is not looked up."""
     return is_locode(code) and (is_country(code[:2]) or code.startswith("XZ"))
 
 
 def _check_digit(stem: str) -> str:
-    """ISO 6346, annex A: letters count from 10 on but for multiples of 11, each character twice what the one before it does. A table of
-    values, because intake asks this of every topic that it does not know yet."""
+    """Return the check digit of ISO 6346, annex A: letters count from 10 on except for multiples of 11, each character twice the one before
+    it.
+
+    The values are in a table, because intake calls this for every topic that it does not know yet."""
     return str(sum(map(mul, map(_VALUES.__getitem__, stem), _WEIGHTS)) % 11 % 10)
 
 
@@ -212,7 +216,8 @@ def _one_slip_away(number: str) -> set[str]:
 
 
 def _slip_rank(number: str, other: str) -> int:
-    """Exchanged neighbours are the likeliest slip, then a wrong digit, then a wrong check digit, then a wrong letter."""
+    """Return the rank of a slip. Exchanged neighbours are the likeliest, then a wrong digit, then a wrong check digit, then a wrong
+    letter."""
     changed = [at for at in range(len(number)) if number[at] != other[at]]
     if len(changed) == 2:
         return 0
