@@ -2,7 +2,8 @@
 
 
 class CargoError(ValueError):
-    """A value or a request that the rules of the trade do not allow. A ValueError, so that structs report it with the field that has it."""
+    """A value or a request that the rules of the trade do not allow. It is a ValueError, so that structs report it with the field that has
+    it."""
 
     def __init__(self, message: str, *, code: str = "invalid") -> None:
         super().__init__(message)
@@ -10,7 +11,7 @@ class CargoError(ValueError):
 
 
 class BadEntry(CargoError):
-    """A registry value or a snapshot that is not what it should be; `hint` says in one sentence what would be."""
+    """A wrong registry value or snapshot; `hint` gives the right form in one sentence."""
 
     def __init__(self, message: str, *, hint: str = "", code: str = "unreadable") -> None:
         super().__init__(f"{message} ({hint})" if hint else message, code=code)

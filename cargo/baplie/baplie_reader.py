@@ -27,20 +27,20 @@ PARTIAL = frozenset({"LOADONLY", "DISCHARGEONLY"})
 _ENDS = frozenset({"CNT", "UNS", "UNT", "UNE", "UNZ"})
 _FORMATS = frozenset({"101", "102", "201", "203", "204", "301", "303"})
 _ZONED = frozenset({"301", "303"})
-"""Codes of DTM's format (data element 2379), and those of them that end in a zone."""
+"""Codes of DTM's format (data element 2379) that end in a zone."""
 _TIMES = {6: "%y%m%d", 8: "%Y%m%d", 10: "%y%m%d%H%M", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""By the number of digits: files mix up the codes, and `2605011800:203` is no day of the year 2605."""
+"""Formats of times by the number of digits: files mix up the codes, and `2605011800:203` is no day of the year 2605."""
 YEAR_MAX = 2099
 FIRST_HOLD_TIER, TIER_STEP = 2, 2
 HIGHEST_FIRST_TIER = DECK_TIER + TIER_STEP
-"""The lowest box on a raised hatch cover stands no higher than this [A]; in the hold the hull's shape raises it anywhere."""
+"""Highest tier of the lowest box on a raised hatch cover [A]; in the hold the hull's shape raises it anywhere."""
 NAME_CHARS_MAX = 70
 _ZONE = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?|UTC|GMT|Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a file gave: the plan of all that could be read, why it is no whole plan (`problems`), and what of it was left out or is odd."""
+    """Result of a file: the plan of all that could be read, why it is not whole (`problems`), and what was left out or is odd (`notes`)."""
 
     plan: BayPlan
     problems: tuple[PlanProblem, ...]
@@ -48,11 +48,10 @@ class Read:
 
 
 def read_bayplan(content: bytes) -> Read:
-    """The bay plan of a BAPLIE file. Never raises for what it contains: the caller looks at `problems` before it uses the plan.
+    """Return the bay plan of a BAPLIE file. Never raises for what it contains: the caller checks `problems` before it uses the plan.
 
-    What is wrong with one box, or with a port or time of the header, is a note: that field is left out, which is not the same as none, and
-    the box stays. Times without a zone are taken as UTC.
-    """
+    A fault of one box, or of a port or time of the header, is a note. That field is left out, which differs from an empty one, and the box
+    stays. Times without a zone are taken as UTC."""
     segments, problems = read_segments(content)
     if (other := _no_bayplan(segments)) is not None:
         whole = tuple(problem for problem in problems if not problem.segment)
@@ -71,8 +70,9 @@ def read_bayplan(content: bytes) -> Read:
 
 
 def _parted(segments: list[Segment]) -> tuple[list[Segment], list[list[Segment]], list[Segment]]:
-    """The segments before the first stowage location, those of each location, and those after the last. A container before any location is
-    a group of its own."""
+    """Return the segments before the first stowage location, those of each location, and those after the last.
+
+    A container before any location is a group of its own."""
     header: list[Segment] = []
     groups: list[list[Segment]] = []
     trailer: list[Segment] = []
@@ -99,7 +99,7 @@ def _no_bayplan(segments: list[Segment]) -> PlanProblem | None:
 
 
 def _envelope(segments: list[Segment], trailer: list[Segment], notes: list[PlanProblem]) -> Iterator[PlanProblem]:
-    """Whether it is one message, whole."""
+    """Yield the problems of the envelope: more than one message, or a message cut off."""
     starts = [segment for segment in segments if segment.tag == "UNH"]
     for other in starts[1:]:
         yield other.wrong(SECOND_MESSAGE, "give each message as a file of its own")
@@ -117,7 +117,7 @@ def _whole(text: str) -> int | None:
 
 @dataclass(slots=True)
 class _Header:
-    """What stands before the stowage locations."""
+    """Content before the stowage locations."""
 
     problems: list[PlanProblem]
     notes: list[PlanProblem]
@@ -131,7 +131,7 @@ class _Header:
     _departs_by: str = field(default="", init=False)
 
     def take(self, segment: Segment) -> None:
-        """One segment, in the file's order."""
+        """Process one segment, in the file's order."""
         match segment.tag, segment.at(0):
             case "BGM", _ if segment.at(0, 2) in PARTIAL:
                 told = f"this is a part of a plan ({segment.at(0, 2)}), and a load list needs all that is aboard"
@@ -170,7 +170,7 @@ class _Header:
 
 
 def _time_ms(segment: Segment) -> int | None:
-    """A DTM's time, UTC ms; None when it does not read."""
+    """Return a DTM's time, UTC ms; None when it can not be read."""
     _, text, form = segment.at(0), segment.at(0, 1), segment.at(0, 2)
     zone: timezone = UTC
     digits = len(text) - len(text.lstrip("0123456789"))
@@ -192,7 +192,7 @@ def _time_ms(segment: Segment) -> int | None:
 
 
 def _listed_once(groups: list[list[Segment]], notes: list[PlanProblem]) -> Iterator[Stowed]:
-    """The boxes of all locations, each container once: the first counts. Two in one place are both kept."""
+    """Yield the boxes of all locations, each container once: the first counts. Two in one place are both kept."""
     known: dict[str, Segment] = {}
     filled: dict[Cell, tuple[str, Segment]] = {}
     for segments in groups:
@@ -215,8 +215,10 @@ def _listed_once(groups: list[list[Segment]], notes: list[PlanProblem]) -> Itera
 
 
 def _over_nothing(filled: Mapping[Cell, tuple[str, Segment]]) -> Iterator[PlanProblem]:
-    """A note of each box under which a place of its stack is free though one further down is filled, or that stands alone on deck higher
-    than any hatch cover carries the first."""
+    """Yield a note of each box that stands over nothing.
+
+    A place of its stack under it is free though one further down is filled. Or it stands alone on deck, higher than any hatch cover carries
+    the first box."""
     told: set[str] = set()
     for (bay, row, tier), (container, place) in sorted(filled.items()):
         lowest = LOWEST_DECK_TIER if tier >= LOWEST_DECK_TIER else FIRST_HOLD_TIER

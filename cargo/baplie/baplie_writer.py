@@ -21,11 +21,10 @@ SENDER, RECIPIENT, REFERENCE = "LANDFALL", "ANY", "1"
 
 
 def write_bayplan(plan: BayPlan, dialect: Dialect, now_ms: int) -> bytes:
-    """The plan as a file written at `now_ms` (UTC ms): one interchange with one message, ISO 8859-1, a segment a line.
+    """Return the plan as a file written at `now_ms` (UTC ms): one interchange with one message, ISO 8859-1, a segment a line.
 
-    `read_bayplan` gives the plan back, its time of departure cut to the minute and its texts as `write_segments` says. Whether a weight is
-    a verified gross mass is not known, so it is never called one.
-    """
+    `read_bayplan` returns the plan again, its time of departure cut to the minute and its texts as `write_segments` describes. No weight is
+    marked as a verified gross mass, because that is not known."""
     message = [
         *_header(plan, dialect, now_ms),
         *(line for box in plan.boxes for line in (_lines_2(box) if dialect == "2" else _lines_3(box))),
@@ -52,7 +51,8 @@ def _header(plan: BayPlan, dialect: Dialect, now_ms: int) -> Iterator[Line]:
 
 
 def _lines_2(box: Stowed) -> Iterator[Line]:
-    """D.95B, segment groups 2 to 4: what is measured before the equipment. A reference is mandatory: `BM:1` where there is no booking."""
+    """Yield the lines of D.95B, segment groups 2 to 4: measurements before the equipment. A reference is mandatory: `BM:1` without a
+    booking."""
     yield ["LOC", "147", [box.slot, "", "5"]]
     yield from _remarks(box)
     if box.weight_kg is not msgspec.UNSET:
@@ -65,7 +65,7 @@ def _lines_2(box: Stowed) -> Iterator[Line]:
 
 
 def _lines_3(box: Stowed) -> Iterator[Line]:
-    """D.13B: all that belongs to the equipment stands after it, with its code lists named."""
+    """Yield the lines of D.13B: all that belongs to the equipment stands after it, with its code lists named."""
     yield ["LOC", "147", [box.slot, "9711", "5"]]
     yield ["EQD", "CN", [box.container, "6346", "5"], [box.size_type, "6346", "5"], "", "", _fullness(box)]
     if box.weight_kg is not msgspec.UNSET:

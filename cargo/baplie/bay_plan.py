@@ -10,7 +10,7 @@ from cargo.vocabulary.registry_entries import LoadList, Stowed
 
 @dataclass(frozen=True, slots=True)
 class BayPlan:
-    """The boxes aboard when `ship` (IMO number) leaves `port` (UN/LOCODE), as one file gives them. Empty text and None: not in the file."""
+    """Boxes aboard when `ship` (IMO number) leaves `port` (UN/LOCODE), as one file gives them. Empty text and None: not in the file."""
 
     ship: str = ""
     ship_name: str = ""
@@ -22,12 +22,11 @@ class BayPlan:
     call_sign: str = ""
 
     def load_list(self, call: int, departs_at_ms: int, before: Collection[str] | None = None) -> LoadList:
-        """The registry's load list of this plan as the ship's call number `call`, sailing at `departs_at_ms` (UTC ms).
+        """Return the registry's load list of this plan as the ship's call number `call`, sailing at `departs_at_ms` (UTC ms).
 
-        `before`: the containers aboard when the ship came: what is not among them is loaded here, what is no longer aboard was discharged.
-        When that is not known, what names this port as its port of loading is loaded here, and nothing is said of discharge.
-        Raises ValueError when the plan names no ship or port.
-        """
+        `before`: the containers aboard when the ship came. A container not among them is loaded here; one of them no longer aboard was
+        discharged. When `before` is not known, containers with this port as their port of loading are loaded here, and no discharge is
+        listed. Raises ValueError when the plan names no ship or port."""
         aboard = [box.container for box in self.boxes]
         if before is None:
             load = [box.container for box in self.boxes if box.pol == self.port]
@@ -39,8 +38,8 @@ class BayPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """Something that is wrong in a file: at which segment (counted from 1, UNA not among them; 0: the file as a whole), the segment's
-    beginning, what, and what to do."""
+    """A fault of a file: its segment (counted from 1, UNA not among them; 0: the whole file), the segment's beginning, the fault, and what
+    to do."""
 
     segment: int
     text: str

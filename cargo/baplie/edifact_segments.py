@@ -17,7 +17,7 @@ from cargo.baplie.bay_plan import PlanProblem
 
 TEXT_CHARS_MAX = 60
 CHARSET = "latin-1"
-"""What is written: character set C of EDIFACT, ISO 8859-1."""
+"""Character set of written files: set C of EDIFACT, ISO 8859-1."""
 SEPARATORS_MAX = 1_000
 """Maximum number of elements and components in a segment. The largest that a directory allows has some dozen."""
 TAG_CHARS = 3
@@ -28,7 +28,7 @@ SEGMENTS_MAX = 500_000
 _USUAL = "UNA:+.? '"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _PADDING = " \t\x00\x1a"
-"""What programs leave around a file: blanks, NULs, and the end of a text of old (Ctrl-Z)."""
+"""Characters that programs leave around a file: blanks, NULs, and the old end-of-text mark (Ctrl-Z)."""
 _ENVELOPE = ("UNA", "UNB", "UNG", "UNH")
 _NO_RELEASE = "\x00"
 _SAYS_CHARSET_C = re.compile(rb"\s*(?:UNA.{6}\s*)?UNB.UNOC", re.DOTALL)
@@ -43,29 +43,29 @@ class Segment:
     elements: tuple[tuple[str, ...], ...]
 
     def at(self, element: int, component: int = 0) -> str:
-        """That component without blanks around it, both counted from 0 after the tag; empty when it is not there. What does not print is
-        `.`, as it is written."""
+        """Return that component without blanks around it, both counted from 0 after the tag; empty when it is not there.
+
+        A character that does not print is `.`, as it is written."""
         parts = self.elements[element] if element < len(self.elements) else ()
         return _printed(parts[component].strip()) if component < len(parts) else ""
 
     @property
     def text(self) -> str:
-        """Its beginning, as a person finds it in the file."""
+        """Beginning of the segment, as a person finds it in the file."""
         whole = "+".join([self.tag, *(":".join(parts) for parts in self.elements)])
         shown = whole if len(whole) <= TEXT_CHARS_MAX else f"{whole[:TEXT_CHARS_MAX]}…"
         return _printed(shown)
 
     def wrong(self, problem: str, hint: str) -> PlanProblem:
-        """A problem at this segment."""
+        """Return a problem at this segment."""
         return PlanProblem(self.number, self.text, problem, hint)
 
 
 def read_segments(content: bytes) -> tuple[list[Segment], list[PlanProblem]]:
-    """All segments of a file, and what is wrong with its syntax. Never raises for what it contains.
+    """Return all segments of a file, and its syntax problems. Never raises for what it contains.
 
-    ISO 8859-1 where UNB says UNOC, else UTF-8 or, of what is none, ISO 8859-1. Line breaks anywhere mean nothing unless UNA makes them the
-    terminator; UNA's separators are honoured. What follows the end (UNZ), and begins no other message, is passed over.
-    """
+    ISO 8859-1 where UNB has UNOC, else UTF-8 or, where that fails, ISO 8859-1. Line breaks anywhere mean nothing unless UNA makes them the
+    terminator; UNA's separators are used. Text after the end (UNZ) that begins no other message is skipped."""
     if content.startswith(_UTF_16):
         hint = "save it as ISO 8859-1 or UTF-8, or get it again as the ship's program wrote it"
         return [], [PlanProblem(0, "", "it is written in UTF-16, which no EDIFACT file is", hint)]
@@ -91,10 +91,9 @@ def read_segments(content: bytes) -> tuple[list[Segment], list[PlanProblem]]:
 
 
 def write_segments(segments: Iterable[Sequence[str | Sequence[str]]]) -> bytes:
-    """A file of these segments, each a tag with its elements (a text, or its components); empty elements at an end are left out.
+    """Return a file of these segments, each a tag with its elements (a text, or its components); empty elements at an end are left out.
 
-    One segment a line. Characters that ISO 8859-1 lacks, and those that do not print, become `.`.
-    """
+    One segment a line. Characters that ISO 8859-1 lacks, and those that do not print, become `.`."""
     made = []
     for tag, *elements in segments:
         while elements and not any(elements[-1]):
@@ -105,7 +104,7 @@ def write_segments(segments: Iterable[Sequence[str | Sequence[str]]]) -> bytes:
 
 
 def _advised(content: bytes) -> tuple[str, Characters]:
-    """The text after UNA, and the separators that it names or the usual ones."""
+    """Return the text after UNA, and the separators that it names or the usual ones."""
     text, characters = _text(content).lstrip(), Characters.from_str(_USUAL)
     if text.startswith("UNA") and len(text) >= len(_USUAL):
         characters, text = Characters.from_str(text[: len(_USUAL)]), text[len(_USUAL) :]
@@ -117,7 +116,7 @@ def _advised(content: bytes) -> tuple[str, Characters]:
 
 
 def _text(content: bytes) -> str:
-    """As the file says it is written, where it says UNOC; others say what they like, and are UTF-8 if they can be."""
+    """Return the text in the charset that the file names, where it names UNOC; any other as UTF-8 if it can be."""
     if _SAYS_CHARSET_C.match(content):
         return content.decode(CHARSET)
     try:
@@ -127,10 +126,9 @@ def _text(content: bytes) -> str:
 
 
 def _pieces(text: str, characters: Characters) -> Iterator[str]:
-    """Each segment with its terminator; the last one without, if the text ends before it. Empty segments are left out.
+    """Yield each segment with its terminator; the last one without, if the text ends before it. Empty segments are left out.
 
-    Time grows with the text alone; the parser's grows with the square of what it is given, so it is given one segment at a time.
-    """
+    Time grows with the text alone. The parser's time grows with the square of its input, so it gets one segment at a time."""
     released, ends = re.escape(characters.escape_character), re.escape(characters.segment_terminator)
     for piece in re.finditer(rf"(?:{released}.|[^{released}{ends}]+)+(?:{ends}|{released}?$)", text, re.DOTALL):
         yield piece[0]

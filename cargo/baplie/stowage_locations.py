@@ -19,11 +19,11 @@ NO_TRACKER, UNKNOWN_GOODS = "NO TRACKER", "DANGEROUS GOODS UNKNOWN"
 In a file without them, all boxes have trackers and all dangerous goods are listed."""
 WEIGHT_KG_MAX = 100_000
 TARE_KG_MIN = 1_000
-"""What the lightest container weighs empty, kg, less some [A]."""
+"""Weight of the lightest empty container, kg, less some [A]."""
 WARM_C = 30.0
-"""A set temperature above this is none that a reefer is booked for [A]: 36 is 2 °C in Fahrenheit."""
+"""Set temperature above which no reefer is booked, °C [A]: 36 is 2 °C in Fahrenheit."""
 _WEIGHTS = ("VGM", "AET", "WT", "G")
-"""What a measurement of weight is called, best first: verified gross mass, gross weight by the equipment, by the plan, gross."""
+"""Names of a measurement of weight, best first: verified gross mass, gross weight by the equipment, by the plan, gross."""
 _KG = {"KGM": 1.0, "KG": 1.0, "TNE": 1_000.0, "LBR": 0.453_592_37}
 _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 _UN_NUMBER = re.compile(r"(?:UN)? ?([0-9]{4})")
@@ -36,26 +36,26 @@ _EMPTY, _LADEN = "4", "5"
 
 @dataclass(slots=True)
 class StowageLocation:
-    """The segments of one stowage location, and where to say what is wrong or odd in them: no box is lost for it."""
+    """Segments of one stowage location, and the list for notes on faults in them: no box is lost for a fault."""
 
     segments: list[Segment]
     notes: list[PlanProblem]
 
     def note(self, segment: Segment, told: str, hint: str) -> None:
-        """What this segment says is odd, or left out: the box stays."""
+        """Note that a value of this segment is odd, or left out: the box stays."""
         self.notes.append(segment.wrong(told, hint))
 
     def without(self, segment: Segment, told: str, hint: str) -> None:
-        """What this segment says can not be taken: the box stays, and goes without it."""
+        """Note that a value of this segment is not accepted: the box stays, without the value."""
         self.note(segment, told, f"the box goes without it; {hint}")
 
     def all(self, tag: str, *qualifiers: str) -> list[Segment]:
-        """Its segments of this tag, with one of these qualifiers if any are given, in the file's order."""
+        """Return its segments of this tag, with one of these qualifiers if any are given, in the file's order."""
         return [one for one in self.segments if one.tag == tag and (not qualifiers or one.at(0) in qualifiers)]
 
 
 def read_location(location: StowageLocation) -> Stowed | None:
-    """The container at a stowage location; None when nothing or no container stands there."""
+    """Return the container at a stowage location; None when nothing or no container stands there."""
     place, equipment = location.segments[0], location.all("EQD")
     if not equipment:
         return None
@@ -107,7 +107,7 @@ def _container(location: StowageLocation, box: Segment, slot: str) -> str:
 
 
 def _slot(location: StowageLocation, place: Segment) -> str:
-    """`BBBRRTT`; empty where the location names none."""
+    """Return the slot as `BBBRRTT`; empty where the location names none."""
     text = place.at(1) if place.tag == "LOC" else ""
     padded = f"0{text}" if len(text) == 6 else text  # bays of two digits, as older files have them
     try:
@@ -141,7 +141,7 @@ def _size_type(location: StowageLocation, box: Segment, slot: str) -> str:
 
 
 def _port(location: StowageLocation, what: str, *qualifiers: str) -> str:
-    """Its UN/LOCODE; empty where there is none."""
+    """Return its UN/LOCODE; empty where there is none."""
     found = location.all("LOC", *qualifiers)
     if not found:
         location.note(location.segments[0], f"the box here has no {what} (LOC+{qualifiers[0]})", "write it, like LOC+9+SGSIN:139:6")

@@ -17,11 +17,10 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where a value becomes an alarm. Starting values [A], except those of DOMAIN 4 and 5. A booking may have its own, and a size and type
-    of container (`asked`).
+    """Limits beyond which a value becomes an alarm. Starting values [A], except those of DOMAIN 4 and 5.
 
-    No share of humidity is an alarm unless a booking says which: of dry air 16 to 85 % are usual.
-    """
+    A booking may have its own limits, and so may a size and type of container (`asked`). No share of humidity is an alarm unless a booking
+    sets one: 16 to 85 % are usual for dry air."""
 
     above_c: float = 3.0
     below_c: float = 3.0
@@ -46,7 +45,7 @@ class Limits:
     silent_intervals: int = 6
 
     def asked(self, climate: Climate) -> Limits:
-        """These limits but for those that the booking, or the size and type, has its own of."""
+        """Return these limits, replaced by those that the booking, or the size and type, has of its own."""
         own = {name: value for name, value in msgspec.structs.asdict(climate).items() if value is not msgspec.UNSET}
         return replace(self, **own)
 
@@ -55,9 +54,8 @@ class Episode(msgspec.Struct, omit_defaults=True):
     """One run of readings beyond a limit: since when, since when back within, the peak, and the alert raised for it (`raised_at_ms` 0:
     none).
 
-    `degree_minutes`: by how much times how long beyond the setpoint, as far as it was measured; `unmeasured_ms`: how long nobody measured;
-    `last_at_ms`, `last_beyond`: the reading before; `lasted`: for as long as makes it one; `count`: how often it happened.
-    """
+    `degree_minutes`: distance from the setpoint times duration, as far as it was measured; `unmeasured_ms`: time without a measurement;
+    `last_at_ms`, `last_beyond`: the reading before; `lasted`: it lasted long enough to count; `count`: how often it happened."""
 
     since_ms: int = 0
     back_ms: int = 0
@@ -73,11 +71,10 @@ class Episode(msgspec.Struct, omit_defaults=True):
 
 
 class Excursion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The record of an excursion of temperature that is over: from when until when (UTC ms), its peak (°C from the setpoint),
-    degree-minutes, the alert that was raised of it ("": none), and how long of it nothing was measured (`unmeasured_ms`).
+    """The record of an excursion of temperature that is over: its span (UTC ms), its peak (°C from the setpoint), degree-minutes and alert.
 
-    `first_ms`: its beginning as first reported, which names it for good; `retracted`: late readings show that it was none.
-    """
+    `alert_id`: the alert raised for it ("": none); `unmeasured_ms`: the part of it without a measurement. `first_ms`: its beginning as
+    first reported, which identifies it permanently; `retracted`: late readings show that it was none."""
 
     first_ms: int
     since_ms: int
@@ -90,12 +87,11 @@ class Excursion(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RuleMemory(msgspec.Struct, omit_defaults=True):
-    """What the rules remember of one box: its last setpoint, when that changed and when it last defrosted, whether it had power (None: not
-    reported yet), and an episode per rule.
+    """State of the rules for one box: its last setpoint, the times of its last change and defrost, its power, and an episode per rule.
 
-    `samples`: time and °C from the setpoint of the last readings of the control air (`cargo.loss.packed_track`), `base`: what those dropped
-    before (the last at `dropped_at_ms`) came to; `told`: the records of excursions that are over, `ended`: those of them to report now.
-    """
+    `power_on` is None where it is not reported yet. `samples`: time and °C from the setpoint of the last readings of the control air
+    (`cargo.loss.packed_track`); `base`: the fold of those dropped before (the last at `dropped_at_ms`); `told`: the records of excursions
+    that are over, `ended`: those of them to report now."""
 
     setpoint_c: float | None = None
     power_on: bool | None = None
@@ -110,13 +106,12 @@ class RuleMemory(msgspec.Struct, omit_defaults=True):
 
 
 class Where(msgspec.Struct, frozen=True, gc=False):
-    """Whose reading it is, and where the box was: number, ship (IMO) or None, slot or None, whether the ship is at sea.
+    """Box of a reading, and its place: number, ship (IMO) or None, slot or None, whether the ship is at sea.
 
-    `laden`: whether a booking covers it now, so that its climate matters (True when nothing is known of its bookings). `booked_c`: what it
-    is to be set to, if anybody said. `tilted`: whether this reading shows it lying (None: no word of it, or at sea, where it is a stack).
-    `historical`: the reading comes too late to alarm anybody: it may change what was reported, and reports nothing new. `interval_ms`: how
-    often the box is expected to speak (0: it says nothing wrong so far, and nobody asks).
-    """
+    `laden`: whether a booking covers it now, so that its climate matters (True when its bookings are not known). `booked_c`: its booked
+    setpoint, if any. `tilted`: whether this reading shows it lying (None: not reported, or at sea, where it is a stack). `historical`: the
+    reading comes too late for an alarm: it may change what was reported, and reports nothing new. `interval_ms`: the expected interval of
+    its readings (0: nothing is wrong so far, and the interval is not needed)."""
 
     container: str
     ship: str | None
@@ -132,8 +127,9 @@ class Where(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What an alert says: severity, title ("": that of its rule), detail, the evidence, and how bad it is. `count`: how often it happened;
-    `last_at_ms`: when last, where that is not now."""
+    """Content of an alert: severity, title ("": that of its rule), detail, evidence, and figure.
+
+    `count`: how often it happened; `last_at_ms`: the last time, where that is not now."""
 
     severity: Severity
     title: str
@@ -145,12 +141,12 @@ class Text:
 
 
 def unmeasured(episode: Episode) -> str:
-    """How long of it nobody measured, in words; "" where that is nothing."""
+    """Return in words how much of the episode was not measured; "" where that is nothing."""
     return f", {duration_text(episode.unmeasured_ms)} of it not measured" if episode.unmeasured_ms else ""
 
 
 def raise_alert(episode: Episode, rule: str, where: Where, at_ms: int, text: Text) -> list[Alert]:
-    """A new alert; none while the readings are historical: what still lasts when they are not is raised then."""
+    """Return a new alert; none while the readings are historical: what still lasts after them is raised then."""
     if where.historical:
         return []
     first = msgspec.structs.replace(text.proof, at_ms=episode.since_ms)
@@ -159,7 +155,7 @@ def raise_alert(episode: Episode, rule: str, where: Where, at_ms: int, text: Tex
 
 
 def change_alert(episode: Episode, state: AlertState, rule: str, where: Where, at_ms: int, text: Text) -> Alert:
-    """A change of the episode's alert."""
+    """Return a change of the episode's alert."""
     more: dict[str, Any] = {"ship": where.ship, "slot": where.slot}
     return Alert(
         alert_id=episode.alert_id,

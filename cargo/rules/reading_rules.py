@@ -13,13 +13,15 @@ from cargo.rules.temperature import TEMPERATURE, judge_temperature
 from cargo.vocabulary.instants import time_text
 
 SILENT_INTERVALS = 2
-"""Who speaks as often as is expected of it is not silent in between: longer than so many intervals of its own, and than
-`Limits.unmeasured_after_ms`, is a silence."""
+"""Number of the box's own intervals without a reading that make a silence, if they are longer than `Limits.unmeasured_after_ms`.
+
+A box that reports as often as expected is not silent in between."""
 
 
 def judge_reading(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, signals: Mapping[str, Value]) -> list[Alert]:
-    """The changes of alerts that follow from one reading, which comes in order of the box's time. Updates `memory`; a repeat changes
-    nothing."""
+    """Return the changes of alerts that follow from one reading, which comes in order of the box's time. Updates `memory`.
+
+    A repeat changes nothing."""
     changes: list[Alert] = []
     told = memory.episodes
     if "power_on" in signals:
@@ -102,7 +104,7 @@ def _switch(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, switch
 
 
 def _shock(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, shock_g: float) -> list[Alert]:
-    """A run of shocks is one alert: an update for each harder one, and where only their number grows, for the 2nd, 4th, 8th and so on."""
+    """Return the changes of the alert on a run of shocks: one alert, updated for a harder shock, and for the 2nd, 4th, 8th and so on."""
     limit_g = limits.shock_at_sea_g if where.at_sea else limits.shock_ashore_g
     episode = memory.episodes.get("shock")
     if episode is not None and shock_g <= limit_g:

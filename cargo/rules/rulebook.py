@@ -13,7 +13,7 @@ _WORSE = "figure half as far again from its limit"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its name in records, what people call it, who decides, and what begins, changes and ends its alerts."""
+    """One rule: its name in records, its name for people, what decides it, and what begins, changes and ends its alerts."""
 
     name: str
     words: str
@@ -96,4 +96,4 @@ RULES = (
         "ship reports the box as found",
     ),
 )
-"""All rules, the gravest first. Durations and limits are those without a booking's own."""
+"""Rules, the gravest first. Durations and limits are those without a booking's own."""

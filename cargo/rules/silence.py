@@ -22,7 +22,7 @@ SEVERITIES: dict[str, Severity] = {"late": "LOG", "silent": "WARNING"}
 
 
 def note_silence(state: WatchState, box: Box, at_ms: int) -> None:
-    """Raises what the box's silence has come to, and wakes it when it will come to more."""
+    """Raise the alert that the box's silence has reached, and schedule the next check."""
     if box.state not in SILENT_STATES or box.by_hand or not state.memory.voyage.at_sea:
         return
     _, limits = state.terms_of(box.number, at_ms)
@@ -70,7 +70,7 @@ def _raise(state: WatchState, box: Box, at_ms: int, rule: str) -> None:
 
 
 def _heard(state: WatchState, box: Box, at_ms: int) -> str:
-    """When the box was last heard, in words; where outages do not count, also from when its silence does."""
+    """Return in words when the box was last heard, and where an outage does not count, from when its silence counts."""
     from_ms = at_ms - round(state.silent_ms(box, at_ms))
     counted = f"silence counts from {time_text(from_ms)}"
     expected = f"expected every {duration_text(state.interval_ms(box, at_ms))}"

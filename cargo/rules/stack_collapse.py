@@ -13,7 +13,7 @@ COLLAPSE_MS = 2 * 60_000
 
 
 def stack_down(state: WatchState, box: Box, at_ms: int) -> None:
-    """Raises COLLAPSED_ON_BOARD when the residual tilt lasts for 2 minutes at sea and the box is heard; clears it when the box stands
+    """Raise COLLAPSED_ON_BOARD when the residual tilt lasts for 2 minutes at sea and the box is heard; clear it when the box stands
     upright."""
     lying = box.tilt is not None and box.tilt[1] - box.tilt_from_ms >= COLLAPSE_MS
     if lying and box.state != "COLLAPSED_ON_BOARD" and state.memory.voyage.at_sea:
@@ -27,14 +27,14 @@ def stack_down(state: WatchState, box: Box, at_ms: int) -> None:
 
 
 def stands_again(state: WatchState, box: Box, at_ms: int) -> None:
-    """A box that was down is no longer: it stands upright, or the ship sails again from a port where it was set right."""
+    """Clear the alert of a collapsed box: it stands upright, or the ship sails again from a port where it was put right."""
     tell_collapse(state, box, at_ms, "cleared")
     box.state, box.alert_id = "ONBOARD", ""
     state.recount(at_ms)
 
 
 def tell_collapse(state: WatchState, box: Box, at_ms: int, change: AlertState, witness: Witness | None = None) -> None:
-    """The alert of rule `stack_down` for this box: of its tilt, or of what a witness said."""
+    """Report the alert of rule `stack_down` for this box: from its tilt, or from a witness."""
     tilt = box.tilt[0] if box.tilt is not None else 0.0
     detail = f"lies tilted {tilt:.0f}° and still speaks" if change == "raised" else "stands upright again"
     proof = witness.proof if witness else Evidence("kinematic", "tilt", 0.0, detail, box.tilt_from_ms or at_ms)

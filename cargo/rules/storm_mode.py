@@ -14,15 +14,18 @@ import msgspec
 from cargo.errors import BadEntry, CargoError
 
 REQUEST_TOPIC = "landfall/devices/interval"
-"""The MQTT topic of requests: the same on every ship, as a device does not know which one it is on. Nobody but a node publishes there."""
+"""MQTT topic of requests: the same on every ship, because a device does not know which one it is on. Only a node publishes there."""
 INTERVAL_S_MAX = 24 * 3_600
 CALL_INTERVAL_MS, DRILL_INTERVAL_MS = 5_000, 10_000
-"""How often who is called by name answers, and how often everybody does in a drill."""
+"""Interval of answers of devices called by name, and of all devices in a drill, milliseconds."""
 CALL_LASTS_MS, DRILL_LASTS_MS = 3 * 60_000, 60_000
-"""A drill counts from the roll that began the storm, which has its turn up to 20 s later: of 40 s half the devices answered too seldom to
-be held to listen."""
+"""Duration of a call and of a drill, milliseconds.
+
+A drill counts from the roll that began the storm, which is processed up to 20 s later. In 40 s half the devices answered too seldom to
+count as listening."""
 DRILL_EVERY_MS = 6 * 3_600_000
-"""Everybody is called as storm mode begins, and at each sixth hour (UTC) of it, so that the watch knows who listens."""
+"""Interval of drills, milliseconds. All devices are called as storm mode begins, and at each sixth hour (UTC) of it: this shows which
+listen."""
 AFTER_BLOW_MS, AFTER_BLOW_INTERVAL_MS, PROMISES_MS = 60_000, 5_000, 35_000
 """After a blow beyond SHOCK_G: how long a listening device keeps reporting by itself, its interval, and how long it announces a next
 message.
@@ -30,16 +33,17 @@ message.
 After the last announcement five more messages come, so that a message lost on the air does not look like a broken promise.
 """
 LISTENS_MS = 7 * 3_600_000
-"""So long after it last answered a device is held to listen."""
+"""Time after its last answer for which a device counts as listening, milliseconds."""
 CALLED_MAX = 500
-"""Beyond so many names everybody is called, each as often as in a drill."""
+"""Maximum number of devices called by name. Beyond it all devices are called, as often as in a drill."""
 
 
 @dataclass(frozen=True, slots=True)
 class StormRules:
-    """In force from a roll beyond `begins_deg` (either side) until none was beyond `ends_deg` for `calm_ms`; boxes then report every
-    `interval_s`. A request holds for `holds_s` and is said again each `again_ms`, so that nobody who misses its end reports on for ever.
-    """
+    """Rules of storm mode: in force from a roll beyond `begins_deg` (either side) until none was beyond `ends_deg` for `calm_ms`.
+
+    Boxes then report every `interval_s`. A request holds for `holds_s` and is repeated each `again_ms`, so that no device that misses its
+    end reports for ever."""
 
     begins_deg: float = 10.0
     ends_deg: float = 8.0
@@ -50,8 +54,9 @@ class StormRules:
 
 
 class RollCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The devices of these containers (None: all) are to report every `interval_s` for the next `holds_s` seconds, whatever else is
-    asked."""
+    """A request to the devices of these containers (None: all) to report every `interval_s` for the next `holds_s` seconds.
+
+    It applies whatever else is requested."""
 
     interval_s: int
     holds_s: int
@@ -65,8 +70,10 @@ class RollCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is asked of devices: by the ship with this IMO number, at `at` (UTC ms), to report every `interval_s` for the next `holds_s`
-    seconds; None: as usual again, at once. In addition a roll call, if there is one. Later requests replace earlier ones."""
+    """A request to devices of the ship with this IMO number, at `at` (UTC ms), to report every `interval_s` for the next `holds_s` seconds.
+
+    `interval_s` None: as usual again, at once. `roll_call`: an additional roll call, if there is one. Later requests replace earlier
+    ones."""
 
     ship: str
     at: int
@@ -81,12 +88,12 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
             )
 
     def to_bytes(self) -> bytes:
-        """The MQTT payload: a JSON object of these fields."""
+        """Return the MQTT payload: a JSON object of these fields."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Request:
-        """The request in `payload`; fields it does not know are left out. Raises BadEntry when it is none."""
+        """Return the request in `payload`; unknown fields are left out. Raises BadEntry when it is none."""
         try:
             return msgspec.json.decode(payload, type=cls)
         except msgspec.MsgspecError as problem:
@@ -96,8 +103,9 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def storm_span(rolls: Iterable[tuple[int, float]], rules: StormRules) -> tuple[int, int]:
-    """Since when and until when (UTC ms, exclusive) storm mode is in force by these rolls: (UTC ms, degrees to either side), in order of
-    time. (0, 0): it never was, or it ended before the last of them."""
+    """Return since when and until when (UTC ms, exclusive) storm mode is in force; (0, 0): it never was, or ended before the last roll.
+
+    `rolls`: (UTC ms, degrees to either side), in order of time."""
     since_ms = until_ms = 0
     for at_ms, deg in rolls:
         if at_ms >= until_ms:
@@ -108,15 +116,18 @@ def storm_span(rolls: Iterable[tuple[int, float]], rules: StormRules) -> tuple[i
 
 
 class StormRequests:
-    """What to say to devices, and when: `due` is asked again and again."""
+    """Requests to devices, and their times: `due` is called repeatedly."""
 
     def __init__(self, ship: str, rules: StormRules) -> None:
         self._ship, self._rules = ship, rules
         self._said: Request | None = None
 
     def due(self, rolls: Iterable[tuple[int, float]], now_ms: int, called: Sequence[str] = ()) -> Request | None:
-        """What is to be said now, at `now_ms` by the watch's time (UTC ms), with these boxes `called` (`cargo.loss.roll_call.to_call`);
-        None when all has been said. The first time it always says how things stand: what was said before a restart may be out of date."""
+        """Return the request to send at `now_ms` by the watch's time (UTC ms), with these boxes `called`; None when there is nothing to
+        send.
+
+        `called`: from `cargo.loss.roll_call.to_call`. The first call always returns the current request, because one from before a restart
+        may be out of date."""
         rules, said = self._rules, self._said
         since_ms, until_ms = storm_span(rolls, rules)
         interval_s = rules.interval_s if now_ms < until_ms else None
@@ -141,5 +152,5 @@ def _drill(since_ms: int, now_ms: int) -> RollCall | None:
 
 
 def _whom(roll_call: RollCall | None) -> tuple[int, tuple[str, ...] | None] | None:
-    """How often who is called: what must be said again when it changes."""
+    """Return the interval and the devices of a roll call: a change of these needs a new request."""
     return (roll_call.interval_s, roll_call.containers) if roll_call else None

@@ -25,7 +25,7 @@ from cargo.vocabulary.durations import duration_text
 TRACK_MAX = 48
 TOLD_MAX = 8
 REPEATS_MAX = 4
-"""So many samples of one instant are held apart."""
+"""Maximum number of samples of one instant that are distinguished."""
 TEMPERATURE = frozenset({"setpoint_c", "supply_c", "return_c", "defrosting"})
 RULE = "temperature"
 CORRECTED = "corrected by a late reading: "
@@ -33,7 +33,7 @@ CORRECTED = "corrected by a late reading: "
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A reading older than its box's newest: of when it is, what time it is now (both UTC ms), and what it carried."""
+    """A reading older than its box's newest: its time, the time now (both UTC ms), and its signals."""
 
     at_ms: int
     now_ms: int
@@ -41,12 +41,13 @@ class Late:
 
 
 def control_air(limits: Limits, setpoint_c: float) -> str:
-    """The air a setpoint is held by: supply above -10 °C, return at or below (DOMAIN 4)."""
+    """Return the air that controls a setpoint: supply above -10 °C, return at or below (DOMAIN 4)."""
     return "supply_c" if setpoint_c > limits.supply_above_c else "return_c"
 
 
 def judge_temperature(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, signals: Mapping[str, Value]) -> list[Alert]:
-    """The changes of the alert that follow from one reading, which comes in order of the box's time. What ended is in `memory.ended`."""
+    """Return the changes of the alert that follow from one reading, which comes in order of the box's time. `memory.ended` has what
+    ended."""
     if signals.get("defrosting"):
         memory.defrosted_at_ms = at_ms
     setpoint = signals.get("setpoint_c")
@@ -102,8 +103,9 @@ def correct_reading(limits: Limits, memory: RuleMemory, where: Where, late: Late
 
 
 def fold(limits: Limits, episode: Episode | None, at_ms: int, beyond_c: float) -> tuple[Episode | None, Episode | None]:
-    """The excursion after one more sample, if one goes on, and the one that ended with it, if it lasted long enough to be one. `beyond_c`:
-    from the setpoint. `episode` is not changed."""
+    """Return the excursion after one more sample, if one goes on, and the one that ended with it, if it lasted long enough.
+
+    `beyond_c`: from the setpoint. `episode` is not changed."""
     out = beyond_c > limits.above_c or beyond_c < -limits.below_c
     if episode is None and not out:
         return None, None
@@ -127,7 +129,7 @@ def fold(limits: Limits, episode: Episode | None, at_ms: int, beyond_c: float) -
 
 
 def _keep(limits: Limits, memory: RuleMemory, at_ms: int, beyond_c: float) -> None:
-    """The sample is kept; what is dropped for it stays in the fold (`memory.base`)."""
+    """Store the sample; a sample dropped for it stays in the fold (`memory.base`)."""
     memory.samples, dropped = longer(memory.samples, at_ms, beyond_c, TRACK_MAX)
     if dropped is not None:
         memory.base, _ = fold(limits, memory.base, *dropped)
@@ -135,8 +137,9 @@ def _keep(limits: Limits, memory: RuleMemory, at_ms: int, beyond_c: float) -> No
 
 
 def _beyond(limits: Limits, memory: RuleMemory, at_ms: int, signals: Mapping[str, Value]) -> float | None:
-    """How far the control air was from the setpoint, °C; None where it says nothing: not measured, defrosting, or a new setpoint is still
-    being reached."""
+    """Return the distance of the control air from the setpoint, °C; None where the reading does not count.
+
+    It does not count if the air is not measured, during a defrost, or while a new setpoint is still being reached."""
     if memory.setpoint_c is None:
         return None
     air = control_air(limits, memory.setpoint_c)
@@ -202,7 +205,7 @@ def _corrected(memory: RuleMemory, closed: Sequence[Episode], alert: str, where:
 
 
 def _over(limits: Limits, memory: RuleMemory, closed: Episode, where: Where, at_ms: int) -> list[Alert]:
-    """An excursion has ended: its record, and its alert cleared if one was raised."""
+    """Return the alert cleared for an excursion that ended, if one was raised, and store its record."""
     record = _record(closed, closed.since_ms)
     memory.told = (*memory.told[1 - TOLD_MAX :], record)
     memory.ended = (*memory.ended, record)
@@ -217,7 +220,7 @@ def _record(over: Episode, first_ms: int) -> Excursion:
 
 
 def _was_none(episode: Episode | None, where: Where, at_ms: int) -> list[Alert]:
-    """What was raised did not last, by what came late."""
+    """Return the retraction of an alert that late readings show to be wrong: the excursion did not last."""
     if episode is None or not episode.raised_at_ms:
         return []
     return [_change(episode, "retracted", where, at_ms, f"{CORRECTED}it was none")]
@@ -229,7 +232,7 @@ def _change(episode: Episode, state: AlertState, where: Where, at_ms: int, detai
 
 
 def _figure(limits: Limits, setpoint_c: float | None, episode: Episode) -> Figure | None:
-    """The control air at its worst, in °C."""
+    """Return the control air at its worst, in °C."""
     if setpoint_c is None:
         return None
     value_c = setpoint_c + episode.peak

@@ -48,15 +48,15 @@ class Leeway:
 
 
 TWENTY = Leeway("container_20ft", "20-foot container, 80 % submerged", (1.25, 3.96, 2.81), (0.19, 1.14, 4.36))
-"""CONTAINER-2."""
+"""20-foot container: CONTAINER-2."""
 FORTY = Leeway("container_40ft", "40-foot container, 70 % submerged", (1.78, 1.44, 2.99), (0.27, -2.44, 2.31))
-"""CONTAINER-1, measured on a model of 1:3."""
+"""40-foot container: CONTAINER-1, measured on a model of 1:3."""
 CLASSES = (TWENTY, FORTY)
 
 
 @dataclass(frozen=True, slots=True)
 class TrackPoint:
-    """Where a ship was at a time: UTC ms, degrees of WGS 84."""
+    """Position of a ship at a time: UTC ms, degrees of WGS 84."""
 
     at_ms: int
     latitude_deg: float
@@ -90,17 +90,17 @@ class Cloud:
 
 
 def segment_along(fixes: Iterable[TrackPoint], start_at_ms: int, end_at_ms: int) -> LossSegment | None:
-    """The track's segment from one time to another (UTC ms), each end straight between the fixes around it or at the nearest fix. None
-    without any fix."""
+    """Return the track's segment from one time to another (UTC ms). None without any fix.
+
+    Each end lies straight between the fixes around it, or at the nearest fix."""
     track = sorted(fixes, key=lambda fix: fix.at_ms)
     return LossSegment(_along(track, start_at_ms), _along(track, end_at_ms)) if track else None
 
 
 def drift(segment: LossSegment, leeway: Leeway, forecast: Forecast, hours: int, particles: int, random: np.random.Generator) -> list[Cloud]:
-    """Where `particles` (10 to 2,000) of a class may be at each full hour after the segment's end, up to `hours` (1 to 336).
+    """Return where `particles` (10 to 2,000) of a class may be at each full hour after the segment's end, up to `hours` (1 to 336).
 
-    They fall evenly along the segment, in place and time. The same `random` gives the same clouds. Raises ValueError for other numbers.
-    """
+    They fall evenly along the segment, in place and time. The same `random` gives the same clouds. Raises ValueError for other numbers."""
     if not (10 <= particles <= PARTICLES_MAX and 1 <= hours <= HOURS_MAX):
         raise CargoError(
             f"10 to {PARTICLES_MAX:,} particles over 1 to {HOURS_MAX} hours, not {particles:,} over {hours}", code="particles_invalid"

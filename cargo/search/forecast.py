@@ -26,7 +26,8 @@ _NEEDED = tuple(name for name in FIELDS if name not in _OPTIONAL)
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """Wind and current at an instant (UTC ms): m/s; wind by where it comes from, current by where it sets to, degrees true."""
+    """Wind and current at an instant (UTC ms): m/s; wind by the direction it comes from, current by the direction it sets to, degrees
+    true."""
 
     at_ms: int
     wind_speed_ms: float
@@ -42,8 +43,10 @@ class Weather:
 
 
 class Forecast:
-    """Wind and current at every instant: between two given instants straight from one to the other, before the first and after the last as
-    there. One place's: over the tens of miles of a search area, and no sea. Raises ValueError for no instants, or two of the same time."""
+    """Wind and current at every instant, interpolated between given instants; before the first and after the last as there.
+
+    It is of one place: it holds over the tens of miles of a search area, not over a sea. Raises ValueError for no instants, or two of the
+    same time."""
 
     def __init__(self, weather: Iterable[Weather]) -> None:
         self.weather = tuple(sorted(weather, key=lambda one: one.at_ms))
@@ -56,25 +59,27 @@ class Forecast:
         self._components = np.array([[*blown, *set_] for blown, set_ in zip(wind, current, strict=True)]).T
 
     def unknown(self, from_at_ms: int, until_at_ms: int, apart_ms: int) -> list[tuple[int, int]]:
-        """The parts of that time (UTC ms) of which it says nothing itself: before its first instant, after its last, and between two that
-        are further apart than `apart_ms`."""
+        """Return the parts of that time (UTC ms) that it does not cover.
+
+        They are the time before its first instant, after its last, and between two that are further apart than `apart_ms`."""
         times = [one.at_ms for one in self.weather]
         parts = [(from_at_ms, times[0]), *((one, two) for one, two in pairwise(times) if two - one > apart_ms), (times[-1], until_at_ms)]
         within = ((max(since, from_at_ms), min(until, until_at_ms)) for since, until in parts)
         return [(since, until) for since, until in within if since < until]
 
     def at(self, at_ms: float) -> tuple[float, float, float, float]:
-        """Where wind blows and current sets to at an instant (UTC ms), m/s: wind east, wind north, current east, current north."""
+        """Return wind and current at an instant (UTC ms), m/s, by where they go: wind east, wind north, current east, current north."""
         east, north, current_east, current_north = (float(np.interp(at_ms, self._at_ms, one)) for one in self._components)
         return east, north, current_east, current_north
 
 
 def read_forecast(text: str) -> Forecast:
-    """The forecast in a CSV with the columns `time,wind_speed_ms,wind_from_deg,current_speed_ms,current_towards_deg`, or in a JSON list of
-    objects with those fields. Times are RFC 3339 with their zone; current may be left out (none).
+    """Return the forecast in a CSV or a JSON list of objects.
 
-    Raises BadEntry with every problem there is, each with its line (of a JSON: the number of its object).
-    """
+    Columns or fields: `time,wind_speed_ms,wind_from_deg,current_speed_ms,current_towards_deg`. Times are RFC 3339 with their zone; current
+    may be left out (none).
+
+    Raises BadEntry with all problems, each with its line (of a JSON: the number of its object)."""
     rows = _json_rows(text) if text.lstrip("\ufeff \t\r\n")[:1] in ("[", "{") else _csv_rows(text)
     problems: list[str] = []
     weather: dict[int, Weather] = {}
@@ -131,7 +136,7 @@ def _json_rows(text: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
 
 
 def _weather(row: Mapping[str, Any]) -> Weather:
-    """Raises ValueError for what is no weather, naming the field."""
+    """Return the weather of a row. Raises ValueError for anything else, with the field."""
     values = {}
     for name in _LIMITS:
         value = row.get(name)

@@ -16,15 +16,15 @@ from cargo.vocabulary.geo import wrapped_deg
 NOTE = "Not for navigation. A model's estimate of where floating containers may be; many sink, and nobody knows how deep the others lie."
 SHARES = (0.5, 0.95)
 HULL_HOURS = (6, 12, 24, 48, 72)
-"""Hulls are drawn for these hours, and for the last one."""
+"""Hours after the segment's end for which hulls are drawn, in addition to the last hour."""
 Points = Floats
 Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What to search for: where boxes fell, in what weather they drift, for how long (hours after the segment's end), by how many
-    particles of each class, and the seed of their chance."""
+    """Parameters of a search: the segment of the loss, the weather, the hours after the segment's end, particles of each class, and a
+    random seed."""
 
     segment: LossSegment
     forecast: Forecast
@@ -34,13 +34,13 @@ class Search:
 
 
 def search_area(search: Search) -> Fields:
-    """A GeoJSON FeatureCollection: the loss segment, and of each class the hulls that hold 50 and 95 % of its particles at `HULL_HOURS` and
-    at the end, and the particles at the end.
+    """Return a GeoJSON FeatureCollection: the loss segment, and hulls and particles of each class.
+
+    The hulls hold 50 and 95 % of the particles at `HULL_HOURS` and at the end. The particles are those at the end.
 
     Each hull's properties: `what` (`hull`), `class`, `told`, `share`, `hours` after the segment's end, `at_ms` (UTC ms), `area_nm2`. Hulls
-    are convex over the particles that stand densest, so the two lobes left and right of the wind lie in one hull. What crosses ±180 is
-    split there. The same search gives the same area. Raises ValueError for numbers that `drift` refuses.
-    """
+    are convex over the densest particles, so the two lobes left and right of the wind lie in one hull. A hull that crosses ±180 is split
+    there. The same search gives the same area. Raises ValueError for numbers that `drift` refuses."""
     features = [
         _feature(_line(search.segment), what="segment", from_at_ms=search.segment.start.at_ms, until_at_ms=search.segment.end.at_ms)
     ]
@@ -54,7 +54,7 @@ def search_area(search: Search) -> Fields:
 
 
 def _hulls(cloud: Cloud, hours: int) -> Iterable[Fields]:
-    """The larger first, so that the smaller is drawn over it."""
+    """Yield the hulls, the larger first, so that the smaller is drawn over it."""
     middle, shrink = _plane(cloud)
     flat = np.column_stack([(cloud.longitude_deg - middle[0]) * 60 * shrink, (cloud.latitude_deg - middle[1]) * 60])
     order = np.argsort(_sparseness(flat), kind="stable")
@@ -72,13 +72,13 @@ def _particles(cloud: Cloud, hours: int) -> Fields:
 
 
 def _plane(cloud: Cloud) -> tuple[tuple[float, float], float]:
-    """The middle of a cloud, longitude and latitude, and how much shorter a degree of longitude is there."""
+    """Return the middle of a cloud, longitude and latitude, and how much shorter a degree of longitude is there."""
     middle = float(cloud.longitude_deg.mean()), float(cloud.latitude_deg.mean())
     return middle, max(0.01, math.cos(math.radians(middle[1])))
 
 
 def _sparseness(flat: Points) -> Floats:
-    """Of each point the distance to its k-th nearest, k the square root of how many there are: small where they stand dense."""
+    """Return the distance of each point to its k-th nearest, k the square root of the number of points: small where they are dense."""
     squares = (flat**2).sum(axis=1)
     distances = squares[:, None] + squares[None, :] - 2 * flat @ flat.T
     nearest = math.isqrt(len(flat))
@@ -87,7 +87,7 @@ def _sparseness(flat: Points) -> Floats:
 
 
 def convex_hull(points: Points) -> Points:
-    """The corners of the smallest convex polygon that holds the points (N × 2), counterclockwise (A. M. Andrew's monotone chain)."""
+    """Return the corners of the smallest convex polygon that holds the points (N × 2), counterclockwise (A. M. Andrew's monotone chain)."""
     ordered = sorted(map(tuple, points.tolist()))
 
     def half(chain_of: Iterable[tuple[float, ...]]) -> list[tuple[float, ...]]:
@@ -102,7 +102,7 @@ def convex_hull(points: Points) -> Points:
 
 
 def area(hull: Points) -> float:
-    """A polygon's area, in the square of its unit; positive when it runs counterclockwise (the shoelace formula)."""
+    """Return a polygon's area, in the square of its unit; positive when it runs counterclockwise (the shoelace formula)."""
     east, north = hull[:, 0], hull[:, 1]
     return float((east * np.roll(north, -1) - np.roll(east, -1) * north).sum() / 2)
 
@@ -112,7 +112,7 @@ def _turn(one: Sequence[float], two: Sequence[float], three: Sequence[float]) ->
 
 
 def _polygon(ring: list[list[float]]) -> Fields:
-    """A polygon whose longitudes run on past ±180, cut there."""
+    """Return a polygon whose longitudes run on past ±180, cut there."""
     parts = [part for turn in (-360.0, 0.0, 360.0) if (part := _between(ring, turn))]
     closed = [[[_rounded(east), _rounded(north)] for east, north in [*part, part[0]]] for part in parts]
     if len(closed) == 1:
@@ -121,7 +121,7 @@ def _polygon(ring: list[list[float]]) -> Fields:
 
 
 def _between(ring: list[list[float]], turn: float) -> list[list[float]]:
-    """The part of a ring that lies between -180 and 180 once it is turned by so many degrees (Sutherland and Hodgman's clipping)."""
+    """Return the part of a ring between -180 and 180 after a turn by that many degrees (Sutherland and Hodgman's clipping)."""
     kept = [[east + turn, north] for east, north in ring]
     for edge, sign in ((-180.0, 1.0), (180.0, -1.0)):
         clipped: list[list[float]] = []
@@ -155,5 +155,5 @@ def _feature(geometry: Fields, **properties: Any) -> Fields:
 
 
 def _rounded(degrees: float) -> float:
-    """To 0.0001°, some ten metres: finer would be pretence."""
+    """Return degrees to 0.0001°, some ten metres: more decimals would be false precision."""
     return round(float(degrees), 4)

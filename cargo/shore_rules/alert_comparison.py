@@ -21,18 +21,17 @@ from cargo.rules.temperature import RULE as TEMPERATURE
 
 LOSS = "lost_container"
 RULES = frozenset(WORDS) | frozenset(SEVERITIES) | {LOSS}
-"""The rules on each reading, those of silence, and the loss of a box: of that people decide too, and when it is over is theirs to say."""
+"""Rules on each reading, rules of silence, and the loss of a box. People too decide on a loss, and on its end."""
 EXCURSION = "X_EXCURSION"
 Said = tuple[str, Mapping[str, Any]]
-"""The topic and the body of a record."""
+"""Topic and body of a record."""
 Verdict = Literal["same", "different", "untold", "unfounded"]
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """One episode as reported: by whom (IMO number or UN/LOCODE), on what, by which rule, from when until when (UTC ms; None: not over).
+    """One episode as reported: the reporter (IMO number or UN/LOCODE), topic, rule, begin and end (UTC ms; None: not over).
 
-    `alert_id` None: nobody was alarmed. `peak_c` (from the setpoint), `degree_minutes`, `unmeasured_ms`: of a temperature that is over.
-    """
+    `alert_id` None: no alarm was raised. `peak_c` (from the setpoint), `degree_minutes`, `unmeasured_ms`: of a temperature that is over."""
 
     side: str
     topic: str
@@ -48,11 +47,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """One episode in both accounts, and in what they differ (`Told`'s fields).
+    """One episode in both accounts, and their differences (`Told`'s fields).
 
-    `same`; `different`; `untold`: it shows, and nobody was alarmed, though it may be recorded; `unfounded`: it was reported, and does not
-    show.
-    """
+    `same`; `different`; `untold`: the history shows it, and no alarm was raised, though it may be recorded; `unfounded`: it was reported,
+    and the history does not show it."""
 
     verdict: Verdict
     shown: Told | None
@@ -61,7 +59,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def either(self) -> Told:
-        """Return the episode that shows, else the one that was reported."""
+        """Episode that the history shows, else the one that was reported."""
         one = self.shown or self.told
         assert one is not None
         return one
@@ -147,7 +145,7 @@ def _alert(body: Mapping[str, Any]) -> AlertBody | None:
 
 
 def _excursions(events: Iterable[Said]) -> list[tuple[str, _Excursion]]:
-    """Of each record of an excursion its latest version, unless that takes it back."""
+    """Return the latest version of each record of an excursion, unless that retracts it."""
     latest: dict[str, tuple[str, _Excursion]] = {}
     for topic, body in events:
         if body.get("event") != EXCURSION:
@@ -205,7 +203,7 @@ def _compared(shown: Told, told: Told) -> Compared:
 
 
 def _differing(shown: Told, told: Told) -> Iterable[str]:
-    """A silence ends when its place receives a reading, which the readings' own times do not say."""
+    """Yield the fields that differ. A silence ends when its place receives a reading, which the readings' own times do not show."""
     if shown.since_at_ms != told.since_at_ms:
         yield "since_at_ms"
     if shown.rule == LOSS:

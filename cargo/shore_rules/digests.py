@@ -36,9 +36,9 @@ LAST: Mapping[str, tuple[pa.DataType, int]] = {
 }
 """Signals whose last value is reported: its type, and its number of decimals (0.001° is 111 m)."""
 SHOCK_G = 2.0
-"""From here on a blow counts as a shock (DOMAIN: shocks > 2 g are what handling makes)."""
+"""Minimum of a blow that counts as a shock, g (DOMAIN: shocks > 2 g are what handling makes)."""
 MEAN_DECIMALS = 1
-"""Sensors measure to 0.1 °C: more of a mean would be bytes and no news."""
+"""Number of decimals of a mean. Sensors measure to 0.1 °C: more decimals would be bytes without information."""
 MINUTE_MS = 60_000
 _NEVER_MS = -(1 << 62)
 _LEAST, _GREATEST = np.inf, -np.inf
@@ -49,31 +49,31 @@ DIGEST_SIGNALS = (
     *(SHOCK_MAX, SHOCKS, DOOR_OPEN, POWER_OFF),
     *LAST,
 )
-"""The columns of a digest: the window it is of (UTC ms, the end excluded), and what was heard in it. Silence in whole minutes."""
+"""Columns of a digest: its window (UTC ms, the end excluded), and the values in it. Silence in whole minutes."""
 
 
 class DigestFold:
-    """The readings of one window, folded as they are taken. It holds some numbers a box, however many readings there are."""
+    """Readings of one window, folded as they come. It holds some numbers a box, however many readings there are."""
 
     def __init__(self, from_at_ms: int) -> None:
-        """The window begins at `from_at_ms` (UTC ms, by when readings were received)."""
+        """Begin the window at `from_at_ms` (UTC ms, by when readings were received)."""
         self.from_at_ms = from_at_ms
         self._boxes: dict[str, int] = {}
         self._of: dict[str, Floats | Ints] = {}
 
     @property
     def boxes(self) -> int:
-        """How many containers there were readings of."""
+        """Number of containers with readings."""
         return len(self._boxes)
 
     @property
     def readings(self) -> int:
-        """How many readings were taken."""
+        """Number of readings."""
         return int(self._of[READINGS].sum()) if self._boxes else 0
 
     def take(self, records: pa.RecordBatch) -> None:
-        """These readings too: rows of a log, in the order in which they were received, not before those taken already. What is no
-        sign of life is left out."""
+        """Add these readings: rows of a log, in the order of their reception, not before those added already. Rows that are no sign of life
+        are left out."""
         records = records.filter(pa.array(signs_of_life(records)))
         if not records.num_rows:
             return
@@ -92,8 +92,10 @@ class DigestFold:
             self._last(name, box, at_ms, _known(records, name))
 
     def lines(self, until_at_ms: int) -> pa.RecordBatch:
-        """One record a container, by number, as an appender gives them; the window ends before `until_at_ms`. The time of each is that of
-        the last reading by its corrected time, in whole minutes before it: the reading itself, when it comes, is the newer."""
+        """Return one record a container, by number, in the form an appender takes; the window ends before `until_at_ms`.
+
+        The time of each is that of the last reading by its corrected time, in whole minutes before it: the reading itself, when it comes,
+        is newer."""
         numbers = sorted(self._boxes)
         at = np.array([self._boxes[number] for number in numbers], np.int64)
         whole = {
@@ -115,13 +117,13 @@ class DigestFold:
         return pa.RecordBatch.from_arrays(list(told.values()), schema=pa.schema(fields))
 
     def _numbers(self, topics: pa.Array) -> Ints:
-        """The number of each row's box; new ones are given theirs, and room."""
+        """Return the number of each row's box; new boxes get a number, and room."""
         coded = pc.dictionary_encode(topics)
         numbers = np.array([self._boxes.setdefault(topic, len(self._boxes)) for topic in coded.dictionary.to_pylist()], np.int64)
         return np.asarray(numbers[coded.indices.to_numpy()], np.int64)
 
     def _one(self, name: str, empty: float) -> Floats | Ints:
-        """One value a box, `empty` where nothing was heard yet. Whole numbers stay whole."""
+        """Return one value a box, `empty` where nothing was received yet. Whole numbers stay whole."""
         held = self._of.get(name)
         have = 0 if held is None else len(held)
         if held is None or have < self.boxes:
@@ -203,7 +205,7 @@ class DigestFold:
 
 
 def _known(records: pa.RecordBatch, name: str) -> Known | None:
-    """Which rows carry this signal, and the values; None when none does that can be true."""
+    """Return which rows carry this signal, and the values; None when no row has a value that can be true."""
     column = believed(name, records.column(name)) if name in records.schema.names else None
     if column is None:
         return None
@@ -212,6 +214,6 @@ def _known(records: pa.RecordBatch, name: str) -> Known | None:
 
 
 def _ends(ordered: Ints) -> tuple[Ints, Ints]:
-    """Where each run of equal numbers begins, and where it has its last."""
+    """Return the first and the last index of each run of equal numbers."""
     changes = np.flatnonzero(ordered[1:] != ordered[:-1])
     return np.concatenate(([0], changes + 1)), np.concatenate((changes, [len(ordered) - 1]))

@@ -17,20 +17,20 @@ from cargo.vocabulary.instants import time_text
 
 HOUR_MS = 3_600_000
 HEADQUARTERS = "hq"
-"""What the ids of alerts begin with that are headquarters' own."""
+"""Beginning of the ids of headquarters' own alerts."""
 SPEED_KN_MAX = 80.0
-"""Beyond a lorry's and a ship's speed; boxes do not fly."""
+"""Maximum speed of a container, knots: above a lorry's and a ship's speed; boxes do not fly."""
 SLACK_NM = 5.0
 TWO_SHIPS_MS = HOUR_MS
 MISSING_AT_DISCHARGE_MS = 6 * HOUR_MS
 SILENT_MS = 49 * HOUR_MS
-"""Two of the longest intervals (24 h at sea) and an hour."""
+"""Silence that raises an alert, milliseconds: two of the longest intervals (24 h at sea) and an hour."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ContainerReport:
-    """One report of a container: its order time (UTC ms), who heard it (`ship/<imo>` or `quay/<locode>`), and where it was, when it said
-    so."""
+    """One report of a container: its order time (UTC ms), the receiver (`ship/<imo>` or `quay/<locode>`), and its position, where it has
+    one."""
 
     at_ms: int
     heard_by: str
@@ -39,10 +39,9 @@ class ContainerReport:
 
 
 def impossible_speed(container: str, reports: Sequence[ContainerReport]) -> list[Alert]:
-    """An alert for each pair of successive positions of one container that no ship or lorry runs between (80 kn, 5 nm of slack).
+    """Return an alert for each pair of successive positions of one container too far apart for a ship or lorry (80 kn, 5 nm of slack).
 
-    `reports` in order of time. The evidence names both reports: one of them is of another container, or a lie.
-    """
+    `reports` in order of time. The evidence names both reports: one of them is of another container, or false."""
     found = []
     for first, second in pairwise(report for report in reports if report.latitude_deg is not None and report.longitude_deg is not None):
         hours = (second.at_ms - first.at_ms) / HOUR_MS
@@ -55,11 +54,10 @@ def impossible_speed(container: str, reports: Sequence[ContainerReport]) -> list
 
 
 def two_ships(container: str, reports: Sequence[ContainerReport]) -> list[Alert]:
-    """An alert for each time two ships report one container within the hour, the first again after the second: two devices claim one
-    number.
+    """Return an alert for each time two ships report one container within the hour, the first again after the second.
 
-    A box that is carried from one ship to the other is none: then the first falls silent. `reports` in order of time.
-    """
+    Two devices then claim one number. A box that is carried from one ship to the other gives no alert: the first ship then falls silent.
+    `reports` in order of time."""
     found = []
     aboard = [report for report in reports if report.heard_by.startswith("ship/")]
     last_by: dict[str, int] = {}
@@ -74,10 +72,9 @@ def two_ships(container: str, reports: Sequence[ContainerReport]) -> list[Alert]
 
 
 def missing_at_discharge(container: str, port: str, discharged_at_ms: int, now_ms: int, reports: Iterable[ContainerReport]) -> list[Alert]:
-    """The alert of a box a ship was to put ashore at `port` when it sailed (`discharged_at_ms`), and the quay has not heard 6 hours later.
+    """Return the alert of a box due ashore at `port` when its ship sailed (`discharged_at_ms`), that the quay has not heard 6 hours later.
 
-    Raised once the 6 hours are over by `now_ms`; cleared by the first report from the quay, even a late one.
-    """
+    Raised once the 6 hours are over by `now_ms`; cleared by the first report from the quay, even a late one."""
     due_ms = discharged_at_ms + MISSING_AT_DISCHARGE_MS
     if now_ms < due_ms:
         return []
@@ -93,14 +90,16 @@ def missing_at_discharge(container: str, port: str, discharged_at_ms: int, now_m
 
 
 def silent(container: str, last_at_ms: int, ship: str | None = None) -> Alert:
-    """The alert of a container nobody has heard for 49 hours, last aboard `ship` (IMO number) if aboard one. It is no statement of a loss;
-    the ship's own watch, which reports the same silence sooner, gives it the same id."""
+    """Return the alert of a container that was not heard for 49 hours, last aboard `ship` (IMO number) if aboard one. It states no loss.
+
+    The ship's own watch, which reports the same silence sooner, gives it the same id."""
     alert = _alert("silent", container, last_at_ms + SILENT_MS, f"{container}: silent", _silence(last_at_ms), of=ship)
     return replace(alert, ship=ship)
 
 
 def heard_again(container: str, last_at_ms: int, at_ms: int, ship: str | None = None) -> Alert:
-    """The end of the alert `silent(container, last_at_ms, ship)` made: it was heard at `at_ms`, and be it that this is known only now."""
+    """Return the end of the alert of `silent(container, last_at_ms, ship)`: the box was heard at `at_ms`, even if that is known only
+    now."""
     cleared_at_ms = max(at_ms, last_at_ms + SILENT_MS)
     return _alert("silent", container, cleared_at_ms, f"{container}: silent", _silence(last_at_ms), "cleared", ship)
 
@@ -115,7 +114,7 @@ def heard_after_loss(container: str, lost_at_ms: int, lost_from: str, heard: Con
 
 
 def found_after_all(container: str, lost_at_ms: int, at_ms: int) -> Alert:
-    """The end of the alert `heard_after_loss`: its ship says at `at_ms` that it is aboard, or was seen."""
+    """Return the end of the alert `heard_after_loss`: its ship reports at `at_ms` that it is aboard, or was seen."""
     proof = _contradiction("its ship says that it is found", lost_at_ms)
     return _alert("heard_after_loss", container, at_ms, f"{container}: lost, and heard since", proof, "cleared")
 
@@ -129,7 +128,7 @@ def _silence(last_at_ms: int) -> Evidence:
 
 
 def judge_container(container: str, reports: Iterable[ContainerReport]) -> Iterator[Alert]:
-    """What follows from one container's reports alone: impossible speed and two ships. `reports` in any order."""
+    """Yield the alerts that follow from one container's reports alone: impossible speed and two ships. `reports` in any order."""
     ordered = sorted(set(reports), key=lambda report: (report.at_ms, report.heard_by, str(report)))
     yield from impossible_speed(container, ordered)
     yield from two_ships(container, ordered)
@@ -142,7 +141,7 @@ def _where(report: ContainerReport) -> tuple[float, float]:
 def _alert(
     rule: str, container: str, at_ms: int, title: str, proof: Evidence, state: AlertState = "raised", of: str | None = None
 ) -> Alert:
-    """`of`: whose alert it is, headquarters' own unless said."""
+    """Return an alert. `of`: its owner, headquarters by default."""
     id_ = alert_id(of or HEADQUARTERS, rule, container, proof)
     return Alert(
         alert_id=id_,

@@ -41,11 +41,10 @@ def place_heard(reports: Iterable[ContainerReport]) -> str | None:
 
 
 def is_disputed(heard: Mapping[str, int]) -> bool:
-    """Whether the newest report of a box does not say alone where it is: another ship reported it within TWO_SHIPS_MS before.
+    """Return whether the newest report of a box does not locate it alone: another ship reported it within TWO_SHIPS_MS before.
 
     `heard`: place → the order time (UTC ms) of its newest report of the box. Where this is False, `place_heard` is the place of the newest
-    report; at one time, of the greatest name.
-    """
+    report; at one time, of the greatest name."""
     newest_at_ms, place = max(((at_ms, place) for place, at_ms in heard.items()), default=(0, ""))
     rivals = (at_ms for other, at_ms in heard.items() if other != place and other.startswith(_SHIP))
     return place.startswith(_SHIP) and any(at_ms > newest_at_ms - TWO_SHIPS_MS for at_ms in rivals)

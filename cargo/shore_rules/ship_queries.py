@@ -16,13 +16,13 @@ from cargo.vocabulary.registry_entries import AtMs, need_plain
 from cargo.vocabulary.trade_codes import is_imo, looks_like_container
 
 TOPIC = "ask/"
-"""How the topics of questions and answers begin; the ask's id follows."""
+"""Beginning of the topics of queries and answers; the query's id follows."""
 RECORDS_MAX = 20_000
-"""What one answer holds at most: ten weeks of a box that reports every five minutes."""
+"""Maximum number of records in one answer: ten weeks of a box that reports every five minutes."""
 BYTES_A_MB = 1_000_000
 Id = Annotated[str, Meta(pattern="^[a-z0-9]{1,40}$")]
 Spend = Literal["nothing", "budget"]
-"""What an answer may spend without confirmation: nothing (only its price is reported), or what is left of the day's budget."""
+"""Limit of what an answer may spend without confirmation: nothing (only its price is reported), or the rest of the day's budget."""
 Price = Annotated[float, Meta(ge=0)]
 Whole = Annotated[int, Meta(ge=0, lt=1 << 53)]
 Kind = TypeVar("Kind", bound=msgspec.Struct)
@@ -57,7 +57,7 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def topic(self) -> str:
-        """The topic of its records."""
+        """Topic of its records."""
         return TOPIC + self.ask_id
 
 
@@ -89,7 +89,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class QueryMatch:
-    """What the ship has of it: records to send, those it sent before or that are ashore, and what sending counts on the link."""
+    """Records that match a query: the number to send, the number sent before or ashore, and the size on the link."""
 
     records: int
     sent_before: int
@@ -98,10 +98,10 @@ class QueryMatch:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """A link with a budget or a price: what may still pass today (`free_bytes`; None: it has no budget) and on a whole day, both without
-    the reserve for alerts, and the price of 1,000,000 bytes. `day`: today, UTC, like `2026-05-01`. `opening_bytes`: what must be left for a
-    link to be opened that was cut.
-    """
+    """A link with a budget or a price, without the reserve for alerts.
+
+    `free_bytes`: the rest of today's budget (None: it has no budget); `day_bytes`: the budget of a whole day; `price_per_mb`: the price of
+    1,000,000 bytes. `day`: today, UTC, like `2026-05-01`. `opening_bytes`: what must be left for a link to be opened that was cut."""
 
     link: str
     day: str
@@ -111,21 +111,21 @@ class Allowance:
     opening_bytes: int = 0
 
     def cost(self, bytes_: int) -> float:
-        """What so many bytes cost."""
+        """Return the cost of this number of bytes."""
         return bytes_ / BYTES_A_MB * self.price_per_mb
 
     def covers(self, found: QueryMatch) -> bool:
-        """Whether nobody has to be asked for it: it is within what a budget has left, or nothing at all."""
+        """Return whether the query needs no confirmation: it is within the rest of a budget, or sends nothing at all."""
         return not found.records or (self.free_bytes is not None and found.bytes <= self.free_bytes)
 
 
 def read_ask(body: Mapping[str, Any]) -> Ask:
-    """The question in a record's body. Raises BadEntry."""
+    """Return the query in a record's body. Raises BadEntry."""
     return _read(body, Ask)
 
 
 def read_answer(body: Mapping[str, Any]) -> Answer:
-    """The answer in a record's body. Raises BadEntry."""
+    """Return the answer in a record's body. Raises BadEntry."""
     answer = _read(body, Answer)
     try:
         need_plain(msgspec.to_builtins(answer))
@@ -135,11 +135,11 @@ def read_answer(body: Mapping[str, Any]) -> Answer:
 
 
 _LEASED = " besides what its open link holds on lease, which is given back as it closes"
-"""What stands between what is left and the day's budget less what passed: `streams/link_budget/daily_budget.py`."""
+"""Text for the difference between what is left and the day's budget less what passed: `streams/link_budget/daily_budget.py`."""
 
 
 def answered(ask: Ask, found: QueryMatch, allowance: Allowance | None, at_ms: int, wall_at_ms: int) -> Answer:
-    """What is said to `ask`, over a link of this `allowance` (None: one with neither budget nor price). `at_ms`: fleet time."""
+    """Return the answer to `ask`, over a link of this `allowance` (None: one with neither budget nor price). `at_ms`: fleet time."""
     told, granted, cost = _price(found, allowance), 0, _cost(found, allowance)
     state: Literal["priced", "refused", "answered"] = "answered"
     if found.records > RECORDS_MAX:
