@@ -34,15 +34,19 @@ from streams.model.metrics import Metrics
 CONNECT_TIMEOUT_S = 5.0
 MISC_EVERY_S = 1.0
 READ_REST_S = 0.02
-"""Pause after all that came was read: a broker writes each message by itself, and a commit costs about the same for few as for many."""
+"""Pause after a complete read, seconds: a broker writes each message by itself, and a commit costs about the same for few as for many."""
 MESSAGES_A_TURN = 256
 """Maximum number of messages that are read before the event loop does other work."""
 PRESENCE, HERE, AWAY, STILL_HERE = "landfall/nodes/", b"here", b"away", b"still here"
 _PRESENCE = PRESENCE.encode()
-"""Where nodes that stand in for each other say, retained, whether they are at the broker; who breaks off says by its will that it is away.
-A broker that is killed forgets its wills, and not what was retained: so who hears of another that it has come answers it."""
+"""Beginning of the topics on which nodes that replace each other report, retained, whether they are at the broker.
+
+The will of a node that breaks off reports it as away. A killed broker loses its wills, but not its retained messages: so a node that sees
+another one come answers it."""
 STANDS_IN_AFTER_S, ANSWERS_WITHIN_S = 1.0, 10.0
-"""Who only connects again is back sooner; who is said to be there, and does not answer for so long, is not."""
+"""Time after which the session of an absent node is taken over, and time within which a node reported present must answer, seconds.
+
+A node that only reconnects is back sooner."""
 AWAY_TOLD_AFTER_S = 60.0
 """Time after which a broker that is absent or refuses this node is reported to `exceptions`, once, seconds."""
 _RESTS = "more comes soon"
@@ -50,12 +54,12 @@ _log = logging.getLogger(__name__)
 
 
 def presence(client_id: str) -> str:
-    """The MQTT topic on which this node says whether it is there."""
+    """Return the MQTT topic on which this node reports whether it is there."""
     return PRESENCE + client_id
 
 
 class BrokerIntake:
-    """Keeps one subscription alive and hands what it brings to the pipeline. Runs on the event loop; only connecting uses a thread."""
+    """A subscription that is kept alive, with its messages for the pipeline. Runs on the event loop; only connecting uses a thread."""
 
     def __init__(self, settings: BrokerSettings, pipeline: Pipeline, metrics: Metrics, report: Callable[..., None]) -> None:
         """`report`: writes to `exceptions`, as `Node.report`. Raises Misuse when `tls_ca` does not load."""
@@ -68,7 +72,7 @@ class BrokerIntake:
         self._problem = ""
         self.connected = False
         self.trouble: str | None = "is not connected yet"
-        """Why the broker brings nothing, as it ends a sentence that the broker begins; None: it may."""
+        """Reason why the broker brings nothing, as the end of a sentence that begins with the broker; None: there is none."""
         self._away_since_s: float | None = None
         self._away_told = False
         self._asked: bytes | None = None
@@ -107,7 +111,7 @@ class BrokerIntake:
 
     @property
     def called(self) -> str:
-        """The broker, in sentences."""
+        """Name of the broker, in sentences."""
         return f"the broker {address(self._settings.host, self._settings.port)}"
 
     def _is_away(self) -> None:
@@ -123,7 +127,7 @@ class BrokerIntake:
         self.trouble, self._away_since_s, self._away_told = None, None, False
 
     def ask(self, request: bytes) -> None:
-        """Publish what the node asks of devices, retained, if the settings let it; what is asked last also at every new connection."""
+        """Publish the node's request to devices, retained, if the settings allow it; the last request also at every new connection."""
         self._asked = request
         if self.connected:
             self._say_asked()
@@ -160,11 +164,11 @@ class BrokerIntake:
         return client
 
     def _gives_way(self) -> bool:
-        """Whether others are to take on what the broker brings: nothing can be stored here."""
+        """Return whether other nodes must take over the broker's messages, because nothing can be stored here."""
         return bool(self._settings.stands_in_for) and self._pipeline.stuck_s() * 1_000 > self._settings.gives_way_after_ms
 
     def _leave(self) -> None:
-        """In good order, and others hear of it. What this one stands in for is left too."""
+        """Disconnect properly, so that other nodes receive that this one is away. The sessions it took over are left too."""
         for task in self._standing_in.values():
             task.cancel()
         if self.connected and self._settings.stands_in_for:
@@ -195,7 +199,7 @@ class BrokerIntake:
                 self._loop.add_reader(sock, self._read)
 
     def _read(self) -> None:
-        """What came before the end of a connection is taken too."""
+        """Read and queue all messages, including those that came before the end of a connection."""
         acknowledger, received = self._acknowledger, 0
         while received < MESSAGES_A_TURN:
             self._client.loop_read()
@@ -296,7 +300,7 @@ class BrokerIntake:
         _acknowledge(self._client, told)
 
     def _hear_of(self, other: str, told: Publish) -> None:
-        """Another node of this ship or port that shares a subscription is at the broker, or is away: then its session is taken on here."""
+        """Process the presence of another node of this ship or port that shares a subscription; if it is away, take over its session."""
         if other not in self._settings.stands_in_for:
             return
         if told.payload == AWAY:
@@ -312,7 +316,7 @@ class BrokerIntake:
                 self._want_write()
 
     def _expect(self, other: str, within_s: float) -> None:
-        """Time without a sign of it after which its session is taken over, seconds."""
+        """Schedule the takeover of its session after this time without a sign of it, seconds."""
         if other not in self._stood_in:
             if (task := self._standing_in.get(other)) is not None:
                 task.cancel()
@@ -362,27 +366,27 @@ def _trust(client: mqtt.Client, authority: Path) -> None:
 
 
 class _Acknowledger:
-    """Acknowledges what one connection brought. After it an identifier means another message, and the broker brings these again."""
+    """Acknowledgement of one connection's messages. After it an identifier means another message, and the broker brings these again."""
 
     account = "the broker"
-    """All that comes from there."""
+    """Account of all messages of the broker."""
 
     def __init__(self, client: mqtt.Client, held: Callable[[bool], None]) -> None:
         self._client, self._held = client, held
         self.over = False
 
     def hold(self, held: bool) -> None:
-        """What came waits: the broker is read from no further until it does not."""
+        """Stop reading from the broker while its messages wait (True), or go on (False)."""
         if not self.over:
             self._held(held)
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
-        """The pipeline says that these are durable."""
+        """Acknowledge the messages, because the pipeline reports that these are durable."""
         if not self.over:
             _acknowledge(self._client, messages)
 
     def let_go(self) -> None:
-        """The session goes on with a new connection, in which the broker brings again what was not acknowledged."""
+        """Disconnect. The session goes on with a new connection, in which the broker brings again what was not acknowledged."""
         if not self.over:
             self.over = True
             self._client.disconnect()

@@ -19,7 +19,7 @@ from streams.model.ranges import RangeSet
 from streams.model.records import BODY, DEVICE, DEVICE_AT, RECEIVED_AT, TOPIC, Batch, signal_names
 
 ROWS_AT_ONCE = 8_192
-"""What a row is while it is looked at takes hundreds of bytes."""
+"""Maximum number of rows processed at a time: each takes hundreds of bytes meanwhile."""
 
 
 Words = npt.NDArray[np.uint64]
@@ -28,16 +28,15 @@ _WORDS = IDENTITY_BYTES // 8
 
 
 def words_of(identities: Sequence[bytes]) -> Words:
-    """Identities as numbers, two of each: (identities, 2)."""
+    """Return identities as numbers, two of each: (identities, 2)."""
     return np.frombuffer(b"".join(identities), np.uint64).reshape(-1, _WORDS)
 
 
 class KnownIdentities:
-    """Up to `most` identities in a table of places, of which half at least are free: two that meet at one place find the next soon.
+    """Up to `most` identities in a hash table, of which half at least is free: two that meet at one place find the next soon.
 
-    For what `cargo.vocabulary.reading_identity.identities` gives: spread evenly over all bits. One of zeros alone, 1 in 2^128, is never
-    known.
-    """
+    For the results of `cargo.vocabulary.reading_identity.identities`, which are spread evenly over all bits. An identity of zeros alone, 1
+    in 2^128, is never known."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -48,14 +47,14 @@ class KnownIdentities:
         return self._count
 
     def has(self, words: Words) -> npt.NDArray[np.bool_]:
-        """Of each of these whether it is known."""
+        """Return for each of these whether it is known."""
         known = np.zeros(len(words), np.bool_)
         for rows, places in self._walk(words):
             known[rows] = (self._places[places] == words[rows]).all(axis=1)
         return known
 
     def add(self, words: Words) -> None:
-        """These are known from now on. Raises ValueError for more than there is room for, known ones counted too."""
+        """Add these. Raises ValueError for more than there is room for, known ones counted too."""
         if self._count + len(words) > self.most:
             raise InvalidValue(f"{len(words)} identities besides {self._count} are more than {self.most}", code="identities_too_many")
         for rows, places in self._walk(words):
@@ -64,7 +63,7 @@ class KnownIdentities:
             self._count += len(np.unique(places[free]))
 
     def _walk(self, words: Words) -> Iterator[tuple[_Places, _Places]]:
-        """The rows that have found neither themselves nor a free place, and where each looks next."""
+        """Yield the rows that have found neither themselves nor a free place, and the next place of each."""
         rows, last = np.arange(len(words)), len(self._places) - 1
         places = (words[:, 0] & np.uint64(last)).astype(np.intp)
         while len(rows):
@@ -75,19 +74,19 @@ class KnownIdentities:
 
 
 class RepeatWindow:
-    """Remembers at least the last `readings_max` identities it was given, and fewer than twice as many."""
+    """Window of at least the last `readings_max` identities it was given, and fewer than twice as many."""
 
     def __init__(self, readings_max: int) -> None:
         self._recent, self._older = KnownIdentities(readings_max), KnownIdentities(1)
 
     def known(self, identities: Sequence[bytes]) -> list[bool]:
-        """Of each of `identities` whether it is remembered."""
+        """Return for each of `identities` whether it is in the window."""
         words = words_of(identities)
         known: list[bool] = (self._recent.has(words) | self._older.has(words)).tolist()
         return known
 
     def remember(self, seen: Sequence[bytes]) -> None:
-        """`seen` are in the log now: durable, not merely on their way."""
+        """Add `seen`, which are in the log now: durable, not only on their way."""
         words = words_of(seen)
         while len(words):
             room = self._recent.most - len(self._recent)
@@ -100,8 +99,9 @@ class RepeatWindow:
     def rebuilt(
         cls, log: LogReader, nodes: Sequence[str], stream: str, readings_max: int, said: LastSaid | None = None, clock: Clock | None = None
     ) -> RepeatWindow:
-        """The window as the last `readings_max` rows that each of `nodes` appended to `stream` leave it, over all generations of its log;
-        so many times larger. `said` hears of those of the first node, by `clock`."""
+        """Return the window after the last `readings_max` rows that each of `nodes` appended to `stream`, over all generations of its log.
+
+        The window is larger by the number of nodes. `said` receives the rows of the first node, by `clock`."""
         window = cls(readings_max * len(nodes))
         for node in nodes:
             for batch in _last_batches(log, node, stream, readings_max):
@@ -113,7 +113,7 @@ class RepeatWindow:
 
 
 def _note(batch: Batch, known: Sequence[bytes], said: LastSaid, clock: Clock) -> None:
-    """These rows, of those identities, came when they were received."""
+    """Record that these rows, with those identities, came when they were received."""
     records, now_s, now_ms = batch.records, clock.monotonic_s(), clock.now_ms()
     whose = whose_of(records.column(TOPIC).to_pylist(), records.column(DEVICE).to_pylist())
     times_ms, received_at_ms = records.column(DEVICE_AT).to_pylist(), records.column(RECEIVED_AT).to_pylist()
@@ -123,17 +123,17 @@ def _note(batch: Batch, known: Sequence[bytes], said: LastSaid, clock: Clock) ->
 
 
 class TakenInElsewhere:
-    """What other nodes of the same ship or port took in, as it comes here: a sensor may bring the same to one after the other.
+    """Readings that other nodes of the same ship or port received, as they come here: a sensor may send the same reading to several nodes.
 
-    `stream`: whose window. Made before the window is rebuilt; then `news` gives what has come since, of each node the last `readings_max`.
-    """
+    `stream`: the stream of the window. Made before the window is rebuilt; then `news` returns what has come since, of each node the last
+    `readings_max`."""
 
     def __init__(self, log: LogReader, nodes: Sequence[str], stream: str, readings_max: int) -> None:
         self._log, self._nodes, self._stream, self._readings_max = log, nodes, stream, readings_max
         self._read = {origin: held.copy() for origin, held in self._held()}
 
     def news(self) -> list[bytes]:
-        """The identities of what has come here since the last time. Raises as `LogReader.run`; then they come the next time."""
+        """Return the identities of what has come here since the last call. Raises as `LogReader.run`; the next call then returns them."""
         found: list[bytes] = []
         for origin, held in self._held():
             fresh = held.without(self._read.get(origin, ()))
@@ -148,7 +148,7 @@ class TakenInElsewhere:
 
 
 def batch_identities(batch: Batch) -> list[bytes]:
-    """The identities of stored rows, equal to those they had on their way in."""
+    """Return the identities of stored rows, equal to those they had on their way in."""
     records = batch.records
     bodies = {
         row: core for row, text in enumerate(records.column(BODY).to_pylist()) if text is not None and (core := core_body(text)) is not None

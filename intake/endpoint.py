@@ -36,13 +36,13 @@ from streams.model.metrics import Metrics
 
 SWEEP_EVERY_S = 0.5
 LEFT_WITHIN_S, SAID_WITHIN_S = 1.0, 5.0
-"""At the end: how long connections have to close, and their wills to be durable."""
+"""Time at the end for connections to close, and for their wills to become durable, seconds."""
 _CROWD = "its account's wait"
 _log = logging.getLogger(__name__)
 
 
 class Endpoint:
-    """Listens, and keeps the connections. Everything on one event loop; use it as `async with Endpoint(…):`."""
+    """The MQTT endpoint: it listens, and keeps the connections. Everything on one event loop; use it as `async with Endpoint(…):`."""
 
     def __init__(
         self,
@@ -64,21 +64,21 @@ class Endpoint:
         self._pipeline, self._clock, self._metrics = pipeline, clock, metrics
         self._connections: set[ClientConnection] = set()
         self._strangers: dict[ClientConnection, None] = {}
-        """Those that have not logged in, the longest first."""
+        """Connections that have not logged in, the longest first."""
         self._addresses: Counter[str] = Counter()
         self._usernames: Counter[str | None] = Counter()
         self._username_of: dict[ClientConnection, str | None] = {}
-        """Of those logged in, until their socket is closed."""
+        """User names of connections that have logged in, until their socket is closed."""
         self._clients: dict[Key, ClientConnection] = {}
         self._client_of: dict[ClientConnection, Key] = {}
         self._of_account: dict[str, set[ClientConnection]] = {}
-        """Those logged in."""
+        """Connections that have logged in, by account."""
         self._sessions = Sessions(sessions_file, WallClock().now_ms, clock.doubted)
         self._sessions_refused = False
         self._will_of: dict[ClientConnection, LastWill] = {}
         self._wills = Wills()
         self._testators: set[Testator] = set()
-        """Whose will is on its way to the log."""
+        """Senders of wills on their way to the log."""
         self._ended = asyncio.Event()
         """Set whenever a connection is gone, or a will durable."""
         self._places = settings.connections_max
@@ -91,13 +91,13 @@ class Endpoint:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """Port on which it listens."""
         if self._doorway is None:
             raise AssertionError("the endpoint does not listen yet")
         return self._doorway.port
 
     async def __aenter__(self) -> Endpoint:
-        """Listen. Raises Misuse when the address can not be had, or the certificate does not load."""
+        """Listen. Raises Misuse when the address is not available, or the certificate does not load."""
         shown = showing("the MQTT endpoint", self.settings.tls_certificate, self.settings.tls_key)
         self._places = places(self.settings.connections_max)
         host, port = self.settings.host, self.settings.port
@@ -115,9 +115,8 @@ class Endpoint:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """All connections end. Every will is durable afterwards, those with a delay too, as far as the pipeline takes them within
-        SAID_WITHIN_S.
-        """
+        """End all connections, and make every will durable, those with a delay too, as far as the pipeline takes them within
+        SAID_WITHIN_S."""
         if self._doorway is None or self._sweeper is None:
             return
         self._doorway.close()
@@ -145,22 +144,23 @@ class Endpoint:
                 connection.end(Reason.NOT_AUTHORIZED, "its credential does not hold any more")
 
     def ask(self, request: bytes) -> None:
-        """Publish what the node asks of devices to all subscribers, present and future."""
+        """Publish the node's request to devices to all subscribers, present and future."""
         self._asked = request
         for connection in self._connections:
             connection.tell(request)
 
     def asked(self) -> bytes | None:
-        """What the node asked of devices last; None: nothing yet."""
+        """Return the node's last request to devices; None: nothing yet."""
         return self._asked
 
     def now_s(self) -> float:
-        """Monotone seconds."""
+        """Return the monotonic time, seconds."""
         return self._clock.monotonic_s()
 
     def opened(self, connection: ClientConnection) -> bool:
-        """A socket is open; False when there are too many, or too many from where it comes. Where there is no room left, the one that has
-        waited longest without a login makes some."""
+        """Register an open socket. Return False when there are too many, or too many from its address.
+
+        If there is no room left, the connection that has waited longest without a login is closed."""
         crowded = self._addresses[connection.address] >= self.settings.connections_per_address_max
         if crowded or (len(self._connections) >= self._places and not self.make_room()):
             self._metrics.count("mqtt_connections_refused")
@@ -174,7 +174,7 @@ class Endpoint:
         return True
 
     def make_room(self) -> bool:
-        """Close the connection that has waited longest without a login, if there is one; whether there was."""
+        """Close the connection that has waited longest without a login, and return whether there was one."""
         oldest = next(iter(self._strangers), None)
         if oldest is not None:
             del self._strangers[oldest]
@@ -184,22 +184,24 @@ class Endpoint:
         return oldest is not None
 
     def has_room(self, gateway: GatewayLogin, connect: Connect) -> bool:
-        """Whether this login may have one more connection. One that takes an older one's place may, once that older one is gone."""
+        """Return whether this login may have one more connection. One that replaces an older one may, once that older one is gone."""
         if gateway.username is None:
             return True
         takes_over = (gateway.username, connect.client_id) in self._clients
         return self._usernames[gateway.username] < self.settings.connections_per_login_max + takes_over
 
     def turns_away(self) -> bool:
-        """Whether nothing can be stored, for so long that who comes should turn to another node."""
+        """Return whether nothing could be stored for so long that new clients should use another node."""
         return self._pipeline.stuck_s() * 1_000 > self.settings.turns_away_after_ms
 
     def renounced(self, connection: ClientConnection) -> None:
-        """The will of this connection, if it has one, is not to be published."""
+        """Cancel the will of this connection, if it has one."""
         self._will_of.pop(connection, None)
 
     def joined(self, connection: ClientConnection, connect: Connect) -> SessionStart:
-        """A client was let in: an older connection of the same login and identifier ends (MQTT 3.1.4), its session goes on if wanted."""
+        """Register a client that was let in, and return its session.
+
+        An older connection of the same login and identifier ends (MQTT 3.1.4). Its session goes on if wanted."""
         key = (connection.gateway.username if connection.gateway else None, connect.client_id)
         older = self._clients.pop(key, None)
         if older is not None:
@@ -223,15 +225,17 @@ class Endpoint:
         return SessionStart(present, subscription)
 
     def subscribed(self, connection: ClientConnection, subscription: Subscription | None) -> None:
-        """What this client has subscribed to is kept with its session."""
+        """Store the subscription of this client with its session."""
         self._sessions.subscribed(self._client_of[connection], connection.session_expiry_s, subscription)
 
     def published(self, sender: MessageSender, messages: list[Publish]) -> None:
-        """Messages for the pipeline."""
+        """Hand messages to the pipeline."""
         self._pipeline.offer(sender, messages)
 
     def left(self, connection: ClientConnection) -> None:
-        """The socket is closed. The will of a client whose session is kept waits as long as it says, and not at all for who took over."""
+        """Process a closed socket. The will of a client whose session is kept waits for its delay.
+
+        A will with a delay is dropped when another connection has taken the session over."""
         if connection in self._connections:
             self._connections.remove(connection)
             self._addresses[connection.address] -= 1
@@ -274,7 +278,7 @@ class Endpoint:
         self._ended.set()
 
     async def _until(self, true: Callable[[], bool], within_s: float) -> bool:
-        """Returns once `true()`, which what sets `_ended` may make it, or `within_s` later; whether it is."""
+        """Wait until `true()`, which events that set `_ended` may make true, or for `within_s`, and return whether it is true."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while not true():
@@ -283,7 +287,7 @@ class Endpoint:
         return true()
 
     def ending(self, connection: ClientConnection, detail: str) -> None:
-        """The door ends this connection, and why: said in the log and counted."""
+        """Log and count that the endpoint ends this connection, with the reason."""
         self._metrics.count("mqtt_connections_ended")
         username, client_id = self._client_of.get(connection, (None, None))
         who = "a stranger" if client_id is None else repr(client_id) + ("" if username is None else f" of login {username!r}")

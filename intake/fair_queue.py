@@ -15,22 +15,24 @@ from intake.payload_compression import unpack_all
 from intake.settings import PipelineSettings
 
 SLICE_MESSAGES, SLICE_BYTES = 256, 64 << 10
-"""What a sender has done in one turn, at most; or one message."""
+"""Maximum messages and bytes of a sender in one turn; or one message."""
 BATCH_BYTES = 1 << 20
-"""What is done at once is no more than this, however few messages it is: the event loop stands still while it is decoded."""
+"""Maximum size of a batch, bytes, however few messages it has: the event loop stands still while it is decoded."""
 SHARE_MESSAGES_MIN = 64
 BATCH_SHARE = 16
-"""One account has so small a part of a batch at most, by messages and by bytes, while others come that have no more than that: they wait
-for a commit that took little longer than their own. Else it may fill it: a commit costs about the same for few messages as for many."""
+"""Part of a batch, one in so many, that one account may fill, by messages and by bytes, while others come that have no more than that.
+
+Those wait for a commit that took little longer than their own. Otherwise an account may fill the batch: a commit costs about the same for
+few messages as for many."""
 NOT_ALONE_S = 60.0
-"""So long it is remembered that others came."""
+"""Time for which it is remembered that others came, seconds."""
 Parcel = tuple[MessageSender, list[Publish], float]
-"""Who hears of them, the messages, and when they were offered (monotone s)."""
+"""Sender, messages, and when they were offered (monotonic s)."""
 
 
 @dataclass(slots=True)
 class _Queue:
-    """What waits of one sender: parcels with their bytes, in order."""
+    """Waiting messages of one sender: parcels with their bytes, in order."""
 
     parcels: deque[tuple[Parcel, int]] = field(default_factory=deque)
     messages: int = 0
@@ -39,7 +41,7 @@ class _Queue:
 
 @dataclass(slots=True)
 class _Account:
-    """What waits of one account, and of each of its senders, who is next coming first."""
+    """Waiting messages of one account, and of each of its senders, the next one first."""
 
     queues: OrderedDict[MessageSender, _Queue] = field(default_factory=OrderedDict)
     messages: int = 0
@@ -48,7 +50,7 @@ class _Account:
 
 @dataclass(slots=True)
 class _Batch:
-    """Slices of a batch to be, and what each account has of it: messages, bytes."""
+    """Slices of the next batch, and what each account has of it: messages, bytes."""
 
     messages_max: int
     shared: bool
@@ -58,17 +60,17 @@ class _Batch:
     accounts: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def has_room(self, messages: int, bytes_: int) -> bool:
-        """For a slice of whomever; the first always finds it."""
+        """Return whether there is room for a slice of any account; the first always finds it."""
         return not self.parcels or (self.messages + messages <= self.messages_max and self.bytes + bytes_ <= BATCH_BYTES)
 
     def has_share_left(self, account: str, messages: int, bytes_: int) -> bool:
-        """For a slice of this account; its first always is within its share."""
+        """Return whether a slice of this account is within its share; its first always is."""
         had_messages, had_bytes = self.accounts.get(account, (0, 0))
         within = had_messages + messages <= self.messages_max // BATCH_SHARE and had_bytes + bytes_ <= BATCH_BYTES // BATCH_SHARE
         return not self.shared or not had_messages or within
 
     def add(self, account: str, parcel: Parcel, bytes_: int) -> None:
-        """Takes it in, room or not."""
+        """Add a parcel, room or not."""
         messages, (had_messages, had_bytes) = len(parcel[1]), self.accounts.get(account, (0, 0))
         self.accounts[account] = had_messages + messages, had_bytes + bytes_
         self.messages, self.bytes = self.messages + messages, self.bytes + bytes_
@@ -76,12 +78,15 @@ class _Batch:
 
 
 class FairQueue:
-    """For the event loop alone. Of the bounds of `settings` those who wait may hold half, each account and each sender in equal parts: who
-    has more is held."""
+    """Queue for the event loop alone. Waiting messages may use half of the limits of `settings`, each account and each sender in equal
+    parts.
+
+    A sender with more is held."""
 
     def __init__(self, settings: PipelineSettings, account_held: Callable[[str, bool], None] = lambda account, held: None) -> None:
-        """`account_held` hears of an account whose senders, those of whom nothing waits too, are to be read from no further, and when they
-        are again: each of many might bring as much as is read at once before it is held itself."""
+        """`account_held` receives an account whose senders must not be read from (True), and when they may be again (False).
+
+        It applies also to senders without waiting messages: each of many might bring as much as one read before it is held itself."""
         self._settings, self._account_held = settings, account_held
         self.held_accounts: set[str] = set()
         self._share = max(1, settings.batch_readings_max // BATCH_SHARE)
@@ -95,8 +100,9 @@ class FairQueue:
         """Of all that wait."""
 
     def put(self, sender: MessageSender, messages: list[Publish], offered_s: float) -> None:
-        """Behind what this sender has waiting already; it is held from now on when that is more than its share. Packed payloads wait
-        unpacked, so that their bytes count."""
+        """Queue messages behind those of this sender that wait already; hold the sender if that is more than its share.
+
+        Packed payloads wait unpacked, so that their bytes count."""
         unpack_all(messages)
         self._offered_s = offered_s
         if sender.account not in self._accounts and len(messages) <= self._share:
@@ -119,18 +125,19 @@ class FairQueue:
             self._account_held(sender.account, True)
 
     def fills_a_batch(self) -> bool:
-        """Whether more would not go into the next one."""
+        """Return whether more messages would not go into the next batch."""
         return self.messages >= self._settings.batch_readings_max or self.bytes >= BATCH_BYTES
 
     def gives(self, messages: int) -> bool:
-        """Whether the next batch would have so many."""
+        """Return whether the next batch would have at least this many messages."""
         if self.messages < messages or not self.is_shared():
             return self.messages >= messages
         return sum(min(account.messages, self._share) for account in self._accounts.values()) >= messages
 
     def take(self) -> list[Parcel]:
-        """The next batch: one slice of a sender of each account by turns, until there are `batch_readings_max` messages or BATCH_BYTES, or
-        nobody waits who has not had its share of it; a slice at least. Raises KeyError when nothing waits."""
+        """Return the next batch: one slice of a sender of each account by turns; a slice at least. Raises KeyError when nothing waits.
+
+        It ends at `batch_readings_max` messages or BATCH_BYTES, or when each account that waits has had its share of it."""
         batch = _Batch(self._settings.batch_readings_max, self.is_shared())
         served: OrderedDict[str, _Account] = OrderedDict()
         while self._accounts:
@@ -157,7 +164,7 @@ class FairQueue:
         return batch.parcels
 
     def is_shared(self) -> bool:
-        """Whether somebody brings more than a share while others come that bring less."""
+        """Return whether an account brings more than a share while others come that bring less."""
         others = [name for name, at_s in self._light if self._offered_s - at_s < NOT_ALONE_S]
         return any(self._is_heavy(account) and others not in ([], [name]) for name, account in self._accounts.items())
 
@@ -179,13 +186,13 @@ class FairQueue:
             sender.hold(False)
 
     def _within(self, queue: _Queue, part: int) -> bool:
-        """Whether it holds no more than its share, divided by `part`."""
+        """Return whether the queue holds no more than its share, divided by `part`."""
         senders = 2 * max(1, self._senders) * part
         messages = max(SHARE_MESSAGES_MIN // part, self._settings.pending_readings_max // senders)
         return queue.messages <= messages and queue.bytes <= max(SLICE_BYTES // part, self._settings.pending_bytes_max // senders)
 
     def _account_within(self, account: _Account | None, part: int) -> bool:
-        """Whether all its senders together hold no more than its share, divided by `part`."""
+        """Return whether all senders of the account together hold no more than its share, divided by `part`."""
         accounts = 2 * max(1, len(self._accounts)) * part
         messages = max(SLICE_MESSAGES // part, self._settings.pending_readings_max // accounts)
         bytes_ = max(SLICE_BYTES // part, self._settings.pending_bytes_max // accounts)
@@ -193,7 +200,7 @@ class FairQueue:
 
 
 def _slices(messages: list[Publish], most: int) -> Iterator[tuple[list[Publish], int]]:
-    """Of at most so many messages and SLICE_BYTES, or one message, with their bytes."""
+    """Yield slices of at most `most` messages and SLICE_BYTES, or one message, with their bytes."""
     sizes = bytes_of(messages)
     whole = sum(sizes)
     if len(messages) <= most and whole <= SLICE_BYTES:
@@ -209,5 +216,5 @@ def _slices(messages: list[Publish], most: int) -> Iterator[tuple[list[Publish],
 
 
 def bytes_of(messages: Sequence[Publish]) -> list[int]:
-    """What each holds in memory, about."""
+    """Return the approximate size of each message in memory."""
     return [len(message.topic) + len(message.payload) for message in messages]

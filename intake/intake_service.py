@@ -23,19 +23,21 @@ from streams.model.clock import Clock
 from streams.model.metrics import Metrics
 
 SWITCH_S = 0.001
-"""So long a thread of the process may keep the others waiting, such as the watch those that decode and commit what sensors brought: each
-takes its turn a dozen times a commit. Python's own 5 ms made a hundred publishers' longest waits half as long again."""
+"""Maximum time that a thread of the process keeps the others waiting, seconds.
+
+For example, the watch delays the threads that decode and commit readings: each takes its turn a dozen times a commit. With Python's own 5
+ms, a hundred publishers' longest waits were half as long again."""
 
 
 class ReplicaWait(Elsewhere, Protocol):
     """Disks of other nodes of the same ship or port."""
 
     def watch_over(self, streams: Sequence[str], newest: int) -> None:
-        """It is about these streams, and of each origin the `newest` records: what is older nobody brings again."""
+        """Set the streams, and the `newest` records of each origin to watch: no sender brings older records again."""
         ...
 
     def alone_outcome(self) -> str | None:
-        """What becomes of sensors while no other disk takes what is taken in; None while one does."""
+        """Return what happens to sensors while no other disk stores their readings; None while one does."""
         ...
 
 
@@ -45,13 +47,14 @@ class Intake:
     def __init__(
         self, settings: IntakeSettings, clock: Clock, metrics: Metrics, others: ReplicaWait | None = None, companions: Sequence[str] = ()
     ) -> None:
-        """`others`: of these disks one has a reading before its sensor hears of it. `companions`: the other nodes of this ship or port.
+        """`others`: disks of which one has a reading before its sensor gets an acknowledgement. `companions`: the other nodes of this ship
+        or port.
 
-        `strangers`, set before `run`: of container numbers, those this node does not know; readings of them are taken, and counted as such.
-        `ships`, too: those, by IMO number, for which sensors may speak here (None: any).
-        `credentials`, too, where there is an endpoint: the node's; its gateways may log in. `sessions_file`, too: where sessions of the
-        endpoint's clients are kept over a restart. And `report`: writes to `exceptions`, see `Node.report`.
-        """
+        Set these before `run`. `strangers`: returns those of container numbers that this node does not know; their readings are accepted,
+        and counted as such. `ships`: IMO numbers for which sensors may publish here (None: any).
+
+        `credentials`, where there is an endpoint: the node's; its gateways may log in. `sessions_file`: where sessions of the endpoint's
+        clients are kept over a restart. `report`: writes to `exceptions`, see `Node.report`."""
         self.strangers: Strangers | None = None
         self.ships: Collection[str] | None = None
         self.credentials: Credentials | None = None
@@ -66,7 +69,7 @@ class Intake:
 
     @property
     def port(self) -> int | None:
-        """The port of the endpoint once it listens; None while it does not."""
+        """Port of the endpoint once it listens; None while it does not."""
         return None if self._endpoint is None else self._endpoint.port
 
     @property
@@ -80,7 +83,8 @@ class Intake:
         return None if self._broker is None else self._broker.connected
 
     def troubles(self) -> list[str]:
-        """Why sensors are not answered, or their broker brings nothing, or less is promised than was asked for: a sentence each."""
+        """Return a sentence for each trouble: sensors without answers, a broker that brings nothing, or a weaker guarantee than the
+        settings want."""
         found = []
         if self._broker is not None and self._broker.trouble is not None:
             found.append(f"{self._broker.called} {self._broker.trouble}")
@@ -91,8 +95,10 @@ class Intake:
         return found
 
     def status(self) -> dict[str, Any]:
-        """The endpoint's port and how many clients are connected there (each None without one), `broker_connected`, `troubles`; and what
-        came in since the start: `received`, each outcome that there was, `waiting`, and what else is counted as `intake_…`."""
+        """Return the state of intake.
+
+        The endpoint's port and the number of its clients (each None without one), `broker_connected`, `troubles`. And the counts since the
+        start: `received`, each outcome, `waiting`, and every other count named `intake_…`."""
         body = self._metrics.body(0, 0)
         told = {**body["counts"], **body["gauges"]}
         counts = {name.removeprefix("intake_"): int(count) for name, count in told.items() if name.startswith("intake_")}
@@ -101,21 +107,21 @@ class Intake:
         return {**ways, "troubles": self.troubles(), **counts}
 
     def is_at_work(self) -> bool:
-        """Whether sensors wait for what they brought to be stored. Any thread."""
+        """Return whether sensors wait for their readings to be stored. Any thread."""
         return self._pipeline is not None and self._pipeline.is_at_work()
 
     def ask(self, request: bytes) -> None:
-        """Say this to devices that listen, by whichever way in they have, now and whenever one comes: `cargo.rules.storm_mode.Request`."""
+        """Send this request (`cargo.rules.storm_mode.Request`) to devices that listen, over every connection, now and to each that connects
+        later."""
         self._asked = request
         for way in (self._endpoint, self._broker):
             if way is not None:
                 way.ask(request)
 
     async def run(self, sink: Sink, log: Log, node: str) -> None:
-        """Take sensors in until cancelled; the endpoint listens once the window of repeats is rebuilt from the log.
+        """Process sensors until cancelled; the endpoint listens once the window of repeats is rebuilt from the log.
 
-        Raises Misuse when the endpoint's address can not be had, or a certificate does not load.
-        """
+        Raises Misuse when the endpoint's address is not available, or a certificate does not load."""
         settings = self._settings
         if self._others is not None:
             self._others.watch_over((*STREAMS, EXCEPTIONS), settings.pipeline.repeats_readings_max)

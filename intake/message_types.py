@@ -9,12 +9,14 @@ from typing import Protocol
 import msgspec
 
 KEPT_BYTES_MAX = 4_096
-"""Maximum bytes that `exceptions` keeps of a payload that is not taken as a reading, next to the length and SHA-256 of all of it."""
+"""Maximum number of bytes that `exceptions` keeps of a refused payload, next to the length and SHA-256 of all of it."""
 
 
 class Outcome(IntEnum):
-    """What became of one message, counted as `intake_<name>`. The counts of all outcomes and the gauge `intake_waiting`, what has none yet,
-    add up to `intake_received`, what came in."""
+    """Result of one message, counted as `intake_<name>`.
+
+    The counts of all outcomes and the gauge `intake_waiting`, of messages without one yet, add up to `intake_received`, the messages
+    received."""
 
     ACCEPTED = 0
     """In the log."""
@@ -45,11 +47,12 @@ STORED = frozenset({Outcome.ACCEPTED, Outcome.FUTURE, Outcome.STALE, Outcome.UNK
 
 
 class Publish(msgspec.Struct, gc=False):
-    """One MQTT message as it came. `packet_id`: its two bytes, empty at QoS 0. `refused` and `reason`: set when the door already knows it
-    is not to be taken; then `payload` may be only its beginning, and `payload_bytes` and `payload_sha256` (hexadecimal) describe all of it.
-    `again`: MQTT says that it is sent again (DUP). `retained`: with RETAIN, which a broker sets on what was said before who reads it came.
-    `will`: the endpoint publishes it for a client that has gone. `content_type`: as MQTT 5 names it, or empty.
-    """
+    """One MQTT message as it came.
+
+    `packet_id`: its two bytes, empty at QoS 0. `refused` and `reason`: set when the endpoint already refuses it; then `payload` may be only
+    its beginning, and `payload_bytes` and `payload_sha256` (hexadecimal) describe all of it. `again`: MQTT marks it as sent again (DUP).
+    `retained`: with RETAIN, which a broker sets on messages from before its subscriber came. `will`: the endpoint publishes it for a client
+    that has gone. `content_type`: as MQTT 5 names it, or empty."""
 
     topic: bytes
     payload: bytes
@@ -64,7 +67,7 @@ class Publish(msgspec.Struct, gc=False):
     content_type: str = ""
 
     def is_said_again(self) -> bool:
-        """Whether MQTT says that it was published before: by DUP, or by a broker's RETAIN."""
+        """Return whether MQTT marks it as published before: by DUP, or by a broker's RETAIN."""
         return self.again or self.retained
 
 
@@ -73,7 +76,7 @@ class MessageSender(Protocol):
 
     @property
     def account(self) -> str:
-        """On whose account its messages are: accounts share what is done in equal parts."""
+        """Account of its messages: accounts share the work in equal parts."""
         ...
 
     def hold(self, held: bool) -> None:
@@ -81,7 +84,8 @@ class MessageSender(Protocol):
         ...
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
-        """Called on the event loop once what `outcomes` say is durable: only now may a message be acknowledged. Must not raise."""
+        """Acknowledge messages, which is allowed only now: called on the event loop once what `outcomes` report is durable. Must not
+        raise."""
         ...
 
     def let_go(self) -> None:

@@ -17,7 +17,7 @@ UNPACKED_TIMES_MAX = 256
 WINDOW_BYTES_MAX = 8 << 20
 """Maximum window of a Zstandard frame, bytes, as RFC 8878 (3.1.1.1.2) recommends."""
 _PIECE_BYTES = 64
-"""Zstandard gives all that a piece of its input holds: 64 bytes are at most 16 blocks of 128 KiB."""
+"""Size of a piece of Zstandard input, bytes. All of its content comes at once: 64 bytes are at most 16 blocks of 128 KiB."""
 _BY_CONTENT_TYPE = {
     "application/gzip": "gzip",
     "application/x-gzip": "gzip",
@@ -27,13 +27,13 @@ _BY_CONTENT_TYPE = {
     "zstd": "zstd",
 }
 _BY_BEGINNING = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-"""JSON never begins as these do."""
+"""Compression by first bytes; JSON never begins with these."""
 _FIRST_BYTES = (b"\x1f", b"\x28")
 _OUR_TOPICS = b"landfall/"
 
 
 class NotUnpacked(Exception):
-    """A packed payload can not be taken: the outcome of its message, and what was unpacked of it until then."""
+    """Error for a packed payload that is refused: the outcome of its message, and the content unpacked until then."""
 
     def __init__(self, outcome: Outcome, reason: str, beginning: bytes) -> None:
         super().__init__(reason)
@@ -41,9 +41,9 @@ class NotUnpacked(Exception):
 
 
 def unpack_all(messages: Sequence[Publish]) -> None:
-    """Packed payloads are unpacked in place, those of a decoder's topics only where the content type says so. A message that does not
-    unpack is refused; of it, too, `exceptions` keep what can be read, so that secrets in it are masked.
-    """
+    """Unpack packed payloads in place, those of a decoder's topics only where the content type names a compression.
+
+    A message that does not unpack is refused. `exceptions` keep its readable part too, so that secrets in it are masked."""
     for message in messages:
         payload = message.payload
         if (payload[:1] in _FIRST_BYTES or message.content_type) and not message.payload_sha256 and (packing := _packing_of(message)):
@@ -57,7 +57,7 @@ def unpack_all(messages: Sequence[Publish]) -> None:
 
 
 def _packing_of(message: Publish) -> str:
-    """`gzip` or `zstd`; empty for what is not packed."""
+    """Return `gzip` or `zstd`; empty for a payload that is not packed."""
     if named := _BY_CONTENT_TYPE.get(message.content_type.partition(";")[0].strip().lower()):
         return named
     if not message.topic.startswith(_OUR_TOPICS):
@@ -66,9 +66,9 @@ def _packing_of(message: Publish) -> str:
 
 
 def unpacked(payload: bytes, packing: str) -> bytes:
-    """What was packed. Raises NotUnpacked for bytes that do not unpack to their end, or to more than UNPACKED_BYTES_MAX or
-    UNPACKED_TIMES_MAX times as many.
-    """
+    """Return the content of a packed payload.
+
+    Raises NotUnpacked for bytes that do not unpack to their end, or to more than UNPACKED_BYTES_MAX or UNPACKED_TIMES_MAX times as many."""
     most = min(UNPACKED_BYTES_MAX, UNPACKED_TIMES_MAX * len(payload))
     found = bytearray()
     try:
@@ -83,7 +83,9 @@ def unpacked(payload: bytes, packing: str) -> bytes:
 
 
 def _gunzip(payload: bytes, most: int, found: bytearray) -> bool:
-    """Appends to `found` what was packed, at most one byte more than `most`; whether it is whole. Of several members, as of `cat`, all."""
+    """Append to `found` the unpacked content, at most one byte more than `most`, and return whether it is whole.
+
+    All of several members, as of `cat`, are unpacked."""
     while payload.rstrip(b"\0"):
         member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         found += member.decompress(payload, most + 1 - len(found))
@@ -94,7 +96,7 @@ def _gunzip(payload: bytes, most: int, found: bytearray) -> bool:
 
 
 def _unpack_zstd(payload: bytes, most: int, found: bytearray) -> bool:
-    """As `_gunzip`, of frames; `found` may be longer."""
+    """Unpack frames as `_gunzip` does; `found` may be longer."""
     while payload.rstrip(b"\0"):
         frame = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES_MAX).decompressobj()
         at = 0

@@ -31,40 +31,46 @@ from streams.model.records import Record, to_batch
 
 STREAMS = (CONTAINERS, "ships")
 Strangers = Callable[[set[str]], set[str]]
-"""Of these container numbers, those that this node does not know of."""
+"""Function that returns those of these container numbers that this node does not know."""
 TELL_EVERY_S = 1.0
 """Interval of the check for unreported counted messages while no message comes, seconds."""
 GATHERED_MESSAGES, FLOOD_MESSAGES = 2_048, 256
-"""So many are worth a commit at once, and worth decoding while another is on its way. Fewer than that, but a flood, wait for more."""
+"""Number of messages that are worth a commit at once, and number of a flood, which waits for more.
+
+The first number is also worth decoding while another commit is on its way."""
 GATHER_S, GATHER_STEP_S = 0.025, 0.005
-"""So long at most, and only as long as in each step something came."""
+"""Maximum wait for more messages, and its step, seconds. The wait ends with the first step in which nothing came."""
 
 
 class Sink(Protocol):
-    """Where records go: the node's group commit."""
+    """Destination of records: the node's group commit."""
 
     async def append(self, appends: Sequence[Append]) -> list[Appended]:
-        """All of `appends` or none, durable when it returns. Raises RetryLater when the disk is full."""
+        """Append all of `appends` or none, durable on return. Raises RetryLater when the disk is full."""
         ...
 
 
 class Elsewhere(Protocol):
-    """Other disks, one of which has what is in the log before its senders hear of it."""
+    """Other disks, one of which has the records of the log before their senders get an outcome."""
 
     def appended(self, answers: Sequence[Appended]) -> Callable[[], Awaitable[bool]]:
-        """`answers`: to what was appended just now. What is given returns True once nothing that has been in the log until now need be
-        waited for; False when damage took some of it from the log, and no other disk has it."""
+        """Register `answers`, the result of the last append, and return a function to wait for another disk.
+
+        It returns True once another disk has all that has been in the log until now. It returns False when damage took some of that from
+        the log, and no other disk has it."""
         ...
 
     def refused_s(self) -> float:
-        """For how long what somebody waits for could not come to be on another disk, as this one does not give it, monotone s; 0 while it
-        does."""
+        """Return how long records that senders wait for could not reach another disk, because this disk does not give them, seconds; else
+        0.
+
+        The time is monotonic."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Unsettled:
-    """Durable here; the senders hear of it after `until_there`. `losses`: those that the windows of repeats knew of."""
+    """Durable parcels; their senders get the outcomes after `until_there`. `losses`: the losses that the windows of repeats included."""
 
     parcels: list[Parcel]
     outcomes: list[Outcome]
@@ -73,19 +79,22 @@ class _Unsettled:
 
 
 class Pipeline:
-    """Take messages, give readings to the sink, and report the outcome of its messages to each sender once that is durable.
+    """The path from messages to durable readings: it reports the outcome of its messages to each sender once that is durable.
 
-    1 `offer` puts messages into a bounded queue, of which each sender has its share (`intake.fair_queue`): beyond, it is held; when all is
-      `full`, all senders stop reading until they are called back.
-    2 `run` takes what waits, at most a batch, and decodes and checks it, column by column, while the batch before is still being written;
-      a few messages wait for more meanwhile, and hundreds GATHER_S longer: a commit costs about the same for few as for many.
+    1 `offer` puts messages into a bounded queue, of which each sender has its share (`intake.fair_queue`): beyond it, the sender is held.
+    When all is `full`, all senders stop reading until they are called back.
+
+    2 `run` takes at most a batch of what waits, and decodes and checks it, column by column, while the batch before is still being written.
+    A few messages wait for more meanwhile, and hundreds GATHER_S longer: a commit costs about the same for few as for many.
+
     3 When that one is durable, repeats are dropped: in this batch, and against the window of what is in the log.
-    4 Readings and exceptions, of these as many of each account as are kept (`intake.reject_limits`), are appended in one commit; a full
+
+    4 Readings and exceptions are appended in one commit, of exceptions as many of each account as are kept (`intake.reject_limits`). A full
     disk is waited for, and meanwhile nothing is acknowledged.
-    5 Their identities enter the window. The senders hear the outcomes, with `elsewhere` once another disk has all up to here; the next
-      commits do not wait for that, as long as the queue is not `full`. Where damage takes from the log what no other disk has, all clients
-      that wait are disconnected, to send it again, and the windows are rebuilt from the log: what it lost is no repeat.
-    """
+
+    5 Their identities enter the window. The senders get the outcomes, with `elsewhere` once another disk has all up to here. The next
+    commits do not wait for that, as long as the queue is not `full`. Where damage takes from the log what no other disk has, all clients
+    that wait are disconnected, to send it again. The windows are rebuilt from the log: readings that it lost are no repeats."""
 
     def __init__(
         self,
@@ -100,7 +109,8 @@ class Pipeline:
         strangers: Strangers | None = None,
         ships: Collection[str] | None = None,
     ) -> None:
-        """`companions`: the other nodes of this ship or port; what they took in is a repeat here once it came. `ships`: as of `Routes`."""
+        """`companions`: the other nodes of this ship or port; a reading that they received is a repeat here once it came. `ships`: as of
+        `Routes`."""
         self._sink, self._clock, self._metrics, self._settings = sink, clock, metrics, settings
         self._process, self._strangers = metrics.process, strangers
         self._routes = Routes(((one.topic, find_decoder(one.decoder)) for one in settings.decoders), ships)
@@ -121,28 +131,28 @@ class Pipeline:
         self.full = False
 
     def is_at_work(self) -> bool:
-        """Whether messages wait, or are on their way to this disk. Any thread."""
+        """Return whether messages wait, or are on their way to this disk. Any thread."""
         return bool(self._waiting.messages or self._in_work_messages)
 
     def stuck_s(self) -> float:
-        """For how long nothing could be stored, or what was stored is not given again where that is waited for, monotone s; 0 while it can
-        and is."""
+        """Return for how long nothing could be stored, or stored records could not reach another disk where that is waited for, monotonic
+        s; else 0."""
         if self._stuck_since_s is not None:
             return self._clock.monotonic_s() - self._stuck_since_s
         return 0.0 if self._elsewhere is None else self._elsewhere.refused_s()
 
     def listen(self, full_changed: Callable[[bool], None]) -> Callable[[], None]:
-        """Call `full_changed` whenever the queue becomes full (True: read no more) and when it has room again (False), until what is
-        returned is called."""
+        """Call `full_changed` whenever the queue becomes full (True: read no more) and when it has room again (False), until the returned
+        function is called."""
         self._listeners.append(full_changed)
         return lambda: self._listeners.remove(full_changed)
 
     def listen_of_accounts(self, held_changed: Callable[[str, bool], None]) -> None:
-        """Call `held_changed` whenever all senders of an account are to be read from no further (True), and when they are again (False)."""
+        """Call `held_changed` whenever no sender of an account may be read from (True), and when they may be again (False)."""
         self._of_accounts.append(held_changed)
 
     def holds(self, account: str) -> bool:
-        """Whether none of its senders is to be read from now."""
+        """Return whether none of the account's senders may be read from now."""
         return account in self._waiting.held_accounts
 
     def _account_held(self, account: str, held: bool) -> None:
@@ -159,7 +169,7 @@ class Pipeline:
         self._tell_full()
 
     async def run(self) -> None:
-        """Work until cancelled. What is queued or half-way then is not acknowledged, so its senders bring it again."""
+        """Work until cancelled. Messages queued or half-way then are not acknowledged, so their senders bring them again."""
         async with asyncio.TaskGroup() as writing:
             if self._elsewhere is not None:
                 writing.create_task(self._settle_in_turn())
@@ -184,7 +194,7 @@ class Pipeline:
                 writing.create_task(self._commit(parcels, prepared, parts))
 
     async def _gather(self) -> None:
-        """More of a flood has come when it returns, or nothing came for a moment. Where one would hold up another nobody waits."""
+        """Wait until more of a flood has come, or nothing came for a moment. If one account would delay another, do not wait."""
         until_s = self._clock.monotonic_s() + GATHER_S
         while FLOOD_MESSAGES <= (waiting := self._waiting.messages) < GATHERED_MESSAGES and not self._waiting.is_shared():
             if self._waiting.fills_a_batch() or self._clock.monotonic_s() >= until_s:
@@ -216,8 +226,10 @@ class Pipeline:
                 full_changed(full)
 
     def _fresh(self, part: StreamRows, outcomes: list[Outcome], messages: Sequence[Publish]) -> StreamRows | None:
-        """`part` less its repeats; None when nothing is left. A message is a repeat when all that it brought is. What a device says again
-        whose clock stands still is none, and flagged; so is what a device says whose clock fell back."""
+        """Return `part` without its repeats; None when nothing is left.
+
+        A message is a repeat when all its readings are. A reading repeated by a device whose clock stands still is no repeat, and is
+        flagged. A reading of a device whose clock fell back is flagged too."""
         said, now_s, now_ms = self._said[part.stream], self._clock.monotonic_s(), self._clock.now_ms()
         known, true_from_ms = self._windows[part.stream].known(part.identities), believed_times(self._clock).start
         kept: Sequence[int] = range(len(known))
@@ -241,7 +253,7 @@ class Pipeline:
     def _not_repeated(
         self, part: StreamRows, known: Sequence[bool], messages: Sequence[Publish], true_from_ms: int
     ) -> tuple[list[int], set[int]]:
-        """The rows of `part` that are no repeats, and which of them devices say again whose clock stands still."""
+        """Return the rows of `part` that are no repeats, and those of them that devices report again whose clock stands still."""
         said, now_s = self._said[part.stream], self._clock.monotonic_s()
         seen: set[bytes] = set()
         kept: list[int] = []
@@ -294,8 +306,9 @@ class Pipeline:
                 await self._append([Append(EXCEPTIONS, to_batch(records))])
 
     async def _settle_in_turn(self) -> None:
-        """What waits for another disk: senders hear in the order in which it came. After a loss nobody hears of what was taken for a repeat
-        before the windows knew of it."""
+        """Wait for another disk, and report outcomes to senders in the order of the messages.
+
+        After a loss, no outcome is reported for messages that were taken for repeats before the windows included the loss."""
         while True:
             one = await self._unsettled.get()
             if one.losses == self._losses and not await one.until_there():
@@ -307,7 +320,7 @@ class Pipeline:
                 self._let_go(one.parcels)
 
     async def _know_losses(self) -> None:
-        """The windows hold no more than the log when it returns. Called while no commit is on its way."""
+        """Rebuild the windows until they hold no more than the log. Called while no commit is on its way."""
         while self._losses_known != (losses := self._losses):
             try:
                 self._by_others, self._windows = await asyncio.to_thread(self._known)
@@ -319,7 +332,8 @@ class Pipeline:
                 self._news.set()
 
     def _known(self, said: Mapping[str, LastSaid] | None = None) -> tuple[dict[str, TakenInElsewhere], dict[str, RepeatWindow]]:
-        """What the log says is known; and who finds what others of this ship or port add to it from now on. `said` hears of it too."""
+        """Return the sources of what others of this ship or port add from now on, and the windows rebuilt from the log. `said` receives it
+        too."""
         nodes, known_max = (self._node, *self._companions), self._settings.repeats_readings_max
         by_others = {stream: TakenInElsewhere(self._log, self._companions, stream, known_max) for stream in STREAMS}
         heard = said or {}
@@ -330,7 +344,7 @@ class Pipeline:
         return by_others, windows
 
     async def _hear_of_others(self) -> None:
-        """What others of this ship or port took in enters the window as soon as it is here."""
+        """Add the readings that others of this ship or port received to the window as soon as they are here."""
         loop, grown = asyncio.get_running_loop(), self._news
 
         def changed(streams: frozenset[str]) -> None:
@@ -396,6 +410,7 @@ class Pipeline:
 
 
 def _is_told_apart(part: StreamRows, row: int, messages: Sequence[Publish]) -> bool:
-    """Whether a reading no window knows, of a clock that stands still, needs a flag so that no history takes it for a repeat: not what MQTT
-    calls one sent again, which it is, nor what says no time, which none takes for one."""
+    """Return whether a reading that no window knows, of a clock that stands still, needs a flag so that no history takes it for a repeat.
+
+    A reading that MQTT marks as sent again is a repeat, and needs none. A reading without a time is never taken for one."""
     return part.times_ms[row] is not None and not messages[part.messages[row]].is_said_again()

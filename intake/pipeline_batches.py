@@ -27,14 +27,15 @@ EXCEPTIONS = "exceptions"
 CONTAINERS = "containers"
 MQTT_TOPIC_CHARS_MAX = 400
 Arrived = tuple[int, TopicRoute, bytes]
-"""What is to be read: the number of the message that brought it, where its readings go, its payload in our form."""
+"""Input to read: the number of the message that brought it, the route of its readings, its payload in our form."""
 _OF_CLOCKS = {"future": Outcome.FUTURE, "stale": Outcome.STALE}
 
 
 @dataclass(slots=True)
 class StreamRows:
-    """Rows for one stream: row i came from message `messages[i]` and has identity `identities[i]`; device `whose[i]` (a number) said it at
-    `times_ms[i]` (UTC ms; None: it says none)."""
+    """Rows for one stream: row i came from message `messages[i]` and has identity `identities[i]`.
+
+    Device `whose[i]` (a number) reported it at `times_ms[i]` (UTC ms; None: without a time)."""
 
     stream: str
     records: pa.RecordBatch
@@ -44,7 +45,7 @@ class StreamRows:
     times_ms: list[int | None]
 
     def taken(self, rows: Sequence[int], flagged: Collection[int], flag: str) -> StreamRows:
-        """These rows, in order; those `flagged` say so in their body."""
+        """Return these rows, in order; those `flagged` have the flag in their body."""
         records = self.records.take(pa.array(rows, pa.int64()))
         if flagged:
             bodies = records.column(BODY).to_pylist()
@@ -62,7 +63,7 @@ class StreamRows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedMessage:
-    """Message `number` is not taken as a reading, or not all of it, and why."""
+    """A message, by `number`, that is not accepted as a reading, or not all of it, and the reason."""
 
     number: int
     outcome: Outcome
@@ -71,7 +72,7 @@ class RefusedMessage:
 
 @dataclass(slots=True)
 class Prepared:
-    """The result of `prepare`: the outcome of each message as far as it is known before the log is asked, and what is to be appended."""
+    """Result of `prepare`: the outcome of each message as far as it is known before the log is checked, and what is to be appended."""
 
     outcomes: list[Outcome]
     parts: list[StreamRows] = field(default_factory=list)
@@ -136,8 +137,9 @@ def mark_strangers(prepared: Prepared, strangers: Callable[[set[str]], set[str]]
 
 
 def exception_record(process: str, message: Publish, refused: RefusedMessage, now_ms: int) -> Record:
-    """The record in `exceptions` of a message that was not taken as a reading: the first KEPT_BYTES_MAX of its payload, but for the values
-    of secrets in it, and the length and SHA-256 of all of it."""
+    """Return the record in `exceptions` of a refused message.
+
+    It has the first KEPT_BYTES_MAX of its payload, without the values of secrets in it, and the length and SHA-256 of all of it."""
     whole = not message.payload_sha256
     kept, secrets = mask_secrets(message.payload[:KEPT_BYTES_MAX])
     body = {
@@ -188,7 +190,7 @@ def _part(
 
 
 def _flagged(flags: dict[int, list[str]], cores: dict[int, dict[str, Any]]) -> dict[int, str]:
-    """The bodies of the rows that have flags. Most say nothing else, and what others say too: each text is made once."""
+    """Return the bodies of the rows that have flags. Most have only flags, the same as others: each text is made once."""
     alone: dict[str, str] = {}
     bodies = {}
     for row, told in flags.items():
@@ -202,7 +204,7 @@ def _flagged(flags: dict[int, list[str]], cores: dict[int, dict[str, Any]]) -> d
 
 
 def whose_of(topics: Iterable[str], devices: Iterable[str | None]) -> list[int]:
-    """A number for each device on its topic; in another process another one."""
+    """Return a number for each device on its topic; another process has other numbers."""
     return list(map(hash, zip(topics, devices, strict=True)))
 
 
@@ -214,8 +216,8 @@ def _with_flag(body: str | None, flag: str) -> str:
 def _flags(
     valid: Sequence[bool], readings: ReadingColumns, numbers: Sequence[int], outcomes: list[Outcome], believed: range
 ) -> dict[int, list[str]]:
-    """By row, what is to be known about it besides what it says; marks future and stale ones in `outcomes`, but where a message was refused
-    for something else that it brought."""
+    """Return the flags by row, and mark future and stale rows in `outcomes`, except for a message that was refused for another of its
+    readings."""
     flags: dict[int, list[str]] = {}
     if not all(valid):
         _flag(flags, (row for row, one in enumerate(valid) if not one), "check_digit")
@@ -229,14 +231,14 @@ def _flags(
 
 
 def clock_flag(at_ms: int | None, believed: range) -> str:
-    """What is to be known about a device's time (UTC ms): `no_time`, `future`, `stale`; empty for one that is `believed`."""
+    """Return the flag for a device's time (UTC ms): `no_time`, `future`, `stale`; empty for one that is `believed`."""
     if at_ms is None:
         return "no_time"
     return "" if at_ms in believed else "future" if at_ms >= believed.stop else "stale"
 
 
 def believed_times(clock: Clock) -> range:
-    """The device times (UTC ms) that are believed now by a node's `clock`: all where it is doubted itself."""
+    """Return the device times (UTC ms) that are accepted now by a node's `clock`: all where the clock itself is doubted."""
     now_ms = clock.now_ms()
     return range(1 << 62) if clock.doubted() else range(now_ms - LATE_MS_MAX, now_ms + clock.early_ms() + 1)
 

@@ -14,9 +14,9 @@ from streams.model.records import Record
 
 SPAN_S = 3_600.0
 ALL_TIMES = 16
-"""All accounts together may have so many times as much kept as one."""
+"""Limit of all accounts together, times the limit of one."""
 ACCOUNTS_MAX = 1_024
-"""Maximum accounts that are distinguished in an hour. Further ones share the limit of one account."""
+"""Maximum number of accounts that are distinguished in an hour. Further ones share the limit of one account."""
 OTHERS = "others"
 RECORD_BYTES = 512
 """Approximate bytes of a record of `exceptions` without the payload."""
@@ -37,16 +37,16 @@ class _Span:
 
 
 class Refusals:
-    """The accounts' hours. For one event loop."""
+    """Refused messages of accounts in their hours. For one event loop."""
 
     def __init__(self, process: str, bytes_per_h: int) -> None:
-        """Of each account so many bytes are kept an hour: payloads, of each KEPT_BYTES_MAX at most, and RECORD_BYTES for each."""
+        """`bytes_per_h`: bytes kept of each account an hour: payloads, of each KEPT_BYTES_MAX at most, and RECORD_BYTES for each."""
         self._process, self._bytes_per_h = process, bytes_per_h
         self._spans: dict[str, _Span] = {}
         self._kept_bytes = 0
 
     def keeps(self, account: str, message: Publish, outcome: Outcome, now_s: float, now_at_ms: int) -> bool:
-        """Whether this message is to have a record of its own in `exceptions`; if not, it is counted."""
+        """Return whether this message gets a record of its own in `exceptions`; if not, count it."""
         if account not in self._spans and len(self._spans) >= ACCOUNTS_MAX:
             account = OTHERS
         span = self._spans.get(account)

@@ -14,9 +14,9 @@ from landfall.access.mqtt_filters import topic_pattern
 from landfall.system.settings_table import GivenPath, Host, ListenAddress, SettingsProblem, SettingsTable, WithCertificate, between
 
 TAKEN_BYTES_MAX = 4 << 20
-"""No limit of what is taken whole goes beyond: what of a reading is kept as it came fits a block of 8 MiB, however little it compresses."""
+"""Upper limit of all limits of whole messages, bytes: the kept part of a reading fits a block of 8 MiB, however little it compresses."""
 _LEVEL = re.compile(r"[^/+#\0]+")
-"""By which nodes that share a subscription say that they are there: one level of `landfall/nodes/<client_id>`."""
+"""Pattern of the name with which nodes that share a subscription report that they are there: one level of `landfall/nodes/<client_id>`."""
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 
 
@@ -142,6 +142,8 @@ class IntakeSettings(SettingsTable):
     alone_after_s: float = Field(default=10.0, gt=0, le=3_600, allow_inf_nan=False)
 
     def doors(self) -> Iterator[ListenAddress]:
-        """Where it listens, as far as that is right; settings are named as a process's file has them, where this is `intake`."""
+        """Yield the addresses on which it listens, as far as they are valid.
+
+        Settings are named as in a process's file, where this is `intake`."""
         if self.is_sound("endpoint") and self.endpoint and self.endpoint.is_sound("host", "port"):
             yield ListenAddress(("intake", "endpoint", "port"), self.endpoint.host, self.endpoint.port)

@@ -13,23 +13,27 @@ from collections.abc import Iterable, Sequence
 from cargo.loss.event_time import SOUND_MS, TrackerClock
 
 SAME_AGAIN_S = 45.0
-"""What equals something that came less than this ago (wall, monotone s) is a repeat: another gateway heard it, or it is brought again. Less
-than the interval of storm mode."""
+"""Age (wall, monotonic s) below which an equal reading is a repeat: another gateway received it, or it is sent again.
+
+It is less than the interval of storm mode."""
 BELIEVED_AT = 3
-"""How often a device has to speak with one and the same time before its clock is held to stand still. Twice is in real data, minutes apart
-(`tests/sim/test_replay_ship.py`), and what a gateway does that starts again with its newest reading."""
+"""Number of reports with the same time from which a device's clock counts as standing still.
+
+Two occur in real data, minutes apart (`tests/sim/test_replay_ship.py`), and when a gateway starts again with its newest reading."""
 BELIEVED_AT_ONCE = 2
-"""The same where its time alone shows that."""
+"""The same number where the time alone shows that the clock stands still."""
 CONTENTS_MAX = 8
-"""Of what a device says with one and the same time so many, the last, are remembered."""
+"""Number of a device's last reports with the same time that are remembered."""
 Said = tuple[bytes, float]
-"""The identity of a reading, and when it last counted (monotone s)."""
+"""Identity of a reading, and when it last counted (monotonic s)."""
 Voice = tuple[int | None, int, float, tuple[Said, ...], bool]
-"""The time that a device said last (UTC ms; None: none), how often it spoke with it, when that counted last, what it said then, and whether
-it has said another time before."""
+"""A device's last reported time (UTC ms; None: none), and its reports with it.
+
+Then: the number of reports, when the last one counted, their contents, and whether the device has reported another time before."""
 Word = tuple[int | None, float, bytes, bool]
-"""A voice that has spoken with its time once, as nearly all have: that time, when that was (monotone s), what it said then, and whether it
-has said another time before. Of 24,000 devices that is 3 MiB less."""
+"""A voice with one report of its time, as nearly all have: that time, its arrival (monotonic s), its content, and the same last field.
+
+That field is whether the device has reported another time before. For 24,000 devices this form saves 3 MiB."""
 
 
 CLOCKS_MAX = 32_768
@@ -37,16 +41,15 @@ CLOCKS_MAX = 32_768
 
 
 class FallenClocks:
-    """The clocks of devices whose readings come late, as this node took them in. Devices are known by a number, `whose`."""
+    """Clocks of devices whose readings come late, as this node received them. Devices have a number, `whose`."""
 
     def __init__(self) -> None:
         self._clocks: dict[int, TrackerClock] = {}
 
     def note(self, whose: Sequence[int], times_ms: Sequence[int | None], received_at_ms: Iterable[int]) -> set[int]:
-        """Take in readings in the order in which they came: by their device's clock (None: it says no time) and by ours, UTC ms.
+        """Process readings in the order of their arrival, and return the places of those whose clock fell back.
 
-        Returns, by their place, those of clocks that fell back (`cargo.loss.event_time.TrackerClock`).
-        """
+        Times by their device's clock (None: without a time) and by ours, UTC ms. See `cargo.loss.event_time.TrackerClock`."""
         fallen: set[int] = set()
         for row, (one, at_ms, came_ms) in enumerate(zip(whose, times_ms, received_at_ms, strict=False)):
             if at_ms is None or (came_ms - at_ms <= SOUND_MS and one not in self._clocks):
@@ -67,8 +70,10 @@ class FallenClocks:
 
 
 class LastSaid:
-    """Of each device what it said with the last time that it said, as this node itself took it in: of those `devices_max` devices at least,
-    and fewer than twice as many, that spoke last. Devices have a number each, `whose`. `fallen`: the clocks of those that come late."""
+    """Reports of each device with its last reported time, as this node itself received them.
+
+    It holds at least the `devices_max` devices that reported last, and fewer than twice as many. Devices have a number each, `whose`.
+    `fallen`: the clocks of those that come late."""
 
     def __init__(self, devices_max: int) -> None:
         self.fallen = FallenClocks()
@@ -84,11 +89,10 @@ class LastSaid:
         came_s: Iterable[float],
         true_from_ms: int | None = None,
     ) -> list[int]:
-        """These came, in this order, and MQTT calls none of them one sent again that came before; one element of each a reading, `times_ms`
-        by the device's clock (UTC ms; None: it says none), `came_s` by ours (monotone s). Before `true_from_ms` (UTC ms) none can be true.
+        """Process readings in the order of their arrival, and return the places of those repeated by a device whose clock stands still.
 
-        Returns which of them, by their place, are said again by a device whose clock stands still.
-        """
+        MQTT marks none of them as one sent again that came before. One element of each sequence is a reading: `times_ms` by the device's
+        clock (UTC ms; None: without a time), `came_s` by ours (monotonic s). Before `true_from_ms` (UTC ms) no time can be true."""
         recent, older = self._recent, self._older
         again: list[int] = []
         for row, (one, at_ms, identity, now_s) in enumerate(zip(whose, times_ms, identities, came_s, strict=False)):
@@ -113,7 +117,7 @@ def _voice(at_ms: int | None, came_s: float, identity: bytes, moved: bool) -> Vo
 
 
 def _is_believed(before: Voice, after: Voice, identity: bytes, now_s: float, true_from_ms: int | None) -> bool:
-    """Whether a device that spoke `before` with this very time says `identity` again, or may, and is one whose clock stands still."""
+    """Return whether a device with reports `before` of this very time reports `identity` again, or may, and its clock stands still."""
     at_ms, times, _, _, moved = after
     never_true = at_ms is None or (not moved and true_from_ms is not None and at_ms < true_from_ms)
     if times < (BELIEVED_AT_ONCE if never_true else BELIEVED_AT):
@@ -123,7 +127,7 @@ def _is_believed(before: Voice, after: Voice, identity: bytes, now_s: float, tru
 
 
 def _goes_on(before: Voice, identity: bytes, now_s: float) -> Voice:
-    """The device speaks once more with the same time: what comes sooner than SAME_AGAIN_S is of what it said before."""
+    """Return the voice after one more report with the same time: a report sooner than SAME_AGAIN_S belongs to the one before."""
     at_ms, times, last_s, said, moved = before
     if now_s - last_s >= SAME_AGAIN_S:
         times, last_s = times + 1, now_s

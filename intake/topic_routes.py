@@ -13,7 +13,7 @@ from landfall.access.mqtt_filters import topic_pattern
 
 ROUTES_MAX = 131_072
 REMEMBERED_BYTES_MAX = 256
-"""What is known of a longer topic is worked out each time: else endless topics of 64 KiB would fill the memory."""
+"""Maximum length of a remembered topic, bytes. A longer one is parsed each time: else endless topics of 64 KiB would fill the memory."""
 _TOPIC = re.compile(
     r"landfall/(?:containers/(?P<container>[A-Za-z0-9. -]{1,24})/reading"
     r"|ships/(?P<ship>[A-Za-z0-9-]{1,24})/(?P<kind>location|environment|noon))"
@@ -21,17 +21,18 @@ _TOPIC = re.compile(
 _KINDS = ("location", "environment", "noon")
 READINGS = "landfall/containers/+/reading"
 SUBSCRIPTIONS = (READINGS, *(f"landfall/ships/+/{kind}" for kind in _KINDS))
-"""What to subscribe to at a broker."""
+"""Topic filters to subscribe to at a broker."""
 
 
 def gateway_filters(ship: str = "") -> tuple[str, ...]:
-    """Return what a gateway may publish unless it is given other filters: readings, and what sensors say of `ship`, by IMO number."""
+    """Return what a gateway may publish unless it is given other filters: readings, and the reports of sensors of `ship`, by IMO number."""
     return READINGS, *(f"landfall/ships/{ship}/{kind}" for kind in _KINDS if ship)
 
 
 class TopicRoute(msgspec.Struct, frozen=True, gc=False):
-    """Where readings of one MQTT topic go; `number_valid` is False when the container's or ship's check digit is wrong. With `decode`, what
-    its messages become says where they go. `refusal`: why no sensor of this node may speak there."""
+    """Destination of the readings of one MQTT topic; `number_valid` is False when the container's or ship's check digit is wrong.
+
+    With `decode`, the decoded messages determine the destination. `refusal`: why no sensor of this node may publish there."""
 
     stream: str
     topic: str
@@ -41,17 +42,18 @@ class TopicRoute(msgspec.Struct, frozen=True, gc=False):
 
 
 class Routes:
-    """Routes by MQTT topic, remembered: at most ROUTES_MAX of them, and of long topics none, then it starts again."""
+    """Routes by MQTT topic, in a cache of at most ROUTES_MAX of them, none for long topics; a full cache is cleared."""
 
     def __init__(self, decoders: Iterable[tuple[str, Decoder]] = (), ships: Collection[str] | None = None) -> None:
-        """`decoders`: MQTT topic filters, each with what reads the messages on its topics; topics of ours need none. `ships`: those, by IMO
-        number, whose sensors may speak here (None: any)."""
+        """`decoders`: MQTT topic filters, each with the decoder for messages on its topics; our own topics need none.
+
+        `ships`: those, by IMO number, whose sensors may publish here (None: any)."""
         self._ships = ships
         self._decoders = [(topic_pattern(one), TopicRoute("", "", True, decode)) for one, decode in decoders]
         self._known: dict[bytes, TopicRoute | None] = {}
 
     def route(self, mqtt_topic: bytes) -> TopicRoute | None:
-        """Where readings on `mqtt_topic` go; None when it is none of ours. A wrong check digit is marked, never refused."""
+        """Return the route of readings on `mqtt_topic`; None when it is none of ours. A wrong check digit is marked, never refused."""
         try:
             return self._known[mqtt_topic]
         except KeyError:

@@ -35,13 +35,14 @@ _PROBES = {"P19": 1, "P20": 2, "P21": 3}
 _KEPT = ("alarms", "numberOfActiveAlarms", "setpointParameters", "lastDefrostDateTime", "reason")
 _OF_THE_AIR = {"o2_pct": "o2Percentage", "co2_pct": "co2Percentage", "humidity_pct": "humidityPercentage"}
 _DEGREES = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
-"""Of ISO 6709, in decimal degrees. Python takes `nan`, `1_0` and other scripts' digits for numbers too."""
+"""Pattern of ISO 6709, in decimal degrees. Python accepts `nan`, `1_0` and other scripts' digits as numbers too."""
 PROBLEMS_MAX = 5
 
 
 def decode_dcsa(payload: bytes) -> Decoded:
-    """The readings in a payload of DCSA events, and which of its events are none, and why. Raises ValueError for what is no JSON of
-    events."""
+    """Return the readings in a payload of DCSA events, and which of its events are none, with the reason.
+
+    Raises ValueError for anything but JSON of events."""
     whole = orjson.loads(payload)
     events = whole.get("events", [whole]) if isinstance(whole, dict) else whole
     if not isinstance(events, list):
@@ -57,7 +58,7 @@ def decode_dcsa(payload: bytes) -> Decoded:
 
 
 def _reading(event: Any) -> tuple[bytes, bytes]:
-    """Raises ValueError for an event that is no reading, saying why."""
+    """Return the reading in an event. Raises ValueError with the reason for an event that is no reading."""
     if not isinstance(event, dict):
         raise InvalidValue("it is no JSON object", code="event_missing")
     kind, equipment = _in(event, "eventClassification"), _in(event, "equipmentDetails")
@@ -92,7 +93,8 @@ def _device(event: Fields, container: str) -> str:
 
 
 def _position(event: Fields) -> Fields:
-    """Latitudes and longitudes are texts in the draft; what is no number is handed on as it is, to be refused with its value."""
+    """Return latitude and longitude, which are texts in the draft; a text that is no number is passed on as it is, to be refused with its
+    value."""
     where = _in(_in(event, "eventLocation"), "geoCoordinate")
     return {f"{name}_deg": _number(where[name]) for name in ("latitude", "longitude") if where.get(name) is not None}
 
@@ -123,7 +125,7 @@ def _reefer(details: Fields) -> Fields:
 
 
 def _probes(details: Fields) -> tuple[Fields, list[Fields]]:
-    """The USDA probes as signals, and the measurements of all others, of a second one of the same number too."""
+    """Return the USDA probes as signals, and the measurements of all others, of a second one of the same number too."""
     signals: Fields = {}
     others = []
     for probe in details.get("temperatureProbeMeasurements") or ():
@@ -157,7 +159,7 @@ def _kept(event: Fields, told: Any) -> Fields:
 
 
 def _measured_otherwise(details: Fields) -> Fields:
-    """What was measured and has no signal here, by its names in the draft, degrees as they came."""
+    """Return the measurements without a signal here, by their names in the draft, degrees as they came."""
     air = {name: _in(details, f"{name}AirTemperatureMeasurement").get("sensorReadings") for name in ("supply", "return")}
     parameters = {name: value for name, value in _in(details, "measuredParameters").items() if name not in _OF_THE_AIR.values()}
     status = details.get("powerStatus")
@@ -173,7 +175,7 @@ def _measured_otherwise(details: Fields) -> Fields:
 
 
 def _first(fields: Fields, *names: str) -> Any:
-    """The first of these that says anything."""
+    """Return the first of these fields that has a value."""
     return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 

@@ -13,7 +13,7 @@ DECODERS: dict[str, Decoder] = {"dcsa-tnt-3": decode_dcsa}
 
 
 def find_decoder(name: str) -> Decoder:
-    """The decoder called so. Raises ValueError when there is none."""
+    """Return the decoder with this name. Raises ValueError when there is none."""
     if name in DECODERS:
         return DECODERS[name]
     module, colon, function = name.partition(":")

@@ -13,21 +13,25 @@ from dataclasses import dataclass
 import orjson
 
 MESSAGES_MAX = 1_000
-"""Readings in one message of others."""
+"""Maximum number of readings in one foreign message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The content of a message: messages of our own form, each an MQTT topic and a JSON payload (docs/guide/payloads.md). `problem` says in
-    a sentence what could not be decoded; the messages are taken all the same, and the original goes to `exceptions`."""
+    """Content of a message: messages of our own form, each an MQTT topic and a JSON payload (docs/guide/payloads.md).
+
+    `problem` describes in a sentence what could not be decoded. The messages are accepted all the same, and the original goes to
+    `exceptions`."""
 
     messages: Sequence[tuple[bytes, bytes]]
     problem: str = ""
 
 
 Decoder = Callable[[bytes], Decoded]
-"""From the payload of one MQTT message. The same bytes give the same, so that a repeat is known as one. No I/O. Whatever
-it raises but KeyboardInterrupt, the message is `malformed`, with its bytes in `exceptions`."""
+"""Function from the payload of one MQTT message to its content, without I/O.
+
+The same bytes give the same content, so that a repeat is recognised. If it raises anything but KeyboardInterrupt, the message is
+`malformed`, with its bytes in `exceptions`."""
 
 
 def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]:
@@ -36,17 +40,19 @@ def reading_of(container: str, fields: dict[str, object]) -> tuple[bytes, bytes]
 
 
 def name_of(decode: Decoder) -> str:
-    """The module and the name of a decoder."""
+    """Return the module and the name of a decoder."""
     return f"{getattr(decode, '__module__', '')}:{getattr(decode, '__qualname__', type(decode).__name__)}"
 
 
 class OthersFault(Exception):
-    """An operator's own code has raised something."""
+    """Error raised by an operator's own code."""
 
 
 def call_others(call: Callable[[], object]) -> object:
-    """Return what `call`, an operator's own code, returns. Raises OthersFault for whatever it raises, SystemExit, GeneratorExit and
-    CancelledError too, but KeyboardInterrupt, which is the operator's."""
+    """Return the result of `call`, an operator's own code.
+
+    Raises OthersFault for whatever it raises, SystemExit, GeneratorExit and CancelledError too, except KeyboardInterrupt, which is the
+    operator's."""
     try:
         return call()
     except KeyboardInterrupt:
@@ -56,7 +62,7 @@ def call_others(call: Callable[[], object]) -> object:
 
 
 def decoded(decode: Decoder, payload: bytes) -> Decoded:
-    """What `decode` makes of a payload; of one that it does not understand, or where that gives no Decoded, no messages and the reason."""
+    """Return the content of a payload by `decode`; no messages and the reason where it fails, or returns no Decoded."""
     try:
         made = call_others(lambda: decode(payload))
     except OthersFault as problem:

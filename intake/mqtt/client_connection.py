@@ -29,18 +29,18 @@ from intake.mqtt.subscriptions import Subscription, request_packet, subscribe, u
 from landfall.access.password_checks import Crowded
 
 KEEP_ALIVE_PATIENCE = 1.5
-"""MQTT 3.1.2.10: a client is gone after one and a half times its keep-alive."""
+"""Multiple of its keep-alive after which a silent client is gone (MQTT 3.1.2.10)."""
 _VERSION_REFUSED_311, _IDENTIFIER_REFUSED_311, _UNAVAILABLE_311, _LOGIN_REFUSED_311 = 1, 2, 3, 4
 _LEAVES, _DISCONNECT_WITH_WILL = 0x00, 0x04
 _TLS_HANDSHAKE = 0x16
-"""The first byte of TLS, which of a CONNECT would be one with flags that MQTT forbids."""
+"""First byte of TLS. As the first byte of a CONNECT, it would have flags that MQTT forbids."""
 _DEAF, _TURN = "client does not read", "what others bring comes in between"
 DEAF_S_MAX = 60.0
-"""So long one without a keep-alive may have more unread than it may."""
+"""Maximum time for which a client without a keep-alive may exceed its limit of unread bytes, seconds."""
 RESTS = 4
-"""What publishes nothing is read on after so many times the time that a turn of it took: it has a fifth of a core at most."""
+"""Pause before a client that publishes nothing is read further, times the duration of its turn: it uses a fifth of a core at most."""
 CLOSE_WITHIN_S = 5.0
-"""So long what was said last may take to be read."""
+"""Maximum time to flush the last write before the connection is aborted, seconds."""
 
 
 _NOT_TAKEN = {
@@ -50,11 +50,11 @@ _NOT_TAKEN = {
     Outcome.OVERSIZED: Reason.QUOTA_EXCEEDED,
     Outcome.FOREIGN: Reason.NOT_AUTHORIZED,
 }
-"""What an MQTT 5 client hears in its PUBACK. The message is in `exceptions`: it need not, and should not, be sent again."""
+"""Reason in the PUBACK to an MQTT 5 client. The message is in `exceptions`: it need not, and should not, be sent again."""
 
 
 def acknowledgements(v5: bool, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> bytes:
-    """A PUBACK for each of `messages` that wants one, in order; MQTT 5 says what was not taken as a reading, and why."""
+    """Return a PUBACK for each of `messages` that wants one, in order; for MQTT 5 with the reason of each refusal."""
     if not v5 or _NOT_TAKEN.keys().isdisjoint(outcomes):
         return pubacks([message.packet_id for message in messages if message.packet_id])
     return b"".join(
@@ -65,10 +65,10 @@ def acknowledgements(v5: bool, messages: Sequence[Publish], outcomes: Sequence[O
 
 
 class ClientConnection(asyncio.Protocol):
-    """The protocol of one socket. Everything happens on the event loop; a violation ends this connection and costs the others nothing."""
+    """Protocol of one socket. Everything happens on the event loop; a violation ends this connection and costs the others nothing."""
 
     def __init__(self, door: Door, address: str = "") -> None:
-        """`address`: where it comes from, as `intake.mqtt.listener.address_of`."""
+        """`address`: the address of the client, as `intake.mqtt.listener.address_of`."""
         self._door = door
         self.address = address
         self._reader = PacketReader(door.settings.packet_bytes_max)
@@ -88,22 +88,22 @@ class ClientConnection(asyncio.Protocol):
         self._deaf_since_s: float | None = None
         self._closed_at_s: float | None = None
         self._rests: asyncio.TimerHandle | None = None
-        """Until what has come and was not read in its turn is read on."""
+        """Timer until the next read of data that came and was not read in its turn."""
 
     @property
     def account(self) -> str:
-        """Its login's; without one, that of where it comes from."""
+        """Account of its login; without one, that of its address."""
         return account_of(None if self.gateway is None else self.gateway.username, self.address)
 
     def hold(self, held: bool) -> None:
-        """Its messages wait: it is read from no further until they do not."""
+        """Stop reading while its messages wait (True), or go on (False)."""
         if held:
             self.pause("its own wait")
         else:
             self.resume("its own wait")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is open, and TLS's handshake done."""
+        """Begin, because the socket is open, and TLS's handshake done."""
         if not isinstance(transport, asyncio.Transport):
             raise AssertionError(f"a stream's transport, not {transport!r}")
         self._transport = transport
@@ -113,7 +113,7 @@ class ClientConnection(asyncio.Protocol):
             transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came: good packets are taken even when a violation follows them."""
+        """Process received bytes: good packets are accepted even when a violation follows them."""
         if self.gateway is not None:
             self._heard_at_s = self._door.now_s()
         elif not self._begun and data[0] == _TLS_HANDSHAKE:
@@ -139,7 +139,7 @@ class ClientConnection(asyncio.Protocol):
             self._rests = asyncio.get_running_loop().call_later(rests_s, self._read_on)
 
     def _read_on(self) -> None:
-        """Once nothing else keeps it from being read from: `resume` calls it then."""
+        """Read further once nothing else prevents it: `resume` calls it then."""
         self._rests = None
         if self._transport is None or self._transport.is_closing() or len(self._reasons_not_to_read) > 1:
             return
@@ -148,19 +148,20 @@ class ClientConnection(asyncio.Protocol):
             self.resume(_TURN)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone. What was published and is not acknowledged yet stays on its way to the log; the will is the door's now."""
+        """End, because the socket is gone. Messages that are not acknowledged yet stay on their way to the log; the endpoint has the will
+        now."""
         if self._login is not None:
             self._login.cancel()
         self._transport = None
         self._door.left(self)
 
     def pause_writing(self) -> None:
-        """The client does not read its acknowledgements: then nothing more is read from it."""
+        """Stop reading, because the client does not read its acknowledgements."""
         self._deaf_since_s = self._door.now_s()
         self.pause(_DEAF)
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Go on reading, because the client reads again."""
         self._deaf_since_s = None
         self.resume(_DEAF)
 
@@ -171,7 +172,7 @@ class ClientConnection(asyncio.Protocol):
         self._reasons_not_to_read.add(reason)
 
     def resume(self, reason: str) -> None:
-        """`reason` is gone."""
+        """Remove `reason`, and read again when no other is left."""
         if reason in self._reasons_not_to_read:
             self._reasons_not_to_read.remove(reason)
             if not self._reasons_not_to_read and self._transport is not None and not self._transport.is_closing():
@@ -181,8 +182,9 @@ class ClientConnection(asyncio.Protocol):
                 self._rests = asyncio.get_running_loop().call_later(0, self._read_on)
 
     def tend(self, now_s: float) -> None:
-        """End this connection when its client has been silent, or has not read, for too long; at once when it was ended before and is still
-        there. One we do not read from is not called silent."""
+        """End this connection when its client has been silent, or has not read, for too long.
+
+        Abort it at once when it was ended before and is still there. A client that is not read from does not count as silent."""
         if self._closed_at_s is not None:
             if now_s - self._closed_at_s > CLOSE_WITHIN_S and self._transport is not None:
                 self._transport.abort()
@@ -212,14 +214,15 @@ class ClientConnection(asyncio.Protocol):
             self._transport.close()
 
     def drop(self, detail: str) -> None:
-        """End this connection at once, without a word to its client."""
+        """End this connection at once, without a message to its client."""
         if self._transport is not None:
             self._door.ending(self, detail)
             self._transport.abort()
 
     def tell(self, request: bytes, retained: bool = False) -> None:
-        """What the node asks of devices now, or asked last (`retained`), if this client has subscribed to it. One that does not read, or
-        takes no packet so long, does not hear it."""
+        """Send the node's request to devices, or its last one (`retained`), if this client has subscribed to it.
+
+        A client that does not read, or accepts no packet of this length, does not get it."""
         if self.subscription is None or self._transport is None or self._transport.is_closing() or _DEAF in self._reasons_not_to_read:
             return
         said = request_packet(self._reader.v5, request, flagged=retained or self.subscription.keeps_flag)
@@ -227,7 +230,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.write(said)
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
-        """Acknowledge the messages, because the pipeline reports that what `outcomes` say is durable."""
+        """Acknowledge the messages, because the pipeline reports that what `outcomes` report is durable."""
         if self._transport is None or self._transport.is_closing():
             return
         self._transport.write(acknowledgements(self._reader.v5, messages, outcomes))
@@ -236,7 +239,7 @@ class ClientConnection(asyncio.Protocol):
             self.resume("too many in flight")
 
     def let_go(self) -> None:
-        """What was not acknowledged is to come again, here or elsewhere."""
+        """End this connection, so that the client sends again, here or elsewhere, what was not acknowledged."""
         self.end(Reason.SERVER_BUSY, "this disk lost what it brought, and no other has it")
 
     def _take(self, packets: list[Publish | ControlPacket]) -> None:
@@ -263,7 +266,8 @@ class ClientConnection(asyncio.Protocol):
                 self.end(violation.reason, str(violation))
 
     def _checked(self, publish: Publish) -> Publish:
-        """As its gateway may publish it. RETAIN is the publisher's own wish here, which says nothing about the age of the message."""
+        """Return the message as its gateway may publish it. RETAIN is the publisher's own wish here, and shows nothing about the message's
+        age."""
         if self.gateway is None:
             raise Violation(Reason.PROTOCOL_ERROR, "a PUBLISH before the CONNECT")
         publish.retained = False
@@ -279,7 +283,7 @@ class ClientConnection(asyncio.Protocol):
                 self.pause("too many in flight")
 
     def _control(self, packet: ControlPacket) -> bool:
-        """Handles one packet; False when what follows it must wait or is not to be read."""
+        """Process one packet; return False when what follows it must wait or is not to be read."""
         if packet.head & 0x0F and packet.kind not in (PacketType.SUBSCRIBE, PacketType.UNSUBSCRIBE):
             raise Violation(Reason.MALFORMED_PACKET, f"flags 0x{packet.head & 0x0F:x} in packet type {packet.kind}")
         if self._transport is None or (self.gateway is None) != (packet.kind == PacketType.CONNECT):
@@ -325,13 +329,14 @@ class ClientConnection(asyncio.Protocol):
                 self.tell(request, retained=True)
 
     def _answer(self) -> None:
-        """What is to be said to packets that were taken together goes out as one: a write each costs ten times as much."""
+        """Send the answers to packets that were read together in one write: a write each costs ten times as much."""
         if self._answers and self._transport is not None and not self._transport.is_closing():
             self._transport.write(bytes(self._answers))
         self._answers.clear()
 
     def _begin_login(self, body: bytes) -> None:
-        """Until it is let in, it is read from only until it says more: who leaves meanwhile wants its password checked no more."""
+        """Check a CONNECT and begin the login. Until it ends, data is read only until more comes: the login of a client that leaves is
+        cancelled."""
         try:
             connect = read_connect(body)
         except VersionRefused:

@@ -21,19 +21,18 @@ PERMITS_MAX = 65_536
 
 @dataclass(slots=True)
 class GatewayLogin:
-    """A client that was let in: its name in logs (None: without a login) and who it is."""
+    """A client that was let in: its name in logs (None: without a login) and its principal."""
 
     username: str | None
     principal: Principal
     _permits: dict[bytes, bool] = field(default_factory=dict)
 
     def may_publish(self, topic: bytes) -> bool:
-        """Whether this gateway may publish to `topic`; where the node asks devices, nobody may.
+        """Return whether this gateway may publish to `topic`; no client may publish to the topic of the node's requests.
 
-        Remembered for at most PERMITS_MAX topics, none of them long, then worked out again.
+        The result is cached for at most PERMITS_MAX topics, none of them long; a full cache is cleared.
 
-        Raises Violation when MQTT allows no such topic name.
-        """
+        Raises Violation when MQTT allows no such topic name."""
         permit = self._permits.get(topic)
         if permit is None:
             check_topic_name(topic)
@@ -45,37 +44,36 @@ class GatewayLogin:
         return permit
 
     def checked(self, publish: Publish) -> Publish:
-        """`publish`, refused if this gateway may not. Raises Violation for what MQTT allows nobody."""
+        """Return `publish`, refused if this gateway may not publish it. Raises Violation for what MQTT allows no client."""
         if not self.may_publish(publish.topic):
             publish.refused, publish.reason = Outcome.FOREIGN, f"gateway {self.username} may not publish to this topic"
         return publish
 
 
 def account_of(username: str | None, address: str) -> str:
-    """On whose account a client's messages are: its login's; without one, that of where it comes from."""
+    """Return the account of a client's messages: its login's; without one, that of its address."""
     return f"at {address}" if username is None else f"login {username}"
 
 
 class GatewayLogins:
-    """Checks gateways' logins: user name and password are the name and the token of a credential `gateway:NAME` of the node."""
+    """Check of gateways' logins: user name and password are the name and the token of a credential `gateway:NAME` of the node."""
 
     def __init__(self, anonymous_publish: tuple[str, ...], credentials: Credentials, wrong: WrongSecrets) -> None:
-        """`anonymous_publish`: the MQTT topic filters of clients without a login. `wrong`: hears of every wrong secret."""
+        """`anonymous_publish`: the MQTT topic filters of clients without a login. `wrong`: receives every wrong secret."""
         self._anonymous = GatewayLogin(None, Principal(GATEWAY, {"produce": anonymous_publish})) if anonymous_publish else None
         self._credentials, self._wrong = credentials, wrong
         self._gateways: dict[str, GatewayLogin] = {}
 
     def named(self, username: str | None) -> GatewayLogin:
-        """The gateway of this login as it is now; one that may publish nothing where there is none any more."""
+        """Return the gateway of this login as it is now; one that may publish nothing where there is none any more."""
         gateway = self._anonymous if username is None else self._known(username)
         return gateway or GatewayLogin(username, Principal(f"{GATEWAY}{username or ''}", {}))
 
     async def gateway(self, address: str, username: str | None, password: bytes | None) -> GatewayLogin | None:
-        """The gateway of these credentials, shown from `address`; None when they are wrong, or none were given and none are not enough.
-        That one is wrong is said more slowly each time.
+        """Return the gateway of these credentials, shown from `address`; None when they are wrong, or none were given and a login is
+        needed.
 
-        Raises Crowded when too many wait to hear that theirs is wrong.
-        """
+        The answer to a wrong one is slower each time. Raises Crowded when too many wait for such an answer."""
         if username is None:
             return self._anonymous
         if password is not None and self._credentials.is_gateways(username, password):
@@ -84,7 +82,7 @@ class GatewayLogins:
         return None
 
     def holds(self, gateway: GatewayLogin) -> bool:
-        """Whether this gateway's credential is still there, and allows what it did."""
+        """Return whether this gateway's credential is still there, and allows what it did."""
         return gateway.username is None or self._credentials.gateway(gateway.username) == gateway.principal
 
     def _known(self, username: str) -> GatewayLogin | None:

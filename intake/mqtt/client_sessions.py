@@ -16,11 +16,12 @@ from intake.mqtt.subscriptions import Subscription
 from landfall.system.replaced_files import replace_file
 
 SESSION_S_MAX = 7 * 86_400
-"""So long a session is kept at most after its client has left; 3.1.1 knows no limit of its own."""
+"""Maximum time for which a session is kept after its client has left, seconds; 3.1.1 has no limit of its own."""
 SESSIONS_MAX, LOGIN_SESSIONS_MAX = 65_536, 4_096
-"""Of all, and of one login: beyond, who has been gone longest is forgotten, of that login or of who has most."""
+"""Maximum number of sessions, of all and of one login. Beyond it, the oldest absent client of that login, or of the largest, is
+forgotten."""
 Key = tuple[str | None, str]
-"""A login's name (None: without one) and a client identifier."""
+"""Name of a login (None: without one) and a client identifier."""
 
 
 class _Kept(msgspec.Struct, array_like=True):
@@ -32,15 +33,14 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class Sessions:
-    """The sessions of one endpoint. Without a `file` they end with the process.
+    """Sessions of one endpoint. Without a `file` they end with the process.
 
-    `now_ms`: wall time. `doubted`: whether that may be far from the truth: meanwhile no session expires.
-    """
+    `now_ms`: wall time. `doubted`: whether that may be far from the truth: meanwhile no session expires."""
 
     def __init__(self, file: Path | None, now_ms: Callable[[], int], doubted: Callable[[], bool] = lambda: False) -> None:
         self._file, self._now_ms, self._doubted = file, now_ms, doubted
         self._kept: dict[str | None, dict[str, _Kept]] = {}
-        """By login and client identifier, who left last coming last."""
+        """Sessions by login and client identifier, the last to leave at the end."""
         self._count = 0
         self._connected: set[Key] = set()
         self.changed = False
@@ -50,8 +50,9 @@ class Sessions:
             self._count += 1
 
     def begin(self, key: Key, *, clean: bool, expiry_s: int) -> tuple[bool, Subscription | None]:
-        """A client has connected: whether its session was there and goes on, and its subscription. With `clean` it starts again; with
-        `expiry_s` 0 it ends with the connection."""
+        """Begin the session of a client that has connected; return whether its session was there and goes on, and its subscription.
+
+        With `clean` it starts again; with `expiry_s` 0 it ends with the connection."""
         before = self._forget(key)
         goes_on = before is not None and not clean and not self._is_over(before)
         subscription = before.subscription if before is not None and goes_on else None
@@ -61,19 +62,18 @@ class Sessions:
         return goes_on, subscription
 
     def subscribed(self, key: Key, expiry_s: int, subscription: Subscription | None) -> None:
-        """The subscription of a connected client is now this."""
+        """Set the subscription of a connected client."""
         self._keep(key, expiry_s, 0, subscription)
 
     def leave(self, key: Key, expiry_s: int, subscription: Subscription | None) -> None:
-        """The client's connection has ended; its session is kept for `expiry_s` more."""
+        """Record that the client's connection has ended; its session is kept for `expiry_s` more."""
         self._connected.discard(key)
         before = self._forget(key)
         self.changed = self.changed or before is not None
         self._keep(key, expiry_s, self._now_ms(), subscription)
 
     def write(self) -> None:
-        """The file holds what is kept now, on the disk too; a power cut leaves that, or what it held before. Raises OSError; then try
-        again."""
+        """Write the sessions to the file, durably; a power cut leaves the new content or the old. Raises OSError; then try again."""
         self.changed = False
         if self._file is None:
             return
@@ -113,7 +113,8 @@ class Sessions:
         return expired and not self._doubted()
 
     def _read(self) -> list[_Kept]:
-        """What the file holds; nothing when there is none or it does not read: a session less is a message brought again at most."""
+        """Return the sessions in the file; none when it is absent or can not be read: a missing session costs at most a message sent
+        again."""
         try:
             return [] if self._file is None else msgspec.msgpack.decode(self._file.read_bytes(), type=list[_Kept])
         except (FileNotFoundError, msgspec.MsgspecError):

@@ -43,16 +43,16 @@ _OF_DISCONNECT = PropertySet(
 )
 FOREVER_S = 0xFFFFFFFF
 PACKET_BYTES_MAX = 268_435_460
-"""The longest packet that MQTT can write: what a client takes that says nothing of it."""
+"""Length of the longest packet that MQTT can write, bytes: the limit of a client that gives none."""
 
 
 class VersionRefused(Exception):
-    """The client speaks neither MQTT 3.1.1 nor 5: CONNACK 0x01 (or 0x84), then the end."""
+    """Error for a client with neither MQTT 3.1.1 nor 5: CONNACK 0x01 (or 0x84), then the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Will:
-    """What is to be published for the client when its connection ends without a DISCONNECT, and does not come back within `delay_s`."""
+    """Message to publish for the client when its connection ends without a DISCONNECT, and does not come back within `delay_s`."""
 
     topic: bytes
     payload: bytes
@@ -62,8 +62,9 @@ class Will:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """A CONNECT packet. `keep_alive_s` 0: the client does not want to be watched. `packet_bytes_max`: what it takes at most.
-    `session_expiry_s`: how long its session is to be kept after it has left."""
+    """A CONNECT packet. `keep_alive_s` 0: the client does not want to be watched.
+
+    `packet_bytes_max`: the longest packet it accepts. `session_expiry_s`: how long its session is to be kept after it has left."""
 
     v5: bool
     client_id: str
@@ -77,7 +78,7 @@ class Connect:
 
 
 def read_connect(body: bytes) -> Connect:
-    """The CONNECT in `body`. Raises VersionRefused for another version, Violation for what does not read."""
+    """Return the CONNECT in `body`. Raises VersionRefused for another version, Violation for a packet that can not be read."""
     reader = _Reader(body)
     name, level = reader.binary(), reader.byte()
     if (name, level) not in ((b"MQTT", _V311), (b"MQTT", _V5)):
@@ -107,7 +108,8 @@ def read_connect(body: bytes) -> Connect:
 
 
 def read_disconnect(body: bytes) -> tuple[int, int | None]:
-    """An MQTT 5 DISCONNECT: its reason, and how long the session is kept if it says so (s). Raises Violation when it does not read."""
+    """Return the reason of an MQTT 5 DISCONNECT, and how long the session is kept if it has a value (s). Raises Violation if it can not be
+    read."""
     reader = _Reader(body)
     reason = reader.byte() if body else 0
     properties = reader.properties(_OF_DISCONNECT) if len(body) > 1 else {}
@@ -117,7 +119,7 @@ def read_disconnect(body: bytes) -> tuple[int, int | None]:
 
 
 class _Reader:
-    """Reads the fields of a packet's body in turn; anything missing is a violation."""
+    """Reader of the fields of a packet's body in turn; anything missing is a violation."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body

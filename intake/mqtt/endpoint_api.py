@@ -17,55 +17,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionStart:
-    """Who came: whether its session goes on, and its subscription."""
+    """Start of a session: whether the client's session goes on, and its subscription."""
 
     present: bool
     subscription: Subscription | None
 
 
 class Door(Protocol):
-    """What a connection asks of the endpoint it belongs to."""
+    """Interface of the endpoint for its connections."""
 
     settings: EndpointSettings
     logins: GatewayLogins
 
     def now_s(self) -> float:
-        """Monotone seconds."""
+        """Return the monotonic time, seconds."""
         ...
 
     def has_room(self, gateway: GatewayLogin, connect: Connect) -> bool:
-        """Whether this login may have one more connection."""
+        """Return whether this login may have one more connection."""
         ...
 
     def turns_away(self) -> bool:
-        """Whether who comes should turn to another node."""
+        """Return whether new clients should use another node."""
         ...
 
     def renounced(self, connection: ClientConnection) -> None:
-        """The will of this connection is not to be published."""
+        """Cancel the will of this connection."""
         ...
 
     def joined(self, connection: ClientConnection, connect: Connect) -> SessionStart:
-        """A client was let in. An older connection of the same one ends, and its session goes on with this one if the client wants it.
-        Its will is published unless it is `renounced`."""
+        """Register a client that was let in, and return its session.
+
+        An older connection of the same client ends, and its session goes on with this one if the client wants it. Its will is published
+        unless it is `renounced`."""
         ...
 
     def subscribed(self, connection: ClientConnection, subscription: Subscription | None) -> None:
-        """What this client has subscribed to is now this."""
+        """Set the subscription of this client."""
         ...
 
     def published(self, sender: MessageSender, messages: list[Publish]) -> None:
-        """Messages for the pipeline."""
+        """Hand messages to the pipeline."""
         ...
 
     def asked(self) -> bytes | None:
-        """What the node asked of devices last; None: nothing yet."""
+        """Return the node's last request to devices; None: nothing yet."""
         ...
 
     def left(self, connection: ClientConnection) -> None:
-        """The socket is closed; its will is to be published, at once or later."""
+        """Process a closed socket; its will is to be published, at once or later."""
         ...
 
     def ending(self, connection: ClientConnection, detail: str) -> None:
-        """The door ends this connection, and why."""
+        """Record that the endpoint ends this connection, and why."""
         ...

@@ -20,32 +20,32 @@ from landfall.system.listen_address import EXHAUSTED, ExhaustionFilter, exhauste
 BACKLOG = 1_024
 ACCEPTED_AT_ONCE = 64
 OTHER_FILES = 512
-"""Files and sockets that a node has open for all else."""
+"""Number of files and sockets that a node has open for all other purposes."""
 EXHAUSTED_PAUSE_S = 0.2
 _log = logging.getLogger(__name__)
 
 
 class House(Protocol):
-    """To whom the sockets come."""
+    """Receiver of the sockets."""
 
     def opened(self, connection: ClientConnection) -> bool:
-        """A socket was accepted; False when there is no room for it."""
+        """Register an accepted socket; return False when there is no room for it."""
         ...
 
     def make_room(self) -> bool:
-        """Close one connection that has not logged in, if there is any; whether there was."""
+        """Close one connection that has not logged in, if there is any, and return whether there was."""
         ...
 
     def left(self, connection: ClientConnection) -> None:
-        """It came to nothing."""
+        """Remove a connection that did not open."""
         ...
 
 
 class Doorway:
-    """Listens and accepts, on one event loop."""
+    """Listener of the endpoint, on one event loop."""
 
     def __init__(self, house: House, made: Callable[[str], ClientConnection], tls: ssl.SSLContext | None, handshake_s: float) -> None:
-        """`made` gives the connection of who comes from an address; TLS's handshake may take `handshake_s`."""
+        """`made` returns the connection for an address; TLS's handshake may take `handshake_s`."""
         self._house, self._made, self._tls, self._handshake_s = house, made, tls, handshake_s
         self._sockets: list[socket.socket] = []
         self._opening: dict[ClientConnection, asyncio.Task[None]] = {}
@@ -53,14 +53,14 @@ class Doorway:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Port on which it listens."""
         if not self._sockets:
             raise AssertionError("nobody listens yet")
         port: int = self._sockets[0].getsockname()[1]
         return port
 
     async def open(self, host: str, port: int) -> None:
-        """Listen at all addresses of `host`. Raises OSError or UnicodeError when one can not be had."""
+        """Listen at all addresses of `host`. Raises OSError or UnicodeError when one is not available."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -80,7 +80,7 @@ class Doorway:
             loop.add_reader(one, self._accept, one)
 
     def close(self) -> None:
-        """Listen no more, and close connections whose handshake is not done."""
+        """Stop listening, and close connections whose handshake is not done."""
         loop = asyncio.get_running_loop()
         for one in self._sockets:
             loop.remove_reader(one)
@@ -90,7 +90,7 @@ class Doorway:
             self.give_up(connection)
 
     async def closed(self) -> None:
-        """Returns once nobody is in the door any more."""
+        """Wait until no connection is being opened any more."""
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
 
     def give_up(self, connection: ClientConnection) -> None:
@@ -125,7 +125,7 @@ class Doorway:
         )
 
     def _through(self, connection: ClientConnection, accepted: socket.socket, opening: asyncio.Task[None]) -> None:
-        """It is let in, or came to nothing: also one given up before its handshake had begun."""
+        """Finish the opening of a connection, which is let in or failed: also one given up before its handshake had begun."""
         self._opening.pop(connection, None)
         if not opening.cancelled():
             problem = opening.exception()
@@ -136,7 +136,8 @@ class Doorway:
         self._house.left(connection)
 
     def _pause(self, listening: socket.socket, problem: OSError) -> None:
-        """The system gives no more: somebody who has not logged in goes, and the next is asked for a little later."""
+        """Pause accepting, because the system gives no more sockets: a connection without a login is closed, and accepting resumes a little
+        later."""
         loop = asyncio.get_running_loop()
         if self._exhaustion.due():
             _log.warning("MQTT: %s", exhausted_words(problem))
@@ -151,7 +152,7 @@ class Doorway:
 
 
 def address_of(peer: Sequence[Any] | str | None) -> str:
-    """Who counts as one by where they come from: an IPv4 address, a /64 of IPv6, which one machine mostly has to itself."""
+    """Return the address by which clients count as one: an IPv4 address, or a /64 of IPv6, which one machine mostly has to itself."""
     host = peer[0] if isinstance(peer, tuple) else ""
     try:
         return str(ip_network((host.partition("%")[0], 64 if ":" in host else 32), strict=False))
@@ -160,8 +161,9 @@ def address_of(peer: Sequence[Any] | str | None) -> str:
 
 
 def places(wanted: int) -> int:
-    """So many connections there can be, of those `wanted`. This process has as many files open from now on as it needs for them and the
-    system lets it (`ulimit -Hn`); of these OTHER_FILES, or half, are for all else."""
+    """Return how many connections there can be, of those `wanted`, and raise the limit of open files of this process as far as they need.
+
+    The system sets the upper limit (`ulimit -Hn`). Of the files, OTHER_FILES, or half, are for all other purposes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = wanted + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < enough:

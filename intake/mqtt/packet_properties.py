@@ -15,7 +15,7 @@ _WILDCARDS = re.compile(rb"[+#]")
 
 
 class Reason(IntEnum):
-    """Reason codes of MQTT 5 (2.4) that this door gives."""
+    """Reason codes of MQTT 5 (2.4) that this endpoint sends."""
 
     SUCCESS = 0x00
     NO_SUBSCRIPTION_EXISTED = 0x11
@@ -44,7 +44,7 @@ class Reason(IntEnum):
 
 
 class Violation(Exception):
-    """The client broke the protocol: the connection ends, after a DISCONNECT with `reason` for MQTT 5."""
+    """Error for a client that broke the protocol: the connection ends, after a DISCONNECT with `reason` for MQTT 5."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(f"{detail} (0x{reason:02x})")
@@ -52,10 +52,9 @@ class Violation(Exception):
 
 
 def long_length(buffer: bytes, at: int) -> tuple[int, int]:
-    """A variable byte integer (1.5.5) at `at`, and where it ends; (0, 0) when its end has not come yet.
+    """Return a variable byte integer (1.5.5) at `at`, and where it ends; (0, 0) when its end has not come yet.
 
-    Raises Violation when it is longer than LENGTH_BYTES_MAX.
-    """
+    Raises Violation when it is longer than LENGTH_BYTES_MAX."""
     value = 0
     for place in range(LENGTH_BYTES_MAX):
         if at + place >= len(buffer):
@@ -68,7 +67,7 @@ def long_length(buffer: bytes, at: int) -> tuple[int, int]:
 
 
 class Property(IntEnum):
-    """The properties that a client may send (2.2.2.2)."""
+    """Properties that a client may send (2.2.2.2)."""
 
     PAYLOAD_FORMAT = 0x01
     MESSAGE_EXPIRY = 0x02
@@ -103,12 +102,12 @@ _FIXED_BYTES: dict[int, int] = {
     Property.TOPIC_ALIAS_MAX: 2,
     Property.PACKET_BYTES_MAX: 4,
 }
-"""All others have two bytes of length before them."""
+"""Length of properties with a fixed length, bytes. All others begin with two bytes of length."""
 
 
 @dataclass(frozen=True, slots=True)
 class PropertySet:
-    """Which properties there may be `where`, and the answer to those that MQTT knows there and this door `refused`, whatever they hold."""
+    """Properties that are allowed `where`, and the answer to those that MQTT has there and this endpoint `refused`, whatever they hold."""
 
     where: str
     allowed: frozenset[Property]
@@ -116,10 +115,10 @@ class PropertySet:
 
 
 def read_properties(packet: bytes, at: int, stop: int, known: PropertySet) -> tuple[dict[int, bytes], int]:
-    """The properties that begin at `at` of a packet that ends at `stop`: the value of each but user properties; and where they end.
+    """Return the properties that begin at `at` of a packet that ends at `stop`: the value of each except user properties; and where they
+    end.
 
-    Raises Violation for what MQTT does not allow there (2.2.2, 3.1.2.11, 3.3.2.3), and for what this door refuses.
-    """
+    Raises Violation for what MQTT does not allow there (2.2.2, 3.1.2.11, 3.3.2.3), and for what this endpoint refuses."""
     length, at = long_length(packet, at)
     end = at + length
     if not at or end > stop:
@@ -154,7 +153,7 @@ def _value(packet: bytes, at: int, end: int, length: int | None = None) -> tuple
 
 
 def text_of(value: bytes) -> str:
-    """`value` as MQTT's text (1.5.4). Raises Violation when it is no UTF-8 or holds a null character."""
+    """Return `value` as MQTT's text (1.5.4). Raises Violation when it is no UTF-8 or holds a null character."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -165,7 +164,7 @@ def text_of(value: bytes) -> str:
 
 
 def check_topic_name(topic: bytes) -> None:
-    """Raises Violation when MQTT allows no message on `topic` (4.7): no text, empty, or with wildcards."""
+    """Raise Violation when MQTT allows no message on `topic` (4.7): no text, empty, or with wildcards."""
     text_of(topic)
     if not topic or _WILDCARDS.search(topic):
         raise Violation(Reason.PROTOCOL_ERROR, "a topic name that is empty or has wildcards")
@@ -192,8 +191,7 @@ _CHECKS: dict[int, Callable[[bytes], object]] = {
     Property.USER: text_of,
     Property.PACKET_BYTES_MAX: _check_packet_bytes_max,
 }
-"""What raises Violation for a value that MQTT does not allow; of a user property for its name.
+"""Checks that raise Violation for a value that MQTT does not allow; for a user property, of its name.
 
-A Receive Maximum of 0 is let pass, though MQTT forbids it (3.1.2.11.3): Mosquitto's bridge says it where `max_inflight_messages` is 0, and
-would never get in. It limits nothing here, where clients are sent QoS 0 alone.
-"""
+A Receive Maximum of 0 is accepted, though MQTT forbids it (3.1.2.11.3): Mosquitto's bridge sends it where `max_inflight_messages` is 0, and
+could never connect otherwise. It limits nothing here, where clients are sent QoS 0 alone."""

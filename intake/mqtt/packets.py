@@ -39,11 +39,12 @@ _OF_PUBLISH = PropertySet(
 
 
 CONTROLS_A_TURN = 1_024
-"""So many packets that are no PUBLISH are read at once: they cost their sender two bytes each."""
+"""Maximum number of packets other than PUBLISH that are read at once: they cost their sender two bytes each."""
 PUBLISHES_A_TURN = 256
-"""So many messages: the shortest have five bytes, and 50,000 of them may come at once, which nobody else should wait for."""
+"""Maximum number of messages that are read at once: the shortest have five bytes, and 50,000 of them at once would delay all other
+clients."""
 CONNECT_BYTES_MAX = 16_384
-"""Of who has not logged in nothing longer is held: a name, a password and a will fit."""
+"""Maximum size of a packet held for a client that has not logged in, bytes: a name, a password and a will fit."""
 
 
 class PacketType(IntEnum):
@@ -64,29 +65,28 @@ class PacketType(IntEnum):
 
 
 class ControlPacket(msgspec.Struct, frozen=True):
-    """Any packet but PUBLISH: its first byte and all that follows its length."""
+    """Any packet except PUBLISH: its first byte and all that follows its length."""
 
     head: int
     body: bytes
 
     @property
     def kind(self) -> int:
-        """The packet's type, one of PacketType if the client speaks MQTT."""
+        """Type of the packet, one of PacketType if the client uses MQTT."""
         return self.head >> 4
 
 
 class PacketReader:
-    """Takes bytes as they arrive and gives whole packets. Holds at most one packet of `packet_bytes_max` bytes at a time.
+    """Reader from bytes to whole packets. Holds at most one packet of `packet_bytes_max` bytes at a time.
 
-    A PUBLISH beyond that is read past, hashed and given as a Publish with `refused` and its payload's beginning only; held until then are
-    its topic, of 64 KiB at most, and its properties if they end within `packet_bytes_max`. Else they are read past like the payload, but
-    unchecked, and are no part of it. A PUBLISH on a topic of more than TOPIC_BYTES_MAX is given with `refused` too, its topic cut to that.
-    Such are no violations: a client that repeats what was not acknowledged would come back with the same one for ever.
+    A longer PUBLISH is skipped and hashed, and returned as a Publish with `refused` and its payload's beginning only. Held until then are
+    its topic, of 64 KiB at most, and its properties if they end within `packet_bytes_max`. Longer properties are skipped like the payload,
+    but unchecked, and are no part of it. A PUBLISH on a topic of more than TOPIC_BYTES_MAX is returned with `refused` too, its topic cut to
+    that. These are no violations: a client that repeats what was not acknowledged would come back with the same one for ever.
 
-    After the first violation nothing more is read: `violation` says what it was, the packets before it are good. Of more than
-    PUBLISHES_A_TURN messages, or CONTROLS_A_TURN packets that are none, the rest waits, and `more` is true, or for the latter `pinged` too:
-    feed it again, with nothing or with what comes.
-    """
+    After the first violation nothing more is read: `violation` has it, and the packets before it are good. Of more than PUBLISHES_A_TURN
+    messages, or CONTROLS_A_TURN other packets, the rest waits, and `more` is true, or for the latter `pinged` too: feed it again, with
+    nothing or with what comes."""
 
     def __init__(self, packet_bytes_max: int) -> None:
         self._packet_bytes_max = packet_bytes_max
@@ -101,7 +101,7 @@ class PacketReader:
         return not self._tail and self._oversized is None and self.violation is None
 
     def feed(self, data: bytes) -> list[Publish | ControlPacket]:
-        """The packets that `data` completes, in order."""
+        """Return the packets that `data` completes, in order."""
         packets: list[Publish | ControlPacket] = []
         if self.violation is None:
             try:
@@ -159,7 +159,7 @@ class PacketReader:
         return ControlPacket(head, body)
 
     def _begin_oversized(self, head: int, buffer: bytes, body: int, stop: int) -> _Oversized | None:
-        """None until what is read of it is all there."""
+        """Return the beginning of an oversized PUBLISH; None until the part of it that is read is all there."""
         if head >> 4 != PacketType.PUBLISH:
             raise Violation(Reason.PACKET_TOO_LARGE, f"a control packet of {stop - body} bytes")
         if len(buffer) < body + 2:
@@ -236,7 +236,8 @@ def _check_connect(head: int, length: int) -> None:
 
 
 class _Oversized:
-    """A PUBLISH being read past: its payload goes on at `at` of the buffer, or of what follows that; `left` bytes of it are to come."""
+    """A PUBLISH that is being skipped: its payload goes on at `at` of the buffer, or of what follows that; `left` bytes of it are to
+    come."""
 
     def __init__(self, beginning: Publish, payload_at: int, payload_bytes: int) -> None:
         self.at = payload_at
@@ -260,13 +261,13 @@ PINGRESP = bytes((PacketType.PINGRESP << 4, 0))
 
 
 def connack(v5: bool, code: int, properties: bytes = b"", present: bool = False) -> bytes:
-    """A CONNACK with `code` (a return code of 3.1.1 or a reason code of 5), and whether the client's session goes on."""
+    """Return a CONNACK with `code` (a return code of 3.1.1 or a reason code of 5), and whether the client's session goes on."""
     body = bytes((present, code)) + (_with_length(properties) if v5 else b"")
     return packet(PacketType.CONNACK << 4, body)
 
 
 def welcome_properties(receive_max: int, packet_bytes_max: int, session_expiry_s: int, assigned_client_id: str | None) -> bytes:
-    """What a v5 CONNACK says of this door: QoS 1 at most, its limits, how long a session is kept, no wildcard, shared or numbered
+    """Return the properties of a v5 CONNACK: QoS 1 at most, limits, how long a session is kept, no wildcard, shared or numbered
     subscriptions."""
     said = struct.pack(">BIBHBBBI", 0x11, session_expiry_s, 0x21, receive_max, 0x24, 1, 0x27, packet_bytes_max) + bytes(
         (0x28, 0, 0x29, 0, 0x2A, 0)
@@ -278,22 +279,22 @@ def welcome_properties(receive_max: int, packet_bytes_max: int, session_expiry_s
 
 
 def pubacks(packet_ids: Iterable[bytes]) -> bytes:
-    """PUBACKs of success: one form for both versions."""
+    """Return PUBACKs of success: one form for both versions."""
     return b"".join([b"\x40\x02" + packet_id for packet_id in packet_ids])
 
 
 def puback_with_reason(packet_id: bytes, reason: Reason) -> bytes:
-    """An MQTT 5 PUBACK that says why the message was not taken as a reading."""
+    """Return an MQTT 5 PUBACK with the reason why the message was refused as a reading."""
     return b"\x40\x03" + packet_id + bytes((reason,))
 
 
 def disconnect(reason: Reason) -> bytes:
-    """An MQTT 5 DISCONNECT. (3.1.1 knows none from a server: there the connection just ends.)"""
+    """Return an MQTT 5 DISCONNECT. (3.1.1 has none from a server: there the connection just ends.)"""
     return packet(PacketType.DISCONNECT << 4, bytes((reason, 0)))
 
 
 def packet(head: int, body: bytes) -> bytes:
-    """`body` behind its first byte and length."""
+    """Return `body` behind its first byte and length."""
     return bytes((head,)) + _with_length(body)
 
 

@@ -10,7 +10,8 @@ from intake.mqtt.client_sessions import Key
 from intake.mqtt.connect_packet import Will
 
 WILLS_BYTES_MAX = 16 << 20
-"""Of topics, payloads and what else each takes. Beyond, those that are due soonest do not wait any longer."""
+"""Maximum size of waiting wills, bytes, with topics, payloads and overhead. Beyond it, those that are due soonest do not wait any
+longer."""
 OVERHEAD_BYTES = 2_048
 
 
@@ -24,45 +25,44 @@ class LastWill:
 
 
 class Testator:
-    """The client that left a will, as its sender: it learns no outcome. `said` is called once the will is durable, `again` brings it
-    again."""
+    """The client that left a will, as its sender: it gets no outcome. `said` is called once the will is durable, `again` sends it again."""
 
     def __init__(self, account: str, said: Callable[[Testator], None], again: Callable[[Testator], None]) -> None:
         self.account, self._said, self._again = account, said, again
 
     def hold(self, held: bool) -> None:
-        """There is nothing more to come."""
+        """Do nothing: there is nothing more to come."""
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
-        """The pipeline says that it is durable."""
+        """Call `said`, because the pipeline reports that the will is durable."""
         self._said(self)
 
     def let_go(self) -> None:
-        """The disk lost it, and nobody else can bring it again."""
+        """Send the will again, because the disk lost it, and no client can."""
         self._again(self)
 
 
 class Wills:
-    """The wills of clients that left without a word."""
+    """Wills of clients that left without a DISCONNECT."""
 
     def __init__(self) -> None:
         self._waiting: dict[Key, tuple[float, LastWill]] = {}
         self._bytes = 0
 
     def keep(self, key: Key, due_s: float, will: LastWill) -> None:
-        """`will` waits for `key`, of whom none waits, until `due_s`, monotone seconds."""
+        """Store `will` for `key`, which has none waiting, until `due_s`, monotonic seconds."""
         self._waiting[key] = due_s, will
         self._bytes += _bytes(will)
 
     def take(self, key: Key) -> LastWill | None:
-        """The will that waits for this client; it waits no more."""
+        """Remove and return the will that waits for this client."""
         if (waiting := self._waiting.pop(key, None)) is None:
             return None
         self._bytes -= _bytes(waiting[1])
         return waiting[1]
 
     def due(self, now_s: float) -> Iterator[LastWill]:
-        """Those whose time has come, and those there is no room for; they wait no more."""
+        """Remove and yield the wills that are due, and those there is no room for."""
         if self._bytes <= WILLS_BYTES_MAX and not any(due_s <= now_s for due_s, *_ in self._waiting.values()):
             return
         for key in sorted(self._waiting, key=lambda key: self._waiting[key][0]):

@@ -18,7 +18,7 @@ _FLAGS = 0x02
 _GRANTED, _REFUSED_311 = 0x00, 0x80
 _PACKET_ID_ZERO = b"\0\0"
 _FILTER = re.compile(rb"(?:(?:\+|[^+#/]*)/)*(?:\+|#|[^+#/]*)")
-"""MQTT 4.7.1: `+` is a whole level, `#` the whole of the last."""
+"""Pattern of a topic filter, MQTT 4.7.1: `+` is a whole level, `#` the whole of the last."""
 _OF_SUBSCRIBE = PropertySet(
     "a SUBSCRIBE",
     frozenset({Property.USER}),
@@ -34,14 +34,15 @@ _OF_UNSUBSCRIBE = PropertySet("an UNSUBSCRIBE", frozenset({Property.USER}))
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """How a client hears the requests. `keeps_flag` (MQTT 5, Retain As Published): they come with the RETAIN flag that they have."""
+    """Subscription of a client to the requests. `keeps_flag` (MQTT 5, Retain As Published): they come with the RETAIN flag that they
+    have."""
 
     keeps_flag: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The answer to a SUBSCRIBE; what was granted in it (None: nothing); and whether what was asked last is to be said now."""
+    """Result of a SUBSCRIBE: the answer, what was granted in it (None: nothing), and whether the last request is to be sent now."""
 
     answer: bytes
     granted: Subscription | None = None
@@ -49,7 +50,7 @@ class Subscribed:
 
 
 def subscribe(v5: bool, asked: ControlPacket, before: Subscription | None) -> Subscribed:
-    """What becomes of a SUBSCRIBE by a client whose subscription was `before`. Raises Violation when it does not read."""
+    """Return the result of a SUBSCRIBE by a client whose subscription was `before`. Raises Violation when it can not be read."""
     codes, granted, say_now = bytearray(), None, False
     packet_id, filters = _filters(v5, asked, options_bytes=1)
     for name, options in filters:
@@ -63,7 +64,7 @@ def subscribe(v5: bool, asked: ControlPacket, before: Subscription | None) -> Su
 
 
 def unsubscribe(v5: bool, asked: ControlPacket, before: Subscription | None) -> tuple[bytes, bool]:
-    """The answer to an UNSUBSCRIBE, and whether the subscription ends by it. Raises Violation when it does not read."""
+    """Return the answer to an UNSUBSCRIBE, and whether the subscription ends by it. Raises Violation when it can not be read."""
     packet_id, filters = _filters(v5, asked, options_bytes=0)
     names = [name for name, _ in filters]
     codes = bytes(Reason.SUCCESS if name == TOPIC and before else Reason.NO_SUBSCRIPTION_EXISTED for name in names)
@@ -71,7 +72,7 @@ def unsubscribe(v5: bool, asked: ControlPacket, before: Subscription | None) -> 
 
 
 def request_packet(v5: bool, payload: bytes, flagged: bool) -> bytes:
-    """The PUBLISH at QoS 0 that says `payload`; `flagged`: with RETAIN."""
+    """Return the PUBLISH at QoS 0 of `payload`; `flagged`: with RETAIN."""
     body = len(TOPIC).to_bytes(2, "big") + TOPIC + (b"\0" if v5 else b"") + payload
     return packet(PacketType.PUBLISH << 4 | flagged, body)
 
