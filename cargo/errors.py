@@ -1,4 +1,4 @@
-"""The errors that the pure rules raise about what they are given. `code` names the case and stays the same when the words change."""
+"""Errors that the pure rules raise for wrong input. `code` identifies the case and stays the same when the text changes."""
 
 
 class CargoError(ValueError):

@@ -1,1 +1,1 @@
-"""Alerts: the record of each change, the fold to what stands now, and who may write them."""
+"""Alerts: the record of each change, the fold to the current state, and the permissions to write them."""

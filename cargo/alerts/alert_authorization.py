@@ -1,8 +1,6 @@
-"""Whose word a record is: what a node may say in `alerts`, `reports`, `decisions`, `digests`, `events` and `ships`, by its role and
-identity alone.
+"""Permissions of nodes to write `alerts`, `reports`, `decisions`, `digests`, `events` and `ships`, by role and identity alone.
 
-Headquarters may say all.
-"""
+Headquarters may write all records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The body of a record of `alerts` as it is read: what must be there, of which type. Whatever node it came from, it may hold anything."""
+"""The body of a record of `alerts` as it is read: required fields and their types. A body from any node may hold anything."""
 
 from __future__ import annotations
 

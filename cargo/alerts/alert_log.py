@@ -1,4 +1,4 @@
-"""Alerts: the record of each change, and the fold from records to what stands now, which does not depend on the order they come in."""
+"""Alerts: the record of each change, and the fold from records to the current state, which does not depend on their order."""
 
 from __future__ import annotations
 

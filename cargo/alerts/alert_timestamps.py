@@ -1,4 +1,4 @@
-"""How changes of alerts are recorded: as of when they are known, each of an alert later than the one before it."""
+"""Times of recorded changes of alerts: when they are known, each change of an alert later than the one before it."""
 
 from __future__ import annotations
 

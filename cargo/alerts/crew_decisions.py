@@ -1,5 +1,4 @@
-"""What a person aboard says of a silent or lost box, and that a report of it was sent: the record that keeps it, and what the watch makes
-of it."""
+"""Reports of people aboard on silent or lost boxes, and on the sending of a loss report: their record, and their effect on the watch."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""A BAPLIE file into a bay plan, with every problem there is: the dialects of 2.x (D.95B) and 3.x (D.13B) alike.
+"""Reader of a BAPLIE file to a bay plan, with all problems of the file: the dialects of 2.x (D.95B) and 3.x (D.13B) alike.
 
-Read by what segments say, not by the version a file claims: the two differ in where a container's weight and ports stand, in qualifiers
-(`LOC+6`/`LOC+12` of 2.0 against `LOC+9`/`LOC+11`, `MEA+WT` against `MEA+AAE+VGM`) and in code lists, and files mix them.
-Sources: UN/EDIFACT directories D.95B and D.13B, message BAPLIE; SMDG's user manuals of BAPLIE 2.2 and 3.1.
-"""
+The reader uses the content of segments, not the version that a file claims, because files mix the two. They differ in the places of a
+container's weight and ports, and in code lists. They also differ in qualifiers (`LOC+6`/`LOC+12` of 2.0 against `LOC+9`/`LOC+11`, `MEA+WT`
+against `MEA+AAE+VGM`).
+
+Sources: UN/EDIFACT directories D.95B and D.13B, message BAPLIE; SMDG's user manuals of BAPLIE 2.2 and 3.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EDIFACT's syntax (ISO 9735): a file's bytes into numbered segments, and segments into bytes. What they mean is not known here."""
+"""EDIFACT's syntax (ISO 9735): a file's bytes to numbered segments, and segments to bytes. Their meaning is not known here."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Which boxes are accounted for, and since when the others have not been heard: one rule for the ship's muster and for headquarters.
+"""Decision on which boxes are accounted for, and how long the others have been silent: one rule for the ship's muster and headquarters.
 
-A box is accounted for while it has missed no reading of its own interval: it was heard within the hour, or it is below deck, or elsewhere,
-and not due yet. An outage of its gateway or node excuses it for a day at most. Headquarters hears nothing of a ship at sea but what the
-ship states of its own muster: a box that its ship accounts for is accounted for as long as that statement is not overdue. All others are
-counted by the age of their last reading. A box without a tracker is never silent.
-"""
+A box is accounted for while it has missed no reading of its own interval: it was heard within the hour, or it is not due yet (below deck,
+or elsewhere). An outage of its gateway or node excuses it for a day at most. Of a ship at sea, headquarters receives only the ship's
+statement of its own muster. A box that its ship accounts for is accounted for as long as that statement is not overdue. All others are
+counted by the age of their last reading. A box without a tracker is never silent."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ class BoxReport:
 
 
 def in_time(silent_ms: int, interval_ms: int) -> bool:
-    """Return whether a box silent for so long has missed nothing yet."""
+    """Return whether a box that has been silent for this time has missed nothing yet."""
     return silent_ms < interval_ms + grace_ms(interval_ms)
 
 

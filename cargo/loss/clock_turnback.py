@@ -1,4 +1,4 @@
-"""A watch whose node's clock was ahead and is right again: what it remembers of the time ahead is as of now."""
+"""Correction of a watch whose node's clock was ahead and is right again: the times ahead in its memory become the present time."""
 
 from __future__ import annotations
 

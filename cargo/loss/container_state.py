@@ -1,4 +1,4 @@
-"""What a node remembers of one box and of one gateway, and how each reading adds to it."""
+"""State of one box and of one gateway in a node's memory, and its update by each reading."""
 
 from __future__ import annotations
 
@@ -44,11 +44,10 @@ BATTERY_LOW_MV = 3_300
 
 
 class Gateway(msgspec.Struct):
-    """One gateway: when it last passed a reading on, and since when it hears again after an outage (UTC ms).
+    """State of one gateway: when it last passed a reading on, and since when it receives again after an outage (UTC ms).
 
-    `came` and `missed`: how many readings of regular boxes came lately, and how many were lost on the air. `behind`: how many more of its
-    last readings came late than in time. `out_told_ms`: since when the log has it as out (UTC ms; 0: it has not).
-    """
+    `came` and `missed`: how many readings of regular boxes came recently, and how many were lost on the air. `behind`: how many more of its
+    last readings came late than in time. `out_told_ms`: since when the log reports it as out (UTC ms; 0: it does not)."""
 
     heard_at_ms: int = 0
     back_at_ms: int = 0
@@ -156,7 +155,7 @@ class Box(msgspec.Struct, omit_defaults=True):
 
     @classmethod
     def new(cls, number: str) -> Box:
-        """Return a box of which nothing is known."""
+        """Return a new box without any known facts."""
         return cls(number, Habit(), RuleMemory())
 
     def fold(self, at_ms: int, signals: Mapping[str, Value], voyage: ShipVoyage) -> None:

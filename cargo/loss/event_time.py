@@ -1,10 +1,9 @@
-"""What time it is among the readings a node hears: one trusted clock, and each device's own clock put right.
+"""Time among the readings that a node receives: one trusted clock, and a correction of each device's own clock.
 
-The trusted clock follows the ship's own location and environment readings, and the middle of what the last devices said, so that no single
-wrong clock moves it, and that never beyond the arrival of the reading that moves it. Order times never run more than 5 minutes ahead of
-the node's own clock (`streams.model.records.order_at_ms`), which bounds both. In between it moves on with the arrivals: what the middle
-device said, and what has passed by the node's clock since it was heard.
-"""
+The trusted clock follows the ship's own location and environment readings, and the median of the last devices' times. So no single wrong
+clock moves it. It never goes beyond the arrival of the reading that moves it. Order times never run more than 5 minutes ahead of the node's
+own clock (`streams.model.records.order_at_ms`), which bounds both. In between, it advances with the arrivals: the median device's time,
+plus the time that has passed by the node's clock since that arrived."""
 
 from __future__ import annotations
 

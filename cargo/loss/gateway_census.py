@@ -1,6 +1,6 @@
-"""How many of a gateway's boxes speak, how many are silent, and which of these fell silent together.
+"""Counts of a gateway's boxes: those that report, those that are silent, and the silent ones that fell silent together.
 
-The census is updated only by boxes that changed, so that of thousands that fall silent each costs hardly more than one alone."""
+Only boxes that changed are updated, so each of thousands that fall silent costs hardly more than one alone."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ ROWS_MIN = 16
 
 @dataclass(frozen=True, slots=True)
 class CensusBox:
-    """One box of a gateway, times UTC ms. `counts`: it is aboard and not reported lost; `heard_at_ms`: when it was last heard; `base_ms`:
-    since when it is silent by its own messages, counted from when somebody listened; `calm_ms`, `storm_ms`: its interval out of storms and
-    in one, and the shortest silence that misses it; `on_deck`; `struck`: its last report was of a blow; `lost`: it is reported lost."""
+    """One box of a gateway, times UTC ms.
+
+    `counts`: it is aboard and not reported lost; `heard_at_ms`: when it was last heard; `base_ms`: since when it is silent by its own
+    messages, without time in which no node listened; `calm_ms`, `storm_ms`: its interval out of storms and in one, and the shortest silence
+    that misses it; `on_deck`; `struck`: its last report was of a blow; `lost`: it is reported lost."""
 
     counts: bool
     on_deck: bool
@@ -37,12 +39,12 @@ class CensusBox:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Numbers of the gateway's other boxes that speak as often as the box that asks.
+    """Counts of the gateway's other boxes that report as often as the box of the query.
 
-    How many have missed nothing, and how many are silent. How many of the silent stand on deck in one neighbourhood with the box that asks,
-    each next to one that fell silent together with it, or that did so and is reported lost. Whether one of these, or the box itself, was
-    struck. `felt`: of the neighbourhood, including the lost, at least half were struck, and they are a group. `elsewhere`: how many of the
-    silent are in other such neighbourhoods."""
+    `heard`: have missed nothing. `silent`: the others. `together`: silent boxes on deck in one neighbourhood with the box of the query.
+    Each stands next to one that fell silent together with it; that one may be reported lost. `struck`: whether one of these, or the box
+    itself, was struck. `felt`: of the neighbourhood, including the lost, at least half were struck, and they are a group. `elsewhere`:
+    silent boxes in other such neighbourhoods."""
 
     heard: int
     silent: int

@@ -1,8 +1,7 @@
-"""Losses gathered into incidents (one ship, neighbouring bays, ten minutes), and the alerts that report them and take them back.
+"""Losses gathered into incidents (one ship, neighbouring bays, ten minutes), and the alerts that report and retract them.
 
-With the FINAL report nothing is left to be done: the alert of each box in the report is cleared, and the incident's with the last of
-them. The boxes stay lost, which their alerts' status says; what becomes known later changes the cleared alert, or takes it back.
-"""
+The FINAL report completes an incident: it clears the alert of each box in the report, and the incident's with the last of them. The boxes
+stay lost, as the status of their alerts shows. Later facts change the cleared alert, or retract it."""
 
 from __future__ import annotations
 

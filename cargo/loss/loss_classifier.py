@@ -1,9 +1,8 @@
-"""The lost-container decision: from what is known of one silent box to a state, a probability and the evidence for it.
+"""The lost-container decision: from the facts about one silent box to a state, a probability and its evidence.
 
-A pure function of facts: the same on the ship, ashore and inside Spark. Silence opens a case and never decides it: a loss is 1 : 4,300
-against a dead device, so other, independent families of evidence must speak. Weights are log10 likelihood ratios, each family counts
-once, the sum starts at `PRIOR` and the posterior follows from it (starting values, to be calibrated).
-"""
+It is a pure function of facts: the same on the ship, ashore and inside Spark. Silence opens a case and never decides it: a loss is 1 :
+4,300 against a dead device, so other, independent families of evidence are needed. Weights are log10 likelihood ratios. Each family counts
+once, the sum starts at `PRIOR`, and the posterior follows from it (starting values, to be calibrated)."""
 
 from __future__ import annotations
 
@@ -33,9 +32,9 @@ State = Literal[
 GONE_STATES: frozenset[State] = frozenset({"PROBABLE_OVERBOARD", "CONFIRMED_LOST", "REPORTED_INITIAL", "REPORTED_FINAL"})
 """The states in which a box counts as lost. Hearing it aboard again ends each of them as FOUND."""
 CONFIRMED_STATES: frozenset[State] = GONE_STATES - {"PROBABLE_OVERBOARD"}
-"""Those of them that a person confirms: by a count, or by a report that was sent."""
+"""States of a loss that a person confirms: by a count, or by a report that was sent."""
 REPORTED_STATES: frozenset[State] = frozenset({"REPORTED_INITIAL", "REPORTED_FINAL"})
-"""Those of them for which a report was sent."""
+"""States of a loss for which a report was sent."""
 DECIDED_BY_PEOPLE: dict[State, frozenset[State]] = {
     "PROBABLE_OVERBOARD": frozenset({"CONFIRMED_LOST", "REPORTED_INITIAL", "FOUND", "DEVICE_FAULT", "COLLAPSED_ON_BOARD"}),
     "CONFIRMED_LOST": frozenset({"REPORTED_INITIAL", "FOUND"}),

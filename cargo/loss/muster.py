@@ -1,4 +1,4 @@
-"""The muster: every box that should be aboard, accounted for or not and why, by bay; what is not instrumented is said as such."""
+"""The muster: every box that should be aboard, accounted for or not and why, by bay. Boxes without a tracker are counted apart."""
 
 from __future__ import annotations
 

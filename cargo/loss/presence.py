@@ -1,5 +1,4 @@
-"""Who is aboard and who is on the quay, from what is heard and what the load lists say: loaded, discharged, gated in and out, left
-behind."""
+"""Presence of boxes aboard and on the quay, from readings and load lists: loaded, discharged, gated in and out, left behind."""
 
 from __future__ import annotations
 

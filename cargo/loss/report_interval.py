@@ -1,9 +1,8 @@
-"""How often a device speaks, learned from the gaps between its readings, so that silence is measured against its own habit.
+"""Interval of a device's reports, learned from the gaps between its readings, so that silence is measured against its own habit.
 
-Devices change their habit: every minute in a storm, every quarter of an hour ashore, at once when something happens. So a habit is
-believed only while most of the time of the last gaps was made of like ones, the habit of the storm only during a storm, and no habit
-outlives a mode's end.
-"""
+Devices change their habit: every minute in a storm, every quarter of an hour ashore, at once when something happens. So a habit is used
+only while similar gaps make up most of the time of the last gaps. The habit of the storm is used only during a storm, and no habit outlives
+a mode's end."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Boxes that should speak within seconds and do not, so that a lost box is missed within half a minute.
+"""Boxes whose messages are due within seconds and are missing, so that a lost box is noticed within half a minute.
 
-After a blow a device keeps reporting by itself, and says so. Boxes near a blow in heavy motion are called to speak every few seconds.
+After a blow, a device keeps reporting by itself, and announces that. Boxes near a blow in heavy motion are called to report every few
+seconds. The node calls (`cargo.rules.storm_mode`), the watch counts.
 
-The node calls (`cargo.rules.storm_mode`), the watch counts. It believes nothing of a call that nobody answers: a box counts as listening
-once it has answered in this storm, and as missed when it does not answer while others of its gateway do. For a box that was struck and does
-neither, those that were struck with it speak. So what follows depends on readings alone, and is the same ashore, after a restart, and
-aboard a node that did not ask.
-"""
+A call that no box answers shows nothing. A box counts as listening once it has answered in this storm, and as missed when it does not
+answer while others of its gateway do. For a struck box that does neither, those that were struck with it count. So the result depends on
+readings alone, and is the same ashore, after a restart, and aboard a node that did not call."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What the log has of a box's changes of state that raise no alert: an event of each, with its evidence.
+"""Events in the log for a box's changes of state that raise no alert, each with its evidence.
 
-A gateway that is out silences hundreds of boxes: of it the log has one event when the first of them changes, and one when one is heard
-again; which they are the musters say.
-"""
+A gateway that is out silences hundreds of boxes. The log then has one event when the first of them changes, and one when one is heard
+again; the musters list the boxes."""
 
 from __future__ import annotations
 

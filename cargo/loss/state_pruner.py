@@ -1,4 +1,5 @@
-"""What a watch may forget: boxes long gone, clocks long silent, calls and bookings long past, so that its memory stays bounded."""
+"""Removal of what a watch no longer needs: boxes long gone, clocks long silent, calls and bookings long past. So its memory stays
+bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a watch remembers, written down in parts and taken up again: the whole of it is never there twice."""
+"""Snapshot of a watch's memory, written and read in parts: the whole of it is never in memory twice."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The watch of a ship or a quay: readings in, events and alerts out, in the time of the readings themselves.
 
-A discrete-event loop: each reading is put in order of the time it is of, held back for the allowed lateness, and taken together with the
-timers (a box falling due, a muster) as the trusted clock passes them. So the outcome depends on what was measured, not on how it was cut
-into batches, on repeats, on restarts, or on an order disturbed by less than the lateness.
-"""
+It is a discrete-event loop. Each reading is put in order of its time and held back for the allowed lateness. It is then processed together
+with the timers (a box falling due, a muster) as the trusted clock passes them. So the outcome depends on what was measured. It does not
+depend on batches, on repeats, on restarts, or on an order disturbed by less than the lateness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules make: entries for the streams `events` and `alerts`, with ids that any node computing them again gives again."""
+"""Results of the rules: entries for the streams `events` and `alerts`, with ids that are the same on any node that computes them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The draft of a loss report, from what the ship knows: the alerts of one incident, its readings around it, the muster, the papers.
+"""The draft of a loss report, from the ship's facts: the alerts of one incident, readings around it, the muster, the documents.
 
-Pure: the same facts give the same draft. What nobody measured and no paper says is not known, and never filled in with a guess.
-"""
+Pure: the same facts give the same draft. A value without a measurement or a document is not known, and never filled in with a guess."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ HOUR_MS = 3_600_000
 COMPOSED_CHARS_MAX, PART_CHARS_MAX = 2_000, 200
 """Maximum length of a line composed of all boxes, and of one box's part of a line that is longer, characters."""
 READ_WITHIN_MS = 6 * HOUR_MS
-"""Maximum age of a reading of the ship's own sensors that still describes a loss, milliseconds; `source` says when it was taken."""
+"""Maximum age of a reading of the ship's own sensors that still describes a loss, milliseconds; `source` has its time."""
 ROLL_WITHIN_MS = 10 * 60_000
 OWN_LOSS = Filled(LOSS, "RECKONED", "of the ship's own boxes, by their evidence")
 SIZES = {"2": "20'", "4": "40'", "L": "45'"}

@@ -1,8 +1,7 @@
-"""The lines of a loss report, in the order of the form: what each asks for, what it may hold, and on what its value rests.
+"""The lines of a loss report, in the order of the form: the title, the allowed values, and the basis of each.
 
-They are what SOLAS V/32 as amended by MSC.550(108) asks of the master of a ship that lost freight containers, and after `VOLUNTARY` what he
-may add. The form itself, CCC.1/Circ.7, is transcribed into by hand: its layout is not copied here.
-"""
+They are what SOLAS V/32 as amended by MSC.550(108) requires of the master of a ship that lost freight containers, and after `VOLUNTARY`
+what the master may add. The form itself, CCC.1/Circ.7, is filled in by hand: its layout is not copied here."""
 
 from __future__ import annotations
 

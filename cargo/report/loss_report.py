@@ -1,8 +1,7 @@
-"""A loss report from its draft to its sending: the records of stream `reports`, and the fold from them to what stands now.
+"""A loss report from its draft to its sending: the records of stream `reports`, and the fold from them to the current state.
 
-Nothing sends itself. The ship drafts; a person edits, approves, sends by the means of the ship, and writes down to whom. Each of these is a
-record that says who and when; the fold does not depend on the order they come in, nor on repeats.
-"""
+Nothing is sent automatically. The ship drafts. A person edits, approves, sends by the means of the ship, and records the recipient. Each of
+these is a record with its author and time. The fold does not depend on the order of the records, nor on repeats."""
 
 from __future__ import annotations
 

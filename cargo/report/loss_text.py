@@ -1,4 +1,4 @@
-"""A loss report as text: what a person reads, says over the radio, and transcribes into the form."""
+"""A loss report as text: for a person to read, to transmit over the radio, and to copy into the form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do with a loss report, as they ask for it: aboard through the ship's node, at headquarters through the API."""
+"""Actions of people on a loss report, as requests: aboard through the ship's node, at headquarters through the API."""
 
 from __future__ import annotations
 

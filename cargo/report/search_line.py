@@ -1,5 +1,6 @@
-"""The line of a loss report that says where the lost boxes may be: the search area of `cargo.search.search_area`, in the wind that the ship
-measured, or in a wind and a current that a person gives."""
+"""The line of a loss report with the possible positions of the lost boxes: the search area of `cargo.search.search_area`.
+
+The wind is that of the ship's sensors, or a person gives a wind and a current."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a booking, or a size and type of container, may ask of the watch over its boxes: limits of its own, as the registry holds them;
-what is left out stays as it is."""
+"""Limits that a booking, or a size and type of container, may set for its boxes in the registry; absent limits keep their values."""
 
 from __future__ import annotations
 

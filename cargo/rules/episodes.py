@@ -1,4 +1,4 @@
-"""What the rules share: their limits, what they remember of a box, whose reading they judge, and the alert of one run beyond a limit."""
+"""Common parts of the rules: limits, the memory of a box, the place of a reading, and the alert of one run beyond a limit."""
 
 from __future__ import annotations
 

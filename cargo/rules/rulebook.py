@@ -1,4 +1,4 @@
-"""The rules that raise alerts: who decides each, and what begins, changes and ends its alerts. `docs/reference/alerts.md` shows it."""
+"""The rules that raise alerts: what decides each, and what begins, changes and ends its alerts. `docs/reference/alerts.md` shows it."""
 
 from __future__ import annotations
 

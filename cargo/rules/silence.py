@@ -1,9 +1,7 @@
-"""Rules `late` and `silent`: a box at sea that was not heard for so many expected intervals, as alerts of low severity. They are no word of
-a loss: that is the decision's alone.
+"""Rules `late` and `silent`: alerts of low severity on a box at sea that missed a number of expected intervals. They report no loss.
 
-One silence is one alert at a time: what is late is cleared as it becomes silent, and either as the box speaks, is gone, or went ashore.
-While its gateway is out, in port, and while nobody could hear it, none begins; where the radio loses much, later.
-"""
+One silence is one alert at a time. `late` is cleared as the box becomes silent, and either as the box reports, is gone, or went ashore.
+None begins in port, while its gateway is out, or while no node could receive it. Where the radio loses much, they begin later."""
 
 from __future__ import annotations
 

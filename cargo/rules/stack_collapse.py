@@ -1,4 +1,4 @@
-"""A stack that is down but aboard: a box that lies tilted for minutes and still speaks is no loss, and the crew should know."""
+"""A stack that collapsed aboard: a box that lies tilted for minutes and still reports is no loss, and the crew should know."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Storm mode and roll calls: what a ship's node asks of devices that listen while the ship rolls hard, when, and how it is written.
+"""Storm mode and roll calls: the requests of a ship's node to devices that listen while the ship rolls hard, their times, and their form.
 
-Pure: when storm mode is in force follows from the rolls alone, and a call from the blows that were heard, so a restart asks what was asked
-before, and two nodes of one ship ask the same.
-"""
+Pure: storm mode follows from the rolls alone, and a call from the blows received. So a restart repeats the same requests, and two nodes of
+one ship send the same."""
 
 from __future__ import annotations
 
@@ -27,11 +26,10 @@ DRILL_EVERY_MS = 6 * 3_600_000
 """Interval of drills, milliseconds. All devices are called as storm mode begins, and at each sixth hour (UTC) of it: this shows which
 listen."""
 AFTER_BLOW_MS, AFTER_BLOW_INTERVAL_MS, PROMISES_MS = 60_000, 5_000, 35_000
-"""After a blow beyond SHOCK_G: how long a listening device keeps reporting by itself, its interval, and how long it announces a next
-message.
+"""Times after a blow beyond SHOCK_G, milliseconds: of reports by itself, of their interval, and of announcements of a next message.
 
-After the last announcement five more messages come, so that a message lost on the air does not look like a broken promise.
-"""
+A listening device follows them. After the last announcement five more messages come, so that a message lost on the air does not look like a
+broken promise."""
 LISTENS_MS = 7 * 3_600_000
 """Time after its last answer for which a device counts as listening, milliseconds."""
 CALLED_MAX = 500

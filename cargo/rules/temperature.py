@@ -1,11 +1,9 @@
-"""The rule of temperature: how far the control air was from its setpoint, for how long. What comes late corrects the record of an
-excursion and alarms nobody.
+"""The rule of temperature: the distance of the control air from its setpoint over time. Late readings correct records and raise no alarm.
 
 An excursion is a limit, a minimum duration, a clear delay and a suppression; it keeps its start, end, peak and degree-minutes. It follows
-from the samples in order of their time (`fold`), so the record is the same whenever they came. How far back a late one counts is
-limited: TRACK_MAX samples are kept of a box. A silence in it (`Limits.unmeasured_after_ms`) counts neither as time beyond the limit nor in
-degree-minutes, for nobody measured it: the record says how long that was.
-"""
+from the samples in order of their time (`fold`), so the record is the same whenever they came. The correction by late readings is limited:
+TRACK_MAX samples are kept of a box. A silence in it (`Limits.unmeasured_after_ms`) counts neither as time beyond the limit nor in
+degree-minutes, because nothing was measured. The record has its length."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where lost containers may drift, and the area to search."""
+"""Possible drift of lost containers, and the area to search."""

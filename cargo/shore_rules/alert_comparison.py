@@ -1,8 +1,7 @@
-"""Whether two accounts of the same readings agree: what was reported of each episode when it came, and what its whole history shows.
+"""Comparison of two accounts of the same readings: each episode as reported when it came, and as its whole history shows it.
 
-An episode is one run beyond a limit, one silence, or one loss, as its alert and, of a temperature, its record (`X_EXCURSION`) report it.
-Both accounts are folds of such records, so neither depends on their order.
-"""
+An episode is one run beyond a limit, one silence, or one loss, as its alert reports it; of a temperature also its record (`X_EXCURSION`).
+Both accounts are folds of such records, so neither depends on their order."""
 
 from __future__ import annotations
 

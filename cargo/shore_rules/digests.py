@@ -1,9 +1,8 @@
-"""A digest: one line that says what the readings of one container in one window come to. Many boxes are folded at once, by columns.
+"""A digest: one line that sums up the readings of one container in one window. Many boxes are folded at once, by columns.
 
-Its values are columns, as a reading's are: `DIGEST_SIGNALS`. Of each temperature least, mean and greatest; of what is on or off the last
-word and how many readings said the other; the largest shock; the last position and battery; how many readings there were, and the longest
-silence. Where a signal was not heard, there is no value.
-"""
+Its values are columns, as a reading's are (`DIGEST_SIGNALS`): least, mean and greatest of each temperature; the last value of each switch,
+and how many readings had the other; the largest shock; the last position and battery; the number of readings, and the longest silence. A
+signal that was not received has no value."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Rules that need the whole fleet: one container's reports from every ship and quay, in order of time, judged together (by Spark, ashore).
+"""Rules that need the whole fleet: one container's reports from every ship and quay, in order of time, together (by Spark, ashore).
 
-Pure functions over ordered reports; what they find are alerts with ids any run gives again. Late data is judged like all other: who calls
-decides what is news (DESIGN 8: late data corrects histories and raises no new alarm).
-"""
+They are pure functions over ordered reports. Their results are alerts with ids that are the same in any run. Late data is treated like all
+other. The caller decides what is news (DESIGN 8: late data corrects histories and raises no new alarm)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask a ship for one container's span: the question, what it would cost, and whether it is answered over the metered link now."""
+"""Queries to a ship for one container's span: the query, its cost, and the decision on an answer over the metered link now."""
 
 from __future__ import annotations
 

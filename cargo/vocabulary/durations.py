@@ -1,4 +1,4 @@
-"""How long something lasted, as people read it: one form for texts of alerts, pages and commands."""
+"""Durations as people read them: one form for texts of alerts, pages and commands."""
 
 from __future__ import annotations
 

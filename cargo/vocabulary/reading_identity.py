@@ -1,4 +1,4 @@
-"""The identity of a reading: which two messages say the same thing, by whichever way and however often they came."""
+"""The identity of a reading, by which two messages with the same content are the same, whatever their way and number."""
 
 from __future__ import annotations
 

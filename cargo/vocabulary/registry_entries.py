@@ -1,6 +1,7 @@
-"""What headquarters writes down: customers, bookings, load lists, custody, ships, ports, sizes and types of containers, the carrier's
-policy, streams, nodes and the story, as values that check themselves.
-"""
+"""Entries of headquarters' registry, as values that check themselves.
+
+Customers, bookings, load lists, custody, ships, ports, sizes and types of containers, the carrier's policy, streams, nodes and the
+story."""
 
 from __future__ import annotations
 
@@ -191,7 +192,7 @@ class LoadList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Custody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who holds a container (its id) since when (UTC ms): `ship/<imo>`, `quay/<locode>` or `delivered`."""
+    """Holder of a container (its id), and since when (UTC ms): `ship/<imo>`, `quay/<locode>` or `delivered`."""
 
     at: str
     since_at_ms: AtMs

@@ -1,5 +1,4 @@
-"""The registry as a fold: the latest version of each thing, and the questions asked of it: whose box is this, what is aboard, who may see
-it."""
+"""The registry as a fold: the latest version of each thing, and queries for a box's owner, the boxes aboard, and permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a box stands aboard: bay, row and tier of ISO 9711-1, and what stands in its way, next to it, before it and behind it."""
+"""Places of boxes aboard: bay, row and tier of ISO 9711-1, and the places in the way, next to, before and behind."""
 
 from __future__ import annotations
 

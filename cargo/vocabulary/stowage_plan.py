@@ -1,4 +1,4 @@
-"""Who stands where aboard: stacks, neighbours, what is outboard or aft, and which boxes carry no tracker, from a load list."""
+"""Stowage from a load list: stacks, neighbours, boxes that are outboard or aft, and boxes without a tracker."""
 
 from __future__ import annotations
 
