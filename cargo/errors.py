@@ -2,8 +2,9 @@
 
 
 class CargoError(ValueError):
-    """A value or a request that the rules of the trade do not allow. It is a ValueError, so that structs report it with the field that has
-    it."""
+    """A value or a request that the rules of the trade do not allow.
+
+    It is a ValueError, so that structs report it with the field that has it."""
 
     def __init__(self, message: str, *, code: str = "invalid") -> None:
         super().__init__(message)

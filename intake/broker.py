@@ -1,11 +1,9 @@
-"""A subscription at a real MQTT broker: the other way in, for ships that have a broker already.
+"""A subscription at a real MQTT broker: the other input, for ships that have a broker already.
 
-MQTT 3.1.1, persistent session, QoS 1, manual acknowledgement: the broker hears PUBACK once the reading is
-durable, so a kill of this node loses nothing and brings repeats, dropped by content. What the broker itself acknowledges to a sensor and
-loses (Mosquitto stores after it acknowledges) is the broker's word, not ours. At Mosquitto set `max_queued_messages 0`,
-`max_inflight_messages 0` and `autosave_interval 1`. A filter taken out of the settings stays subscribed in the broker's session until it is
-removed there.
-"""
+MQTT 3.1.1, persistent session, QoS 1, manual acknowledgement: the broker gets a PUBACK once the reading is durable. So a kill of this node
+loses nothing and causes repeats, which are dropped by content. Messages that the broker itself acknowledges to a sensor and then loses are
+outside our control (Mosquitto stores after it acknowledges). At Mosquitto set `max_queued_messages 0`, `max_inflight_messages 0` and
+`autosave_interval 1`. A filter removed from the settings stays subscribed in the broker's session until it is removed there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readings that came before, to this node or to another of its ship or port: a bounded window of identities, rebuilt from the log."""
+"""Readings that this node or another of its ship or port has received before: a bounded window of identities, rebuilt from the log."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The node itself as the MQTT server its sensors and gateways publish to: a door for publishers, not a broker.
+"""The node itself as the MQTT server of its sensors and gateways: an endpoint for publishers, not a broker.
 
-MQTT 3.1.1 and 5, QoS 0 and 1. A PUBACK goes out only once the reading, or its record in `exceptions`, is durable. What is refused, and how:
-docs/guide/mqtt.md. A session holds a subscription at most: the node detects repeats by content.
-"""
+MQTT 3.1.1 and 5, QoS 0 and 1. A PUBACK is sent only once the reading, or its record in `exceptions`, is durable. Refusals:
+docs/guide/mqtt.md. A session holds a subscription at most: the node detects repeats by content."""
 
 from __future__ import annotations
 
@@ -54,8 +53,9 @@ class Endpoint:
         credentials: Credentials,
         sessions_file: Path | None = None,
     ) -> None:
-        """`report`: writes to `exceptions`, as `Node.report`. `sessions_file`: where clients' sessions are kept over a restart; None:
-        nowhere."""
+        """`report`: writes to `exceptions`, as `Node.report`.
+
+        `sessions_file`: where clients' sessions are kept over a restart; None: nowhere."""
         self.settings, self._report = settings, report
         wrong = WrongSecrets(clock, metrics, report, door="the MQTT endpoint")
         self.logins = GatewayLogins(settings.anonymous_publish, credentials, wrong)

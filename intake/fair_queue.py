@@ -1,8 +1,7 @@
-"""Messages that wait for their turn: every account has the same share of what is done next, and in it each of its senders.
+"""Messages that wait for their turn: every account has the same share of the next batch, and in it each of its senders.
 
-So a client that sends more than is processed waits for itself alone: its own messages, and then its connection, which is read from no
-further. Where others come that send less it fills no batch: they would wait for all of it.
-"""
+So a client that sends more than is processed delays only itself: its own messages wait, and then its connection is not read any further.
+While others come that send less, it fills no batch: they would wait for all of it."""
 
 from __future__ import annotations
 
@@ -78,10 +77,9 @@ class _Batch:
 
 
 class FairQueue:
-    """Queue for the event loop alone. Waiting messages may use half of the limits of `settings`, each account and each sender in equal
-    parts.
+    """Queue for the event loop alone.
 
-    A sender with more is held."""
+    Waiting messages may use half of the limits of `settings`, each account and each sender in equal parts. A sender with more is held."""
 
     def __init__(self, settings: PipelineSettings, account_held: Callable[[str, bool], None] = lambda account, held: None) -> None:
         """`account_held` receives an account whose senders must not be read from (True), and when they may be again (False).
@@ -97,7 +95,7 @@ class FairQueue:
         self._light: list[tuple[str, float]] = []
         """The two accounts that brought little last, with nothing of theirs waiting, and when."""
         self.messages = self.bytes = 0
-        """Of all that wait."""
+        """Totals of all waiting messages."""
 
     def put(self, sender: MessageSender, messages: list[Publish], offered_s: float) -> None:
         """Queue messages behind those of this sender that wait already; hold the sender if that is more than its share.

@@ -1,4 +1,4 @@
-"""A node's intake as a whole: the pipeline, and in front of it the endpoint, the broker's subscription, or both."""
+"""A node's intake as a whole: the pipeline, and before it the endpoint, the broker's subscription, or both."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Intake:
     def __init__(
         self, settings: IntakeSettings, clock: Clock, metrics: Metrics, others: ReplicaWait | None = None, companions: Sequence[str] = ()
     ) -> None:
-        """`others`: disks of which one has a reading before its sensor gets an acknowledgement. `companions`: the other nodes of this ship
-        or port.
+        """`others`: disks of which one has a reading before its sensor gets an acknowledgement.
 
-        Set these before `run`. `strangers`: returns those of container numbers that this node does not know; their readings are accepted,
-        and counted as such. `ships`: IMO numbers for which sensors may publish here (None: any).
+        `companions`: the other nodes of this ship or port. Set these before `run`. `strangers`: returns those of container numbers that
+        this node does not know; their readings are accepted, and counted as such. `ships`: IMO numbers for which sensors may publish here
+        (None: any).
 
         `credentials`, where there is an endpoint: the node's; its gateways may log in. `sessions_file`: where sessions of the endpoint's
         clients are kept over a restart. `report`: writes to `exceptions`, see `Node.report`."""

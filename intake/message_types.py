@@ -1,4 +1,4 @@
-"""What comes in and what becomes of it: the words that the endpoint, the broker's subscriber and the pipeline share."""
+"""Messages and their outcomes: the types that the endpoint, the broker's subscriber and the pipeline share."""
 
 from __future__ import annotations
 
@@ -84,8 +84,9 @@ class MessageSender(Protocol):
         ...
 
     def settled(self, messages: Sequence[Publish], outcomes: Sequence[Outcome]) -> None:
-        """Acknowledge messages, which is allowed only now: called on the event loop once what `outcomes` report is durable. Must not
-        raise."""
+        """Acknowledge messages, which is allowed only now: called on the event loop once what `outcomes` report is durable.
+
+        Must not raise."""
         ...
 
     def let_go(self) -> None:

@@ -1,4 +1,4 @@
-"""Payloads packed by gateways with gzip or Zstandard: known by content type (MQTT 5) or by their first bytes, and bounded."""
+"""Payloads compressed by gateways with gzip or Zstandard: detected by content type (MQTT 5) or by their first bytes, and bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one path from MQTT messages to durable readings, behind the endpoint and the broker's subscription alike."""
+"""The only path from MQTT messages to durable readings, for the endpoint and the broker's subscription alike."""
 
 from __future__ import annotations
 
@@ -109,8 +109,9 @@ class Pipeline:
         strangers: Strangers | None = None,
         ships: Collection[str] | None = None,
     ) -> None:
-        """`companions`: the other nodes of this ship or port; a reading that they received is a repeat here once it came. `ships`: as of
-        `Routes`."""
+        """`companions`: the other nodes of this ship or port; a reading that they received is a repeat here once it came.
+
+        `ships`: as of `Routes`."""
         self._sink, self._clock, self._metrics, self._settings = sink, clock, metrics, settings
         self._process, self._strangers = metrics.process, strangers
         self._routes = Routes(((one.topic, find_decoder(one.decoder)) for one in settings.decoders), ships)
@@ -332,8 +333,9 @@ class Pipeline:
                 self._news.set()
 
     def _known(self, said: Mapping[str, LastSaid] | None = None) -> tuple[dict[str, TakenInElsewhere], dict[str, RepeatWindow]]:
-        """Return the sources of what others of this ship or port add from now on, and the windows rebuilt from the log. `said` receives it
-        too."""
+        """Return the sources of what others of this ship or port add from now on, and the windows rebuilt from the log.
+
+        `said` receives it too."""
         nodes, known_max = (self._node, *self._companions), self._settings.repeats_readings_max
         by_others = {stream: TakenInElsewhere(self._log, self._companions, stream, known_max) for stream in STREAMS}
         heard = said or {}

@@ -1,4 +1,4 @@
-"""Messages into what is to be appended: one Arrow batch per stream, built column by column, and a record per message that is refused."""
+"""Conversion of messages to records: one Arrow batch per stream, built column by column, and a record per refused message."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""How much is kept of what is not taken as a reading: of each account so much an hour, and beyond that its count alone.
+"""Limits on the storage of refused messages: a number of bytes of each account an hour, and beyond that only their count.
 
-Else a broken or hostile gateway would fill the disk with what nobody can read. Nothing is dropped silently: counted messages are reported
-to `exceptions` too, in the commit with the first of them, whenever their number has doubled, and when the hour is over.
-"""
+Otherwise a broken or hostile gateway would fill the disk with unreadable messages. Nothing is dropped silently. Counted messages are
+reported to `exceptions` too: in the commit with the first of them, whenever their number has doubled, and when the hour is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the two ways in: who may publish what, and how much a client can make the node hold."""
+"""Settings of the two inputs: permissions to publish, and limits on what a client can make the node hold."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Devices whose clock stands still: what they say again with the same time is no repeat, though nothing in it differs.
+"""Devices whose clock stands still: a report that such a device repeats with the same time is no repeat, though nothing in it differs.
 
-The same reading comes again for a reason: another gateway heard it too, or a gateway without an acknowledgement sends it once more, soon
-or when it is back. A device that goes on saying one and the same time, or none, is alive, and its clock is not. It is believed from the
-third time on that it speaks, each time SAME_AGAIN_S after the time before or later: once says nothing. From the second on it is where it
-says no time, or one that can not be true and it said no other: such a clock has stopped, whether or not a reading comes twice.
-"""
+The same reading comes again for a reason: another gateway received it too, or a gateway without an acknowledgement sends it once more, soon
+or when it is back. A device that keeps reporting one and the same time, or none, is alive, and its clock is not.
+
+A clock counts as standing still from the third report with the same time on, each SAME_AGAIN_S or more after the one before: one report
+shows nothing. It counts so from the second report on without a time, or with a time that can not be true and no other before. Such a clock
+has stopped, whether or not a reading comes twice."""
 
 from __future__ import annotations
 

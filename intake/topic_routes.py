@@ -1,4 +1,4 @@
-"""From an MQTT topic to the stream and the topic its readings belong to; a container's number is compacted on the way."""
+"""Routes from an MQTT topic to the stream and topic of its readings; a container's number is compacted on the way."""
 
 from __future__ import annotations
 

@@ -351,8 +351,9 @@ def _openness(body: Mapping[str, Any]) -> int:
 
 
 def _acknowledgement(persons: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
-    """Return the valid acknowledgement, and the record that withdrew the last one. The first of several counts, until one is of something
-    worse."""
+    """Return the valid acknowledgement, and the record that withdrew the last one.
+
+    The first of several counts, until one is of something worse."""
     noted: Mapping[str, Any] | None = None
     taken_back: Mapping[str, Any] | None = None
     for record in sorted(persons, key=lambda one: (*_instant(one), str(one.get("by") or ""), _bytes("", one))):

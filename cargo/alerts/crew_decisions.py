@@ -45,9 +45,9 @@ _Short = Annotated[str, Meta(max_length=CHARS_MAX)]
 
 
 class CrewDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A person's report on a silent or lost container of a ship (IMO number), at fleet time `at_ms` (UTC ms), with a note. The node
-    itself writes `reported` and `finally_reported` when a loss report is sent.
-    """
+    """A person's report on a silent or lost container of a ship (IMO number), at fleet time `at_ms` (UTC ms), with a note.
+
+    The node itself writes `reported` and `finally_reported` when a loss report is sent."""
 
     container: _Short
     ship: str

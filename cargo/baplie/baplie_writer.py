@@ -51,8 +51,9 @@ def _header(plan: BayPlan, dialect: Dialect, now_ms: int) -> Iterator[Line]:
 
 
 def _lines_2(box: Stowed) -> Iterator[Line]:
-    """Yield the lines of D.95B, segment groups 2 to 4: measurements before the equipment. A reference is mandatory: `BM:1` without a
-    booking."""
+    """Yield the lines of D.95B, segment groups 2 to 4: measurements before the equipment.
+
+    A reference is mandatory: `BM:1` without a booking."""
     yield ["LOC", "147", [box.slot, "", "5"]]
     yield from _remarks(box)
     if box.weight_kg is not msgspec.UNSET:

@@ -90,8 +90,9 @@ def account(box: BoxReport, now_at_ms: int) -> Account:
 
 
 def _missed_nothing(box: BoxReport, heard_at_ms: int, now_at_ms: int) -> bool:
-    """Return whether no reading of the box is due. Outages excuse it only for a time: repeated outages would excuse a dead tracker for
-    ever."""
+    """Return whether no reading of the box is due.
+
+    Outages excuse it only for a time: repeated outages would excuse a dead tracker for ever."""
     silent_from_ms = heard_at_ms if box.silent_from_ms is None else box.silent_from_ms
     is_excused = in_time(now_at_ms - heard_at_ms, max(box.interval_ms, EXCUSED_MS))
     return is_excused and in_time(now_at_ms - silent_from_ms, box.interval_ms)

@@ -224,11 +224,10 @@ class EventClock(msgspec.Struct):
             self.ended_at_ms, self.resumes_at_ms = self.listened_at_ms, at_ms
 
     def unheard(self, heard: Heard) -> tuple[int, int] | None:
-        """Return the span before this reading in which no node listened (UTC ms by the node's clock), where that shows now. Call this
-        before `hear`.
+        """Return the span before this reading in which no node listened (UTC ms by the node's clock), where that shows now.
 
-        The span ends at the first reading that another node received while this one was down. A second span goes from the last of these
-        until this node listened again."""
+        Call this before `hear`. The span ends at the first reading that another node received while this one was down. A second span goes
+        from the last of these until this node listened again."""
         came_ms = heard.received_at_ms
         if not self.resumes_at_ms or came_ms <= self.listened_at_ms or not _is_prompt(heard):
             return None

@@ -134,8 +134,9 @@ class _Beside:
 
 
 class _Clusters:
-    """Groups of boxes that fell silent together, as a forest of rows. It grows as boxes fall silent, and is rebuilt when one of them
-    reports."""
+    """Groups of boxes that fell silent together, as a forest of rows.
+
+    It grows as boxes fall silent, and is rebuilt when one of them reports."""
 
     def __init__(self) -> None:
         self._known: Flags = np.zeros(0, np.bool_)

@@ -289,8 +289,9 @@ def lost_below(state: WatchState, box: Box) -> tuple[str, ...]:
 
 
 def carried_by(state: WatchState, box: Box, at_ms: int) -> tuple[str, ...]:
-    """Return the boxes that stand on it and report since its message was due. They were neither struck nor tilted, so it is still under
-    them."""
+    """Return the boxes that stand on it and report since its message was due.
+
+    They were neither struck nor tilted, so it is still under them."""
     every_ms = box.again_ms if tells_on(state, box) else state.interval_ms(box, at_ms)
     since_ms = box.heard_at_ms + every_ms + grace_ms(every_ms)
     over = (state.memory.boxes.get(number) for number in state.stowage.over(box.number))

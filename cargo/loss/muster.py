@@ -138,8 +138,9 @@ _BY_STATE: dict[str, Reason] = {"GATEWAY_OUTAGE": "gateway_silent", "MISSING": "
 
 
 def statement(lines: Sequence[Roll], at_ms: int) -> list[int]:
-    """Return what the ship states of its muster, in the order of STATED; nothing where no box is aboard. Boxes that are lost or ashore are
-    in no count."""
+    """Return what the ship states of its muster, in the order of STATED; nothing where no box is aboard.
+
+    Boxes that are lost or ashore are in no count."""
     counted: Counter[str] = Counter()
     for line in lines:
         if line.reason in ("gone", "ashore"):

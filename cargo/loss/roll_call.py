@@ -186,8 +186,9 @@ def _kept_from_speaking(state: WatchState, box: Box, at_ms: int) -> bool:
 
 
 def _gateway_hears(state: WatchState, box: Box, at_ms: int) -> bool:
-    """Return whether its gateway passed on a message of another box when this one was due. Later messages do not show that it received
-    then."""
+    """Return whether its gateway passed on a message of another box when this one was due.
+
+    Later messages do not show that it received then."""
     gateway, quiet_ms = state.memory.gateways.get(box.gateway), _quiet_from_ms(state, box, at_ms)
     return gateway is not None and gateway.heard_at_ms >= quiet_ms + HEARD_WORDS * box.again_ms and at_ms <= quiet_ms + HEARD_WITHIN_MS
 

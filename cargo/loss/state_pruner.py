@@ -15,8 +15,9 @@ time."""
 
 
 def forget(state: WatchState, at_ms: int) -> None:
-    """Remove what ended more than 30 days before `at_ms` (bookings, incidents: 400) and all but the last 64 load lists. Open alerts
-    stay."""
+    """Remove what ended more than 30 days before `at_ms` (bookings, incidents: 400) and all but the last 64 load lists.
+
+    Open alerts stay."""
     memory, since = state.memory, at_ms - GONE_MS
     for number in [number for number, box in memory.boxes.items() if _left(state, number) and box.base_ms() < since]:
         box = memory.boxes.pop(number)

@@ -92,8 +92,9 @@ class ShipVoyage(msgspec.Struct):
         return begins
 
     def unfelt(self, since_ms: int, until_ms: int) -> None:
-        """Record that nothing was measured in this span. A storm before it that is measured again soon enough after it is the same
-        storm."""
+        """Record that nothing was measured in this span.
+
+        A storm before it that is measured again soon enough after it is the same storm."""
         if self.storm(since_ms):
             self.storm_may_last_ms = self.storm_until_ms + until_ms - since_ms
 
@@ -111,8 +112,9 @@ class ShipVoyage(msgspec.Struct):
         return largest, at, growing
 
     def position_at(self, at_ms: int) -> tuple[float, float] | None:
-        """Return where the ship was: between two fixes, or up to 30 minutes past the last one by its speed and course. None when not
-        known."""
+        """Return where the ship was: between two fixes, or up to 30 minutes past the last one by its speed and course.
+
+        None when not known."""
         after = bisect_right(self.track, at_ms, key=lambda fix: fix.at_ms)
         if after == 0:
             return None

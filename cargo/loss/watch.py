@@ -68,8 +68,9 @@ def leave_out_again(state: WatchState, box: Box) -> None:
 
 
 def _leave_out(state: WatchState, since_ms: int, until_ms: int) -> None:
-    """Exclude a span (UTC ms by the node's clock) in which no node listened. Earlier decisions on a box stand: a missing box stays
-    missing."""
+    """Exclude a span (UTC ms by the node's clock) in which no node listened.
+
+    Earlier decisions on a box stand: a missing box stays missing."""
     memory = state.memory
     memory.down = [*memory.down[1 - SPANS_MAX :], (since_ms, until_ms)]
     if until_ms - since_ms < state.settings.deaf_ms:
@@ -307,8 +308,9 @@ def _take_ship(state: WatchState, at_ms: int, kind: str, signals: Mapping[str, V
 
 
 def _take_box(state: WatchState, at_ms: int, row: Heard, *, late: bool) -> None:
-    """Process a reading of a box. Its facts always count. It counts as heard, and the rules apply, only when the reading is newer than the
-    last."""
+    """Process a reading of a box.
+
+    Its facts always count. It counts as heard, and the rules apply, only when the reading is newer than the last."""
     if not state.has_room(row.topic):
         state.outcome.unwatched += 1
         return

@@ -331,8 +331,9 @@ class WatchState:
             self.changed(box)
 
     def changed(self, box: Box) -> None:
-        """Mark a box to be counted again. Call this after a change of where it is, whether it is lost, when it was heard or how it was
-        struck."""
+        """Mark a box to be counted again.
+
+        Call this after a change of where it is, whether it is lost, when it was heard or how it was struck."""
         census = self._censuses.get(box.gateway)
         if census is not None:
             census.changed(box.number)

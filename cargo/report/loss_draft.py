@@ -96,8 +96,9 @@ def next_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeRecor
 
 
 def final_draft(before: Sequence[LossReport], facts: Facts, by: str) -> MadeRecord:
-    """Return the record of the draft of a FINAL, which a person requests after a thorough inspection. An UPDATE not approved yet becomes
-    it.
+    """Return the record of the draft of a FINAL, which a person requests after a thorough inspection.
+
+    An UPDATE not approved yet becomes it.
 
     Raises ValueError while nothing is sent, and where the last report is a FINAL."""
     if not any(report.state == "sent" for report in before):
@@ -121,11 +122,10 @@ def _anew(before: Sequence[LossReport], kind: Kind, facts: Facts, by: str) -> Ma
 
 
 def fill_in(facts: Facts, before: Content | None = None) -> Content:
-    """Return the content of a report of these facts. Values that a person filled in `before` stay, except a number of lost boxes that is
-    wrong now.
+    """Return the content of a report of these facts.
 
-    The number is dropped if more boxes are known to be lost. It is also dropped if it is larger and counted a box that was heard again
-    since: the person counts again."""
+    Values that a person filled in `before` stay, except a number of lost boxes that is wrong now. The number is dropped if more boxes are
+    known to be lost. It is also dropped if it is larger and counted a box that was heard again since: the person counts again."""
     listed = _list_in_force(facts)
     stowed = {box.container: box for box in listed.aboard} if listed else {}
     alerts = {one.topic: one for one in sorted(facts.boxes, key=lambda one: one.body["at_ms"])}

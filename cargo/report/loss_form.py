@@ -123,8 +123,9 @@ BY_NAME: Mapping[str, FormLine] = {line.name: line for line in LINES}
 
 
 def read_given(name: str, text: str) -> Value:
-    """Return the value that a person gives for a line; None (not known) for an empty text. Raises ValueError with what the line may
-    hold."""
+    """Return the value that a person gives for a line; None (not known) for an empty text.
+
+    Raises ValueError with what the line may hold."""
     line = BY_NAME.get(name)
     if line is None:
         raise CargoError(f"a loss report has no line {name!r}; it has {', '.join(BY_NAME)}", code="line_unknown")

@@ -28,12 +28,11 @@ WORDS_CHARS_MAX, WHO_CHARS_MAX = 200, 320
 
 
 class ReportedBox(msgspec.Struct, frozen=True, kw_only=True):
-    """A container of a loss report. `at_ms`: the time for which its booking counts, UTC ms. `listed`: its load list (`<imo>/<call>`),
-    null without one.
+    """A container of a loss report.
 
-    `lost_at_ms`, `lost_until_ms`: span of the loss, UTC ms. `blow`: a shock was measured at its begin. The position is estimated along
-    the ship's track. `posterior`: probability of the loss. For a container at risk these are unknown. `empty`: null if unknown.
-    """
+    `at_ms`: the time for which its booking counts, UTC ms. `listed`: its load list (`<imo>/<call>`), null without one. `lost_at_ms`,
+    `lost_until_ms`: span of the loss, UTC ms. `blow`: a shock was measured at its begin. The position is estimated along the ship's track.
+    `posterior`: probability of the loss. For a container at risk these are unknown. `empty`: null if unknown."""
 
     container: str
     at_ms: int
@@ -105,9 +104,9 @@ class Receipt(msgspec.Struct, frozen=True, order=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Identity of a report: incident, ship (IMO number), kind, number from 1, and the id of the report before it. Its id is
-    `<incident_id>-<number>`.
-    """
+    """Identity of a report: incident, ship (IMO number), kind, number from 1, and the id of the report before it.
+
+    Its id is `<incident_id>-<number>`."""
 
     incident_id: str
     ship: str

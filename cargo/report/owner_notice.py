@@ -37,8 +37,8 @@ _LOST: frozenset[Becoming] = frozenset({"LOST", "PROBABLY_LOST"})
 
 class OwnBox(msgspec.Struct, frozen=True):
     """A container of a notice: booking, cargo, what became of it, span of the loss (UTC ms), and the ship's position (degrees).
-    `unconfirmed`: neither load list nor custody places it on that ship.
-    """
+
+    `unconfirmed`: neither load list nor custody places it on that ship."""
 
     container: str
     booking: str

@@ -22,6 +22,7 @@ POSITION_WITHIN_MS = 3_600_000
 
 class Sighted(msgspec.Struct, tag="drifting", tag_field="do", forbid_unknown_fields=True):
     """Draft a report of containers seen adrift: who saw them, and what is known of them, as texts by line (`cargo.report.loss_form`).
+
     `after`: a report of the same sighting, of which this is the UPDATE."""
 
     by: str

@@ -44,8 +44,9 @@ def control_air(limits: Limits, setpoint_c: float) -> str:
 
 
 def judge_temperature(limits: Limits, memory: RuleMemory, where: Where, at_ms: int, signals: Mapping[str, Value]) -> list[Alert]:
-    """Return the changes of the alert that follow from one reading, which comes in order of the box's time. `memory.ended` has what
-    ended."""
+    """Return the changes of the alert that follow from one reading, which comes in order of the box's time.
+
+    `memory.ended` has what ended."""
     if signals.get("defrosting"):
         memory.defrosted_at_ms = at_ms
     setpoint = signals.get("setpoint_c")

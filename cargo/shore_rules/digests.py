@@ -71,8 +71,9 @@ class DigestFold:
         return int(self._of[READINGS].sum()) if self._boxes else 0
 
     def take(self, records: pa.RecordBatch) -> None:
-        """Add these readings: rows of a log, in the order of their reception, not before those added already. Rows that are no sign of life
-        are left out."""
+        """Add these readings: rows of a log, in the order of their reception, not before those added already.
+
+        Rows that are no sign of life are left out."""
         records = records.filter(pa.array(signs_of_life(records)))
         if not records.num_rows:
             return

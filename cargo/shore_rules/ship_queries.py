@@ -62,13 +62,12 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A ship's answer. `priced`: the cost, nothing was sent; `refused`: the reason; `answered`: the records are in other records of the
-    stream.
+    """A ship's answer.
 
-    `records`: number to send; `sent_before`: number that were sent before or are ashore; `bytes`: the size on `link`; `cost`: in the
-    ship's currency (null: a link without a budget). `free_bytes`: rest of the day's budget, before. `granted_bytes` raise the budget of
-    `granted_day` (UTC). `told`: all of it in a sentence. `wall_at_ms`: the ship's wall clock.
-    """
+    `priced`: the cost, nothing was sent; `refused`: the reason; `answered`: the records are in other records of the stream. `records`:
+    number to send; `sent_before`: number that were sent before or are ashore; `bytes`: the size on `link`; `cost`: in the ship's currency
+    (null: a link without a budget). `free_bytes`: rest of the day's budget, before. `granted_bytes` raise the budget of `granted_day`
+    (UTC). `told`: all of it in a sentence. `wall_at_ms`: the ship's wall clock."""
 
     ask_id: Id
     ship: str

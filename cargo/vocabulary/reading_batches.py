@@ -197,8 +197,9 @@ def _keep_digits(readings: ReadingColumns, payloads: Sequence[bytes]) -> None:
 
 
 def _values(names: set[str], objects: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Return by field the value in each payload, None where it is absent. Payloads with the same fields in one order are transposed at
-    once."""
+    """Return by field the value in each payload, None where it is absent.
+
+    Payloads with the same fields in one order are transposed at once."""
     order = list(objects[0]) if objects else []
     if names.issubset(order) and all(map(order.__eq__, map(list, objects))):
         return dict(zip(order, map(list, zip(*map(dict.values, objects), strict=True)), strict=True))

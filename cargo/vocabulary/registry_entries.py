@@ -85,9 +85,10 @@ class BookedContainer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A customer's order. `shipper` is a customer's id, `from` and `to` are UN/LOCODEs, `setpoint_c` is in °C. Overlapping spans of one
-    container are joined. `limits` are those of the watch.
-    """
+    """A customer's order.
+
+    `shipper` is a customer's id, `from` and `to` are UN/LOCODEs, `setpoint_c` is in °C. Overlapping spans of one container are joined.
+    `limits` are those of the watch."""
 
     reference: str
     shipper: str
@@ -109,9 +110,9 @@ class Booking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SizeType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of the watch for all containers of one size and type (id: an ISO 6346 code such as `45R1`). The limits of a booking have
-    precedence.
-    """
+    """Limits of the watch for all containers of one size and type (id: an ISO 6346 code such as `45R1`).
+
+    The limits of a booking have precedence."""
 
     limits: Climate
 
@@ -243,9 +244,9 @@ class Story(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Settings of a stream or of a pattern (its id). An absent field keeps its value. `streams/config/stream_definitions.py` describes the
-    settings.
-    """
+    """Settings of a stream or of a pattern (its id).
+
+    An absent field keeps its value. `streams/config/stream_definitions.py` describes the settings."""
 
     retention: dict[str, float | int | None] | msgspec.UnsetType = msgspec.UNSET
     home: str | msgspec.UnsetType = msgspec.UNSET
@@ -294,9 +295,9 @@ ENTRY_TYPES: dict[str, type[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One version of one thing in the registry; its topic is `<type>/<id>`, and the latest wins. `at_ms`: fleet time of writing, UTC
-    ms; `by`: the writer.
-    """
+    """One version of one thing in the registry; its topic is `<type>/<id>`, and the latest wins.
+
+    `at_ms`: fleet time of writing, UTC ms; `by`: the writer."""
 
     type: str
     id: str

@@ -27,8 +27,9 @@ T = TypeVar("T", Customer, Booking, LoadList, Custody, Ship, Port, Policy, Story
 
 
 class Registry:
-    """Latest version per (type, id). Entries may come in any order and more than once: the highest version wins, then the latest
-    `at_ms`."""
+    """Latest version per (type, id).
+
+    Entries may come in any order and more than once: the highest version wins, then the latest `at_ms`."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: dict[str, Entry] = {}

@@ -35,8 +35,9 @@ class Stowage:
         self._aftmost = max((slot.bay for slot in self.slots.values()), default=0)
 
     def stack_of(self, number: str) -> list[str]:
-        """Return the boxes of its stack, itself included. 20' boxes over a 40' slot count with their own bay. Empty when it is not on the
-        list."""
+        """Return the boxes of its stack, itself included.
+
+        20' boxes over a 40' slot count with their own bay. Empty when it is not on the list."""
         slot = self.slots.get(number)
         return [] if slot is None else self._stacks[slot.stack]
 

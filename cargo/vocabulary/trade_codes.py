@@ -216,8 +216,9 @@ def _one_slip_away(number: str) -> set[str]:
 
 
 def _slip_rank(number: str, other: str) -> int:
-    """Return the rank of a slip. Exchanged neighbours are the likeliest, then a wrong digit, then a wrong check digit, then a wrong
-    letter."""
+    """Return the rank of a slip.
+
+    Exchanged neighbours are the likeliest, then a wrong digit, then a wrong check digit, then a wrong letter."""
     changed = [at for at in range(len(number)) if number[at] != other[at]]
     if len(changed) == 2:
         return 0

@@ -1,1 +1,1 @@
-"""Decoders of foreign payload formats, and the interface for decoders of one's own."""
+"""Decoders of foreign payload formats, and the interface for an operator's own decoders."""

@@ -1,12 +1,12 @@
-"""DCSA Track & Trace 3.0 (draft of June 2026): its IoT and reefer events into readings; one event, a list, or a `POST /events` body.
+"""DCSA Track & Trace 3.0 (draft of June 2026): its IoT and reefer events to readings; one event, a list, or a `POST /events` body.
 
-What becomes a signal: position, door, motion, a reefer's power, setpoint, supply, return, ambient, probes 1 to 3, O2, CO2 and humidity;
-Fahrenheit becomes Celsius. The event's ID, type and what else a claims handler may ask for is kept in the record's body under `dcsa`, and
-so is what was measured and has no signal here: other probes, the sensors of the air, ventilation. The
-draft names no device: its name is the vendor and model in an event, and its container. `eventDateTime` is the device's time.
+These become signals: position, door, motion, a reefer's power, setpoint, supply, return, ambient, probes 1 to 3, O2, CO2 and humidity.
+Fahrenheit becomes Celsius. The record's body keeps, under `dcsa`, the event's ID, its type and other data that a claims handler may need.
+It also keeps measurements without a signal here: other probes, the sensors of the air, ventilation. The draft names no device: its name is
+the vendor and model in an event, and its container. `eventDateTime` is the device's time.
+
 Both spellings of 3.0 are read: `eventType`, `ACTUAL`, `DOOR_OPENED`, and those of the conformance gateway, `eventTypeCode`, `ACT`, `DRO`.
-Planned and estimated events, retractions and events of other types are no readings.
-"""
+Planned and estimated events, retractions and events of other types are no readings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decoders that come along, by name, and those of one's own, by `module:function`."""
+"""Built-in decoders, by name, and an operator's own, by `module:function`."""
 
 from __future__ import annotations
 

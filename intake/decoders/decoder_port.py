@@ -1,9 +1,8 @@
-"""The port behind which payloads of others are understood: a function from a message's bytes to messages of our own form.
+"""The interface of decoders for foreign payloads: a function from a message's bytes to messages of our own form.
 
-What a decoder gives goes the way that every sensor's message goes: the same routes, checks, flags and repeats. So it need not check values:
-what can not be true is refused and kept as always. A decoder is chosen by MQTT topic in the settings (`intake.pipeline.decoders`), by the
-name of one that comes along (`intake/decoders/decoder_names.py`) or as `module:function` of one's own.
-"""
+The decoded messages take the same path as every sensor's message: the same routes, checks, flags and repeats. So a decoder need not check
+values: a value that can not be true is refused and kept as always. The settings choose a decoder by MQTT topic
+(`intake.pipeline.decoders`): by the name of a built-in one (`intake/decoders/decoder_names.py`), or as `module:function`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One client's conversation with the endpoint: CONNECT, publishes, acknowledgements, keep-alive, will, the end."""
+"""One client's connection to the endpoint: CONNECT, publishes, acknowledgements, keep-alive, will, the end."""
 
 from __future__ import annotations
 
@@ -148,8 +148,9 @@ class ClientConnection(asyncio.Protocol):
             self.resume(_TURN)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End, because the socket is gone. Messages that are not acknowledged yet stay on their way to the log; the endpoint has the will
-        now."""
+        """End, because the socket is gone.
+
+        Messages that are not acknowledged yet stay on their way to the log; the endpoint has the will now."""
         if self._login is not None:
             self._login.cancel()
         self._transport = None
@@ -266,8 +267,9 @@ class ClientConnection(asyncio.Protocol):
                 self.end(violation.reason, str(violation))
 
     def _checked(self, publish: Publish) -> Publish:
-        """Return the message as its gateway may publish it. RETAIN is the publisher's own wish here, and shows nothing about the message's
-        age."""
+        """Return the message as its gateway may publish it.
+
+        RETAIN is the publisher's own wish here, and shows nothing about the message's age."""
         if self.gateway is None:
             raise Violation(Reason.PROTOCOL_ERROR, "a PUBLISH before the CONNECT")
         publish.retained = False
@@ -335,8 +337,9 @@ class ClientConnection(asyncio.Protocol):
         self._answers.clear()
 
     def _begin_login(self, body: bytes) -> None:
-        """Check a CONNECT and begin the login. Until it ends, data is read only until more comes: the login of a client that leaves is
-        cancelled."""
+        """Check a CONNECT and begin the login.
+
+        Until it ends, data is read only until more comes: the login of a client that leaves is cancelled."""
         try:
             connect = read_connect(body)
         except VersionRefused:

@@ -1,4 +1,4 @@
-"""Who a client is, and which MQTT topics it may publish to."""
+"""Identity of a client, and the MQTT topics to which it may publish."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Sessions of the endpoint's clients: that one is kept, and what it subscribes to, across connections and the node's restarts.
+"""Sessions of the endpoint's clients, with their subscriptions, across connections and the node's restarts.
 
 A publisher that comes back and learns that its session is present goes on with what was not acknowledged. If the session is not present,
 MQTT 5 makes it forget these messages. So sessions outlive a restart: in a file, written soon after they change. A crash may lose the
-changes of the last second.
-"""
+changes of the last second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client says of itself in its CONNECT packet (MQTT 3.1.1 and 5, section 3.1)."""
+"""The CONNECT packet of a client (MQTT 3.1.1 and 5, section 3.1)."""
 
 from __future__ import annotations
 
@@ -108,8 +108,9 @@ def read_connect(body: bytes) -> Connect:
 
 
 def read_disconnect(body: bytes) -> tuple[int, int | None]:
-    """Return the reason of an MQTT 5 DISCONNECT, and how long the session is kept if it has a value (s). Raises Violation if it can not be
-    read."""
+    """Return the reason of an MQTT 5 DISCONNECT, and how long the session is kept if it has a value (s).
+
+    Raises Violation if it can not be read."""
     reader = _Reader(body)
     reason = reader.byte() if body else 0
     properties = reader.properties(_OF_DISCONNECT) if len(body) > 1 else {}

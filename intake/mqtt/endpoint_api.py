@@ -1,4 +1,4 @@
-"""What a connection asks of the endpoint that let it come."""
+"""Interface of the endpoint for its connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets as they come: each counts from the moment it is accepted, TLS's handshake included, so that many have refusals for it."""
+"""Accepted sockets: each counts from the moment it is accepted, TLS's handshake included, so that too many are refused."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What the fields of MQTT packets hold: lengths, texts and the properties of MQTT 5; and the reasons given when it is something else.
+"""Fields of MQTT packets: lengths, texts and the properties of MQTT 5; and the reasons for refusing them.
 
-MQTT 5.0 (OASIS standard), 1.5, 2.2.2 and 2.4. Of packets as a whole: intake/mqtt/packets.py.
-"""
+MQTT 5.0 (OASIS standard), 1.5, 2.2.2 and 2.4. Whole packets: intake/mqtt/packets.py."""
 
 from __future__ import annotations
 

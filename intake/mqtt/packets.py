@@ -1,7 +1,6 @@
-"""MQTT packets out of a stream of bytes, and the few a door for publishers answers with: sans-I/O, bounded, quick for PUBLISH.
+"""MQTT packets from a stream of bytes, and the answers of an endpoint for publishers: sans-I/O, bounded, quick for PUBLISH.
 
-MQTT 3.1.1 and 5.0 (OASIS standards). One PacketReader per connection.
-"""
+MQTT 3.1.1 and 5.0 (OASIS standards). One PacketReader per connection."""
 
 from __future__ import annotations
 
@@ -97,7 +96,7 @@ class PacketReader:
 
     @property
     def between_packets(self) -> bool:
-        """Whether nothing is held of a packet that has begun, and no violation was seen."""
+        """Whether no part of a packet is held, and no violation was seen."""
         return not self._tail and self._oversized is None and self.violation is None
 
     def feed(self, data: bytes) -> list[Publish | ControlPacket]:

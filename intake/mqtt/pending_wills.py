@@ -1,4 +1,4 @@
-"""Wills that wait for their clients to come back, as MQTT 5 has it; so many of them at most."""
+"""Wills that wait for their clients to come back, as in MQTT 5; their size is limited."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""SUBSCRIBE and UNSUBSCRIBE at a door that says one thing: what the node asks of devices (`cargo/rules/storm_mode.py`). Sans-I/O.
+"""SUBSCRIBE and UNSUBSCRIBE at an endpoint that publishes one topic: the node's requests to devices (`cargo/rules/storm_mode.py`).
+Sans-I/O.
 
-MQTT 3.1.1 and 5, sections 3.8 to 3.11. Granted is that one topic, named in full, at QoS 0: what is missed is said again.
-"""
+MQTT 3.1.1 and 5, sections 3.8 to 3.11. The endpoint grants only that topic, named in full, at QoS 0: a missed request is repeated."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ _OF_UNSUBSCRIBE = PropertySet("an UNSUBSCRIBE", frozenset({Property.USER}))
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Subscription of a client to the requests. `keeps_flag` (MQTT 5, Retain As Published): they come with the RETAIN flag that they
-    have."""
+    """Subscription of a client to the requests.
+
+    `keeps_flag` (MQTT 5, Retain As Published): they come with the RETAIN flag that they have."""
 
     keeps_flag: bool = False
 
