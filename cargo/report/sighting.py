@@ -56,8 +56,8 @@ def followed(
 
     The draft has the content of the last report, except for what is given now.
 
-    Raises ValueError for a report that is none of a sighting, after one that is not approved yet or is the FINAL, for a FINAL while nothing
-    is sent, and as `cargo.report.loss_report.edit`."""
+    Raises ValueError for a report that is not of a sighting, and after one that is not approved yet or is the FINAL. Raises it for a FINAL
+    while nothing is sent, and as `cargo.report.loss_report.edit`."""
     last = before[-1]
     if not is_sighting(last):
         message = f"report {last.id} is of a loss, whose UPDATE is drafted from the readings of the ship's boxes"

@@ -26,10 +26,11 @@ DRILL_EVERY_MS = 6 * 3_600_000
 """Interval of drills, milliseconds. All devices are called as storm mode begins, and at each sixth hour (UTC) of it: this shows which
 listen."""
 AFTER_BLOW_MS, AFTER_BLOW_INTERVAL_MS, PROMISES_MS = 60_000, 5_000, 35_000
-"""Times after a blow beyond SHOCK_G, milliseconds: of reports by itself, of their interval, and of announcements of a next message.
+"""Duration of a listening device's own reports after a blow beyond SHOCK_G, their interval, and duration of its announcements,
+milliseconds.
 
-A listening device follows them. After the last announcement five more messages come, so that a message lost on the air does not look like a
-broken promise."""
+A device announces its next message. After the last announcement five more messages come, so that a message lost on the air does not look
+like a broken promise."""
 LISTENS_MS = 7 * 3_600_000
 """Time after its last answer for which a device counts as listening, milliseconds."""
 CALLED_MAX = 500

@@ -1,8 +1,8 @@
 """A digest: one line that sums up the readings of one container in one window. Many boxes are folded at once, by columns.
 
-Its values are columns, as a reading's are (`DIGEST_SIGNALS`): least, mean and greatest of each temperature; the last value of each switch,
-and how many readings had the other; the largest shock; the last position and battery; the number of readings, and the longest silence. A
-signal that was not received has no value."""
+Its values are columns, as a reading's are (`DIGEST_SIGNALS`): least, mean and greatest of each temperature; the last state of door and
+power, and how many readings had the door open or the power off; the largest shock; the last position and battery; the number of readings,
+and the longest silence. A signal that was not received has no value."""
 
 from __future__ import annotations
 

@@ -17,15 +17,17 @@ def place_heard(reports: Iterable[ContainerReport]) -> str | None:
     `reports`: all reports of one box from the last LOOK_BACK_MS before the newest, in any order, repeats and older ones included. Times are
     order times, UTC ms. The result depends on the set of reports alone: any order and any cut into batches give the same place.
 
-    1 The newest report is from a quay: the box is on that quay. 2 Else the box is on a ship, and reports from quays do not count. It stays
-    on its ship until another ship reports it when its own has not for TWO_SHIPS_MS. So two ships that report it by turns do not move it, a
-    ship that falls silent keeps it for TWO_SHIPS_MS at most after that, and a box that was carried over is on its new ship an hour after
-    the old one last reported it, at its next report. 3 A dispute that is older than LOOK_BACK_MS begins with the lowest IMO number,
-    whatever came before: so the place does not move with the hour from which reports are read.
+    1 The newest report is from a quay: the box is on that quay.
+
+    2 Else the box is on a ship, and reports from quays do not count. It stays on its ship until another ship reports it when its own has
+    not for TWO_SHIPS_MS. So two ships that report it by turns do not move it. A ship that falls silent keeps it for TWO_SHIPS_MS at most
+    after that. A box that was carried over is on its new ship an hour after the old one last reported it, at its next report.
+
+    3 A dispute that is older than LOOK_BACK_MS begins with the lowest IMO number, whatever came before. So the place does not move with the
+    hour from which reports are read.
 
     TWO_SHIPS_MS (1 h) is the interval of the rule `two_ships`: as long as one more report of the first ship would raise that alert, it is
-    not certain that the box has moved. Load lists and custody do not decide: a customer's view is made of its own records alone.
-    """
+    not certain that the box has moved. Load lists and custody do not decide: a customer's view is made of its own records alone."""
     ordered = sorted((report.at_ms, report.heard_by) for report in reports)
     if not ordered or not ordered[-1][1].startswith(_SHIP):
         return ordered[-1][1] if ordered else None

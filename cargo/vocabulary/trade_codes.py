@@ -78,7 +78,7 @@ def is_identity(number: str) -> bool:
 
 
 def stored_number(text: str) -> str:
-    """Return the stored form of a box's name in a sensor's message.
+    """Return the stored form of `text`, a box's name in a sensor's message.
 
     A number of ISO 6346, an ILU code or a shipper-owned box's is compacted (`msku 123456-5`, `MSKU-1234565`); anything else stays as it
     came."""
