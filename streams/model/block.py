@@ -1,7 +1,8 @@
-"""The block: an immutable run of consecutive offsets of one (stream, origin), the unit of storage, transfer and repair.
+"""Blocks: a block is an immutable run of consecutive offsets of one (stream, origin), the unit of storage, transfer and repair.
 
-Written as its head (`LFB2`, a length, the fields of BlockHead, their checksum), the payload, and xxh3-64 of all before it:
-docs/internals/block-format.md. The head stays readable over versions, so that a node stores and relays whole what it can not decode.
+A block is written as its head, its payload and the xxh3-64 checksum of both. The head is `LFB2`, a length, the fields of BlockHead and
+their checksum: docs/internals/block-format.md. Every version can read the head, so that a node stores and relays whole a block that it can
+not decode.
 """
 
 from __future__ import annotations
@@ -27,22 +28,23 @@ MAGIC = b"LFB2"
 BLOCK_BYTES_MAX = 8 << 20
 BLOCK_RECORDS_MAX = 1 << 20
 HEAD_BYTES_MAX = 4 + 1 + 255 + 4
-"""The head of any block ends within as many of its first bytes."""
+"""Maximum length of a block's head, bytes."""
 STREAMS = ("containers", "ships", "events", "alerts", "registry", "metrics", "exceptions", "decisions", "consumers", "states", "hours")
-"""Stream names that a head writes as one byte. For good: with one more, older nodes could not relay its blocks."""
+"""Stream names that a head writes as one byte. The list is final: older nodes could not relay blocks of a stream added to it."""
 _HEAD_CHECKSUM = struct.Struct("<I")
 _CHECKSUM = struct.Struct("<Q")
 _INT64 = 1 << 63
 
 ReadBytes = Callable[[int, int], bytes]
-"""`read(at, length)`: those bytes of a block's payload, counted from its first."""
+"""Function `read(at, length)` that returns `length` bytes of a block's payload from byte `at` on."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockHead:
-    """What a block says of itself before its payload: offsets `first .. first + count - 1` of one (stream, origin).
+    """Fields that precede a block's payload: offsets `first .. first + count - 1` of one (stream, origin).
 
-    `order_first_ms` and `order_last_ms` bound the order times inside (UTC ms, both inclusive); codec number `codec` made the payload.
+    `order_first_ms` and `order_last_ms` bound the order times of the records (UTC ms, both inclusive). `codec` is the number of the codec
+    that made the payload.
     """
 
     stream: str
@@ -65,11 +67,11 @@ class BlockHead:
 
     @property
     def end(self) -> int:
-        """One past the last offset."""
+        """Last offset plus one."""
         return self.first + self.count
 
     def to_bytes(self) -> bytes:
-        """The head as a block begins with it."""
+        """Return the bytes with which the block begins."""
         fields = bytearray()
         known = self.stream in STREAMS
         varints.put(fields, STREAMS.index(self.stream) + 1 if known else 0)
@@ -87,9 +89,10 @@ class BlockHead:
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> tuple[BlockHead, int]:
-        """The head at the start of `data`, and where in it the payload begins. HEAD_BYTES_MAX bytes of a block always do.
+        """Return the head at the start of `data` and the index of the payload's first byte. The first HEAD_BYTES_MAX bytes of a block are
+        enough.
 
-        Says nothing of the payload. Raises Corrupt for anything else than a head, or too few bytes of one.
+        The payload is not checked. Raises Corrupt when `data` does not begin with a complete head.
         """
         data = bytes(data[:HEAD_BYTES_MAX])
         if data[: len(MAGIC)] != MAGIC or len(data) == len(MAGIC):
@@ -107,7 +110,7 @@ class BlockHead:
 
     @classmethod
     def parse(cls, data: bytes) -> BlockHead:
-        """The head with these fields. Raises Corrupt, ValueError."""
+        """Return the head with the fields encoded in `data`. Raises Corrupt or ValueError for anything else."""
         number, at = varints.take(data, 0)
         if number > len(STREAMS):
             raise Corrupt(f"a block is of stream number {number}, and there are {len(STREAMS)}")
@@ -128,15 +131,15 @@ class BlockHead:
 
 @lru_cache(1024)
 def _parsed(fields: bytes) -> BlockHead:
-    """One topic is looked for in the same blocks as the one before."""
+    """Parse a head, cached: a search for the next topic reads the same blocks again."""
     return BlockHead.parse(fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Offsets `first .. first + count - 1` of one (stream, origin); `payload` is what codec number `codec` made of the records.
+    """Offsets `first .. first + count - 1` of one (stream, origin). `payload` is the records as encoded by codec number `codec`.
 
-    `order_first_ms` and `order_last_ms` bound the order times inside (UTC ms, both inclusive).
+    `order_first_ms` and `order_last_ms` bound the order times of the records (UTC ms, both inclusive).
     """
 
     stream: str
@@ -153,12 +156,12 @@ class Block:
 
     @property
     def end(self) -> int:
-        """One past the last offset."""
+        """Last offset plus one."""
         return self.first + self.count
 
     @property
     def head(self) -> BlockHead:
-        """The block without its payload."""
+        """Fields of the block without its payload."""
         return BlockHead(
             self.stream,
             self.origin,
@@ -171,13 +174,13 @@ class Block:
         )
 
     def to_bytes(self) -> bytes:
-        """The block as it is stored and sent."""
+        """Return the block as it is stored and sent."""
         body = self.head.to_bytes() + self.payload
         return body + _CHECKSUM.pack(xxhash.xxh3_64_intdigest(body))
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Block:
-        """The block `to_bytes` wrote. Raises Corrupt for anything else, and trusts no length it reads."""
+        """Return the block that `to_bytes` wrote. Raises Corrupt for anything else; no length in `data` is trusted."""
         head, payload_at = BlockHead.from_bytes(data)
         payload_end = payload_at + head.payload_bytes
         if payload_end + _CHECKSUM.size != len(data):
@@ -188,126 +191,128 @@ class Block:
 
     @classmethod
     def of(cls, head: BlockHead, payload: bytes) -> Block:
-        """The block of this head and payload."""
+        """Return the block with this head and payload."""
         return cls(head.stream, head.origin, head.first, head.count, head.order_first_ms, head.order_last_ms, head.codec, payload)
 
 
 def digest(data: bytes | memoryview) -> bytes:
-    """16 bytes of BLAKE2b over `data`: names a block's bytes between peers."""
+    """Return the 16-byte BLAKE2b digest of `data`, which identifies a block's bytes between peers."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
 class UnknownCodec(Misuse):
-    """The block's payload is of a codec that this version does not read: it is kept, served and relayed as it is."""
+    """Payload of a codec that this version does not read. The block is stored, served and relayed as it is."""
 
     code = "codec_unknown"
 
 
 class BlockTooLarge(Misuse):
-    """The rows do not fit one block, but fewer of them may: try each half."""
+    """Rows that do not fit in one block. Fewer rows may fit: try each half."""
 
     code = "block_too_large"
 
 
 class TopicRows(Protocol):
-    """Rows of one topic of one block, in offset order, at least one: what a codec has found and not made records of yet."""
+    """Rows of one topic in one block, in offset order, at least one. The codec has found them but has not built records from them yet."""
 
     def __len__(self) -> int:
-        """How many."""
+        """Return the number of rows."""
         ...
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Their offsets."""
+        """Offsets of the rows."""
         ...
 
     @property
     def order_at_ms(self) -> npt.NDArray[np.int64]:
-        """Their order times (UTC ms)."""
+        """Order times of the rows (UTC ms)."""
         ...
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> TopicRows:
-        """Those of them that are `chosen`."""
+        """Return the rows whose flag in `chosen` is true."""
         ...
 
 
 class OpenedBlock(Protocol):
-    """A block that its codec has begun to read, and verified as far as that goes. Safe from any thread."""
+    """A block that its codec has begun to read. The parts that were read are verified. Safe from any thread."""
 
     @property
     def lasting(self) -> bool:
-        """Whether it is worth keeping: it takes some 20 KB, however large the block is, and spares who asks again a part of it."""
+        """Whether the object is worth caching: it takes about 20 KB for a block of any size, and saves later calls a part of the reads."""
         ...
 
     def topic_rows(self, read: ReadBytes, topic: str) -> TopicRows | None:
-        """The rows of this topic alone; None when the block has none of it.
+        """Return the rows of this topic; None when the block has none.
 
-        Asks `read`, which is of the same block, for what it needs and no more: of a large block a few spans. What it was given it has
-        verified; the rest of the block may be damaged all the same. Raises as `Codec.decode`.
+        `read` belongs to the same block and is called only for the bytes needed: of a large block, a few spans. These bytes are verified;
+        the rest of the block may still be damaged. Raises as `Codec.decode`.
         """
         ...
 
     def spans(self, topic: str) -> Sequence[tuple[int, int]]:
-        """For which spans of the payload `topic_rows` will ask `read`: first byte, length. The caller that knows beforehand has them at
-        hand."""
+        """Return the spans of the payload for which `topic_rows` will call `read`: first byte, length. A caller can read them in
+        advance."""
         ...
 
 
 class OutlinedBlock(Protocol):
-    """A block of which nothing is at hand but its outline. `read` gives spans of the whole block, its head included."""
+    """A block of which only the outline is in memory. `read` returns spans of the whole block, its head included."""
 
     def lacks(self, read: ReadBytes, topic: str) -> bool:
-        """Whether the block has no row of the topic; what was read for that is verified. Raises Corrupt."""
+        """Return whether the block has no row of the topic. The bytes read for this are verified. Raises Corrupt."""
         ...
 
     def spans(self, topic: str) -> Sequence[tuple[int, int]]:
-        """For which spans `lacks` will ask `read`: first byte, length."""
+        """Return the spans for which `lacks` will call `read`: first byte, length."""
         ...
 
 
 class Codec(Protocol):
-    """Turns records into a block's payload and back. Given to the log where it is wired, so that logs know no encoding."""
+    """Encoder of records into blocks and decoder of blocks into records. The log gets it as a parameter and knows no encoding itself."""
 
     def encode(self, stream: str, origin: Origin, records: pa.RecordBatch | Columns) -> Block:
-        """The block of `records`, which have consecutive `offset`s and all STAMPED columns. `decode` gives the very same rows back. Of many
-        rows few columns are asked for at a time.
+        """Return the block of `records`, which have consecutive `offset`s and all STAMPED columns. `decode` returns exactly the same rows.
+        When there are many rows, only a few columns are requested at a time.
 
-        Raises Misuse when a column's type is not one of the four, or the offsets are not consecutive; BlockTooLarge when it does not fit.
+        Raises Misuse when a column's type is not one of the four or when the offsets are not consecutive, and BlockTooLarge when the rows
+        do not fit.
         """
         ...
 
     def decode(self, block: Block) -> pa.RecordBatch:
-        """The block's rows in offset order, with GIVEN, STAMPED and signal columns.
+        """Return the block's rows in offset order, with GIVEN, STAMPED and signal columns.
 
-        Raises Corrupt for hostile or damaged bytes, in bounded memory and time; UnknownCodec for a number that is none of its own.
+        Raises Corrupt for hostile or damaged bytes, in bounded memory and time, and UnknownCodec when the codec number is not one of its
+        own.
         """
         ...
 
     def columns(self, block: Block) -> Columns:
-        """The same rows as `decode` gives, of a large block a column at a time: each is unpacked when it is asked for, and not kept.
+        """Return the same rows as `decode`. Each column of a large block is unpacked when it is requested, and not cached.
 
-        Raises as `decode`, of what it reads.
+        Raises as `decode`, for the parts that it reads.
         """
         ...
 
     def some_rows(self, block: Block, first: int, end: int) -> pa.RecordBatch:
-        """The rows `first .. end - 1`, which are within the block, as `decode` gives them, in no more memory than a few of them need.
+        """Return the rows `first .. end - 1` of the block as `decode` does. For a few rows, memory stays in proportion to these rows.
 
-        Raises as `decode`, of what it reads.
+        Raises as `decode`, for the parts that it reads.
         """
         ...
 
     def check(self, block: Block) -> pa.StringArray:
-        """The block's topics, each at least once; all that `decode` gives is read and released again: what passes here can be decoded.
+        """Return the block's topics, each at least once, after reading and releasing all that `decode` returns. A block that passes can be
+        decoded.
 
         Raises as `decode`.
         """
         ...
 
     def opened(self, head: BlockHead, read: ReadBytes, outline: bytes | None = None) -> OpenedBlock:
-        """The block with this head, to look topics up in; sooner with its `outline`. Asks `read` for what it needs and no more. Raises as
-        `decode`, and Corrupt where that is another block's, or of another version.
-        """
+        """Return the block with this head, opened for topic lookups. With `outline`, opening is faster. `read` is called only for the bytes
+        needed. Raises as `decode`, and Corrupt when the outline is of another block or another version."""
         ...
 
     def outline(self, block: Block) -> bytes:
@@ -318,23 +323,26 @@ class Codec(Protocol):
         ...
 
     def outlined(self, outline: bytes) -> OutlinedBlock:
-        """The block of which this is the outline, which is not empty. Raises Corrupt."""
+        """Return the block that this outline describes. The outline is not empty. Raises Corrupt."""
         ...
 
     def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
-        """The rows that `topic_rows` of this codec's blocks found, as `decode` would give them: in the order of `found`, in few batches."""
+        """Return the rows found by `topic_rows` of this codec's blocks, as `decode` returns them: in the order of `found`, in few
+        batches."""
         ...
 
     def topics(self, block: Block) -> pa.StringArray:
-        """The block's topics, each at least once, without decoding other columns. Raises as `decode`, of what it reads."""
+        """Return the block's topics, each at least once, without decoding other columns. Raises as `decode`, for the parts that it
+        reads."""
         ...
 
     def knows(self, codec: int) -> bool:
-        """Whether `decode`, `topic_rows` and `cut` read blocks of codec number `codec`."""
+        """Return whether `decode`, `topic_rows` and `cut` read blocks of codec number `codec`."""
         ...
 
     def cut(self, block: Block, first: int, end: int) -> Block:
-        """A block of only the offsets `first .. end - 1` of `block`; `block` itself when that is all of it. Raises as `decode`."""
+        """Return a block of only the offsets `first .. end - 1` of `block`; `block` itself when these are all its offsets. Raises as
+        `decode`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Time as a parameter: wall time, the fleet's time, and seconds that never go back."""
+"""Clocks as parameters: wall time, the fleet's time, and monotonic seconds."""
 
 from __future__ import annotations
 
@@ -8,85 +8,89 @@ from dataclasses import dataclass
 from typing import Protocol
 
 EARLY_MS_MAX = 5 * 60_000
-"""A device's clock may be so far ahead of a true one and still be believed."""
+"""Maximum lead of a device's clock over a correct clock at which its time is still accepted, ms."""
 FLEET_LAG_S = 1.0
-"""A followed fleet clock hears within this wall time that time runs otherwise: until then it may be behind by as much fleet time."""
+"""Maximum wall time until a follower receives a change of the fleet's time, seconds. Until then its clock may be behind by the fleet time
+that passes."""
 ASKED_AGAIN_S = 0.01
-"""A fleet clock that was asked so short a time ago (of the wall) is not behind by more than devices may be ahead."""
+"""Wall time after a request during which a fleet clock is not asked again, seconds: it is behind by no more than devices may be ahead."""
 UNANSWERED_S = 5.0
-"""A fleet clock that did not answer is left alone for so long, for who asks may have waited for seconds."""
+"""Pause after a request that a fleet clock did not answer, seconds: the caller may already have waited for seconds."""
 
 
 class Clock(Protocol):
-    """What time it is. The demo and the tests pass clocks that run faster or stand still; operators run on `WallClock`."""
+    """Source of time. The demo and the tests pass clocks that run faster or stand still; operators run on `WallClock`."""
 
     def now_ms(self) -> int:
-        """The fleet's time, integer UTC milliseconds: for records, ages and rules. May jump."""
+        """Return the fleet's time, integer UTC milliseconds: for records, ages and rules. It may jump."""
         ...
 
     def early_ms(self) -> int:
-        """How far ahead of `now_ms` a device may be and be believed: EARLY_MS_MAX, and what this clock itself may be behind."""
+        """Return how many ms a device's time may be ahead of `now_ms` and still be accepted: EARLY_MS_MAX plus this clock's own possible
+        lag."""
         ...
 
     def asked(self) -> bool:
-        """Ask the clock that this one follows, now: for a message that is ahead of it. Whether it was asked; may block for seconds."""
+        """Ask the clock that this one follows, because a message is ahead of it, and return whether it was asked. May block for seconds."""
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds that never go back and always run at the wall's speed: for time-outs, tokens and latencies."""
+        """Return seconds that never go back and always run at the wall's speed: for time-outs, tokens and latencies."""
         ...
 
     def boot_s(self) -> float:
-        """Seconds since the machine started, time in suspension included: no step of the wall clock changes them."""
+        """Return the seconds since the machine started, suspended time included. Steps of the wall clock do not change them."""
         ...
 
     def doubted(self) -> bool:
-        """Whether `now_ms` may be far from the truth (`streams.model.clock_check.CheckedClock`)."""
+        """Return whether `now_ms` may be far from the true time (`streams.model.clock_check.CheckedClock`)."""
         ...
 
     def was_ahead(self, received_at_ms: int) -> bool:
-        """Whether this clock was wrong when it gave a record this received time (UTC ms): it is more than EARLY_MS_MAX ahead of now."""
+        """Return whether this clock was wrong when it gave a record this received time (UTC ms): the time is more than EARLY_MS_MAX ahead
+        of now."""
         ...
 
 
 class WallClock:
-    """The machine's own time: the fleet's time is the wall's."""
+    """The machine's own clock: the fleet's time is the wall's."""
 
     def now_ms(self) -> int:
-        """UTC milliseconds of the system clock."""
+        """Return the system clock's time, UTC milliseconds."""
         return time.time_ns() // 1_000_000
 
     def early_ms(self) -> int:
-        """EARLY_MS_MAX: the machine's clock is taken for true."""
+        """Return EARLY_MS_MAX: the machine's clock is taken as correct."""
         return EARLY_MS_MAX
 
     def asked(self) -> bool:
-        """It follows no other."""
+        """Return False: this clock follows no other."""
         return False
 
     def monotonic_s(self) -> float:
-        """The system's monotonic clock, in seconds."""
+        """Return the system's monotonic clock, in seconds."""
         return time.monotonic()
 
     def boot_s(self) -> float:
-        """The system's CLOCK_BOOTTIME, in seconds."""
+        """Return the system's CLOCK_BOOTTIME, in seconds."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def doubted(self) -> bool:
-        """Never: it is not checked here."""
+        """Return False: the clock is not checked here."""
         return False
 
     def was_ahead(self, received_at_ms: int) -> bool:
-        """By what it shows now."""
+        """Return whether this time (UTC ms) is more than EARLY_MS_MAX ahead of the system clock now."""
         return received_at_ms - self.now_ms() > EARLY_MS_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class FleetTime:
-    """How the fleet's time runs relative to the wall's: at `wall_at_ms` it was `fleet_at_ms`, running `speed` times as fast (0: paused).
+    """Relation of the fleet's time to the wall's: at wall time `wall_at_ms` it was `fleet_at_ms`, and it runs `speed` times as fast (0:
+    paused).
 
-    It goes no further than `stops_at_ms` (UTC ms; None: on and on) before its clock says so: followers never overtake it.
-    `state`: why it runs so, as its clock has it (`running`, `paused`, `jumping`, `waiting`, `ended`).
+    The time does not pass `stops_at_ms` (UTC ms; None: no limit) until its clock reports a new one, so that followers never overtake it.
+    `state` is the reason that its clock reports (`running`, `paused`, `jumping`, `waiting`, `ended`).
     """
 
     wall_at_ms: int
@@ -96,39 +100,41 @@ class FleetTime:
     state: str = "running"
 
     def at_ms(self, wall_ms: int) -> int:
-        """The fleet's time in UTC ms when the wall's clock shows `wall_ms`."""
+        """Return the fleet's time in UTC ms when the wall's clock shows `wall_ms`."""
         at_ms = self.fleet_at_ms + round((wall_ms - self.wall_at_ms) * self.speed)
         return at_ms if self.stops_at_ms is None else min(at_ms, self.stops_at_ms)
 
 
 class FleetClock:
-    """A clock that follows `FleetTime`, replaced as a whole whenever the simulator pauses, jumps or changes speed. Safe from any thread."""
+    """A clock that follows a `FleetTime`, which is replaced as a whole when the simulator pauses, jumps or changes speed. Safe from any
+    thread."""
 
     def __init__(self, fleet_time: FleetTime, ask: Callable[[], FleetTime | None] = lambda: None) -> None:
-        """`ask`: how the fleet's time runs at this moment; None when nobody answers. Called by `asked`, at most once in ASKED_AGAIN_S."""
+        """Start at `fleet_time`. `ask` returns the present FleetTime, or None without an answer; `asked` calls it at most once in
+        ASKED_AGAIN_S."""
         self._fleet_time = fleet_time
         self._ask = ask
         self._asked_s = -ASKED_AGAIN_S
 
     @property
     def fleet_time(self) -> FleetTime:
-        """How time runs now."""
+        """Present relation of the fleet's time to the wall's."""
         return self._fleet_time
 
     def follow(self, fleet_time: FleetTime) -> None:
-        """From now on time runs as `fleet_time` says."""
+        """Follow `fleet_time` from now on."""
         self._fleet_time = fleet_time
 
     def now_ms(self) -> int:
-        """The fleet's time, UTC milliseconds."""
+        """Return the fleet's time, UTC milliseconds."""
         return self._fleet_time.at_ms(time.time_ns() // 1_000_000)
 
     def early_ms(self) -> int:
-        """EARLY_MS_MAX, and the fleet time that passes until a change of speed is received."""
+        """Return EARLY_MS_MAX plus the fleet time that passes until a change of speed is received, ms."""
         return EARLY_MS_MAX + round(max(self._fleet_time.speed, 1.0) * FLEET_LAG_S * 1000)
 
     def asked(self) -> bool:
-        """Follow what the clock behind it says now; False when it was asked a moment ago, or does not answer."""
+        """Ask for the present FleetTime and follow it. Return False when the last request was a moment ago, or when there is no answer."""
         if time.monotonic() - self._asked_s < ASKED_AGAIN_S:
             return False
         fleet_time = self._ask()
@@ -140,19 +146,19 @@ class FleetClock:
         return True
 
     def monotonic_s(self) -> float:
-        """The system's monotonic clock, in seconds: the wall's speed, whatever the fleet's."""
+        """Return the system's monotonic clock, in seconds, at the wall's speed whatever the fleet's."""
         return time.monotonic()
 
     def boot_s(self) -> float:
-        """The system's CLOCK_BOOTTIME, in seconds."""
+        """Return the system's CLOCK_BOOTTIME, in seconds."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def doubted(self) -> bool:
-        """Never: the fleet's time may jump."""
+        """Return False: the fleet's time may jump."""
         return False
 
     def was_ahead(self, received_at_ms: int) -> bool:
-        """Never: when a jump slows down, who follows it may have been hours of fleet time ahead for half a second."""
+        """Return False: when a jump slows down, a follower may have been hours of fleet time ahead for half a second."""
         return False
 
 
@@ -164,34 +170,34 @@ class StillClock:
         self.at_s = 0.0
 
     def now_ms(self) -> int:
-        """The time last set, UTC milliseconds."""
+        """Return the time last set, UTC milliseconds."""
         return self.at_ms
 
     def early_ms(self) -> int:
-        """EARLY_MS_MAX."""
+        """Return EARLY_MS_MAX."""
         return EARLY_MS_MAX
 
     def asked(self) -> bool:
-        """It follows no other."""
+        """Return False: this clock follows no other."""
         return False
 
     def monotonic_s(self) -> float:
-        """The monotone seconds last set."""
+        """Return the monotonic seconds last set."""
         return self.at_s
 
     def boot_s(self) -> float:
-        """The same seconds: it is never suspended."""
+        """Return the monotonic seconds last set: the clock is never suspended."""
         return self.at_s
 
     def doubted(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def was_ahead(self, received_at_ms: int) -> bool:
-        """By the time last set."""
+        """Return whether this time (UTC ms) is more than EARLY_MS_MAX ahead of the time last set."""
         return received_at_ms - self.at_ms > EARLY_MS_MAX
 
     def advance(self, seconds: float) -> None:
-        """Both clocks move on by `seconds`."""
+        """Move both clocks forward by `seconds`."""
         self.at_s += seconds
         self.at_ms += round(seconds * 1000)

@@ -1,4 +1,4 @@
-"""Whether a node's own clock is right: steps of it, and whether its peers' clocks confirm it. What deletes by age asks this first."""
+"""Check of a node's own clock: it finds steps, and whether the clocks of peers confirm the time. Deletion by age asks this check first."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ APART_MS_MAX = 86_400_000
 COUNTS_S_MAX = 7 * 86_400.0
 """Maximum age of a peer's time that still confirms the clock, seconds."""
 REBOOTED_MS_MAX = 45 * 86_400_000
-"""How far a clock may be ahead of its last confirmed time after the machine was started again, ms."""
+"""Maximum lead of a clock over its last confirmed time after the machine was started again, ms."""
 STEP_MS_MAX = 5 * 60_000
 """Largest change of wall time minus boot time that is no step, ms."""
 
 
 class LastConfirmed(msgspec.Struct, frozen=True):
-    """A confirmation as it is kept on disk: by a peer's time `peer_at_ms` (UTC ms), received `peer_s` seconds after the machine's start
-    `boot_id`. `confirmed_at_ms`: the clock's newest time that it confirmed, UTC ms.
-    """
+    """A confirmation as stored on disk: a peer's time `peer_at_ms` (UTC ms), received `peer_s` seconds after the machine's start `boot_id`.
+    `confirmed_at_ms` is the newest time of the clock that the peer confirmed, UTC ms."""
 
     boot_id: str
     peer_s: float
@@ -28,17 +27,18 @@ class LastConfirmed(msgspec.Struct, frozen=True):
 
 
 class ClockCheck:
-    """Compares `clock` with the times that peers report. Peers report from the event loop; any thread may ask.
+    """Comparison of `clock` with the times that peers report. Peers report from the event loop; any thread may ask.
 
-    A peer's time is carried on by boot seconds, so a clock that steps away is unconfirmed at once, and until a peer's next message.
-    It does not say which of two clocks is wrong.
+    A peer's time is extrapolated by boot seconds. A clock that steps away is therefore unconfirmed at once, until a peer's next message.
+    The check does not find which of two clocks is wrong.
     """
 
     def __init__(self, clock: Clock, boot_id: str = "", last: LastConfirmed | None = None) -> None:
-        """`boot_id`: the id of this start of the machine, empty where it is unknown. `last`: what an earlier process kept.
+        """Start with `last`, the confirmation that an earlier process stored. `boot_id` is the id of this start of the machine, empty when
+        unknown.
 
-        A time that was kept since this start of the machine is carried on as a peer's. One from before confirms the clock until a peer
-        reports its time: up to REBOOTED_MS_MAX ahead of it.
+        A time stored since this start of the machine is extrapolated like a peer's time. A time from before it confirms the clock until a
+        peer reports its time. The clock may then be up to REBOOTED_MS_MAX ahead of it.
         """
         self._clock, self._boot_id = clock, boot_id
         self._reported: dict[str, tuple[int, float]] = {}
@@ -53,12 +53,13 @@ class ClockCheck:
         return max(0, self._clock.now_ms())
 
     def heard(self, node: str, at_ms: int) -> None:
-        """Note that it is `at_ms` (UTC ms) by the clock of peer `node`; 0: the peer runs a release that does not report its time."""
+        """Record that the clock of peer `node` shows `at_ms` (UTC ms). 0 means that the peer runs a release that does not report its
+        time."""
         if at_ms:
             self._reported[node] = (at_ms, self._clock.boot_s())
 
     def confirmed_ms(self) -> int | None:
-        """Return the time (UTC ms) where a peer's time of the last COUNTS_S_MAX is within APART_MS_MAX of it; else None.
+        """Return the time (UTC ms) when a peer's time of the last COUNTS_S_MAX is within APART_MS_MAX of it; otherwise None.
 
         Until a peer reports its time, the last time confirmed before the machine's start counts instead.
         """
@@ -68,7 +69,7 @@ class ClockCheck:
         return now_ms if self._confirmed_by(now_ms) else None
 
     def last_confirmed(self) -> LastConfirmed | None:
-        """Return what to keep on disk: the newest time of a peer that confirms the clock now; None where none does."""
+        """Return the confirmation to store on disk: the newest time of a peer that confirms the clock now; None when no peer does."""
         now_ms = self._clock.now_ms()
         confirming = self._confirmed_by(now_ms)
         if not confirming:
@@ -77,24 +78,25 @@ class ClockCheck:
         return LastConfirmed(self._boot_id, peer_s, peer_at_ms, now_ms)
 
     def contradicted(self) -> bool:
-        """Return whether peers have reported their times lately, and none of them confirms this clock."""
+        """Return whether peers have reported times in the last COUNTS_S_MAX, and none of them confirms this clock."""
         return bool(self._counting()) and self.confirmed_ms() is None
 
     def _confirmed_by(self, now_ms: int) -> list[tuple[float, int]]:
-        """The peers' times that confirm `now_ms`: boot seconds when they were received, and UTC ms."""
+        """Return the peers' times that confirm `now_ms`: boot seconds when each was received, and UTC ms."""
         now_s = self._clock.boot_s()
         return [(at_s, at_ms) for at_ms, at_s in self._counting() if abs(now_ms - at_ms - round((now_s - at_s) * 1000)) <= APART_MS_MAX]
 
     def _counting(self) -> list[tuple[int, float]]:
-        """The times that peers reported in the last COUNTS_S_MAX."""
+        """Return the times that peers reported in the last COUNTS_S_MAX."""
         now_s = self._clock.boot_s()
         return [(at_ms, at_s) for at_ms, at_s in list(self._reported.values()) if now_s - at_s <= COUNTS_S_MAX]
 
 
 class CheckedClock:
-    """A wall clock under check: it reports its steps, and whether it is doubted. Not for fleet clocks, which may jump. From any thread.
+    """A wall clock under check, which reports its steps and whether it is doubted. Not for fleet clocks, which may jump. Safe from any
+    thread.
 
-    A step is a change of its time minus the machine's boot time.
+    A step is a change of wall time minus the machine's boot time.
     """
 
     def __init__(self, clock: Clock, check: ClockCheck) -> None:
@@ -103,27 +105,27 @@ class CheckedClock:
         self._believed_offset_ms: int | None = self._offset_ms
 
     def now_ms(self) -> int:
-        """As the clock's."""
+        """Return the same as the underlying clock."""
         return self._clock.now_ms()
 
     def early_ms(self) -> int:
-        """As the clock's."""
+        """Return the same as the underlying clock."""
         return self._clock.early_ms()
 
     def asked(self) -> bool:
-        """As the clock's."""
+        """Return the same as the underlying clock."""
         return self._clock.asked()
 
     def monotonic_s(self) -> float:
-        """As the clock's."""
+        """Return the same as the underlying clock."""
         return self._clock.monotonic_s()
 
     def boot_s(self) -> float:
-        """As the clock's."""
+        """Return the same as the underlying clock."""
         return self._clock.boot_s()
 
     def step_ms(self) -> int:
-        """Return by how many ms the clock has stepped since the last step found (negative: back), 0 for STEP_MS_MAX or less.
+        """Return the step of the clock since the last step found, ms (negative: back); 0 for STEP_MS_MAX or less.
 
         Smaller steps add up until they are found together.
         """
@@ -139,7 +141,8 @@ class CheckedClock:
         self._believed_offset_ms = None
 
     def doubted(self) -> bool:
-        """Return whether the clock was doubted, or has stepped, and since then neither a peer's time confirmed it nor it stepped back."""
+        """Return whether the clock was doubted or has stepped, and since then no peer's time has confirmed it and it has not stepped
+        back."""
         offset_ms, believed_ms = self._measured_ms(), self._believed_offset_ms
         if believed_ms is not None and abs(offset_ms - believed_ms) <= STEP_MS_MAX:
             return False
@@ -149,7 +152,7 @@ class CheckedClock:
         return False
 
     def was_ahead(self, received_at_ms: int) -> bool:
-        """As the clock's."""
+        """Return the same as the underlying clock."""
         return self._clock.was_ahead(received_at_ms)
 
     def _measured_ms(self) -> int:

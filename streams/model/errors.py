@@ -1,11 +1,11 @@
-"""The few kinds of error every floor raises: each carries a hint that says what the operator can do."""
+"""The few kinds of error that every package raises. Each error carries a hint for the operator."""
 
 
 class LandfallError(Exception):
-    """Root of every error this project raises on purpose.
+    """Root of every error that this project raises on purpose.
 
-    `hint` is one sentence that says what the operator can do; it is shown next to the message. `code` names the case for programs and
-    stays the same when the words change; without one of its own an error has that of its class.
+    `hint` is one sentence about what the operator can do; it is shown next to the message. `code` names the case for programs and stays the
+    same when the message changes. An error without a code of its own has the code of its class.
     """
 
     code = "failed"
@@ -22,33 +22,32 @@ class LandfallError(Exception):
 
 
 class RetryLater(LandfallError):
-    """Nothing is wrong with the request: a full disk, a closed link, a busy peer. The same call may succeed later."""
+    """A valid request that can not succeed now: a full disk, a closed link, a busy peer. The same call may succeed later."""
 
     code = "retry_later"
 
 
 class Unclear(RetryLater):
-    """Whether it was done shows later, when disk or Kafka can be asked: all of it was, or nothing."""
+    """An operation with an unknown outcome until the disk or Kafka can be asked: either all of it was done, or nothing."""
 
     code = "unclear"
 
 
 class Unreadable(RetryLater):
-    """The disk does not give what was kept: a bad sector, a lost right, too many files open, the log's folder gone. Nothing says that the
-    bytes are damaged.
-    """
+    """Stored data that the disk does not return: a bad sector, a lost right, too many open files, the log's folder gone. The bytes are not
+    known to be damaged."""
 
     code = "unreadable"
 
 
 class Corrupt(LandfallError):
-    """Bytes that do not verify: a damaged frame, a torn block, a hostile message. Never retried as it is."""
+    """Bytes that do not verify: a damaged frame, a torn block, a hostile message. The same bytes are never tried again."""
 
     code = "corrupt"
 
 
 class NotAllowed(LandfallError):
-    """The caller may not do this, whatever the data: access, origin or link policy forbids it."""
+    """An action that this caller may not do, whatever the data: an access, origin or link policy forbids it."""
 
     code = "not_allowed"
 
@@ -60,15 +59,15 @@ class Misuse(LandfallError):
 
 
 class Trimmed(LandfallError):
-    """A reader's Position lies below the floor of this copy: older records are elsewhere, or nowhere."""
+    """A reader's Position below the floor of this copy. Older records are in another copy, or nowhere."""
 
     code = "trimmed"
 
 
 class InvalidValue(ValueError):
-    """A value that its type does not allow. A ValueError, so that settings and structs report it with the field that has it.
+    """A value that its type does not allow. It is a ValueError, so that settings and structs report it with the name of its field.
 
-    `code` names the case, as that of a LandfallError does.
+    `code` names the case, like the `code` of a LandfallError.
     """
 
     def __init__(self, message: str, *, code: str = "invalid") -> None:

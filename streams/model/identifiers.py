@@ -1,4 +1,4 @@
-"""The words of the log: origin, coordinates, Position, and how they are written down."""
+"""Identifiers of the log: origin, coordinates and Position, and their text forms."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ STREAM_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(?:[./][A-Za-z0-9][A-Za-z0-
 GENERATION_PATTERN = re.compile(r"[0-9a-f]{1,16}")
 TOPIC_CHARS_MAX = 200
 MARKS_MAX = 30
-"""As in Unicode's Stream-Safe Text Format (UAX #15)."""
+"""Maximum number of accents in a row that are composed, as in Unicode's Stream-Safe Text Format (UAX #15)."""
 OFFSETS_MAX = (1 << 63) - 1
-"""Offsets are below this, at whatever origin."""
+"""Upper bound of all offsets, exclusive, at every origin."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Origin:
-    """Where a record was first appended: a node, and the generation of that node's log.
+    """Place where a record was first appended: a node, and the generation of that node's log.
 
-    `generation` is a 63-bit number, larger for later generations of one node (opening time in ms, then random bits), so that two copies
-    restored from one backup never open the same one.
+    `generation` is a 63-bit number: the opening time in ms, then random bits. Later generations of one node have larger numbers, and two
+    copies restored from one backup never open the same generation.
     """
 
     node: str
@@ -45,7 +45,7 @@ class Origin:
 
     @classmethod
     def parse(cls, text: str) -> Origin:
-        """The origin written as `node@generation` (hexadecimal). Raises ValueError for anything else."""
+        """Return the origin written as `node@generation` (hexadecimal). Raises ValueError for anything else."""
         node, _, generation = text.partition("@")
         if not GENERATION_PATTERN.fullmatch(generation):
             raise InvalidValue(
@@ -56,7 +56,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Coordinates:
-    """One record, for ever and on every copy: stream, origin, offset."""
+    """Permanent address of one record, the same on every copy: stream, origin, offset."""
 
     stream: str
     origin: Origin
@@ -67,9 +67,9 @@ class Coordinates:
 
 
 class Position(Mapping[Origin, int]):
-    """Origin → the offset up to which all is held, gone or below the floor: the next offset needed.
+    """Map from each origin to its next offset needed: every offset below it is held, gone or below the floor.
 
-    Immutable. An origin that is not named stands at 0. Equal when every origin stands at the same offset.
+    Immutable. An origin that is not in the map stands at 0. Two Positions are equal when every origin stands at the same offset.
     """
 
     __slots__ = ("_next",)
@@ -102,31 +102,30 @@ class Position(Mapping[Origin, int]):
         return "Position(" + ", ".join(f"{origin}: {offset}" for origin, offset in self._next.items()) + ")"
 
     def advanced(self, origin: Origin, offset: int) -> Position:
-        """This Position with `origin` at `offset`, where that is further on; never further back."""
+        """Return this Position with `origin` at `offset`. An origin never moves back."""
         return Position({**self._next, origin: max(offset, self[origin])})
 
     def merged(self, other: Position) -> Position:
-        """The further of the two at each origin."""
+        """Return the Position with the larger of the two offsets at each origin."""
         return Position({origin: max(self[origin], other[origin]) for origin in {*self, *other}})
 
     def reaches(self, other: Position) -> bool:
-        """Whether this Position is at or beyond `other` at every origin."""
+        """Return whether this Position is at or beyond `other` at every origin."""
         return all(self[origin] >= offset for origin, offset in other.items())
 
     def to_json(self) -> dict[str, int]:
-        """`{"node@generation": offset}`, in order of the origins."""
+        """Return `{"node@generation": offset}`, in the order of the origins."""
         return {str(origin): offset for origin, offset in self._next.items()}
 
     @classmethod
     def from_json(cls, offsets: Mapping[str, int]) -> Position:
-        """The Position `to_json` wrote. Raises ValueError for what is no Position."""
+        """Return the Position that `to_json` wrote. Raises ValueError for anything else."""
         return cls({Origin.parse(origin): offset for origin, offset in offsets.items()})
 
 
 def composed(text: str) -> str:
-    """Return `text` with each accented letter as one character (Unicode NFC), as most keyboards write it. A text with more than
-    MARKS_MAX accents in a row, which no language has, stays as it is: composing takes time by the square of their number.
-    """
+    """Return `text` with each accented letter as one character (Unicode NFC), as most keyboards write it. A text with more than MARKS_MAX
+    accents in a row, which no language has, is returned unchanged: the time to compose grows with the square of their number."""
     runs = groupby(text, key=lambda character: unicodedata.combining(character) > 0)
     if text.isascii() or any(is_mark and len(list(run)) > MARKS_MAX for is_mark, run in runs):
         return text
@@ -134,7 +133,7 @@ def composed(text: str) -> str:
 
 
 def composed_value(value: Any, nesting_left: int) -> Any:
-    """Return `value`, as JSON has it, with all its texts composed. What nests deeper than `nesting_left` stays as it is."""
+    """Return the JSON value `value` with all its texts composed. Values nested deeper than `nesting_left` are returned unchanged."""
     match value:
         case str():
             return composed(value)
@@ -146,19 +145,20 @@ def composed_value(value: Any, nesting_left: int) -> Any:
 
 
 def folded(text: str) -> str:
-    """Return what a search compares of `text`: composed, without blanks around it, small and capital letters of every alphabet alike."""
+    """Return `text` as a search compares it: composed, without surrounding blanks, without a difference between small and capital letters
+    of any alphabet."""
     return composed(composed(text.strip()).casefold())
 
 
 def check_stream(name: str) -> str:
-    """`name` itself, when it is a stream's name: `containers`, `customers/duckworks`, `aboard/9321483`. Raises ValueError otherwise."""
+    """Return `name` when it is a stream's name: `containers`, `customers/duckworks`, `aboard/9321483`. Raises ValueError otherwise."""
     if not STREAM_PATTERN.fullmatch(name):
         raise InvalidValue(f"a stream's name is like 'containers' or 'customers/duckworks', not {name[:100]!r}", code="stream_invalid")
     return name
 
 
 def check_topic(topic: str) -> str:
-    """`topic` itself, when it is 1 to 200 printable characters. Raises ValueError otherwise."""
+    """Return `topic` when it is 1 to 200 printable characters. Raises ValueError otherwise."""
     if not 0 < len(topic) <= TOPIC_CHARS_MAX or not topic.isprintable():
         raise InvalidValue(
             f"a topic is 1 to {TOPIC_CHARS_MAX} printable characters, not {topic[: TOPIC_CHARS_MAX + 1]!r}", code="topic_invalid"

@@ -1,4 +1,4 @@
-"""What a node knows of each (stream, origin): held, gone, below its floor; the rest is wanted."""
+"""Ledger of a node: for each (stream, origin), the offsets that are held, gone or below the floor. All other offsets are wanted."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ GONE_REASONS: tuple[GoneReason, ...] = get_args(GoneReason)
 
 @dataclass(slots=True)
 class OriginLedger:
-    """One (stream, origin) as one node knows it.
+    """State of one (stream, origin) as one node knows it.
 
-    `held`: offsets this copy has. `gone`: offsets that will never come, by reason, declared by the origin alone (or by HQ for a dead one);
-    for another node's origin as reported to this copy: a record that comes all the same is held, and not gone.
-    `floor`: this copy dropped everything below it. Held and gone never overlap.
+    `held` are the offsets in this copy. `gone` are the offsets that will never come, by reason. Only the origin declares offsets gone, or
+    HQ for a dead origin. For another node's origin, `gone` is what was reported to this copy: a record that still comes is held, and is not
+    gone. `floor`: this copy dropped everything below it. Held and gone never overlap.
     """
 
     held: RangeSet = field(default_factory=RangeSet)
@@ -27,7 +27,7 @@ class OriginLedger:
     floor: int = 0
 
     def settled(self) -> RangeSet:
-        """Offsets nothing is to be fetched for: held, gone or below the floor."""
+        """Return the offsets that need not be fetched: held, gone or below the floor."""
         settled = self.held.copy()
         for ranges in self.gone.values():
             settled.update(ranges)
@@ -35,33 +35,34 @@ class OriginLedger:
         return settled
 
     def next_offset(self) -> int:
-        """The offset up to which all is held, gone or below the floor."""
+        """Return the first offset that is not held, gone or below the floor."""
         return self.settled().run_from(0)
 
     def end(self) -> int:
-        """One past the largest offset this copy has ever known."""
+        """Return the largest offset that this copy has ever known, plus one."""
         return max(self.floor, self.held.end(), *(ranges.end() for ranges in self.gone.values()))
 
     def all_gone(self) -> RangeSet:
-        """Offsets that will never come, for whatever reason."""
+        """Return the offsets that will never come, for any reason."""
         gone = RangeSet()
         for ranges in self.gone.values():
             gone.update(ranges)
         return gone
 
     def wanted(self, offered: RangeSet) -> RangeSet:
-        """What of `offered` this copy lacks."""
+        """Return the offsets of `offered` that this copy lacks."""
         return offered.without(self.settled())
 
     def takes(self, offered: RangeSet, own: bool) -> RangeSet:
-        """What of `offered` is taken when it comes: what is neither held nor below the floor, and is not gone by the `own` node's word.
+        """Return the offsets of `offered` that are accepted when they come: not held, not below the floor, and, at the node's `own` origin,
+        not gone.
 
-        Others may be wrong about what is gone, the record itself is not.
+        Another node's report that an offset is gone may be wrong. The record itself is the proof.
         """
         return offered.without(self.settled()) if own else offered.without(self.held).without([(0, self.floor)])
 
     def copy(self) -> OriginLedger:
-        """An independent twin."""
+        """Return an independent copy."""
         return OriginLedger(self.held.copy(), {reason: ranges.copy() for reason, ranges in self.gone.items()}, self.floor)
 
 
@@ -69,5 +70,5 @@ Ledger = Mapping[Origin, OriginLedger]
 
 
 def position_of(ledger: Ledger) -> Position:
-    """The Position of a copy with this ledger."""
+    """Return the Position of a copy with this ledger."""
     return Position({origin: one.next_offset() for origin, one in ledger.items()})

@@ -12,7 +12,7 @@ _STEPS_PER_DOUBLING = 8
 
 
 class Metrics:
-    """What one process has done since it started. Safe from any thread; costs about a microsecond a call."""
+    """Counters, gauges and times of one process since it started. Safe from any thread; a call costs about a microsecond."""
 
     def __init__(self, process: str) -> None:
         self.process = process
@@ -21,30 +21,31 @@ class Metrics:
         self._gauges: dict[str, float] = {}
         self._times: dict[str, _Histogram] = {}
         self.troubles: dict[str, str] = {}
-        """What is wrong now though the process works, by kind: a sentence for people each."""
+        """Present problems of a process that still works, by kind, each as a sentence for people."""
 
     def count(self, name: str, n: int = 1) -> None:
-        """`n` more of `name`."""
+        """Add `n` to the counter `name`."""
         with self._lock:
             self._counts[name] += n
 
     def gauge(self, name: str, value: float) -> None:
-        """`name` now stands at `value`; put the unit last in the name."""
+        """Set the gauge `name` to `value`. The unit is the last part of the name."""
         with self._lock:
             self._gauges[name] = value
 
     def gauges(self, prefix: str, values: Mapping[str, float]) -> None:
-        """The gauges whose names begin with `prefix` are `values` from now on, and no others."""
+        """Replace all gauges whose names begin with `prefix` by `values`."""
         with self._lock:
             self._gauges = {name: value for name, value in self._gauges.items() if not name.startswith(prefix)} | dict(values)
 
     def observe(self, name: str, ms: float) -> None:
-        """One more passage of `name`, which took `ms` milliseconds."""
+        """Add one time of `ms` milliseconds to the histogram `name`."""
         with self._lock:
             self._times.setdefault(name, _Histogram()).add(ms)
 
     def body(self, at_ms: int, wall_at_ms: int) -> dict[str, Any]:
-        """The body of a `metrics` record: totals since the process started, at fleet time `at_ms` and wall time `wall_at_ms` (UTC ms)."""
+        """Return the body of a `metrics` record: totals since the process started, at fleet time `at_ms` and wall time `wall_at_ms` (UTC
+        ms)."""
         with self._lock:
             return {
                 "process": self.process,
@@ -58,7 +59,7 @@ class Metrics:
 
 
 class _Histogram:
-    """Times in buckets 9 % wide, so that a quantile is right to 9 %."""
+    """Times in buckets 9 % wide, so that a quantile is exact to 9 %."""
 
     def __init__(self) -> None:
         self.buckets: Counter[int] = Counter()

@@ -10,15 +10,15 @@ from streams.model.identifiers import OFFSETS_MAX
 
 Range = tuple[int, int]
 SWEPT = 16
-"""From so many parts on that are taken out, going over all ranges once costs less than cutting out each."""
+"""Number of removed parts from which one pass over all ranges costs less than removing each part."""
 
 
 class RangeSet:
-    """Offsets as disjoint half-open ranges `(first, end)`, in ascending order and never touching each other.
+    """Set of offsets as disjoint half-open ranges `(first, end)`, in ascending order, which never touch each other.
 
-    Mutable; `add` and `remove` look at O(log n) ranges and those they merge or split, `within` and `common` at O(log n) for each range of
-    the set that has fewer, and those that both have a part of; so does `without`, but where these are many: then at each once. Two sets
-    are equal when they hold the same offsets.
+    Mutable. `add` and `remove` visit O(log n) ranges and the ranges that they merge or split. `within` and `common` visit O(log n) ranges
+    for each range of the smaller set, and the ranges that overlap. `without` does too, but when many ranges overlap it visits every range
+    once. Two sets are equal when they hold the same offsets.
     """
 
     __slots__ = ("_ends", "_firsts")
@@ -33,7 +33,7 @@ class RangeSet:
         return iter(list(zip(self._firsts, self._ends, strict=True)))
 
     def __len__(self) -> int:
-        """The number of ranges, not of offsets (that is `count`)."""
+        """Return the number of ranges, not of offsets (that is `count`)."""
         return len(self._firsts)
 
     def __bool__(self) -> bool:
@@ -52,25 +52,25 @@ class RangeSet:
         return "RangeSet(" + ", ".join(f"{first}..{end - 1}" for first, end in self) + ")"
 
     def count(self) -> int:
-        """How many offsets the set holds."""
+        """Return the number of offsets in the set."""
         return sum(self._ends) - sum(self._firsts)
 
     def end(self) -> int:
-        """One past the largest offset held; 0 for the empty set."""
+        """Return the largest offset in the set plus one; 0 for the empty set."""
         return self._ends[-1] if self._ends else 0
 
     def first(self) -> int:
-        """The smallest offset held; 0 for the empty set."""
+        """Return the smallest offset in the set; 0 for the empty set."""
         return self._firsts[0] if self._firsts else 0
 
     def copy(self) -> RangeSet:
-        """An independent set of the same offsets."""
+        """Return an independent set of the same offsets."""
         twin = RangeSet()
         twin._firsts, twin._ends = self._firsts.copy(), self._ends.copy()
         return twin
 
     def add(self, first: int, end: int) -> None:
-        """Hold `first..end-1` too. Raises ValueError for a range that is negative or reversed; an empty one changes nothing."""
+        """Add `first..end-1`. Raises ValueError for a negative or reversed range; an empty range changes nothing."""
         _check(first, end)
         if first == end:
             return
@@ -82,7 +82,7 @@ class RangeSet:
         self._ends[low:high] = [end]
 
     def remove(self, first: int, end: int) -> None:
-        """Hold none of `first..end-1` any more."""
+        """Remove `first..end-1`."""
         _check(first, end)
         if first == end:
             return
@@ -98,12 +98,12 @@ class RangeSet:
         self._firsts[low:high], self._ends[low:high] = firsts, ends
 
     def update(self, other: Iterable[Range]) -> None:
-        """Hold every offset of `other` too."""
+        """Add every offset of `other`."""
         for first, end in other:
             self.add(first, end)
 
     def without(self, other: Iterable[Range]) -> RangeSet:
-        """A new set: the offsets of this one that are not in `other`."""
+        """Return a new set: the offsets of this set that are not in `other`."""
         parts = self.common(other) if self._firsts else RangeSet()
         if len(parts) < SWEPT:
             left = self.copy()
@@ -123,7 +123,7 @@ class RangeSet:
         return left
 
     def within(self, first: int, end: int) -> RangeSet:
-        """A new set: the offsets of this one that lie in `first..end-1`."""
+        """Return a new set: the offsets of this set that lie in `first..end-1`."""
         _check(first, end)
         inside = RangeSet()
         low, high = bisect_right(self._ends, first), bisect_left(self._firsts, end)
@@ -133,7 +133,7 @@ class RangeSet:
         return inside
 
     def common(self, other: Iterable[Range]) -> RangeSet:
-        """A new set: the offsets that both hold."""
+        """Return a new set: the offsets that are in both sets."""
         few, many, both = self, other if isinstance(other, RangeSet) else RangeSet(other), RangeSet()
         if len(few._firsts) > len(many._firsts):
             few, many = many, few
@@ -148,7 +148,7 @@ class RangeSet:
         return both
 
     def covers(self, first: int, end: int) -> bool:
-        """Whether every offset of `first..end-1` is held."""
+        """Return whether every offset of `first..end-1` is in the set."""
         _check(first, end)
         if first == end:
             return True
@@ -156,13 +156,14 @@ class RangeSet:
         return at >= 0 and end <= self._ends[at]
 
     def run_from(self, offset: int) -> int:
-        """The end of the unbroken run that starts at `offset`; `offset` itself when it is not held."""
+        """Return the end of the unbroken run that starts at `offset`; `offset` itself when it is not in the set."""
         at = bisect_right(self._firsts, offset) - 1
         return self._ends[at] if at >= 0 and offset < self._ends[at] else offset
 
 
 def told_ranges(ranges: Iterable[Range]) -> RangeSet:
-    """Return the set of ranges that a peer or file reports in the form of `list(RangeSet)`. Raises ValueError for no set of offsets."""
+    """Return the set of ranges that a peer or file reports in the form of `list(RangeSet)`. Raises ValueError when they are not a set of
+    offsets."""
     told = RangeSet()
     for first, end in ranges:
         if end > OFFSETS_MAX:

@@ -1,4 +1,5 @@
-"""Records as Arrow batches: the one shape in which every floor hands readings, events and all else to the log and gets them back."""
+"""Records as Arrow batches: the one form in which every package passes readings, events and all other records to the log and receives
+them."""
 
 from __future__ import annotations
 
@@ -30,10 +31,10 @@ GIVEN = pa.schema(
         pa.field(BODY, pa.string()),
     ]
 )
-"""Columns an appender gives, besides its signals: `body` is a JSON object of all that is no signal."""
+"""Columns that an appender gives in addition to its signals. `body` is a JSON object of everything that is not a signal."""
 
 SOURCE = pa.schema([pa.field(SOURCE_STREAM, pa.string()), pa.field(SOURCE_ORIGIN, pa.string()), pa.field(SOURCE_OFFSET, pa.int64())])
-"""Columns an appender may give: the coordinates of the record this one was made from."""
+"""Columns that an appender may give: the coordinates of the record from which this record was made."""
 
 STAMPED = pa.schema(
     [
@@ -42,12 +43,13 @@ STAMPED = pa.schema(
         pa.field(ORDER_AT, pa.int64(), nullable=False),
     ]
 )
-"""Columns the origin's log adds, for good: offset, received time (never back at one (stream, origin)), order time; the times in UTC ms."""
+"""Columns that the origin's log adds, for good: offset, received time, order time; both times in UTC ms. The received time never goes back
+within one (stream, origin)."""
 
 RESERVED = frozenset([*GIVEN.names, *SOURCE.names, *STAMPED.names])
 ADMITTED_AT = "admitted_at_ms"
 PLACES = frozenset(["stream", "origin", "coordinates", ADMITTED_AT])
-"""Names of the columns in which a log gives a record's place and its time of admission: no column of a record has such a name."""
+"""Names of the columns in which a log gives a record's place and its admission time. No column of a record has such a name."""
 SIGNAL_CHARS_MAX = 100
 SIGNAL_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
 LATE_MS_MAX = 180 * 86_400_000
@@ -56,9 +58,9 @@ BODY_NESTING_MAX = 32
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row to append: what happened to `topic`, measured by `device` at `device_at_ms` (UTC ms, the device's own clock).
+    """One row to append: an event of `topic`, measured by `device` at `device_at_ms` (UTC ms, the device's own clock).
 
-    `signals` become columns, `body` (a JSON object) keeps everything else exactly as it came.
+    `signals` become columns. `body` (a JSON object) keeps everything else exactly as it came.
     """
 
     topic: str
@@ -76,7 +78,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A row as the log gives it back: the record, where it stands, and the origin's two times (UTC ms)."""
+    """A row as the log returns it: the record, its coordinates, and the origin's two times (UTC ms)."""
 
     coordinates: Coordinates
     received_at_ms: int
@@ -93,16 +95,16 @@ class Batch:
     records: pa.RecordBatch
 
     def rows(self) -> Iterator[StoredRecord]:
-        """The same rows one by one. For people, small streams and tests: columns are many times quicker."""
+        """Yield the same rows one by one. For people, small streams and tests: columns are many times faster."""
         for row in self.records.to_pylist():
             yield _stored(self.stream, self.origin, row)
 
 
 def to_batch(records: Sequence[Record]) -> pa.RecordBatch:
-    """The rows as one batch: GIVEN columns, SOURCE columns when any row has a source, and one column per signal any row carries.
+    """Return the rows as one batch: GIVEN columns, SOURCE columns when any row has a source, and one column per signal of any row.
 
-    A signal's column is bool, int64, float64 or string, by the values it holds; whole and fractional numbers together make float64.
-    Raises ValueError when one signal mixes other types, or a whole number does not fit its column exactly.
+    A signal's column is bool, int64, float64 or string, depending on its values; whole and fractional numbers together make float64. Raises
+    ValueError when one signal mixes other types, or when a whole number does not fit its column exactly.
     """
     columns: dict[str, pa.Array] = {
         TOPIC: pa.array([r.topic for r in records], pa.string()),
@@ -122,7 +124,7 @@ def to_batch(records: Sequence[Record]) -> pa.RecordBatch:
 
 @lru_cache(maxsize=4_096)
 def check_signal(name: str) -> str:
-    """`name` itself, when a signal may be called so: 1 to 100 printable characters, none of the log's own names. Raises ValueError."""
+    """Return `name` when it may name a signal: 1 to 100 printable characters, none of the log's own names. Raises ValueError otherwise."""
     if name in RESERVED or name in PLACES:
         raise InvalidValue(f"a signal can not be called {name!r}: the log uses this name", code="signal_name_invalid")
     if not 0 < len(name) <= SIGNAL_CHARS_MAX or not name.isprintable():
@@ -133,9 +135,10 @@ def check_signal(name: str) -> str:
 
 
 def check_given(records: pa.RecordBatch) -> pa.RecordBatch:
-    """`records` itself, when an appender may give it: the GIVEN columns, SOURCE columns or none, well named signals of the four types.
+    """Return `records` when an appender may give them: the GIVEN columns, SOURCE columns or none, valid signal names, the four signal
+    types.
 
-    Raises ValueError.
+    Raises ValueError otherwise.
     """
     for wanted in GIVEN:
         if wanted.name not in records.schema.names or records.schema.field(wanted.name).type != wanted.type:
@@ -153,21 +156,24 @@ def check_given(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def order_at_ms(device_at_ms: int | None, received_at_ms: int, early_ms: int = EARLY_MS_MAX) -> int:
-    """The time a record is put in order by: its device's when plausible (at most `early_ms` ahead, 180 days behind), else the received."""
+    """Return the time by which a record is ordered, UTC ms. It is the device's time when that is at most `early_ms` ahead of the received
+    time and at most 180 days behind it; otherwise the received time."""
     if device_at_ms is not None and received_at_ms - LATE_MS_MAX <= device_at_ms <= received_at_ms + early_ms:
         return device_at_ms
     return received_at_ms
 
 
 def body_text(body: Mapping[str, Any]) -> str:
-    """The canonical JSON of `body`: keys sorted, no spaces, no NaN. Equal bodies have equal texts."""
+    """Return the canonical JSON of `body`: keys sorted, no spaces, no NaN. Equal bodies have equal texts."""
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def read_body(text: str | None) -> dict[str, Any]:
-    """The JSON object that a record's body is meant to be. For who must go on whatever others appended: a record that came by sync may hold
-    any text. Raises ValueError for none, for what is no JSON (as NaN, or half of a surrogate pair), no object, or nests deeper than
-    BODY_NESTING_MAX: what is given, `body_text` writes again.
+    """Return the JSON object in the body of a record. It serves readers that must continue whatever others appended: a record received by
+    sync may hold any text.
+
+    Raises ValueError when there is no text, and when the text is not JSON (NaN and half a surrogate pair are not), is not an object, or
+    nests deeper than BODY_NESTING_MAX. `body_text` can write the returned object again.
     """
     if text is None:
         raise ValueError("the record has no body")
@@ -181,12 +187,12 @@ def read_body(text: str | None) -> dict[str, Any]:
 
 
 def signal_names(records: pa.RecordBatch) -> list[str]:
-    """The names of the batch's signal columns, in column order."""
+    """Return the names of the batch's signal columns, in column order."""
     return [name for name in records.schema.names if name not in RESERVED]
 
 
 def mixed_types(schemas: Iterable[pa.Schema]) -> dict[str, pa.DataType]:
-    """The columns that are of several types in these schemas, and what can hold all: float64 where all are numbers, else text."""
+    """Return the columns that have several types in these schemas, each with a type for all its values: float64 for numbers, else text."""
     types: dict[str, set[pa.DataType]] = {}
     for column in (column for schema in schemas for column in schema):
         types.setdefault(column.name, set()).add(column.type)
@@ -195,7 +201,7 @@ def mixed_types(schemas: Iterable[pa.Schema]) -> dict[str, pa.DataType]:
 
 
 def levelled(table: pa.Table, mixed: Mapping[str, pa.DataType]) -> pa.Table:
-    """The table with those of its columns that are `mixed` in the type that holds all."""
+    """Return the table with its columns of `mixed` cast to the type given there."""
     for name, kind in mixed.items():
         at = table.schema.get_field_index(name)
         if at >= 0:
@@ -204,23 +210,23 @@ def levelled(table: pa.Table, mixed: Mapping[str, pa.DataType]) -> pa.Table:
 
 
 def concat(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """All rows in one batch, over the union of the columns: a column some batch lacks is null there. Raises pa.ArrowTypeError where one is
-    of several types: see `levelled_together`.
-    """
+    """Return all rows in one batch, over the union of the columns. A column that a batch lacks is null in its rows. Raises
+    pa.ArrowTypeError when a column has several types: see `levelled_together`."""
     table = pa.concat_tables((pa.Table.from_batches([b]) for b in batches), promote_options="default").combine_chunks()
     parts = table.to_batches()
     return parts[0] if parts else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def levelled_together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """As `concat`, of batches in which a signal may be of several types: it is of the one that holds all. To judge by, not to keep."""
+    """Return the rows as `concat` does, from batches in which a signal may have several types. The signal gets the type that holds them
+    all. The result is for decisions, not for storage."""
     mixed = mixed_types(batch.schema for batch in batches)
     tables = (levelled(pa.Table.from_batches([batch]), mixed) for batch in batches)
     return concat(batch for table in tables for batch in table.to_batches())
 
 
 def offset_runs(records: pa.RecordBatch) -> Iterator[tuple[int, int]]:
-    """The offsets of rows, which ascend, as half-open ranges."""
+    """Yield the ascending offsets of the rows as half-open ranges."""
     offsets = records.column(OFFSET).to_numpy()
     for part in np.split(offsets, np.flatnonzero(np.diff(offsets) != 1) + 1) if len(offsets) else ():
         yield int(part[0]), int(part[-1]) + 1

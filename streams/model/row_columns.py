@@ -1,4 +1,4 @@
-"""Rows by their columns, each of which is there when it is asked for and not before: what a merge reads from, and a codec writes from."""
+"""Rows as columns that are loaded on request. Merges read from them and codecs encode from them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class Columns(Protocol):
 
     @property
     def num_rows(self) -> int:
-        """How many."""
+        """Number of rows."""
         ...
 
     @property
     def schema(self) -> pa.Schema:
-        """Their columns."""
+        """Schema of the columns."""
         ...
 
     def column(self, name: str) -> pa.Array:
-        """One column of all rows. Raises as `Codec.decode`, of what it reads."""
+        """Return one column of all rows. Raises as `Codec.decode`, for the parts that it reads."""
         ...
 
     def known(self, name: str) -> Bools | None:
-        """Which rows of this column are not null; None: all. Takes less than the column."""
+        """Return a flag for each row: true where this column is not null. None: no row is null. Costs less than the column."""
         ...
 
     def slice(self, at: int, length: int | None = None) -> Columns:
-        """Rows from place `at` on, `length` of them at most."""
+        """Return the rows from index `at` on, at most `length` of them."""
         ...
 
 
@@ -48,20 +48,20 @@ class Whole:
 
     @property
     def num_rows(self) -> int:
-        """How many."""
+        """Number of rows."""
         return int(self.records.num_rows)
 
     @property
     def schema(self) -> pa.Schema:
-        """Their columns."""
+        """Schema of the columns."""
         return self.records.schema
 
     def column(self, name: str) -> pa.Array:
-        """One column."""
+        """Return one column."""
         return self.records.column(name)
 
     def known(self, name: str) -> Bools | None:
-        """Which rows of this column are not null; None: all."""
+        """Return a flag for each row: true where this column is not null. None: no row is null."""
         column = self.records.column(name)
         if not column.null_count:
             return None
@@ -69,35 +69,35 @@ class Whole:
         return known
 
     def slice(self, at: int, length: int | None = None) -> Whole:
-        """Some of them."""
+        """Return the rows from index `at` on, at most `length` of them."""
         return Whole(self.records.slice(at, length))
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedColumns:
-    """Rows of several parts, whose columns agree in their types, one part after another: null where a part lacks a column."""
+    """Rows of several parts, one part after another. The types of their columns agree; a column is null where a part lacks it."""
 
     parts: Sequence[Columns]
     schema: pa.Schema
 
     @classmethod
     def of(cls, parts: Sequence[Columns]) -> JoinedColumns:
-        """Over the union of their columns."""
+        """Return the rows of `parts` over the union of their columns."""
         return cls(parts, pa.unify_schemas([part.schema for part in parts]))
 
     @property
     def num_rows(self) -> int:
-        """How many."""
+        """Number of rows."""
         return sum(part.num_rows for part in self.parts)
 
     def column(self, name: str) -> pa.Array:
-        """One column of all parts."""
+        """Return one column of all parts."""
         kind = self.schema.field(name).type
         found = (part.column(name) if _has(part, name) else pa.nulls(part.num_rows, kind) for part in self.parts)
         return _texts(found, self.num_rows) if pa.types.is_string(kind) else pa.concat_arrays(list(found))
 
     def known(self, name: str) -> Bools | None:
-        """Which rows of this column are not null; None: all."""
+        """Return a flag for each row: true where this column is not null. None: no row is null."""
         found = [part.known(name) if _has(part, name) else np.zeros(part.num_rows, np.bool_) for part in self.parts]
         if all(known is None for known in found):
             return None
@@ -105,7 +105,7 @@ class JoinedColumns:
         return np.concatenate([np.ones(part.num_rows, np.bool_) if known is None else known for part, known in alike])
 
     def slice(self, at: int, length: int | None = None) -> JoinedColumns:
-        """Some of them, with the same columns."""
+        """Return the rows from index `at` on, at most `length` of them, with the same columns."""
         end = self.num_rows if length is None else min(at + length, self.num_rows)
         parts = []
         for part, first in zip(self.parts, accumulate((part.num_rows for part in self.parts), initial=0), strict=False):
@@ -116,7 +116,8 @@ class JoinedColumns:
 
 
 def _texts(parts: Iterable[pa.StringArray], rows: int) -> pa.StringArray:
-    """These one after another, each released before the next is there: joined at once, all of them would be there twice."""
+    """Return the parts as one array of `rows` texts. Each part is released before the next is read, so that all of them are never in memory
+    twice."""
     ends, known, chars, at = np.zeros(rows + 1, np.int32), np.ones(rows, np.bool_), bytearray(), 0
     for part in parts:
         _, offsets, data = part.buffers()

@@ -1,4 +1,4 @@
-"""Whole numbers in as few bytes as they need, seven bits a byte, lowest first: how lengths and counts are written in blocks."""
+"""Varints: whole numbers in as few bytes as they need, seven bits a byte, lowest first. Blocks write lengths and counts in this form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def put_signed(parts: bytearray, number: int) -> None:
 
 
 def take(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The number that begins at `at`, below 2^64, and where the next byte is. Raises Corrupt when it does not end."""
+    """Return the number below 2^64 that begins at `at`, and the index of the next byte. Raises Corrupt when it does not end."""
     number = shift = 0
     while True:
         if at >= len(data) or shift > 63:
@@ -35,6 +35,6 @@ def take(data: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def take_signed(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The number `put_signed` wrote at `at`, and where the next byte is. Raises Corrupt."""
+    """Return the number that `put_signed` wrote at `at`, and the index of the next byte. Raises Corrupt."""
     number, at = take(data, at)
     return ~(number >> 1) if number & 1 else number >> 1, at
