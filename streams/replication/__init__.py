@@ -1,8 +1,7 @@
 """The sync session: one protocol for every pair of nodes, without I/O.
 
-`Exchange` is what all sessions of a node share, `Session` one of them, `Terms` what may travel in it; `effects` is what a session asks of
-the
-one that drives it, `messages` what goes over the wire.
+`Exchange` is the state that all sessions of a node share, `Session` is one of them, and `Terms` say what may travel in it. `effects` are
+the requests of a session to its driver. `messages` are what goes over the wire.
 """
 
 from streams.replication.effects import (

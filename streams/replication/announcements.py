@@ -1,4 +1,4 @@
-"""Small messages that go ahead of data: names of tracks, what is newly held, claimed, wanted again or gone, acknowledgements, pings."""
+"""Small messages that precede data: names of tracks; offsets newly held, claimed, wanted again or gone; acknowledgements and pings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from streams.replication.link_terms import Key
 from streams.replication.sync_messages import Ack, Have, Message, Pong, Track
 
 CONTROL_MAX = 20_000
-"""Small messages waiting for one peer, above which it is refused: it asks more than it listens."""
+"""Maximum number of small messages waiting for one peer. Above it the peer is refused: it asks for more than it receives."""
 ACKS_MAX = 1_024
 
 
 class Announcer:
-    """The queue of small messages to one peer. Newly held offsets are gathered until there is room to say so; a Pong only for the last
-    Ping.
-    """
+    """Queue of small messages to one peer. Newly held offsets are collected until there is room to announce them. Only the last Ping gets a
+    Pong."""
 
     def __init__(self) -> None:
         self._queue: deque[Message] = deque()
@@ -29,7 +28,7 @@ class Announcer:
         self._pong: Pong | None = None
 
     def number(self, key: Key) -> int:
-        """The number of this track; names it to the peer first when it is new."""
+        """Return the number of this track. A new track is first named to the peer."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._named)
@@ -39,11 +38,11 @@ class Announcer:
         return number
 
     def named(self, number: int) -> Key:
-        """The track that has this number. Raises IndexError when none has."""
+        """Return the track with this number. Raises IndexError when there is none."""
         return self._named[number]
 
     def say(self, *messages: Message) -> None:
-        """Put these in the queue."""
+        """Add these messages to the queue."""
         for message in messages:
             if isinstance(message, Ack):
                 self._acks += message.transfers
@@ -53,18 +52,17 @@ class Announcer:
                 self._queue.append(message)
 
     def check(self) -> None:
-        """Raises Corrupt when the peer lets more than CONTROL_MAX messages wait. Apart from `say`: another session's news is no fault of
-        its own.
-        """
+        """Raise Corrupt when the peer lets more than CONTROL_MAX messages wait. This is separate from `say`, which other sessions cause
+        too: their calls must not fail for this peer."""
         if len(self._queue) + len(self._acks) > CONTROL_MAX:
             raise Corrupt(f"more than {CONTROL_MAX} small messages wait for a peer that does not listen")
 
     def have(self, key: Key, ranges: RangeSet) -> None:
-        """These are newly held."""
+        """Add these offsets to those newly held."""
         self._have.setdefault(key, RangeSet()).update(ranges)
 
     def next(self) -> Message | None:
-        """The next small message, in the order: pong, queued ones, acknowledgements, what is newly held."""
+        """Return the next small message, in the order: pong, queued messages, acknowledgements, newly held offsets."""
         if self._pong:
             pong, self._pong = self._pong, None
             return pong
@@ -82,5 +80,5 @@ class Announcer:
         return None
 
     def waiting(self) -> bool:
-        """Whether something is to be said."""
+        """Return whether a message is waiting."""
         return bool(self._pong or self._queue or self._acks or self._have)

@@ -1,9 +1,9 @@
-"""What one peer says will never come: when it is believed, and how much of it a peer can make us write down.
+"""Claims of a peer that offsets will never come: when a claim is accepted, and how many claims a peer can make this node store.
 
-Its origin and headquarters are believed at once. A relay only below the last record that is held here, for it could else have all that is
-yet to be written passed over, and, where the origin's key is known, below the end of what that has signed: the last record held could be
-one the relay made up. Until then its claim is kept in mind, for this session. What is held of another's is never released by such a claim,
-and a record that comes all the same is taken (`streams.log.Log.admit`).
+A claim of the origin itself or of headquarters is accepted at once. A relay's claim is accepted only below the last record held here:
+otherwise the relay could make this node skip all records yet to be written. Where the origin's key is known, a relay's claim is also
+accepted only below the end of what that key has signed: the relay may have forged the last record held. Until then the claim waits, for
+this session. A claim never releases held records of another origin, and a record that still comes is accepted (`streams.log.Log.admit`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from streams.replication.exchange import Exchange
 from streams.replication.link_terms import Key
 
 GONE_RANGES_MAX = 10_000
-"""Separate ranges of one (stream, origin) that are taken to be gone, here and by the word of one peer."""
+"""Maximum number of separate ranges of one (stream, origin) that count as gone, here and by the claims of one peer."""
 WAITING_RANGES_MAX = 100_000
-"""Ranges a peer can make us keep in mind until they are believed or written down."""
+"""Maximum number of ranges that a peer can make this node remember until they are accepted or stored."""
 
 
 @dataclass(slots=True)
 class Hearsay:
-    """The claims of `peer`. `effect` receives one commit's worth at a time, and no more until `declared`.
+    """Claims of `peer` that offsets are gone. `effect` receives the claims of one commit at a time, and the next only after `declared`.
 
-    Of origins without any record here, the peer declares no more gone than it may begin (`Exchange.may_begin`). Beyond that, it is
-    reported once.
+    For origins without any record here, the peer's claims count against its quota of new origins (`Exchange.may_begin`). Claims beyond the
+    quota are reported once.
     """
 
     exchange: Exchange
@@ -39,14 +39,14 @@ class Hearsay:
     effect: Callable[[DeclareGone | Report], None]
     _said: dict[tuple[Key, GoneReason], RangeSet] = field(default_factory=dict)
     _ranges: int = 0
-    """All that were said and are kept in mind."""
+    """Number of claimed ranges that are remembered."""
     _changed: dict[tuple[Key, GoneReason], None] = field(default_factory=dict)
-    """Of which something may be believed that was not."""
+    """Claims of which more may be accepted than before."""
     _declaring: bool = False
     _too_many_told: bool = False
 
     def heard(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
-        """The peer says that these will never come. Raises Corrupt when that is too much."""
+        """Handle the peer's claim that these offsets will never come. Raises Corrupt when there are too many claims."""
         if key[1] == self.exchange.origin:
             return
         gone = self.exchange.gone(key)
@@ -61,13 +61,13 @@ class Hearsay:
             self._next()
 
     def learnt(self, key: Key) -> None:
-        """More of `key` is held here, records or what was signed of them: what was said of it may be believed now."""
+        """Check the claims on `key` again: more of it is held here, either records or the statements that sign them."""
         concerned = (key[0].removesuffix(HEADS), key[1])
         self._changed |= {(of, reason): None for of in {key, concerned} for reason in GONE_REASONS if (of, reason) in self._said}
         self._next()
 
     def declared(self) -> None:
-        """What was given last to `declare` is written down, or never will be."""
+        """Go on with the next claims: the last ones given to `effect` are stored, or never will be."""
         self._declaring = False
         self._next()
 
@@ -95,7 +95,7 @@ class Hearsay:
                 self.effect(too_many_begun(self.peer.node, *key))
 
     def _bound(self, key: Key, held: RangeSet) -> int:
-        """Below which a relay is believed."""
+        """Return the offset below which a relay's claim is accepted."""
         signed_end = self.exchange.signed_end(key)
         return held.end() if signed_end is None else min(held.end(), signed_end)
 

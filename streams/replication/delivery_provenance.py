@@ -1,6 +1,6 @@
-"""Who brought which offsets here, and who is to leave which to others: what was not believed as he brought it.
+"""Record of which peer brought which offsets, and of which offsets it must leave to others because they were not accepted from it.
 
-All of it is in memory, and bounded for each peer and (stream, origin): beyond that the lowest offsets are forgotten.
+All of it is in memory, with a limit for each peer and (stream, origin). Above the limit the lowest offsets are forgotten.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from streams.model.ranges import Range, RangeSet
 from streams.replication.link_terms import Key
 
 DISTRUSTED_S = 120.0
-"""So long who brought what its origin did not sign may not bring these offsets again, in whatever session: others have their turn."""
+"""Time for which a peer that brought records their origin did not sign may not bring these offsets in any session, seconds. Other peers get
+their turn."""
 RANGES_MAX = 50_000
-"""Separate ranges that are remembered of one peer and (stream, origin), as brought by it and as not to be brought."""
+"""Maximum number of separate ranges remembered of one peer and (stream, origin): brought ranges, and likewise barred ranges."""
 SCATTERED_MAX = 1_000
-"""Maximum separate ranges of one (stream, origin) a peer may bring; above it only ranges next to held ones: each costs every commit."""
+"""Maximum separate ranges of one (stream, origin) that a peer may bring. Above it only ranges next to held ones are taken: each separate
+range costs every commit."""
 PASSED_ON_MAX = 50_000
-"""So many those may who pass on what ships answered: rows of one box, which lie apart."""
+"""The same maximum for headquarters, which passes on answers of ships: rows of one box, which lie apart."""
 
 
 class Bringers:
-    """What one node knows of all who bring. Call it from the one thread that drives the sessions."""
+    """Record of all peers that bring offsets to one node. Call it from the one thread that drives the sessions."""
 
     def __init__(self) -> None:
         self._brought: dict[Key, dict[str, RangeSet]] = {}
@@ -33,7 +35,7 @@ class Bringers:
         self._distrusted: dict[tuple[str, Key], list[tuple[int, int, float]]] = {}
 
     def brought(self, node: str, key: Key, first: int, end: int) -> None:
-        """`node` brought these, as far as nobody did before: what is brought once more is not taken."""
+        """Record that `node` brought these offsets, except those that a node brought before: a repeated offset is not taken."""
         by_node = self._brought.setdefault(key, {})
         brought = RangeSet([(first, end)])
         for earlier in by_node.values():
@@ -41,21 +43,21 @@ class Bringers:
         by_node[node] = _bounded(by_node.get(node) or RangeSet(), brought)
 
     def scatters(self, peer: Peer, key: Key, first: int, end: int, held: RangeSet) -> bool:
-        """Whether these would be one more piece, apart from all that is `held`, than `peer` may make of it."""
+        """Return whether these offsets, apart from all that is `held`, would be one separate piece more than `peer` may bring."""
         pieces = len(self._brought.get(key, {}).get(peer.node) or ())
         most = PASSED_ON_MAX if peer.role == "hq" else SCATTERED_MAX
         return pieces >= most and not held.within(max(0, first - 1), end + 1)
 
     def lost(self, key: Key, ranges: RangeSet) -> None:
-        """These are wanted again, whichever peer brought them."""
+        """Forget who brought these offsets: they are wanted again, from any peer."""
         for brought in self._brought.get(key, {}).values():
             for first, end in ranges:
                 brought.remove(first, end)
 
     def distrust(self, key: Key, first: int, end: int, now_s: float) -> list[str]:
-        """These are not what their origin signed: who brought them may not bring them again for DISTRUSTED_S, unless it is their origin.
-        Returns who that was; nobody, when they came before this node started last.
-        """
+        """Bar the nodes that brought these offsets from bringing them again for DISTRUSTED_S, and return the nodes. The offsets are not
+        what their origin signed. The origin's own node is not barred. The result is empty when the offsets came before this node last
+        started."""
         peers = [node for node, ranges in self._brought.get(key, {}).items() if ranges.within(first, end)]
         for of in ((node, key) for node in peers if node != key[1].node):
             standing = [one for one in self._distrusted.get(of, ()) if one[2] > now_s]
@@ -63,14 +65,13 @@ class Bringers:
         return peers
 
     def doubt(self, node: str, key: Key, first: int, end: int, forged: bool) -> None:
-        """These were not believed as `node` brought them. `forged`: it may not bring them again; else, once more of its origin is
-        here.
-        """
+        """Record that these offsets were not accepted from `node`. `forged`: it may not bring them again. Otherwise it may, once more of
+        their origin is here."""
         kept = self._refused if forged else self._unproven
         kept[node, key] = _bounded(kept.get((node, key)) or RangeSet(), [(first, end)])
 
     def learnt(self, key: Key) -> None:
-        """More of `key` is here: what was not proven by it, or by the keys it brings, may be tried again."""
+        """Allow unproven offsets to be brought again when the new records of `key` may prove them, or bring keys that may."""
         if key[0].endswith(HEADS):
             of_parent = (key[0].removesuffix(HEADS), key[1])
             self._unproven = {of: ranges for of, ranges in self._unproven.items() if of[1] != of_parent}
@@ -78,11 +79,11 @@ class Bringers:
             self._unproven.clear()
 
     def introduced(self, node: str) -> None:
-        """The keys of `node` are known now: what others brought in its name, and was not proven, may be tried again."""
+        """Allow unproven offsets of origins of `node` to be brought again by other peers: the keys of `node` are known now."""
         self._unproven = {of: ranges for of, ranges in self._unproven.items() if of[1][1].node != node}
 
     def refuses(self, node: str, key: Key, offsets: Range, now_s: float) -> bool:
-        """Whether some of these offsets are to come from another than `node`."""
+        """Return whether some of these offsets must come from another peer than `node`."""
         (first, end), of = offsets, (node, key)
         if of in self._distrusted:
             self._distrusted[of] = [one for one in self._distrusted[of] if one[2] > now_s]
@@ -92,7 +93,7 @@ class Bringers:
         return any(ranges is not None and bool(ranges.within(first, end)) for ranges in both)
 
     def left(self, node: str) -> None:
-        """The session with `node` has ended: in its next one it may bring again what was not believed."""
+        """End the session with `node`: in its next session it may bring again the offsets that were not accepted."""
         for kept in (self._refused, self._unproven):
             for of in [of for of in kept if of[0] == node]:
                 del kept[of]

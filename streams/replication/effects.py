@@ -1,4 +1,4 @@
-"""What a session asks of its driver: to read a block, to make one durable, to report to people."""
+"""Requests of a session to its driver: read a block, make one durable, report to people."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from streams.model.ranges import RangeSet
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Read one block that starts at the first held offset of `first .. end - 1`, and answer with `Session.loaded`.
+    """Request to read one block that starts at the first held offset of `first .. end - 1`. The driver answers with `Session.loaded`.
 
-    `exact`: of precisely that range, as it was sent before. Else the driver may end the block earlier, and should join many small ones.
+    `exact`: the block has precisely that range, as it was sent before. Otherwise the driver may end the block earlier, and should join many
+    small blocks.
     """
 
     number: int
@@ -29,7 +30,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The answer to `Load`: the bytes of a block of `first .. end - 1` and their digest (`streams.model.block.digest`)."""
+    """Answer to `Load`: the bytes of a block of `first .. end - 1` and their digest (`streams.model.block.digest`)."""
 
     first: int
     end: int
@@ -39,7 +40,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The answer to `Load` where the disk does not give the first block now: `first .. end - 1` are to be left alone for `again_s`."""
+    """Answer to `Load` when the disk does not return the first block now: `first .. end - 1` are not read again for `again_s` seconds."""
 
     first: int
     end: int
@@ -48,9 +49,8 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """Make this block, which `peer` brings, durable in the log, and answer with `Session.admitted`. Blocks are admitted in the order they
-    are asked for.
-    """
+    """Request to make this block, which `peer` brings, durable in the log. The driver answers with `Session.admitted`, and admits blocks in
+    the order of the requests."""
 
     number: int
     block: Block
@@ -59,7 +59,7 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class DeclareGone:
-    """Record in the log that these offsets will never come, all in one commit; answer with `Session.declared`."""
+    """Request to record in the log that these offsets will never come, all in one commit. The driver answers with `Session.declared`."""
 
     stream: str
     origin: Origin
@@ -82,7 +82,7 @@ NAME_IN_USE = "another process has this node's name, and a session with a peer"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something for the `exceptions` stream: what was wrong, and what was done about it."""
+    """Entry for the `exceptions` stream: what was wrong, and what was done about it."""
 
     reason: str
     outcome: str
@@ -91,9 +91,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class OldCopy:
-    """`peer` holds offsets of this very node's origin up to `end`, beyond what this log has: it is an old copy of itself.
+    """Notice that `peer` holds offsets of this node's own origin up to `end`, beyond what this log has: this log is an old copy of itself.
 
-    None: they came through the node's door.
+    `peer` None: the offsets came through the node's door.
     """
 
     stream: str
@@ -104,52 +104,53 @@ class OldCopy:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Both ends have spoken and agree: the session is open. In it, and nobody else can hold it in its name, the peer has said that it signs
-    with these public `keys`, the first now.
-    """
+    """Notice that both ends have exchanged their openings and agree: the session is open. In this session, which nobody else can hold in
+    the peer's name, the peer has declared that it signs with these public `keys`, the first one now."""
 
     keys: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialsCame:
-    """Another node of this ship or port has these credentials: entries of its file, as JSON."""
+    """Credentials from another node of this ship or port: entries of its file, as JSON."""
 
     entries: Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The session ended; send what `next_message` still gives, then hang up. `sentence` says why, for people."""
+    """Notice that the session ended. The driver sends what `next_message` still returns, then hangs up. `sentence` is the reason, for
+    people."""
 
     sentence: str
 
 
 def name_in_use(peer: str, addresses: Sequence[str]) -> Report:
-    """Report that `peer` refuses this process: `addresses`, by its word, of the one it is in session with, and of this one."""
+    """Report that `peer` refuses this process. `addresses`, as the peer reports them: of the process with which it is in session, and of
+    this one."""
     standing, refused = [*addresses, "", ""][:2]
     return Report(NAME_IN_USE, "refused by the peer", {"peer": peer, "standing_address": standing, "refused_address": refused})
 
 
 def more_than_there_is(peer: str, stream: str, its_end: int, end: int) -> Report:
-    """Report that `peer` says it holds this node's own records up to `its_end`, of `end` that there are."""
+    """Report that `peer` claims to hold this node's own records up to `its_end`, of `end` that exist."""
     return Report(MORE_THAN_THERE_IS, "not believed", {"peer": peer, "stream": stream, "its_end": its_end, "end": end})
 
 
 def too_many_begun(peer: str, stream: str, origin: Origin) -> Report:
-    """A peer brings, or gives up, records of more origins than it may begin."""
+    """Report that a peer brings records, or claims gone offsets, of more origins than it may begin."""
     details = {"peer": peer, "stream": stream, "origin": str(origin)}
     return Report("a peer brings too many streams and origins of which nothing is here", "further ones are not taken", details)
 
 
 def too_many_bytes(peer: str, stream: str, origin: Origin, per_day: int) -> Report:
-    """A peer has used up what it may bring, and what it has saved up."""
+    """Report that a peer has used up its daily allowance, and what it has saved up."""
     details = {"peer": peer, "stream": stream, "origin": str(origin), "bytes_per_day": per_day}
     return Report(BYTES_PAST_ALLOWANCE, "further ones are taken as its allowance grows", details)
 
 
 def too_scattered(peer: str, stream: str, origin: Origin) -> Report:
-    """A peer brings so many separate pieces of one origin's records that each commit of it would cost all of them."""
+    """Report that a peer brings so many separate pieces of one origin's records that each commit of it would cost all of them."""
     details = {"peer": peer, "stream": stream, "origin": str(origin)}
     return Report(PIECES_PAST_LIMIT, "taken where they lie next to others", details)
 

@@ -1,7 +1,7 @@
-"""What all sessions of one node share: its ledger, who is bringing what, and the half blocks kept over a cut.
+"""State that all sessions of one node share: its ledger, the transfers under way, and the partial blocks kept after a cut.
 
-When the log changes, every session hears of it at once, in the same call; what came in over one is thereby offered and announced on all
-others.
+When the log changes, every session is notified at once, in the same call. What came in over one session is thereby offered and announced on
+all others.
 """
 
 from __future__ import annotations
@@ -31,36 +31,37 @@ from streams.replication.partial_blocks import Partials
 from streams.replication.sync_messages import INSTANCE_BYTES, KEYS_MAX, RANGES_MAX, OriginSummary
 
 STALLED_S = 5.0
-"""A block that has not grown for this long may be taken from another peer instead."""
+"""Time without new bytes after which a block may be taken from another peer instead, seconds."""
 HELD_S = 60.0
-"""So may one that, as fast as it came so far, is not here within this time."""
+"""Maximum remaining time of a block at its rate so far, seconds. A block that needs longer may be taken from another peer instead."""
 TRICKLE_BYTES_S = 64
-"""No link is as slow as this: who brings a block so slowly is named when another is asked for it."""
+"""Rate below that of any link, bytes a second. A peer that brings a block more slowly is reported when another is asked for it."""
 TRICKLE_S = 10.0
 SAID_RANGES_MAX = 10_000
-"""Of so many ranges it is known who said that they are gone; the first are forgotten then."""
+"""Maximum number of ranges claimed as gone whose claimants are remembered. Above it the oldest are forgotten."""
 HAS_NOT = "a peer has not what it said it has: it has lost it, or never had it"
 RANGES_KEPT_MAX = 200_000
 TOLD_EVERY_S = 3_600.0
-"""Minimum time between two reports that a peer lacks what it said it has, seconds."""
+"""Minimum time between two reports that a peer lacks what it claimed to have, seconds."""
 OWN_MAX = 1_000
-"""Maximum number of new (stream, origin)s of a node's own, but headquarters': some 25 streams for each generation of its log."""
+"""Maximum number of new (stream, origin)s of a node's own, except headquarters': some 25 streams for each generation of its log."""
 BROUGHT_MAX = 10_000
-"""Maximum number of new ones of others that no signature shows to be theirs: what one peer can make this node hold in their names."""
+"""Maximum number of new (stream, origin)s of other nodes without a signature of theirs: what one peer can make this node hold in their
+names."""
 HQ_MAX = 100_000
 """Both maxima for headquarters: as many as fit in the summaries of a session."""
 
 
 class NewOriginQuota:
-    """Limits the number of new (stream, origin)s that each peer may bring records of, or say are gone: each stays on disk for good.
+    """Quota of new (stream, origin)s of which each peer may bring records or claim gone offsets. Each one stays on disk for good.
 
     What a node brings itself, and what its signature shows to be its own, counts for that node, whichever peer brings it. All else counts
-    for the peer that brings it. Counted since the node started; what is here already is free. Call it from the one thread that drives the
-    sessions.
+    for the peer that brings it. The count begins when the node starts; what is here already is free. Call it from the one thread that
+    drives the sessions.
     """
 
     def __init__(self, roles: Mapping[str, Role], signed_end: Callable[[Key], int | None]) -> None:
-        """`roles`, `signed_end`: as those of `Exchange`."""
+        """Start with empty counts. `roles`, `signed_end`: as those of `Exchange`."""
         self._roles, self._signed_end = roles, signed_end
         self._signed: dict[Origin, set[str]] = {}
         self._own: dict[str, set[Key]] = {}
@@ -68,7 +69,7 @@ class NewOriginQuota:
         self._counts: dict[str, int] = {}
 
     def may_begin(self, node: str, key: Key) -> bool:
-        """Whether `node` may bring of `key`, of which nothing is here; it counts from now on."""
+        """Return whether `node` may bring records of `key`, of which nothing is here, and count it from now on."""
         origin = key[1]
         if node == origin.node or self._vouched(key):
             own = self._own.setdefault(origin.node, set())
@@ -85,7 +86,8 @@ class NewOriginQuota:
         return True
 
     def signed(self, heads: str, origin: Origin) -> None:
-        """Statements of `origin`, in the stream `heads`, are here: what they show to be its own counts for nobody else any more."""
+        """Note that statements of `origin`, in the stream `heads`, are here. What they show to be its own no longer counts for another
+        peer."""
         self._signed.setdefault(origin, set()).add(heads.removesuffix(HEADS))
         for node, of_node in self._brought.items():
             brought = of_node.get(origin, set())
@@ -97,7 +99,8 @@ class NewOriginQuota:
         return HQ_MAX if self._roles.get(node) == "hq" else others
 
     def _vouched(self, key: Key) -> bool:
-        """Whether a signature of a known key shows that its origin has this: of the stream itself, or, of what is never signed, of any."""
+        """Return whether a signature of a known key shows that the origin has this stream. The signature is of the stream itself or, when
+        the stream is never signed, of any stream of the origin."""
         stream, origin = key[0].removesuffix(HEADS), key[1]
         if is_signed(stream):
             return bool(self._signed_end((stream, origin)))
@@ -105,9 +108,10 @@ class NewOriginQuota:
 
 
 class PeerHoldings:
-    """What each peer said in its last session that it has. Who no longer has it at the next session has lost it, or never had it.
+    """Offsets that each peer claimed to have in its last session. A peer that lacks some of them in the next session has lost them, or
+    never had them.
 
-    Nothing that is held here was deleted because of such a statement; it is reported, so that people know whose statements to trust.
+    Nothing held here was deleted because of such a claim. The loss is reported, so that people know whose claims to trust.
     """
 
     def __init__(self) -> None:
@@ -115,16 +119,15 @@ class PeerHoldings:
         self._told_s: dict[str, float] = {}
 
     def remember(self, node: str, said: Mapping[Key, RangeSet]) -> None:
-        """The session with `node` has ended, in which it has said that it needs these no more; of all else its earlier word stands, up to
-        RANGES_KEPT_MAX ranges in all.
-        """
+        """Store the offsets that `node` claimed to need no more in the session that has ended. For all other (stream, origin)s its earlier
+        claims stay, up to RANGES_KEPT_MAX ranges in all."""
         known = {**self._said.get(node, {}), **{key: ranges for key, ranges in said.items() if ranges}}
         self._said[node] = known if sum(map(len, known.values())) <= RANGES_KEPT_MAX else said
 
     def broken(self, node: str, key: Key, summary: OriginSummary, held: RangeSet, goes_on: bool, now_s: float) -> list[Report]:
         """Return the report on offsets of `key` that are `held` here, that `node` had before and that its new summary lacks.
 
-        `goes_on`: this summary continues the one before it, after RANGES_MAX ranges. The records that `node` wrote itself are not reported:
+        `goes_on`: this summary continues the one before it, after RANGES_MAX ranges. Records that `node` wrote itself are not reported:
         they are brought back.
         """
         said = self._said.get(node, {}).get(key)
@@ -142,23 +145,23 @@ class PeerHoldings:
 
 
 class LedgerSource(Protocol):
-    """The narrow view of a log that sessions need: a `streams.log.Log` is one."""
+    """Part of a log that sessions need: a `streams.log.Log` is one."""
 
     @property
     def origin(self) -> Origin:
-        """The origin of what is appended here."""
+        """Origin of the records that are appended here."""
         ...
 
     def streams(self) -> list[str]:
-        """The names of all streams."""
+        """Return the names of all streams."""
         ...
 
     def ledger(self, stream: str) -> Ledger:
-        """What is known of one stream, per origin."""
+        """Return what is known of one stream, per origin."""
         ...
 
     def own_end(self, stream: str, origin: Origin) -> int:
-        """One past the last offset that this log itself gave under `origin`, which is its present one."""
+        """Return the last offset that this log itself gave under `origin`, its present one, plus one."""
         ...
 
 
@@ -167,39 +170,39 @@ class Member(Protocol):
 
     @property
     def peer(self) -> Peer:
-        """The other end."""
+        """Node at the other end."""
         ...
 
     def gained(self, key: Key, ranges: RangeSet, via: str | None) -> None:
-        """This node holds these now; `via`: the node they came from, None when written or declared here."""
+        """Note that this node now holds these offsets. `via`: the node that brought them; None when they were written or declared here."""
         ...
 
     def gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
-        """These will never come."""
+        """Note that these offsets will never come."""
         ...
 
     def lost(self, key: Key, ranges: RangeSet) -> None:
-        """This node wants these again."""
+        """Note that this node wants these offsets again."""
         ...
 
     def claim(self, key: Key, first: int, end: int) -> None:
-        """These are coming from another peer."""
+        """Note that these offsets are coming from another peer."""
         ...
 
     def unclaim(self, key: Key, first: int, end: int) -> None:
-        """They are no longer coming from there."""
+        """Note that these offsets are no longer coming from another peer."""
         ...
 
     def neighbours_changed(self) -> None:
-        """Another session has opened or ended."""
+        """Note that another session has opened or ended."""
         ...
 
     def credentials_changed(self) -> None:
-        """This node's credentials are others now."""
+        """Note that this node's credentials have changed."""
         ...
 
     def overtaken(self, key: Key, first: int, end: int, bytes_s: float) -> None:
-        """These came at so few bytes a second that another may bring them too."""
+        """Note that these offsets came at so few bytes a second (`bytes_s`) that another peer may bring them too."""
         ...
 
 
@@ -215,17 +218,17 @@ class _Arrival:
     came_bytes: int = 0
 
     def bytes_s(self, now_s: float) -> float:
-        """How fast it came so far, as long as it was moving."""
+        """Return the rate of the transfer so far, for as long as it was moving, bytes a second."""
         return self.came_bytes / max(now_s - self.began_s, 1e-6)
 
     def holds(self, now_s: float) -> bool:
-        """Whether it keeps its range from others: it moves, and will be here soon."""
+        """Return whether the transfer keeps its range from other peers: it moves, and will be here soon."""
         moves = now_s - self.moved_at_s < STALLED_S
         begins = now_s - self.began_s < STALLED_S
         return moves and (begins or self.size_bytes - self.came_bytes <= self.bytes_s(now_s) * HELD_S)
 
     def trickles(self, now_s: float) -> bool:
-        """Whether it comes slower than any link is."""
+        """Return whether the transfer is slower than any link."""
         moves = now_s - self.moved_at_s < STALLED_S
         return moves and now_s - self.began_s >= TRICKLE_S and self.bytes_s(now_s) < TRICKLE_BYTES_S
 
@@ -235,7 +238,7 @@ def _unknown(key: Key) -> int | None:
 
 
 class Exchange:
-    """The sessions of one node and what they share. Not safe from several threads: call it from the one that drives the sessions."""
+    """Sessions of one node and the state that they share. Not thread-safe: call it from the one thread that drives the sessions."""
 
     def __init__(
         self,
@@ -247,10 +250,10 @@ class Exchange:
         keys: Sequence[bytes] = (),
         clock_check: ClockCheck | None = None,
     ) -> None:
-        """`roles`: what each known node is; `ships`: the IMO number of each known node of a ship. `signed_end`: one past the last offset
-        that its origin has signed, as far as it is here; None where that origin's key is not known, or it never signs this. `keys`: the
-        public keys that this node signs with, the present one first. `clock_check`: receives the peers' times; None: no time is reported.
-        """
+        """Load the ledgers of `log`. `roles`: role of each known node. `ships`: IMO number of each known node of a ship. `signed_end`: last
+        offset that the origin has signed, as far as it is here, plus one; None where the origin's key is not known, or it never signs this
+        stream. `keys`: public keys that this node signs with, the present one first. `clock_check`: receives the peers' times; None: no
+        time is reported."""
         self.me, self.signed_end, self.keys_shown = me, signed_end, list(keys[:KEYS_MAX])
         self.instance = secrets.token_bytes(INSTANCE_BYTES)
         self.ships: dict[str, str] = {**ships, **({me.node: me.identity} if me.role == "ship" else {})}
@@ -272,32 +275,32 @@ class Exchange:
 
     @property
     def origin(self) -> Origin:
-        """The origin of what this node appends now."""
+        """Origin of the records that this node appends now."""
         return self._log.origin
 
     def streams(self) -> list[str]:
-        """All streams this node knows, sorted."""
+        """Return all streams that this node knows, sorted."""
         return sorted(self._ledgers)
 
     def ledger(self, stream: str, allowed: Callable[[Key], bool]) -> dict[Origin, OriginLedger]:
-        """What this node knows of the allowed origins of one stream."""
+        """Return what this node knows of the allowed origins of one stream."""
         return {origin: one for origin, one in self._ledgers.get(stream, {}).items() if allowed((stream, origin))}
 
     def keys(self, stream: str) -> list[Key]:
-        """Every (stream, origin) known of one stream."""
+        """Return every known (stream, origin) of one stream."""
         return [(stream, origin) for origin in self._ledgers.get(stream, {})]
 
     def held(self, key: Key) -> RangeSet:
-        """The offsets of `key` that this node holds. Not to be changed."""
+        """Return the offsets of `key` that this node holds. The caller must not change the set."""
         one = self._ledgers.get(key[0], {}).get(key[1])
         return one.held if one else RangeSet()
 
     def settled(self, key: Key) -> RangeSet:
-        """The offsets of `key` this node needs no more. Not to be changed."""
+        """Return the offsets of `key` that this node needs no more. The caller must not change the set."""
         return self._settled.get(key) or RangeSet()
 
     def own_end(self, stream: str) -> int:
-        """One past the last offset that this node gave under its present origin, also where its disk has lost it since."""
+        """Return the last offset that this node gave under its present origin plus one, also where its disk has lost it since."""
         return self._log.own_end(stream, self.origin)
 
     def gone(self, key: Key) -> RangeSet:
@@ -306,20 +309,21 @@ class Exchange:
         return one.all_gone() if one else RangeSet()
 
     def takes(self, key: Key, first: int, end: int) -> bool:
-        """Whether some of these would be taken if they came: not held, not dropped, not given up by this very node."""
+        """Return whether some of these offsets would be taken if they came: not held, not dropped, not declared gone by this very node."""
         one = self._ledgers.get(key[0], {}).get(key[1])
         offered = RangeSet([(first, end)])
         return bool(one.takes(offered, own=key[1].node == self.me.node) if one else offered)
 
     def said_gone(self, node: str, key: Key, ranges: RangeSet) -> None:
-        """By the word of `node` these are gone."""
+        """Record that `node` claims that these offsets are gone."""
         for first, end in ranges:
             self._said_gone[node, key, first, end] = None
         while len(self._said_gone) > SAID_RANGES_MAX:
             self._said_gone.popitem(last=False)
 
     def refuted(self, member: Member, key: Key, first: int, end: int) -> list[str]:
-        """`member` has brought these. The nodes, its own apart, that had said they were gone, when it is their origin: they were wrong."""
+        """Return the nodes that wrongly claimed these offsets, which `member` has brought, to be gone. The result is empty unless `member`
+        is their origin's node, and that node itself is never in it."""
         if member.peer.node != key[1].node:
             return []
         false = [said for said in self._said_gone if said[1] == key and said[2] < end and first < said[3]]
@@ -328,8 +332,9 @@ class Exchange:
         return sorted({said[0] for said in false} - {member.peer.node})
 
     def credible(self, node: str, key: Key, end: int) -> bool:
-        """Whether `node` is believed when it says it has this node's own `key` up to `end`, beyond what was written: the first time since
-        this node started, again once it has brought what it spoke of the last time, and as long as no generation could be opened for it."""
+        """Return whether `node` is believed when it claims to have this node's own `key` up to `end`, beyond what was written. It is
+        believed the first time since this node started. It is believed again once it has brought what it claimed the last time, and as long
+        as no generation could be opened for that claim."""
         if node in self._more:
             spoken, written = self._more[node]
             if spoken[1] != self.origin and self.held(spoken).end() <= written:
@@ -338,12 +343,13 @@ class Exchange:
         return True
 
     def join(self, member: Member) -> None:
-        """A session has opened: it hears of every change from now on."""
+        """Add a session that has opened: it receives every change from now on."""
         self._members.append(member)
         self._tell_neighbours(member)
 
     def leave(self, member: Member) -> None:
-        """A session has ended: what it was bringing others may bring now. In its next one the peer may bring again what was refused."""
+        """Remove a session that has ended. Other peers may now bring what it was bringing. In its next session the peer may bring again
+        what was refused."""
         self._bringers.left(member.peer.node)
         if member in self._members:
             self._members.remove(member)
@@ -352,7 +358,7 @@ class Exchange:
             self.arrived(member, arrival.key, arrival.first, arrival.end, durable=False)
 
     def neighbours(self) -> list[str]:
-        """The nodes this one is in session with."""
+        """Return the nodes with which this one is in session."""
         return sorted({member.peer.node for member in self._members})
 
     def tell_credentials(self, entries: Sequence[bytes]) -> None:
@@ -362,15 +368,15 @@ class Exchange:
             member.credentials_changed()
 
     def came_from(self, node: str) -> list[str]:
-        """The streams of which `node` has been bringing something since this was last asked."""
+        """Return the streams of which `node` has been bringing something since the last call."""
         return sorted(self._came.pop(node, ()))
 
     def promised(self, node: str, said: Mapping[Key, RangeSet]) -> None:
-        """`node` has said so in a session that has ended: of what is held here it is remembered."""
+        """Record what `node` claimed in a session that has ended, as far as it is held here."""
         self.promises.remember(node, {key: ranges for key, ranges in said.items() if self.held(key)})
 
     def changed(self, streams: Iterable[str]) -> None:
-        """Send every session what is new, because the log's ledger of these streams changed."""
+        """Notify every session of what is new, because the log's ledger of these streams changed."""
         for stream in streams:
             before = self._ledgers.get(stream, {})
             for origin, now in self._log.ledger(stream).items():
@@ -378,13 +384,14 @@ class Exchange:
                     self._tell((stream, origin), before.get(origin) or OriginLedger(), now)
 
     def may_begin(self, node: str, key: Key) -> bool:
-        """Whether `node` may bring of `key`, or say what is gone: of what is here already, of no more else than NewOriginQuota lets it."""
+        """Return whether `node` may bring records of `key`, or claim gone offsets: always when something of it is here, else within
+        NewOriginQuota."""
         return bool(self.settled(key)) or self._new_origins.may_begin(node, key)
 
     def arriving(self, member: Member, key: Key, offsets: Range, size_bytes: int, now_s: float) -> bool:
         """Note that `member` is bringing these offsets in `size_bytes` bytes, and notify the others.
 
-        Return False when another member already brings some of them and will soon finish; the origin's node takes precedence over all
+        Return False when another member already brings some of them and will soon finish. The origin's node takes precedence over all
         others.
         """
         first, end = offsets
@@ -401,7 +408,7 @@ class Exchange:
         return True
 
     def moved(self, member: Member, key: Key, first: int, bytes_: int, now_s: float) -> None:
-        """So many more bytes of what `member` brings have come."""
+        """Note that `bytes_` more bytes of the block that `member` brings have come."""
         for arrival in self._arrivals:
             if arrival.member is member and arrival.key == key and arrival.first == first:
                 if (still_s := now_s - arrival.moved_at_s) >= HELD_S:  # it held up nobody then; we may have been suspended ourselves
@@ -410,7 +417,7 @@ class Exchange:
                 arrival.came_bytes += bytes_
 
     def arrived(self, member: Member, key: Key, first: int, end: int, durable: bool) -> None:
-        """What `member` was bringing is durable here, or (`durable` false) will not come from it."""
+        """Note that what `member` was bringing is durable here, or (`durable` false) will not come from it."""
         self._arrivals = [a for a in self._arrivals if not (a.member is member and a.key == key and (a.first, a.end) == (first, end))]
         if durable:
             self._bringers.brought(member.peer.node, key, first, end)
@@ -419,23 +426,23 @@ class Exchange:
                 each.unclaim(key, first, end)
 
     def distrust(self, key: Key, first: int, end: int, now_s: float) -> list[str]:
-        """These offsets are not what their origin signed: see `Bringers.distrust`."""
+        """Bar the nodes that brought these offsets, which are not what their origin signed: see `Bringers.distrust`."""
         return self._bringers.distrust(key, first, end, now_s)
 
     def doubt(self, member: Member, key: Key, first: int, end: int, forged: bool) -> None:
-        """These offsets were not believed as `member` brought them: see `Bringers.doubt`."""
+        """Record that these offsets were not accepted from `member`: see `Bringers.doubt`."""
         self._bringers.doubt(member.peer.node, key, first, end, forged)
 
     def introduced(self, node: str) -> None:
-        """A node shows its keys: what was brought in its name and not believed may be tried again."""
+        """Note that a node has shown its keys: what was brought in its name and not accepted may be tried again."""
         self._bringers.introduced(node)
 
     def refuses(self, member: Member, key: Key, offsets: Range, now_s: float) -> bool:
-        """Whether some of these offsets are to come from another peer than `member`."""
+        """Return whether some of these offsets must come from another peer than `member`."""
         return self._bringers.refuses(member.peer.node, key, offsets, now_s)
 
     def scatters(self, member: Member, key: Key, first: int, end: int) -> bool:
-        """Whether `member` brings of `key` more separate pieces than it may: see `Bringers.scatters`."""
+        """Return whether `member` brings more separate pieces of `key` than it may: see `Bringers.scatters`."""
         return self._bringers.scatters(member.peer, key, first, end, self.held(key))
 
     def _others(self, member: Member) -> list[Member]:
@@ -474,7 +481,7 @@ class Exchange:
                     each.gained(key, part, via)
 
     def _by_bringer(self, key: Key, gained: RangeSet) -> Iterator[tuple[RangeSet, str | None]]:
-        """One commit may have taken in what several brought: each part goes with its own."""
+        """Yield the parts of `gained`, each with the node that brought it. One commit may hold what several nodes brought."""
         for arrival in list(self._arrivals):
             if arrival.key == key and (part := gained.common([(arrival.first, arrival.end)])):
                 gained = gained.without(part)

@@ -1,4 +1,4 @@
-"""A session as its node's exchange sees it: what changes here, and what other sessions bring, turned into what this peer must hear."""
+"""A session as its node's exchange sees it. It turns changes here, and what other sessions bring, into messages to this peer."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from streams.replication.sync_messages import (
 
 RELAY_HOLD_MIN_S = 0.05
 RELAY_HOLD_MAX_S = 1.0
-"""What came from a neighbour of the peer is held back two round trips and RELAY_HOLD_MIN_S, at most so long: the neighbour brings it
-itself.
-"""
+"""Maximum time to hold back what came from a neighbour of the peer, seconds: the neighbour brings it itself. The time is two round trips
+plus RELAY_HOLD_MIN_S."""
 OWN_HOLD_S = 10.0
-"""So long is what the peer itself wrote: it hears that it is here, and says that it has it, unless it is an old copy of itself."""
+"""Time to hold back what the peer itself wrote, seconds. The peer learns that it is here, and reports that it has it, unless the peer is an
+old copy of itself."""
 _RELAYS = ("port", "hq")
 
 
 @dataclass(slots=True, eq=False)
 class ExchangeMember:
-    """The member of the exchange that stands for one session. Notes what to say, wakes the session's driver, and never calls back.
+    """Member of the exchange that stands for one session. It notes what to send, wakes the session's driver, and never calls back.
 
-    `neighbours`: the nodes the peer is in session with, by its own word.
+    `neighbours`: the nodes with which the peer reports to be in session.
     """
 
     exchange: Exchange
@@ -63,14 +63,14 @@ class ExchangeMember:
 
     @property
     def peer(self) -> Peer:
-        """The other end."""
+        """Node at the other end."""
         return self.terms.other
 
     def gained(self, key: Key, ranges: RangeSet, via: str | None) -> None:
-        """This node holds these now: announced to a peer that might send them, offered to one that may have them.
+        """Announce newly held offsets to a peer that might send them, and offer them to a peer that may have them.
 
-        What is written here is sent before another can bring it, and need not be announced; where the way is blocked another may. To
-        another node of the same ship or port readings go at once: a sensor may wait until they are on its disk.
+        What is written here is sent before another peer can bring it, and needs no announcement; where the way is blocked, another peer may
+        bring it. Readings go at once to another node of the same ship or port: a sensor may wait until they are on its disk.
         """
         written = key[1] == self.exchange.origin and via is None
         if self.terms.incoming(key) and via != self.peer.node and (not written or key in self._own_named):
@@ -99,7 +99,7 @@ class ExchangeMember:
         return 0.0
 
     def overtaken(self, key: Key, first: int, end: int, bytes_s: float) -> None:
-        """What the peer brings comes slower than any link is, and another may bring it too."""
+        """Report that the peer brings these offsets more slowly than any link, and that another peer may bring them too."""
         stream, origin = key
         where = {"stream": stream, "origin": str(origin), "first": first, "end": end}
         details = {"peer": self.peer.node, **where, "bytes_s": round(bytes_s, 1)}
@@ -107,9 +107,8 @@ class ExchangeMember:
         self.wake()
 
     def named(self, key: Key) -> None:
-        """The peer has given this a name. If it was written here, in whatever generation, the peer has it from elsewhere, and does not know
-        how much is here.
-        """
+        """Note that the peer has named this track, and announce what is held of it if it was written here, in whatever generation. The peer
+        then has it from elsewhere and does not know how much is here."""
         if key[1].node == self.exchange.me.node and self.terms.incoming(key):
             self._own_named.add(key)
             if held := self.exchange.held(key):
@@ -117,7 +116,7 @@ class ExchangeMember:
                 self.wake()
 
     def gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
-        """These will never come, says their origin."""
+        """Send the peer that these offsets will never come, as their origin declares."""
         if self.terms.outgoing(key):
             track = self.sender.track(key)
             track.give_up(ranges.without(track.settled))
@@ -128,25 +127,26 @@ class ExchangeMember:
         self.wake()
 
     def lost(self, key: Key, ranges: RangeSet) -> None:
-        """This node wants these again."""
+        """Send the peer that this node wants these offsets again."""
         if self.terms.incoming(key):
             for chunk in chunked(ranges):
                 self.announcer.say(Want(self.announcer.number(key), chunk))
             self.wake()
 
     def begun(self, key: Key, first: int, end: int) -> None:
-        """These begin to go to the peer, who takes them to be here. What was read, and lost before it went, is wanted back."""
+        """Note that these offsets begin to go to the peer, which assumes that they are here. Request back what was read, and lost before it
+        went."""
         if lost := RangeSet([(first, end)]).without(self.exchange.settled(key)):
             self.lost(key, lost)
 
     def claim(self, key: Key, first: int, end: int) -> None:
-        """These are coming to this node from another peer."""
+        """Send the peer that these offsets are coming to this node from another peer."""
         if self.terms.incoming(key):
             self.announcer.say(Claim(self.announcer.number(key), first, end))
             self.wake()
 
     def unclaim(self, key: Key, first: int, end: int) -> None:
-        """They are no longer coming from there."""
+        """Send the peer that these offsets are no longer coming from another peer."""
         if self.terms.incoming(key):
             self.announcer.say(Unclaim(self.announcer.number(key), first, end))
             self.wake()
@@ -163,7 +163,7 @@ class ExchangeMember:
         self.credentials_changed()
 
     def credentials_changed(self) -> None:
-        """This node's credentials are others now."""
+        """Send this node's changed credentials to a peer of the same ship or port."""
         if self._greeted and companions(self.terms.me, self.peer):
             fitting = [entry for entry in self.exchange.credentials if len(entry) <= ENTRY_BYTES_MAX]
             for at in range(0, len(fitting), ENTRIES_MAX):
@@ -171,7 +171,8 @@ class ExchangeMember:
             self.wake()
 
     def heard(self, message: Neighbours | SharedCredentials) -> None:
-        """The peer says with whom else it is in session, or which credentials it has. Raises Corrupt for credentials of another ship."""
+        """Handle the peer's list of the nodes with which it is in session, or its credentials. Raises Corrupt for credentials of another
+        ship."""
         if isinstance(message, Neighbours):
             self.neighbours = frozenset(message.nodes)
         elif companions(self.terms.me, self.peer):

@@ -1,4 +1,4 @@
-"""What a peer says is coming to it from elsewhere."""
+"""Offsets that a peer reports as coming to it from elsewhere."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from streams.model.errors import Corrupt
 from streams.model.ranges import Range, RangeSet
 
 CLAIMED_RANGES_MAX = 10_000
-"""Separate ranges a peer can make us leave alone of one (stream, origin)."""
+"""Maximum number of separate ranges of one (stream, origin) that a peer can make this node hold back."""
 
 
 class Claims:
-    """Offsets to leave alone, each until its time: disjoint ranges in ascending order. The latest claim on an offset holds for it.
+    """Offsets to hold back, each until its time: disjoint ranges in ascending order. The latest claim on an offset applies to it.
 
-    A claim costs O(log n) plus the ranges it replaces or voids, whatever the number of other ranges: the claim that made a range pays for
-    its removal.
+    A claim costs O(log n) plus the ranges that it replaces or voids, whatever the number of other ranges: the claim that made a range pays
+    for its removal.
     """
 
     __slots__ = ("_ends", "_firsts", "_untils_s")
@@ -33,7 +33,8 @@ class Claims:
         return zip(self._firsts, self._ends, strict=True)
 
     def claim(self, first: int, end: int, until_s: float) -> None:
-        """`first .. end - 1` are coming. Beyond CLAIMED_RANGES_MAX ranges the lowest are forgotten. Raises Corrupt for no range."""
+        """Record that `first .. end - 1` are coming, until `until_s`. Above CLAIMED_RANGES_MAX ranges the lowest are forgotten. Raises
+        Corrupt for an empty or reversed range."""
         if first >= end:
             raise Corrupt(f"a claim is of offsets upwards, not of {first}..{end}")
         low, high = bisect_right(self._ends, first), bisect_left(self._firsts, end)
@@ -46,27 +47,27 @@ class Claims:
         self._put(0, max(0, len(self) - CLAIMED_RANGES_MAX), [])
 
     def void(self, first: int, end: int) -> None:
-        """These offsets are not coming after all: neither is counted on what was claimed together with some of them."""
+        """Remove the claims on these offsets, which are not coming. Each claim that overlaps them is removed as a whole."""
         low, high = bisect_right(self._ends, first), bisect_left(self._firsts, end)
         self._put(low, max(low, high), [])
 
     def prune(self, settled: RangeSet, now_s: float) -> None:
-        """Forget those whose time is over, and those that have come."""
+        """Remove the claims whose time is over, and those whose offsets have come."""
         left = [one for one in self._pieces() if one[2] > now_s and not settled.covers(one[0], one[1])]
         if len(left) < len(self):
             self._put(0, len(self), left)
 
     def any_within(self, first: int, end: int) -> bool:
-        """Whether some of `first .. end - 1` are coming."""
+        """Return whether some of `first .. end - 1` are coming."""
         return bisect_right(self._ends, first) < bisect_left(self._firsts, end)
 
     def end_before(self, offset: int) -> int | None:
-        """Where the last that ends at `offset` or before it ends; None when there is none."""
+        """Return the end of the last range that ends at `offset` or before it; None when there is none."""
         at = bisect_right(self._ends, offset)
         return self._ends[at - 1] if at else None
 
     def untils_s(self) -> Iterator[float]:
-        """When each of them is over."""
+        """Return the end times of all ranges."""
         return iter(self._untils_s)
 
     def _pieces(self) -> Iterator[tuple[int, int, float]]:

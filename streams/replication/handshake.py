@@ -1,6 +1,7 @@
-"""How two nodes find out what the other lacks: a digest per stream first, and where they differ, the ranges.
+"""Comparison of two nodes' ledgers: a digest per stream first, and the ranges where digests differ.
 
-Of what the peer was bringing when the two last met, the ranges come with the digests: it goes on without waiting for the answer to its own.
+The ranges of streams that the peer was bringing when the two last met are sent with the digests. The peer goes on with these streams
+without waiting for the answer to its own digests.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from streams.replication.link_terms import Key, Terms
 from streams.replication.sync_messages import DIGESTS_MAX, Digests, Summary
 
 STREAMS_MAX = 100_000
-"""Streams a peer can make us remember."""
+"""Maximum number of streams that a peer can make this node remember."""
 AHEAD_MAX = 2
-"""Maximum summaries of a stream that is sent before the peer's digests are in.
+"""Maximum number of summaries of a stream that is sent before the peer's digests have come.
 
-A stream with more waits for the digests: most often the two are equal, and the summaries would be sent for nothing."""
+A stream with more summaries waits for the digests: most often the two are equal, and the summaries would be sent for nothing.
+"""
 
 
 class Meeting:
-    """One session's comparison of ledgers. Knows which streams are compared (`known`), and what the peer had settled where digests agreed.
+    """Comparison of ledgers in one session. It knows which streams are compared (`known`), and what the peer had settled where digests
+    agreed.
 
-    A stream is compared once the peer's digests are in, and where those differ its summary too. What changes meanwhile is announced apart.
-    `ahead`: the summaries that are sent with the digests.
+    A stream is compared once the peer's digests have come and, where they differ, its summary too. Changes in the meantime are announced
+    separately. `ahead`: the summaries that are sent with the digests.
     """
 
     def __init__(self, exchange: Exchange, terms: Terms) -> None:
@@ -49,18 +52,18 @@ class Meeting:
         return told if len(told) <= AHEAD_MAX else []
 
     def known(self, stream: str) -> bool:
-        """Whether it is known what the peer has of this stream."""
+        """Return whether it is known what the peer has of this stream."""
         return self.compared and stream not in self._awaited
 
     def digests(self) -> Iterator[Digests]:
-        """What to say first; at least one message."""
+        """Yield the first messages of the session; at least one."""
         listed = [(stream, digest) for stream, (digest, _) in self._mine.items()]
         chunks = [listed[at : at + DIGESTS_MAX] for at in range(0, len(listed), DIGESTS_MAX)] or [[]]
         for chunk in chunks:
             yield Digests(chunk, last=chunk is chunks[-1])
 
     def heard(self, digests: Digests) -> None:
-        """The peer's digests, or some of them. Raises Corrupt for too many."""
+        """Store some or all of the peer's digests. Raises Corrupt for too many."""
         self._theirs.update(digests.digests)
         if len(self._theirs) > STREAMS_MAX:
             raise Corrupt(f"a peer may report at most {STREAMS_MAX} streams")

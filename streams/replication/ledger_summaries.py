@@ -1,4 +1,4 @@
-"""A node's ledger as it is sent to a peer: a digest per stream, and where digests differ, each origin's ranges."""
+"""A node's ledger as it is sent to a peer: a digest per stream and, where digests differ, each origin's ranges."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from streams.model.ranges import Range, RangeSet
 from streams.replication.sync_messages import ORIGINS_MAX, RANGES_MAX, OriginSummary, Summary
 
 Settled = Mapping[Origin, tuple[RangeSet, RangeSet]]
-"""Per origin what is settled, and what of it is gone."""
+"""Settled offsets of each origin, and those of them that are gone."""
 
 
 def digest_of(settled: Settled) -> bytes:
-    """8 bytes that are equal when two nodes have settled the same offsets of the same origins, and take the same of them to be gone.
+    """Return 8 bytes that are equal when two nodes have settled the same offsets of the same origins, and consider the same of them gone.
 
-    Empty ones do not count.
+    Origins without settled offsets do not count.
     """
     told = [(origin.node, origin.generation, list(ranges), *gone) for origin, (ranges, gone) in sorted(settled.items()) if ranges]
     return hashlib.blake2b(msgspec.msgpack.encode(told), digest_size=8).digest()
 
 
 def summaries(stream: str, ledger: Mapping[Origin, OriginLedger]) -> list[Summary]:
-    """The ledger of one stream in as many messages as it takes, each of at most ORIGINS_MAX origins; at least one."""
+    """Return the ledger of one stream in as many messages as needed, each of at most ORIGINS_MAX origins; at least one."""
     origins = [told for origin, one in sorted(ledger.items()) for told in _summary(origin, one)]
     chunks = [origins[at : at + ORIGINS_MAX] for at in range(0, len(origins), ORIGINS_MAX)] or [[]]
     return [Summary(stream, chunk, last=chunk is chunks[-1]) for chunk in chunks]
 
 
 def settled_by(summary: OriginSummary) -> RangeSet:
-    """The offsets a peer has settled, by its own word. Raises Corrupt for ranges that are none."""
+    """Return the offsets that a peer claims to have settled. Raises Corrupt for invalid ranges."""
     settled = checked_ranges(summary.beyond)
     settled.add(0, summary.next_offset)
     settled.add(0, summary.floor)
@@ -43,13 +43,13 @@ def settled_by(summary: OriginSummary) -> RangeSet:
 
 
 def gone_by(summary: OriginSummary) -> Iterator[tuple[GoneReason, RangeSet]]:
-    """The offsets that will never come, by the peer's word, with their reasons. Raises Corrupt for a reason it does not know."""
+    """Yield the offsets that will never come, as the peer claims, with their reasons. Raises Corrupt for an unknown reason."""
     for reason, ranges in summary.gone:
         yield checked_reason(reason), checked_ranges(ranges)
 
 
 def checked_reason(reason: str) -> GoneReason:
-    """`reason`, when it is one of the three. Raises Corrupt otherwise."""
+    """Return `reason` when it is one of the three. Raises Corrupt otherwise."""
     for known in GONE_REASONS:
         if reason == known:
             return known
@@ -57,7 +57,7 @@ def checked_reason(reason: str) -> GoneReason:
 
 
 def checked_stream(name: str) -> str:
-    """`name`, when it can be a stream's. Raises Corrupt otherwise."""
+    """Return `name` when it is a valid stream name. Raises Corrupt otherwise."""
     try:
         return check_stream(name)
     except ValueError as problem:
@@ -65,7 +65,7 @@ def checked_stream(name: str) -> str:
 
 
 def checked_ranges(ranges: list[Range]) -> RangeSet:
-    """The ranges as a set. Raises Corrupt when one is reversed."""
+    """Return the ranges as a set. Raises Corrupt when one is reversed."""
     try:
         return RangeSet(ranges)
     except ValueError as problem:
@@ -73,7 +73,7 @@ def checked_ranges(ranges: list[Range]) -> RangeSet:
 
 
 def chunked(ranges: RangeSet) -> Iterator[list[Range]]:
-    """The ranges in lists of at most RANGES_MAX."""
+    """Yield the ranges in lists of at most RANGES_MAX."""
     listed = list(ranges)
     for at in range(0, len(listed), RANGES_MAX):
         yield listed[at : at + RANGES_MAX]

@@ -1,4 +1,4 @@
-"""What may travel between two nodes over one link: access, link policy and the right to originate, alike on both ends."""
+"""Rules on what may travel between two nodes over one link: access, link policy and the right to originate, the same on both ends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Key = tuple[str, Origin]
 
 
 def anything(_stream: str) -> bool:
-    """No credential restricts a session that was dialled here."""
+    """Return True: no credential restricts a session that was dialled from here."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Nonces:
-    """What each end of a link asks the other to say in its Hello, made up again as the link is opened: `mine` is asked here."""
+    """Values that each end of a link asks the other to repeat in its Hello, new for each opening of the link. `mine` is asked for here."""
 
     mine: bytes = b""
     theirs: bytes = b""
@@ -30,12 +30,12 @@ class Nonces:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Two nodes and the link between them. `roles` says what each known node is; `carried` what the other end lets the link carry.
+    """Two nodes and the link between them. `roles`: role of each known node. `carried`: streams that the other end lets the link carry.
 
-    `definitions` say who may have and write each stream: as they stand at the moment of asking. `ships`: the IMO number of each ship's node
-    that is known. Nodes of one ship hold all that any of them wrote, and bring one another whatever they may hold.
-    `may_replicate`: whether the other's credential allows a stream.
-    `bytes_per_day`: how many bytes of records are added in a day to what the other may bring (`streams/replication/ingress_quota.py`).
+    `definitions`: who may have and write each stream, as they stand at the moment of the question. `ships`: IMO number of each known node
+    of a ship. Nodes of one ship hold all that any of them wrote, and bring one another whatever they may hold. `may_replicate`: whether the
+    other's credential allows a stream. `bytes_per_day`: bytes of records added in a day to what the other may bring
+    (`streams/replication/ingress_quota.py`).
     """
 
     me: Peer
@@ -50,25 +50,25 @@ class Terms:
     may_replicate: Callable[[str], bool] = anything
 
     def lane(self, stream: str) -> Lane:
-        """The lane in which blocks of `stream` travel."""
+        """Return the lane in which blocks of `stream` travel."""
         return self.definitions.of(stream).lane
 
     def outgoing(self, key: Key) -> bool:
-        """Whether blocks of this (stream, origin) may go to the other."""
+        """Return whether blocks of this (stream, origin) may go to the other."""
         return self._travels(key, source=self.me, target=self.other)
 
     def incoming(self, key: Key) -> bool:
-        """Whether blocks of this (stream, origin) are believed when they come from the other."""
+        """Return whether blocks of this (stream, origin) are accepted from the other."""
         return self._travels(key, source=self.other, target=self.me)
 
     def shared(self, key: Key) -> bool:
-        """Whether the two may speak of this (stream, origin) at all: the same answer on both ends."""
+        """Return whether the two may name this (stream, origin) at all: the same answer on both ends."""
         return self.outgoing(key) or self.incoming(key)
 
     def disputed(self, key: Key) -> bool:
-        """Whether a peer that has heard more, or less, of what headquarters has set of the stream may honestly think it shared.
+        """Return whether a peer that has received more, or less, of headquarters' settings for the stream may honestly consider it shared.
 
-        Also where nothing of it is known here yet: its settings may be under way, behind the records that use them.
+        This holds also where nothing of the stream is known here yet: its settings may be under way, behind the records that use them.
         """
         stream, origin = key
         return (
@@ -80,19 +80,21 @@ class Terms:
         )
 
     def unheard(self, key: Key) -> bool:
-        """Whether a peer that has not heard yet what this end lets the link carry may honestly think it shared."""
+        """Return whether a peer that does not know yet what this end lets the link carry may honestly consider this (stream, origin)
+        shared."""
         return replace(self, link=replace(self.link, streams=("*",)), may_replicate=anything).shared(key)
 
     def foreign(self, stream: str) -> bool:
-        """Whether the other is a customer, and this a stream that one of its id never has: it does not speak of it by mistake."""
+        """Return whether the other is a customer and this is a stream that a customer of its id never has: it does not name it by
+        mistake."""
         return self.other.role == "customer" and parent_of(stream) not in self._customers_own()
 
     def taken_away(self, key: Key) -> bool:
-        """Whether the other is a customer that may honestly think it still has this: its own, until it has heard better."""
+        """Return whether the other is a customer that may honestly think it still has this stream: its own, until it has received news."""
         return self.other.role == "customer" and not self.foreign(key[0])
 
     def told_carried(self) -> list[str]:
-        """What to say of the streams that the link carries. To a customer no name of anything that is not its own."""
+        """Return the streams to report as carried by the link. A customer receives no name of anything that is not its own."""
         if self.other.role != "customer":
             return list(self.link.streams)
         own = self._customers_own()
@@ -100,8 +102,8 @@ class Terms:
         return [stream for stream in own if self.link.carries(stream)] + [f"!{stream}" for stream in every if not self.link.carries(stream)]
 
     def why_not(self, key: Key) -> str:
-        """Return one sentence on why `key` may not come from the other side. To a customer it reveals nothing of the stream, nor whether it
-        exists."""
+        """Return one sentence on why `key` may not come from the other side. For a customer it reveals nothing of the stream, nor whether
+        it exists."""
         stream, origin = key
         if self.other.role == "customer":
             return f"customer '{self.other.node}' may not bring anything, and has its own stream alone"
@@ -134,7 +136,8 @@ class Terms:
         return may_send(source, node, self.ships) or companions(source, target)
 
     def _may_hold(self, peer: Peer, key: Key) -> bool:
-        """What a peer wrote itself it may always have: a restored ship fetches it back. So may the other nodes of the same ship."""
+        """Return whether a peer may have `key`. A peer may always have what it wrote itself: a restored ship fetches it back. So may the
+        other nodes of the same ship."""
         stream, origin = key
         own = origin.node == peer.node or (peer.role == "ship" and may_send(peer, origin.node, self.ships))
         return own or may_have(peer, self.definitions.of(stream))

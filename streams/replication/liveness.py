@@ -1,4 +1,4 @@
-"""Whether the peer is still there: pings on their own schedule, never behind data."""
+"""Check that the peer is still there: pings on their own schedule, never behind data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from streams.config.roles import Pace
 from streams.replication.sync_messages import Ping, Pong
 
 OPENING_S = 15.0
-"""How long a peer may take to say Hello and its Digests, beyond the silence that means death."""
+"""Maximum time for a peer to send Hello and its Digests, added to the silence after which a peer counts as dead, seconds."""
 _SMOOTHING = 0.2
 
 
 class Liveness:
-    """Times of one session, in monotone seconds. `at_ms`: the time to report with each ping, UTC ms."""
+    """Times of one session, in monotonic seconds. `at_ms` returns the time to report with each ping, UTC ms."""
 
     def __init__(self, pace: Pace, now_s: float, at_ms: Callable[[], int]) -> None:
         self._pace = pace
@@ -26,23 +26,23 @@ class Liveness:
         self.rtt_s: float | None = None
 
     def heard(self, now_s: float) -> None:
-        """Something came from the peer."""
+        """Note that something came from the peer."""
         self._heard_at_s = now_s
 
     def ping(self, now_s: float) -> Ping | None:
-        """The ping that is due, if one is."""
+        """Return the ping that is due; None when none is."""
         if now_s - self._pinged_at_s < self._pace.ping_every_s:
             return None
         return self.ping_now(now_s)
 
     def ping_now(self, now_s: float) -> Ping:
-        """A ping before it is due: at the start, to learn the link's round trip."""
+        """Return a ping before it is due: at the start, to measure the link's round trip."""
         self._pinged_at_s = now_s
         self._stamp += 1
         return Ping(self._stamp, self._at_ms())
 
     def ask(self, now_s: float) -> Ping | None:
-        """Return a ping that the peer must answer before it counts as alive; None where one is asked and not answered yet."""
+        """Return a ping that the peer must answer before it counts as alive; None while an earlier one is unanswered."""
         if self._asked is not None:
             return None
         ping = self.ping_now(now_s)
@@ -55,7 +55,7 @@ class Liveness:
         return self._asked is not None
 
     def pong(self, pong: Pong, now_s: float) -> None:
-        """The peer's answer: one more measure of the round trip."""
+        """Handle the peer's answer, which is one more measurement of the round trip."""
         if self._asked is not None and pong.stamp >= self._asked[0]:
             self._asked = None
         if pong.stamp == self._stamp:
@@ -63,15 +63,15 @@ class Liveness:
             self.rtt_s = rtt_s if self.rtt_s is None else self.rtt_s + _SMOOTHING * (rtt_s - self.rtt_s)
 
     def dead(self, now_s: float) -> bool:
-        """Whether the peer has been silent for too long, or has not answered `ask` in that time."""
+        """Return whether the peer has been silent for too long, or has not answered `ask` in that time."""
         return now_s - self._waits_since_s() >= self._pace.dead_after_s
 
     def opening_late(self, now_s: float) -> bool:
-        """Whether a peer that has not said what it has had long enough for that."""
+        """Return whether a peer that has not reported what it has had enough time for that."""
         return now_s - self._opened_at_s >= OPENING_S + self._pace.dead_after_s
 
     def hold(self) -> None:
-        """Count no silence until `go_on`: this side itself receives nothing meanwhile."""
+        """Ignore silence until `go_on`: this side itself receives nothing in the meantime."""
         self._opened_at_s = self._heard_at_s = math.inf
 
     def go_on(self, now_s: float) -> None:
@@ -79,7 +79,7 @@ class Liveness:
         self._opened_at_s = self._heard_at_s = now_s
 
     def wake_s(self) -> float:
-        """When to look again."""
+        """Return the time of the next check."""
         return min(self._pinged_at_s + self._pace.ping_every_s, self._waits_since_s() + self._pace.dead_after_s)
 
     def _waits_since_s(self) -> float:

@@ -1,4 +1,4 @@
-"""What one peer has of one (stream, origin), as far as this end knows, and hence what it still wants of us."""
+"""State of one (stream, origin) at one peer, as far as this end knows, and thereby what the peer still wants from this node."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from streams.model.ranges import Range, RangeSet
 from streams.replication.expected_deliveries import Claims
 
 PEER_RANGES_MAX = 50_000
-"""Ranges a peer can make us remember of one (stream, origin): two ships' answers of 20,000 rows that lie apart, and then some."""
+"""Maximum number of ranges of one (stream, origin) that a peer can make this node remember: more than two ships' answers of 20,000 rows
+that lie apart."""
 
 APART_RECORDS = 32
-"""A range of fewer records is not shared among those that could bring it."""
+"""Minimum number of records of a range that is shared among the peers that could bring it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Offsets to be left alone until `until_s`."""
+    """Offsets to be held back until `until_s`."""
 
     first: int
     end: int
@@ -29,11 +30,12 @@ class Wait:
 class PeerTrack:
     """One (stream, origin) at the peer.
 
-    `settled`: what the peer needs no more, by its own word; `gone`: of that, what it takes to be gone, perhaps by a liar's word. `floor`:
-    below it the peer has dropped all. `busy`: being read here or on its way, not yet acknowledged. `unreadable`: what our own log could
-    not give. `waits`: to be left alone for a while; `claims`: so because the peer says they are coming to it from elsewhere. `live_from`:
-    offsets from here on are the newest, the others backlog. `backlog_at`: one past what was read last of the backlog. `lingering`: a few
-    new records wait for more of their kind, until `linger_until_s`; else that is when such last went.
+    `settled`: offsets that the peer reports to need no more. `gone`: those of them that the peer considers gone, perhaps because of a false
+    claim. `floor`: the peer has dropped all below it. `busy`: offsets being read here or on their way, not yet acknowledged. `unreadable`:
+    offsets that this node's own log could not return. `waits`: offsets to be held back for a while. `claims`: offsets held back because the
+    peer reports that they are coming to it from elsewhere. `live_from`: offsets from here on are the newest, the others are backlog.
+    `backlog_at`: end of what was read last of the backlog. `lingering`: a few new records wait for more of their kind, until
+    `linger_until_s`; otherwise that is when the last such records went.
     """
 
     settled: RangeSet = field(default_factory=RangeSet)
@@ -49,7 +51,8 @@ class PeerTrack:
     linger_until_s: float = 0.0
 
     def settle(self, ranges: RangeSet, gone: Iterable[Range] = ()) -> None:
-        """The peer has these, but those that it takes to be `gone`. Raises Corrupt when it makes us remember too much."""
+        """Record that the peer has these offsets, except those that it considers `gone`. Raises Corrupt when the peer makes this node
+        remember too much."""
         self.settled.update(ranges)
         if self.gone:
             self.gone = self.gone.without(ranges)
@@ -58,47 +61,48 @@ class PeerTrack:
             raise Corrupt(f"a peer may settle at most {PEER_RANGES_MAX} separate ranges of one origin")
 
     def give_up(self, ranges: Iterable[Range]) -> None:
-        """The peer takes these to be gone. Beyond PEER_RANGES_MAX of them the first are forgotten: it gets them when we next meet."""
+        """Record that the peer considers these offsets gone. Above PEER_RANGES_MAX ranges the first are forgotten: the peer gets them in
+        the next session."""
         self.gone.update(ranges)
         if len(self.gone) > PEER_RANGES_MAX:
             self.gone = RangeSet(list(self.gone)[-PEER_RANGES_MAX:])
 
     def held_after_all(self, ranges: RangeSet) -> None:
-        """We have these: who took them to be gone has not got them."""
+        """Note that this node holds these offsets: where the peer considers them gone, it lacks them."""
         if wrongly := self.gone.common(ranges):
             self.lack(wrongly)
 
     def lack(self, ranges: RangeSet) -> None:
-        """The peer has not got these, whatever was known."""
+        """Record that the peer lacks these offsets, whatever was known before."""
         self.settled, self.gone = self.settled.without(ranges), self.gone.without(ranges)
 
     def wait(self, first: int, end: int, until_s: float) -> None:
-        """Leave these alone for a while. Beyond PEER_RANGES_MAX of them the oldest is forgotten."""
+        """Hold these offsets back until `until_s`. Above PEER_RANGES_MAX waits the oldest is forgotten."""
         self.waits.append(Wait(first, end, until_s))
         del self.waits[:-PEER_RANGES_MAX]
 
     def linger(self, now_s: float, for_s: float, apart_s: float) -> None:
-        """Something new has come: it waits `for_s` for more of its kind, and until `apart_s` after what came before it went. What waits
-        already waits no longer for it."""
+        """Let new records wait `for_s` for more of their kind, and until `apart_s` after the records before them went. Records that wait
+        already do not wait longer."""
         if not self.lingering:
             self.lingering = True
             self.linger_until_s = max(now_s + for_s, self.linger_until_s + apart_s)
 
     def lingers(self, now_s: float) -> bool:
-        """Whether a few new records still wait for more."""
+        """Return whether a few new records still wait for more."""
         return self.lingering and now_s < self.linger_until_s
 
     def depart(self, now_s: float) -> None:
-        """What waited goes now."""
+        """Note that the waiting records go now."""
         self.lingering = False
         self.linger_until_s = now_s
 
     def under_way(self) -> int:
-        """One past the largest offset that the peer has, or that is on its way."""
+        """Return the largest offset that the peer has, or that is on its way, plus one."""
         return max(self.settled.end(), self.busy.end())
 
     def wanted(self, held: RangeSet, now_s: float) -> RangeSet:
-        """What of `held` (ours) the peer lacks and nobody is bringing it."""
+        """Return the offsets of `held` (this node's) that the peer lacks and nobody is bringing to it."""
         if not self.busy and not self.held_back() and not self.unreadable and self.settled.covers(0, held.end()):
             return RangeSet()
         wanted = held.without(self.settled).without(self.busy).without(self.unreadable)
@@ -111,13 +115,12 @@ class PeerTrack:
         return wanted
 
     def held_back(self) -> bool:
-        """Whether anything is left alone for a while."""
+        """Return whether anything is held back for a while."""
         return bool(self.waits or self.claims)
 
     def next_of(self, wanted: RangeSet, whole: bool) -> Range:
-        """What of the backlog comes next: what follows the last, else the first. Where another brings what is before that (`beside`), from
-        the middle of the range on, unless it is to go as a `whole`.
-        """
+        """Return the next range of the backlog: what follows the last one, else the first one. Where another peer brings what is before
+        that (`beside`), return the second half of the range, unless it is to go as a `whole`."""
         following = [(self.backlog_at, end) for first, end in wanted if first <= self.backlog_at < end]
         first, end = following[0] if following else next(iter(wanted))
         if whole or end - first < 2 * APART_RECORDS or not self.beside(wanted, first, self.backlog_at):
@@ -139,17 +142,16 @@ class PeerTrack:
         return first, end
 
     def beside(self, wanted: RangeSet, first: int, at: int) -> bool:
-        """Whether who goes on from `first` would run side by side with another: that one brings what is right before it, for nothing
-        between is wanted, and we have brought nothing of that either. `at`: one past what was read last of the backlog.
-        """
+        """Return whether a transfer from `first` on would continue right behind what another peer brings. Nothing between the two is
+        wanted, and this node has brought nothing of it either. `at`: end of what was read last of the backlog."""
         behind = self.claims.end_before(first)
         return behind is not None and not wanted.within(behind, first) and not self.busy.within(behind, first) and not behind < at <= first
 
     def waited(self, first: int, end: int) -> bool:
-        """Whether some of these are to be left alone."""
+        """Return whether some of these offsets are to be held back."""
         return self.claims.any_within(first, end) or any(w.first < end and first < w.end for w in self.waits)
 
     def next_wait_s(self, now_s: float) -> float | None:
-        """When the first of the waits is over; None when there is none."""
+        """Return when the first of the waits is over; None when there is none."""
         ends = [*(w.until_s for w in self.waits), *self.claims.untils_s(), self.linger_until_s]
         return min((end_s for end_s in ends if end_s > now_s), default=None)

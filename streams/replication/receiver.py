@@ -1,4 +1,4 @@
-"""The receiving half of a session: fragments back into blocks, each checked before it is handed on to be made durable."""
+"""The receiving half of a session: it joins fragments into blocks, and checks each block before it is made durable."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ from streams.replication.partial_blocks import Partial
 from streams.replication.sync_messages import Ack, Begin, Fragment, Reject, RejectCode
 
 OPEN_MAX = 16
-"""Transfers a peer may have begun and not finished."""
+"""Maximum number of transfers that a peer may have begun and not finished."""
 UNDURABLE_BYTES_MAX = 48 << 20
-"""Bytes a peer can make us hold before they are durable: its window, and a largest block in each slot."""
+"""Maximum bytes that a peer can make this node hold before they are durable: its window, and a largest block in each slot."""
 UNDURABLE_MAX = 16_384
-"""And blocks, however small: more than an honest peer's windows hold of the smallest there are."""
+"""Maximum number of blocks that are not durable yet, however small: more than an honest peer's windows hold of the smallest blocks."""
 FRAME_BYTES_MAX = BLOCK_BYTES_MAX + 4096
-"""The largest block as it is sent, header included."""
+"""Maximum size of a block as it is sent, header included, bytes."""
 ENDED_MAX = 4096
 CORRUPT_MAX = 8
-"""Blocks that do not verify, after which a peer is refused."""
+"""Number of blocks that do not verify after which a peer is refused."""
 PUT_OFF_MAX = 300
-"""Refused transfers in a session after which a peer is reported that brings what the settings here forbid.
+"""Number of transfers refused in a session after which a peer is reported as bringing what the settings here forbid.
 
-An honest peer tries again every 2 s until both sides have the same settings."""
+An honest peer tries again every 2 s until both sides have the same settings.
+"""
 FORGED = "records from a peer are not what their origin signed"
 UNKNOWN_WRITER = "records are by a node that is not known here"
 UNCOVERED = "what a peer brought is covered by nothing that is known here to be signed by its origin"
-"""Which accuses nobody: what was signed may lie on a disk that does not give it."""
+"""Reason that accuses nobody: the signed statement may be on a disk that does not return it."""
 _PASSED_ON = "not believed; the peer may have passed it on unknowing"
-"""Who does not know the writer's key, or who is who, takes what comes, and brings it to others."""
+"""Outcome for a peer that is not the origin. A node that does not know the writer's key, or the roles of the nodes, takes what comes and
+brings it to others."""
 
 
 @dataclass(slots=True)
@@ -50,9 +52,8 @@ class _Incoming:
 
 
 class Receiver:
-    """What comes in from one peer. Its answers go out through `answer`, its wishes through `effect`; a violation raises Corrupt or
-    NotAllowed.
-    """
+    """Incoming transfers from one peer. Answers go out through `answer`, requests to the driver through `effect`. A violation raises
+    Corrupt or NotAllowed."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class Receiver:
         self.received_records = 0
 
     def begin(self, begin: Begin, key: Key, now_s: float) -> None:
-        """A block begins: it is taken, unless it is here already or another peer is bringing it."""
+        """Begin to receive a block, unless it is here already or another peer is bringing it."""
         if not self.terms.incoming(key) and not self.terms.disputed(key):
             raise NotAllowed(self.terms.why_not(key), code="link_terms_broken")
         bytes_fit = begin.start <= begin.size_bytes <= FRAME_BYTES_MAX
@@ -118,7 +119,7 @@ class Receiver:
         self._grow(incoming, begin.piece)
 
     def fragment(self, fragment: Fragment, now_s: float) -> None:
-        """More bytes of a transfer. Those of one that ended here are let pass: they were on their way."""
+        """Add more bytes to a transfer. Bytes of a transfer that ended here are ignored: they were on their way."""
         incoming = self._open.get(fragment.transfer)
         if incoming:
             self._exchange.moved(self._member, incoming.key, incoming.begin.first, len(fragment.piece), now_s)
@@ -127,13 +128,13 @@ class Receiver:
             raise Corrupt(f"a fragment of transfer {fragment.transfer}, which never began")
 
     def cancel(self, number: int) -> None:
-        """The peer sends no more of this one."""
+        """End a transfer of which the peer sends no more."""
         if incoming := self._open.pop(number, None):
             self._drop(incoming)
             self._remember(number)
 
     def admitted(self, number: int, problem: LandfallError | None) -> None:
-        """The log's answer to an Admit: durable, or why not."""
+        """Handle the log's answer to an Admit: the block is durable, or the `problem` is why it is not."""
         incoming = self._admitting.pop(number, None)
         if incoming is None:
             return
@@ -153,14 +154,14 @@ class Receiver:
         self._found_corrupt(incoming, str(problem))
 
     def keep_halves(self) -> None:
-        """What has come so far of blocks is kept, for another session with the peer to go on with; this one goes on too."""
+        """Keep the received part of each open block, so that another session with the peer can continue it. This session goes on too."""
         for incoming in self._open.values():
             if incoming.data:
                 begin = incoming.begin
                 self._exchange.partials.keep(Partial(incoming.key, begin.first, begin.end, begin.digest, bytes(incoming.data)))
 
     def close(self) -> None:
-        """The session is over: half blocks are kept, and what was coming may come from others."""
+        """End the session: partial blocks are kept, and what was coming may come from other peers."""
         self.keep_halves()
         for incoming in self._open.values():
             self._not_kept(incoming)
@@ -192,7 +193,8 @@ class Receiver:
         self._effect(Admit(begin.transfer, block, self._member.peer.node))
 
     def _not_yet(self, begin: Begin, key: Key) -> None:
-        """It may have received settings of the stream that we are yet to receive, or the other way round."""
+        """Put off a transfer that the terms forbid: the peer may have received settings of the stream that this node has yet to receive, or
+        the reverse."""
         self._put_off += 1
         if self._put_off == PUT_OFF_MAX:
             details = {"peer": self._member.peer.node, "stream": key[0], "origin": str(key[1]), "problem": self.terms.why_not(key)}
@@ -246,7 +248,8 @@ class Receiver:
             self._effect(Report("a peer said that records are gone, and their origin has brought them", outcome, details))
 
     def _not_kept(self, incoming: _Incoming) -> None:
-        """Not so of what is on its way to the disk as the session ends: it may be kept all the same."""
+        """Give the bytes of a block that is not kept back to the peer's allowance. Blocks on their way to the disk when the session ends
+        are excluded: they may still be kept."""
         self._exchange.allowances.spend(self._member.peer.node, incoming.lane, -incoming.begin.size_bytes)
 
     def _drop(self, incoming: _Incoming) -> None:

@@ -1,6 +1,6 @@
-"""Which (stream, origin) has its turn next in a lane, and until when those are left alone of which nothing may go yet.
+"""Schedule of a lane: which (stream, origin) has its turn next, and how long those wait of which nothing may go yet.
 
-However many streams there are, what one message costs grows with the logarithm of their number at most.
+Whatever the number of streams, the cost of one message grows at most with the logarithm of that number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streams.replication.link_terms import Key
 
 
 class Turns:
-    """Each takes its turn in the order of coming, but what is signed first: the other end waits for it. `waiting`: how many do."""
+    """Queue of (stream, origin)s in order of arrival. Statements go first: the other end waits for them. `waiting`: length of the queue."""
 
     __slots__ = ("_heads", "_others", "waiting")
 
@@ -28,21 +28,21 @@ class Turns:
         yield from self._others
 
     def add(self, key: Key) -> None:
-        """It has its turn after the others of its kind; one that waits for it already keeps its place."""
+        """Add `key` behind the others of its kind. A `key` that waits already keeps its place."""
         kind = self._heads if key[0].endswith(HEADS) else self._others
         if key not in kind:
             kind[key] = None
             self.waiting += 1
 
     def pop(self) -> Key:
-        """Whose turn it is. Raises KeyError when nobody waits for it."""
+        """Remove the next (stream, origin) and return it. Raises KeyError when none waits."""
         key, _ = (self._heads or self._others).popitem(last=False)
         self.waiting -= 1
         return key
 
 
 class Asleep:
-    """Those of which nothing may go before a time. One may sleep for several reasons, and is woken at the end of each."""
+    """(stream, origin)s of which nothing may go before a time. One may sleep for several reasons, and is woken at the end of each."""
 
     __slots__ = ("_ends", "_heap")
 
@@ -54,17 +54,17 @@ class Asleep:
         return (key for _, key in self._heap)
 
     def add(self, key: Key, until_s: float) -> None:
-        """Wake it then."""
+        """Wake `key` at `until_s`."""
         if (until_s, key) not in self._ends:
             self._ends.add((until_s, key))
             heappush(self._heap, (until_s, key))
 
     def wake_s(self) -> float | None:
-        """When the first is to be woken; None when all are awake."""
+        """Return when the first is to be woken; None when all are awake."""
         return self._heap[0][0] if self._heap else None
 
     def woken(self, now_s: float) -> Iterator[Key]:
-        """Those whose time is over, each out of the heap as it is given."""
+        """Yield those whose time is over, and remove each from the heap."""
         while self._heap and self._heap[0][0] <= now_s:
             end = heappop(self._heap)
             self._ends.discard(end)

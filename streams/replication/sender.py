@@ -20,46 +20,51 @@ from streams.replication.send_scheduler import Asleep, Turns
 from streams.replication.sync_messages import FRAGMENT_BYTES_MAX, Begin, Cancel, Fragment, PartialBlock, RejectCode
 
 WINDOW_BYTES = 8 << 20
-"""Bytes sent and not yet acknowledged, above which no further transfer begins, but alerts."""
+"""Unacknowledged bytes above which no further transfer begins, except alerts."""
 ALERT_WINDOW_BYTES = 1 << 20
 HEADS_WINDOW_BYTES = 1 << 20
-"""The same of what is signed at once is believed by: what it covers is acknowledged only when it is there, however full the others are."""
+"""The same limit for statements that prove streams signed at once. The records they cover are acknowledged only after them, however full
+the other windows are."""
 TRANSFERS_MAX = 1_024
-"""Transfers sent and not yet acknowledged, alerts and what is believed by apart."""
+"""Maximum number of transfers sent and not yet acknowledged, without alerts and statements."""
 LIVE_RECORDS = 8_192
 """Maximum newest records of one (stream, origin) at the opening of the session that are sent concurrently with the backlog.
 
-Of streams that are signed at once, only records after the opening are: the parts of a commit are believed together, and would wait for each
-other."""
+For streams that are signed at once, these are only records after the opening: the parts of a commit are accepted together, and would wait
+for each other.
+"""
 LOAD_RECORDS_MAX = BLOCK_RECORDS_MAX
-"""A block goes as it is stored: one cut shorter would have to be taken apart and written again."""
+"""Maximum number of records of one read. A block goes as it is stored: a shorter one would have to be decoded and encoded again."""
 LINGER_S = 0.05
-"""How long a few new readings wait for more of their kind, so that a block is more than its header; what is more urgent never waits."""
+"""Time that a few new readings wait for more of their kind, so that a block is more than its header, seconds. More urgent records never
+wait."""
 LINGER_APART_S = 0.25
-"""Where readings come all the time, so long after a few the next go: a block costs each node on its way as much as hundreds of rows."""
+"""Minimum time between two blocks of few readings where readings come all the time, seconds. A block costs each node on its way as much as
+hundreds of rows."""
 LINGER_RECORDS = 1_000
 CLAIM_S = 30.0
 CLAIMS_MAX = 10_000
-"""Claims of a peer that stand at a time."""
+"""Maximum number of claims of a peer that are valid at a time."""
 SETTLED_RANGES_MAX = 200_000
-"""Separate ranges a peer can make us remember, over all it speaks of: as had, and as gone."""
+"""Maximum number of separate ranges that a peer can make this node remember in a session: as settled, and likewise as gone."""
 LATER_S = 2.0
 FRAGMENT_BYTES_MIN = 2048
 FRAGMENT_S = 0.005
-"""Where the link takes more than FRAGMENT_BYTES_MIN in this time, a fragment is larger: what is urgent waits for one at most."""
+"""Time within which the link takes a fragment larger than FRAGMENT_BYTES_MIN, seconds. An urgent message waits for one fragment at most."""
 MEASURED_BYTES = 64 << 10
-"""After so many bytes the link's rate is believed: more than the operating system takes unsent."""
+"""Number of bytes after which the measured rate of the link is used: more than the operating system takes unsent."""
 _LANES_OF_HEADS = (Lane.ALERTS, Lane.EVENTS)
-"""What is believed by goes in these: in the former of what goes there itself, in the latter of all else that is signed at once."""
+"""Lanes of statements: the first for statements on streams of that lane, the second for those on all other streams that are signed at
+once."""
 DAMAGED_MAX = 8
-"""Transfers a peer may find damaged before the session is ended."""
+"""Number of transfers that a peer may find damaged before the session is ended."""
 
 Window = Literal["alerts", "heads", "others"]
 
 
 @dataclass(slots=True)
 class Transfer:
-    """One block to send: its number once it has begun; the bytes before `at` are sent."""
+    """One block to send. `number` is set once it has begun; the bytes before `at` are sent."""
 
     key: Key
     first: int
@@ -71,7 +76,7 @@ class Transfer:
     at: int = -1
 
     def done(self) -> bool:
-        """Whether the last byte is sent."""
+        """Return whether the last byte is sent."""
         return self.at >= len(self.loaded.data)
 
 
@@ -79,7 +84,8 @@ class Transfer:
 class _Slot:
     """One transfer at a time, and the next one read ahead.
 
-    `heads`: for the statements of streams that are signed at once; these are read and sent concurrently with the records they cover."""
+    `heads`: for statements on streams that are signed at once. These are read and sent concurrently with the records they cover.
+    """
 
     lane: Lane
     live: bool
@@ -91,17 +97,17 @@ class _Slot:
 
     @property
     def window(self) -> Window:
-        """Which window its transfers fill."""
+        """Window that the transfers of this slot fill."""
         return "heads" if self.heads else "alerts" if self.lane is Lane.ALERTS else "others"
 
 
 class Sender:
-    """What goes out to one peer. Gives one message at a time, when there is room for it on the link, the most urgent first."""
+    """Outgoing data for one peer. It gives one message at a time, when the link has room for it, the most urgent first."""
 
     def __init__(
         self, node: str, held: Callable[[Key], RangeSet], track_number: Callable[[Key], int], lane_of: Callable[[str], Lane]
     ) -> None:
-        """`node`: whose sender this is."""
+        """Start with nothing to send. `node`: the node that sends."""
         self._node, self._held = node, held
         self._lane_of = lane_of
         self._track_number = track_number
@@ -126,7 +132,8 @@ class Sender:
         self.resumed_bytes = 0
 
     def track(self, key: Key) -> PeerTrack:
-        """What the peer has of `key`; made when first asked for, the newest LIVE_RECORDS of what we hold being its live part, if any."""
+        """Return what the peer has of `key`. It is made on the first call; its live part is then the newest LIVE_RECORDS held here (none
+        for streams that are signed at once)."""
         known = self._tracks.get(key)
         if known is None:
             live = 0 if signed_at_once(key[0]) else LIVE_RECORDS
@@ -134,21 +141,22 @@ class Sender:
         return known
 
     def settled_by_peer(self) -> dict[Key, RangeSet]:
-        """What the peer has said it needs no more, per (stream, origin) of which it spoke. Not to be changed."""
+        """Return the offsets that the peer reported to need no more, per (stream, origin) that it named. The caller must not change
+        them."""
         return {key: track.settled for key, track in self._tracks.items()}
 
     def resumable(self, key: Key, partial: PartialBlock) -> None:
-        """The peer holds the first part of this block."""
+        """Note that the peer holds the first part of this block."""
         self._resumable.setdefault(key, []).append(partial)
 
     def work(self, key: Key) -> None:
-        """There may be something of `key` to send."""
+        """Give `key` its turn: there may be something of it to send."""
         self.track(key)
         for slot in self._slots_of(key[0]):
             slot.todo.add(key)
 
     def settle(self, key: Key, ranges: RangeSet) -> None:
-        """The peer has these: what is on its way of them is cut short."""
+        """Record that the peer has these offsets. A transfer of them that is on its way is cancelled."""
         track = self.track(key)
         before = len(track.settled)
         track.settle(ranges)
@@ -162,7 +170,8 @@ class Sender:
                 self._end(transfer)
 
     def give_up(self, key: Key, ranges: RangeSet) -> None:
-        """The peer takes these to be gone. What goes beyond SETTLED_RANGES_MAX is not remembered: it gets them when we next meet."""
+        """Record that the peer considers these offsets gone. Above SETTLED_RANGES_MAX they are not remembered: the peer gets them in the
+        next session."""
         if self._gone_ranges + len(ranges) <= SETTLED_RANGES_MAX:
             track = self.track(key)
             before = len(track.gone)
@@ -170,9 +179,8 @@ class Sender:
             self._gone_ranges += len(track.gone) - before
 
     def claimed(self, key: Key, first: int, end: int, now_s: float) -> None:
-        """The peer says these are coming to it from elsewhere: they are left alone for CLAIM_S. More than CLAIMS_MAX are passed over; and
-        what this node signed at once it brings itself: another may bring it a part that was never signed.
-        """
+        """Hold back for CLAIM_S the offsets that the peer reports as coming to it from elsewhere. Claims above CLAIMS_MAX are ignored. What
+        this node signed at once it always brings itself: another peer may bring a part that was never signed."""
         if key[1].node == self._node and signed_at_once(key[0]):
             return
         while self._claims_end_s and self._claims_end_s[0] <= now_s:
@@ -182,7 +190,8 @@ class Sender:
             self.track(key).claims.claim(first, end, now_s + CLAIM_S)
 
     def loads(self, now_s: float) -> list[Load]:
-        """The reads to ask for now: at most one for each lane's newest and one for its backlog, each one block ahead of the link."""
+        """Return the reads to request now: at most one for each lane's newest records and one for its backlog, each one block ahead of the
+        link."""
         for key in self._asleep.woken(now_s):
             self.work(key)
         asked = []
@@ -194,8 +203,8 @@ class Sender:
         return asked
 
     def loaded(self, number: int, loaded: Loaded | Unread | None, now_s: float) -> Load | None:
-        """The answer to a Load (None: nothing readable there). Returns the load when the log could not give all it promised. What is only
-        Unread for now is left alone for a while, and what is behind it goes on."""
+        """Handle the answer to a Load (None: nothing is readable there). Return the load when the log could not return all it promised.
+        Offsets that are only Unread for now are held back for a while; what is behind them goes on."""
         slot = next((s for s in self._slots if s.loading and s.loading.number == number), None)
         if slot is None or slot.loading is None:
             return None
@@ -216,7 +225,7 @@ class Sender:
         return load if unread else None
 
     def next(self, now_s: float) -> Begin | Fragment | Cancel | None:
-        """The next message of data; None when there is nothing to send, or the window is full."""
+        """Return the next message of data; None when there is nothing to send, or the window is full."""
         if self._cancels:
             return self._cancels.popleft()
         for turns in self._turns.values():
@@ -228,7 +237,7 @@ class Sender:
         return None
 
     def acknowledged(self, number: int) -> None:
-        """The peer has made this transfer durable, or had it before."""
+        """Note that the peer has made this transfer durable, or had it before."""
         transfer = self._unacknowledged.get(number)
         if transfer:
             self.track(transfer.key).settle(RangeSet([(transfer.first, transfer.end)]))
@@ -237,7 +246,7 @@ class Sender:
             self._end(transfer)
 
     def rejected(self, number: int, code: RejectCode, now_s: float) -> None:
-        """The peer did not take this transfer: it is offered again, at once or after a while."""
+        """Note that the peer did not take this transfer: it is offered again, at once or after a while."""
         transfer = self._unacknowledged.get(number)
         if not transfer:
             return
@@ -262,19 +271,19 @@ class Sender:
             self._measured = (0, 0.0)
 
     def wake_s(self) -> float | None:
-        """When `loads` is to be asked again, for something held back may go then; None when nothing is."""
+        """Return when to call `loads` again, because something held back may go then; None when nothing is held back."""
         return self._asleep.wake_s()
 
     def sent_up_to(self) -> str:
-        """For people: per stream that went out, the largest offset the peer has made durable, `containers:tokyo@1a2b:1204`."""
+        """Return for people, per stream that went out, the largest offset that the peer has made durable: `containers:tokyo@1a2b:1204`."""
         return ", ".join(f"{stream}:{origin}:{end - 1}" for (stream, origin), end in sorted(self._sent_up_to.items())[:8])
 
     def unacknowledged_records(self) -> int:
-        """How many records are read or sent, and not yet known to be durable at the peer."""
+        """Return how many records are read or sent, and not yet known to be durable at the peer."""
         return sum(track.busy.count() for track in self._tracks.values() if track.busy)
 
     def backlog_records(self, now_s: float) -> int:
-        """How many records the peer still lacks, as far as known here; for metrics."""
+        """Return how many records the peer still lacks, as far as known here; for metrics."""
         return sum(self._tracks[key].wanted(self._held(key), now_s).count() for key in self._todo())
 
     def _slots_of(self, stream: str) -> list[_Slot]:
@@ -307,12 +316,14 @@ class Sender:
         return None
 
     def _sleep(self, key: Key, now_s: float) -> None:
-        """Nothing of it may go now: it has its turn again when a wait of its is over, or something new is known of it (`work`)."""
+        """Let `key` sleep, because nothing of it may go now. Its turn comes when one of its waits is over, or when `work` is called for
+        it."""
         if (until_s := self._tracks[key].next_wait_s(now_s)) is not None:
             self._asleep.add(key, until_s)
 
     def _goes_whole(self, key: Key) -> bool:
-        """Whether this is not shared among those that could bring it: by who wrote it, and never through the midst of a commit."""
+        """Return whether this is not shared among the peers that could bring it: its writer brings it whole, and a commit is never
+        split."""
         return key[1].node == self._node or signed_at_once(key[0])
 
     def _load(self, key: Key, wanted: RangeSet, offsets: Range) -> Load:
@@ -349,7 +360,8 @@ class Sender:
         return transfer
 
     def _superseded(self, slot: _Slot, transfer: Transfer, now_s: float) -> bool:
-        """Whether the peer needs not have this now any more, or better from elsewhere, for what it has said since this was read."""
+        """Return whether the peer does not need this transfer now, or gets it better from elsewhere, by its messages since this was
+        read."""
         track = self.track(transfer.key)
         if track.settled.covers(transfer.first, transfer.end) or track.waited(transfer.first, transfer.end):
             return True
@@ -372,7 +384,8 @@ class Sender:
         return Begin(transfer.number, number, transfer.first, transfer.end, len(loaded.data), loaded.digest, transfer.start, piece)
 
     def _resume_at(self, transfer: Transfer) -> int:
-        """How much of this very block the peer holds. Whatever it holds of another cut of these offsets is of no use any more."""
+        """Return how many bytes of this very block the peer holds. Forget what it holds of other cuts of these offsets: that is of no use
+        any more."""
         partials = self._resumable.pop(transfer.key, [])
         overlapping = [p for p in partials if p.first < transfer.end and transfer.first < p.end]
         self._resumable[transfer.key] = [p for p in partials if p not in overlapping]
@@ -398,5 +411,5 @@ class Sender:
 
 
 def _fitting(bytes_: int, took_s: float) -> int:
-    """How large a fragment may be on a line that took so many bytes in so many seconds."""
+    """Return the size of a fragment for a link that took `bytes_` bytes in `took_s` seconds."""
     return max(FRAGMENT_BYTES_MIN, int(min(bytes_ * FRAGMENT_S / max(took_s, 1e-6), FRAGMENT_BYTES_MAX)))

@@ -1,10 +1,9 @@
-"""The messages of the sync session and how they are written: MessagePack arrays, each starting with its number, none above
-MESSAGE_BYTES_MAX.
+"""Messages of the sync session and their encoding: MessagePack arrays, each starting with its number, none above MESSAGE_BYTES_MAX.
 
-Both sides speak at once: `Hello`, then `Digests`, then `Summary` for every stream whose digests differ, then blocks as `Begin` and
-`Fragment`,
-answered by `Ack` or `Reject`. A (stream, origin) is named once by `Track` and by its number from then on; each direction numbers its own.
-A newer version may append fields to any message; the first three of `Hello` and the whole of `Refuse` are stable for ever.
+Both sides send at once: `Hello`, then `Digests`, then `Summary` for every stream whose digests differ. Blocks follow as `Begin` and
+`Fragment`, and are answered by `Ack` or `Reject`. `Track` names a (stream, origin) once, and its number stands for it from then on; each
+direction has its own numbers. A newer version may append fields to any message; the first three of `Hello` and the whole of `Refuse` are
+stable for ever.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SENTENCE_CHARS_MAX = 500
 ENTRY_BYTES_MAX, ENTRIES_MAX = 15_000, 4
 INSTANCE_BYTES = 8
 NODE_NAME_TWICE = "node_name_twice"
-"""The code of a refusal: another process of the same node has a session, and answers in it."""
+"""Code of a refusal: another process of the same node has a session, and answers in it."""
 
 Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Number = Annotated[int, Meta(ge=0, lt=1 << 32)]
@@ -45,12 +44,13 @@ RejectCode = Literal["damaged", "elsewhere", "later", "restart"]
 
 
 class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
-    """Who speaks: the protocol versions it knows, its node, role and identity, its log's generation, the streams it lets the link carry.
+    """First message: the protocol versions of the sender, its node, role and identity, its log's generation, the streams it lets the link
+    carry.
 
-    `answers`: what the other has asked it to say here as the link was opened, so that no Hello counts on another link. `keys`: the public
-    keys that it signs with, the present one first, and those it signed with before; empty from a release that sends none. `at_ms`: the
-    speaker's time, UTC ms; 0 from a release that does not report it. `instance`: the id of the speaker's process, another after each start;
-    empty from a release that has none.
+    `answers`: the value that the other end asked for as the link was opened, so that no Hello is valid on another link. `keys`: the public
+    keys that the sender signs with, the present one first, and those it signed with before; empty from a release that sends none. `at_ms`:
+    the sender's time, UTC ms; 0 from a release that does not report it. `instance`: the id of the sender's process, another after each
+    start; empty from a release that has none.
     """
 
     protocol: Number
@@ -68,7 +68,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):
 
 
 class PartialBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A block of which the speaker holds the first `held_bytes` bytes, from this peer or another."""
+    """A block of which the sender of the message holds the first `held_bytes` bytes, from this peer or another."""
 
     stream: Name
     node: Name
@@ -80,7 +80,8 @@ class PartialBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Digests(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
-    """What the speaker has settled of the streams both may share: a digest per stream; a stream that is not named stands at nothing."""
+    """Digest per stream of what the sender has settled, for the streams that both may share. Of a stream that is not named nothing is
+    settled."""
 
     digests: Annotated[list[tuple[Name, Digest]], Meta(max_length=DIGESTS_MAX)]
     last: bool
@@ -98,7 +99,7 @@ class OriginSummary(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Summary(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
-    """The speaker's ledger of one stream, as far as both may share it; `last` closes the stream."""
+    """The sender's ledger of one stream, as far as both may share it. `last` closes the stream."""
 
     stream: Name
     origins: Annotated[list[OriginSummary], Meta(max_length=ORIGINS_MAX)]
@@ -106,7 +107,7 @@ class Summary(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
 
 
 class Track(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
-    """From now on the speaker calls this (stream, origin) `number`; numbers count up from 0."""
+    """Name of a (stream, origin), to which the sender refers by `number` from now on. Numbers count up from 0."""
 
     number: Number
     stream: Name
@@ -115,21 +116,21 @@ class Track(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=4):
 
 
 class Have(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=5):
-    """The speaker has newly settled these offsets: do not send them."""
+    """Offsets that the sender has newly settled: do not send them."""
 
     track: Number
     ranges: Ranges
 
 
 class Want(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=6):
-    """The speaker lost these offsets (a damaged frame): send them again if they are held."""
+    """Offsets that the sender lost (a damaged frame): send them again if they are held."""
 
     track: Number
     ranges: Ranges
 
 
 class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=7):
-    """These offsets will never come, says their origin: `thinned`, `expired` or `lost`."""
+    """Offsets that will never come, as their origin declares: `thinned`, `expired` or `lost`."""
 
     track: Number
     reason: Name
@@ -137,7 +138,7 @@ class Gone(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=7):
 
 
 class Claim(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=8):
-    """These offsets are coming to the speaker from another peer: hold them back a while."""
+    """Offsets that are coming to the sender from another peer: hold them back a while."""
 
     track: Number
     first: Offset
@@ -145,7 +146,7 @@ class Claim(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=8):
 
 
 class Unclaim(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=9):
-    """They did not come from there after all."""
+    """Offsets that did not come from the other peer after all."""
 
     track: Number
     first: Offset
@@ -153,7 +154,8 @@ class Unclaim(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=9):
 
 
 class Begin(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=10):
-    """A block of `size_bytes` bytes holding offsets `first .. end - 1`; its bytes from `start` on follow, the first of them here."""
+    """First part of a block of `size_bytes` bytes with offsets `first .. end - 1`. Its bytes from `start` on follow, the first of them
+    here."""
 
     transfer: Number
     track: Number
@@ -166,54 +168,54 @@ class Begin(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=10):
 
 
 class Fragment(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=11):
-    """The next bytes of a transfer."""
+    """Next bytes of a transfer."""
 
     transfer: Number
     piece: Piece
 
 
 class Cancel(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=12):
-    """The speaker sends no more of this transfer: the receiver has it from elsewhere."""
+    """A transfer of which the sender sends no more: the receiver has it from elsewhere."""
 
     transfer: Number
 
 
 class Ack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=13):
-    """All offsets of these transfers are durable at the speaker."""
+    """Transfers whose offsets are all durable at the sender of the message."""
 
     transfers: Annotated[list[Number], Meta(max_length=1024)]
 
 
 class Reject(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=14):
-    """The transfer was not taken: `damaged`, coming from `elsewhere`, `later` (disk full), or to `restart` from its first byte."""
+    """A transfer that was not taken: `damaged`, coming from `elsewhere`, `later` (disk full), or to `restart` from its first byte."""
 
     transfer: Number
     code: RejectCode
 
 
 class Ping(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=15):
-    """Are you there? `stamp` comes back in Pong. `at_ms`: the speaker's time, UTC ms; 0 from a release that does not report it."""
+    """Question whether the peer is alive. `stamp` comes back in Pong. `at_ms`: the sender's time, UTC ms; 0 from a release that does not
+    report it."""
 
     stamp: Offset
     at_ms: Offset = 0
 
 
 class Pong(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=16):
-    """Yes."""
+    """Answer to the Ping with this `stamp`."""
 
     stamp: Offset
 
 
 class Neighbours(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=17):
-    """The nodes the speaker is in session with now: what comes from one of them reaches it without our help."""
+    """Nodes with which the sender is in session now: what comes from one of them reaches it without this node's help."""
 
     nodes: Annotated[list[Name], Meta(max_length=NEIGHBOURS_MAX)]
 
 
 class Refuse(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=18):
-    """The session ends here, and why, in a sentence for people. `code`: the same for programs, where there is one. `addresses`: with
-    NODE_NAME_TWICE, where the process that has the session is, and where the one that is refused comes from.
-    """
+    """End of the session, with the reason in a sentence for people. `code`: the same for programs, where there is one. `addresses`: with
+    NODE_NAME_TWICE, where the process that has the session is, and where the one that is refused comes from."""
 
     sentence: Name
     code: Name = ""
@@ -221,7 +223,7 @@ class Refuse(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=18):
 
 
 class SharedCredentials(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=19):
-    """Credentials of the speaker, for the other nodes of its ship or port alone: one entry of its file each, as JSON."""
+    """Credentials of the sender, for the other nodes of its ship or port alone: one entry of its file each, as JSON."""
 
     entries: Annotated[list[Annotated[bytes, Meta(max_length=ENTRY_BYTES_MAX)]], Meta(max_length=ENTRIES_MAX)]
 
@@ -254,12 +256,12 @@ _first = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 def encode(message: Message) -> bytes:
-    """The bytes of `message`."""
+    """Return the bytes of `message`."""
     return _encoder.encode(message)
 
 
 def decode(data: bytes) -> Message:
-    """The message `encode` wrote. Raises Corrupt for all else, in time and memory bounded by MESSAGE_BYTES_MAX."""
+    """Return the message that `encode` wrote. Raises Corrupt for all else, in time and memory bounded by MESSAGE_BYTES_MAX."""
     if len(data) > MESSAGE_BYTES_MAX:
         raise Corrupt(f"a message has at most {MESSAGE_BYTES_MAX} bytes, not {len(data)}")
     try:
@@ -269,7 +271,7 @@ def decode(data: bytes) -> Message:
 
 
 def protocol_of(data: bytes) -> tuple[int, int] | None:
-    """The protocol versions (newest, oldest) a Hello of any version offers; None when `data` is no Hello of any version."""
+    """Return the protocol versions (newest, oldest) that a Hello of any version offers; None when `data` is no Hello of any version."""
     try:
         parts = _first.decode(data[:MESSAGE_BYTES_MAX])
         if msgspec.msgpack.decode(parts[0], type=int) != 1:
@@ -280,7 +282,7 @@ def protocol_of(data: bytes) -> tuple[int, int] | None:
 
 
 def unspoken(data: bytes, me: str, peer: str) -> str | None:
-    """One sentence on why a session can not begin with this first message of `peer`: it speaks other versions. None when it does not."""
+    """Return one sentence on why this first message of `peer` can not begin a session: its protocol versions differ. None when it can."""
     offered = protocol_of(data)
     if offered is None or offered[1] <= PROTOCOL <= offered[0]:
         return None
@@ -290,7 +292,7 @@ def unspoken(data: bytes, me: str, peer: str) -> str | None:
 
 
 def origin_of(named: Track | OriginSummary | PartialBlock) -> Origin:
-    """The origin a message names. Raises Corrupt when it can not be one."""
+    """Return the origin that a message names. Raises Corrupt when it is not valid."""
     try:
         return Origin(named.node, named.generation)
     except ValueError as problem:

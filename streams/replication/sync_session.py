@@ -1,10 +1,11 @@
-"""One sync session between two nodes, without sockets, threads or sleep: it is given messages and answers, and gives both and wishes.
+"""One sync session between two nodes, without sockets, threads or sleep. It takes messages and answers, and returns messages and effects.
 
-1 both say Hello and a digest per stream, at once; 2 where digests differ, a Summary; each then knows what the other lacks; 3 blocks go out
-in fragments, the most urgent lane first; 4 the receiver acknowledges what is durable; 5 after a cut, step 1 again: half a block goes on.
+1. Both ends send Hello and a digest per stream, at once. 2. Where digests differ, they send a Summary; each then knows what the other
+lacks. 3. Blocks go out in fragments, the most urgent lane first. 4. The receiver acknowledges what is durable. 5. After a cut, step 1
+follows again, and partial blocks continue.
 
-The driver calls `receive`, `loaded`, `admitted` and `tick`, carries out `effects`, and sends what `next_message` gives, one at a
-time, as the link has room. Not safe from several threads.
+The driver calls `receive`, `loaded`, `admitted` and `tick`, carries out `effects`, and sends what `next_message` returns, one at a time, as
+the link has room. Not safe from several threads.
 """
 
 from __future__ import annotations
@@ -32,14 +33,13 @@ from streams.replication.receiver import Receiver
 from streams.replication.sender import DAMAGED_MAX, Sender
 
 TRACKS_MAX = 100_000
-"""(stream, origin)s a peer can make us remember."""
+"""Maximum number of (stream, origin)s that a peer can make this node remember."""
 
 
 class Session:
-    """One end of a session with `terms.other`, whom the transport has already proved to be that node. `wake` is called when another
-    session's news gives this one something to do; it must not call back. `now_s` gives monotone seconds. `greeted`: the peer has said a
-    Hello, and for this link. `instance`: the id of the peer's process, by that Hello; empty before, and from a release that has none.
-    """
+    """One end of a session with `terms.other`, a node whose identity the transport has already proved. `wake` is called when news of
+    another session gives this one something to do; it must not call back. `now_s` returns monotonic seconds. `greeted`: the peer has sent a
+    Hello, and for this link. `instance`: the id of the peer's process, from that Hello; empty before, and from a release that has none."""
 
     def __init__(self, exchange: Exchange, terms: Terms, now_s: Callable[[], float], wake: Callable[[], None]) -> None:
         self._exchange = exchange
@@ -67,7 +67,7 @@ class Session:
 
     @property
     def peer(self) -> Peer:
-        """The other end."""
+        """Node at the other end."""
         return self._terms.other
 
     @property
@@ -76,11 +76,11 @@ class Session:
         return self._meeting.compared and not self.closed
 
     def compared(self, stream: str) -> bool:
-        """Whether it is known what the peer has of this stream."""
+        """Return whether it is known what the peer has of this stream."""
         return self.open and self._meeting.known(stream)
 
     def shares(self, key: Key) -> bool:
-        """Whether both ends may speak of this (stream, origin) now."""
+        """Return whether both ends may name this (stream, origin) now."""
         return self._terms.shared(key)
 
     def missed(self) -> bool:
@@ -89,21 +89,21 @@ class Session:
 
     @property
     def liveness(self) -> Liveness:
-        """Whether the peer is there, and the round trip to it."""
+        """Check that the peer is there, with the round trip to it."""
         return self._liveness
 
     @property
     def sender(self) -> Sender:
-        """The sending half, for its counts."""
+        """Sending half, for its counts."""
         return self._sender
 
     @property
     def receiver(self) -> Receiver:
-        """The receiving half, for its counts."""
+        """Receiving half, for its counts."""
         return self._receiver
 
     def receive(self, data: bytes) -> None:
-        """One message from the peer. Anything it may not say ends the session: it harms only itself."""
+        """Handle one message from the peer. A message that the peer may not send ends the session: the peer harms only itself."""
         if self.closed:
             return
         self._liveness.heard(self._now_s())
@@ -116,29 +116,29 @@ class Session:
             self.violated(problem)
 
     def loaded(self, number: int, loaded: Loaded | Unread | None) -> None:
-        """The answer to a Load: the block's bytes; what can not be read for now; or None when nothing of the range could be read."""
+        """Handle the answer to a Load: the block's bytes; what can not be read for now; or None when nothing of the range could be read."""
         load = self._sender.loaded(number, loaded, self._now_s())
         if load and not self.closed:
             self._exchange.changed([load.stream])
 
     def admitted(self, number: int, problem: LandfallError | None) -> None:
-        """The answer to an Admit: the block is durable, or why it is not."""
+        """Handle the answer to an Admit: the block is durable, or the `problem` is why it is not."""
         try:
             self._receiver.admitted(number, problem)
         except Corrupt as violation:
             self.violated(violation)
 
     def declared(self) -> None:
-        """The answer to a DeclareGone: it is durable, or given up."""
+        """Handle the answer to a DeclareGone: it is durable, or given up."""
         self._hearsay.declared()
 
     def ask(self) -> None:
-        """Ping the peer now. Where it does not answer within the link's dead time the session ends, whatever else it says."""
+        """Ping the peer now. If it does not answer within the link's dead time, the session ends, whatever else the peer sends."""
         if not self.closed and (ping := self._liveness.ask(self._now_s())):
             self._announcer.say(ping)
 
     def tick(self) -> None:
-        """Time has passed: `wake_s` says when to call."""
+        """Handle the passage of time: check limits, end a dead session, ping. `wake_s` returns when to call it."""
         if self.closed:
             return
         now_s = self._now_s()
@@ -154,11 +154,11 @@ class Session:
             self._announcer.say(ping)
 
     def wake_s(self) -> float:
-        """When `tick` is due, in the seconds of `now_s`."""
+        """Return when `tick` is due, in the seconds of `now_s`."""
         return min(wait for wait in (self._liveness.wake_s(), self._sender.wake_s()) if wait is not None)
 
     def effects(self) -> list[Effect]:
-        """What is to be done now, each once."""
+        """Return what the driver must do now, each request once."""
         if self._meeting.compared and not self.closed:
             self._effects.extend(self._sender.loads(self._now_s()))
         effects = list(self._effects)
@@ -166,7 +166,7 @@ class Session:
         return effects
 
     def next_message(self) -> bytes | None:
-        """The message to send next; None when there is nothing to say now. Ask again after every call and every effect's answer."""
+        """Return the message to send next; None when there is none now. Call it again after every call and every answer to an effect."""
         if self._next is None:
             self._next = self._announcer.next()
         if self._next is None and self.open:
@@ -185,7 +185,7 @@ class Session:
             self._close(sentence)
 
     def cut(self, sentence: str = "the link was cut") -> None:
-        """The link is gone: nothing more comes or goes. Half blocks are kept for the next session."""
+        """End the session because the link is gone: nothing more comes or goes. Partial blocks are kept for the next session."""
         self._close(sentence)
 
     def _greet(self) -> None:
@@ -354,7 +354,8 @@ class Session:
         self._work([key])
 
     def _speaks_of(self, key: Key) -> bool:
-        """Whether both may speak of `key`; False where the two have heard different things of stream or link. Raises NotAllowed."""
+        """Return whether both may name `key`; False where the two have received different settings of stream or link. Raises NotAllowed
+        when the peer may not name it."""
         if self._terms.shared(key):
             return True
         if self._terms.disputed(key) or self._terms.unheard(key) or self._terms.taken_away(key):
@@ -368,7 +369,8 @@ class Session:
             self._effects.append(self._old_copy_or_lie(key, ranges.end()))
 
     def _old_copy_or_lie(self, key: Key, end: int) -> Effect:
-        """Believed is who may bring what it speaks of, and not again until it has: else it could have us open generations without end."""
+        """Return an OldCopy when the peer is believed, else a Report. A peer is believed when it may bring what it claims, and not again
+        until it has brought it. Otherwise it could make this node open generations without end."""
         if self._terms.incoming(key) and self._exchange.credible(self.peer.node, key, end):
             return OldCopy(key[0], key[1], end, self.peer.node)
         return reports.more_than_there_is(self.peer.node, key[0], end, self._exchange.own_end(key[0]))
@@ -379,7 +381,7 @@ class Session:
             self._hearsay.heard(key, reason, ranges)
 
     def _disputed(self, key: Key, ranges: RangeSet) -> RangeSet:
-        """Return the offsets held here that the peer believes gone: it is offered them, unless it wrote and released them itself."""
+        """Return the offsets held here that the peer considers gone. They are offered to it, unless it wrote and released them itself."""
         return RangeSet() if key[1].node == self.peer.node else ranges.common(self._exchange.held(key))
 
     def _heard_reject(self, reject: m.Reject) -> None:
@@ -388,7 +390,7 @@ class Session:
             raise Corrupt(f"{DAMAGED_MAX} blocks arrived damaged")
 
     def violated(self, problem: LandfallError) -> None:
-        """The peer has broken the rules: it is named, and the session ends."""
+        """Report that the peer has broken the rules, and end the session."""
         self._accuse(str(problem), BROKE_RULES, problem.code)
 
     def _accuse(self, problem: str, reason: str, code: str) -> None:

@@ -1,4 +1,5 @@
-"""What a node holds and its disk does not give: left alone for a while, tried again, and wanted from peers once that lasts."""
+"""Blocks that a node holds and its disk does not return: they are left alone for a while, tried again, and wanted from peers once that
+lasts."""
 
 from __future__ import annotations
 
@@ -13,11 +14,12 @@ from streams.replication.exchange import LedgerSource
 from streams.replication.link_terms import Key
 
 FIRST_S, MOST_S = 1.0, 60.0
-"""What could not be read is tried again after FIRST_S, then after twice as long each time, up to MOST_S."""
+"""First and longest pause before an unreadable block is tried again, seconds. The pause doubles after each try."""
 LASTING_S = 60.0
-"""What can not be read for so long, while the disk gives other things, is wanted from peers."""
+"""Time for which a block is unreadable, while the disk returns other blocks, before it is wanted from peers, seconds."""
 SPANS_MAX = 1_000
-"""Blocks that are looked after one by one. More are a disk that fails altogether: what else is asked for waits FIRST_S each time."""
+"""Maximum number of unreadable blocks that are tracked one by one. More mean that the whole disk fails: any other unreadable block waits
+FIRST_S each time."""
 
 
 @dataclass(slots=True)
@@ -32,14 +34,15 @@ class _Span:
 
 
 class Withheld:
-    """A log's ledgers for its node's sessions, without what the disk has not given for LASTING_S: peers bring that again.
+    """Ledgers of a log for its node's sessions, without what the disk has not returned for LASTING_S: peers bring that again.
 
-    The log itself releases nothing: what can be read again is held again, and the copy here is given up only when the same records have
-    come from a peer. Call it from the node's event loop.
+    The log itself releases nothing. What can be read again is held again. The copy here is given up only when the same records have come
+    from a peer. Call it from the node's event loop.
     """
 
     def __init__(self, log: LedgerSource, now_s: Callable[[], float], report: Callable[..., None]) -> None:
-        """`now_s` gives monotone seconds; `report` is called once for the first unreadable block, and for each that lasts or comes back."""
+        """Start with all blocks readable. `now_s` returns monotonic seconds. `report` is called once for the first unreadable block, and
+        for each that lasts or is readable again."""
         self._log, self._now_s, self._report = log, now_s, report
         self._spans: dict[Key, list[_Span]] = {}
         self._gave_s = float("-inf")
@@ -51,15 +54,15 @@ class Withheld:
 
     @property
     def origin(self) -> Origin:
-        """As the log's."""
+        """Origin of the log."""
         return self._log.origin
 
     def streams(self) -> list[str]:
-        """As the log's."""
+        """Return the same as the log."""
         return self._log.streams()
 
     def ledger(self, stream: str) -> Ledger:
-        """As the log's, but what is lastingly not to be read is not held."""
+        """Return the same as the log, except that what is lastingly unreadable is not held."""
         ledger = self._log.ledger(stream)
         hidden = {key[1]: self.lasting(key) for key in self._spans if key[0] == stream and key[1] in ledger}
         if not any(hidden.values()):
@@ -68,30 +71,30 @@ class Withheld:
         return {**ledger, **shown}
 
     def own_end(self, stream: str, origin: Origin) -> int:
-        """As the log's."""
+        """Return the same as the log."""
         return self._log.own_end(stream, origin)
 
     def lasting(self, key: Key) -> RangeSet:
-        """What peers are to bring of it, though the log holds it."""
+        """Return the offsets of `key` that peers must bring though the log holds them."""
         return RangeSet((span.first, span.end) for span in self._spans.get(key, ()) if span.lasting)
 
     def records(self) -> int:
-        """How many records can not be read now; for metrics."""
+        """Return how many records can not be read now; for metrics."""
         return sum(span.end - span.first for spans in self._spans.values() for span in spans)
 
     def waits(self, key: Key, first: int) -> Unread | None:
-        """Whether the block at `first` is known not to be readable, and not yet to be tried again."""
+        """Return an Unread when the block at `first` is known to be unreadable and is not yet due for another try; else None."""
         now_s = self._now_s()
         found = (span for span in self._spans.get(key, ()) if span.first <= first < span.end and span.due_s > now_s)
         return next((Unread(first, span.end, span.due_s - now_s) for span in found), None)
 
     def due(self) -> list[tuple[Key, int, int]]:
-        """What is to be tried again now."""
+        """Return the blocks to try again now."""
         now_s = self._now_s()
         return [(key, span.first, span.end) for key, spans in self._spans.items() for span in spans if span.due_s <= now_s]
 
     def failed(self, key: Key, first: int, end: int, why: str) -> Unread:
-        """The disk did not give the block at `first .. end - 1`, because of `why`."""
+        """Note that the disk did not return the block at `first .. end - 1`, because of `why`, and return the Unread to answer with."""
         now_s = self._now_s()
         spans = self._spans.get(key, [])
         same = [span for span in spans if span.first < end and first < span.end]
@@ -117,7 +120,7 @@ class Withheld:
         return Unread(first, end, span.due_s - now_s)
 
     def gave(self, key: Key, first: int, end: int) -> None:
-        """The disk gave the block at `first .. end - 1`."""
+        """Note that the disk returned the block at `first .. end - 1`."""
         self._gave_s = self._now_s()
         if self._drop(key, first, end):
             self._report(
@@ -128,7 +131,7 @@ class Withheld:
             )
 
     def replaced(self, key: Key, first: int, end: int) -> None:
-        """A peer has brought these, and the log has them from there now, elsewhere on the disk."""
+        """Note that a peer has brought these offsets, and that the log now has them in another place on the disk."""
         self._drop(key, first, end)
 
     def _report_change(self, stream: str) -> None:
