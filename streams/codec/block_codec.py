@@ -1,4 +1,4 @@
-"""BlockCodec: what a log is given to turn records into blocks and back."""
+"""BlockCodec, with which a log turns records into blocks and back."""
 
 from __future__ import annotations
 
@@ -24,25 +24,24 @@ from streams.model.records import OFFSET, ORDER_AT, RESERVED, STAMPED, TOPIC, ch
 from streams.model.row_columns import Columns, Whole
 
 CODEC = 2
-"""The number of the encoding that BlockCodec writes; it reads this one alone."""
+"""Number of the encoding that BlockCodec writes, which is the only one it reads."""
 
 
 DECODE_BYTES_MAX = 384 << 20
-"""What reading one block takes at most, by CELLS_MAX and TEXT_BYTES_MAX: measured with the worst that could be made, 230 MiB for all its
-rows, 340 for one topic that is all of them. Two threads may read at a time.
-"""
+"""Maximum memory for reading one block, bytes, which follows from CELLS_MAX and TEXT_BYTES_MAX. The worst blocks that could be made took
+230 MiB for all rows, and 340 MiB for one topic that has all rows. Two threads may read at a time."""
 _CELLS_A_ROW, _CELLS_A_BLOCK = 1, 1 << 12
-"""Where device times are known; fences and lengths of groups."""
+"""Values counted for each row, for where device times are known, and for each block, for fences and lengths of groups."""
 
 
 class BlockCodec:
-    """Codec 2. One serves all logs and threads. Blocks of more than `group_rows` rows are cut into groups of as many."""
+    """Codec 2. One object serves all logs and threads. Blocks of more than `group_rows` rows are cut into groups of that size."""
 
     def __init__(self, group_rows: int = GROUP_ROWS) -> None:
         self._group_rows = max(group_rows, GROUP_ROWS_MIN)
 
     def encode(self, stream: str, origin: Origin, records: pa.RecordBatch | Columns) -> Block:
-        """The block of `records`. Signals whose rows are all null are left out; all else comes back from `decode` exactly.
+        """Return the block of `records`. Signals whose rows are all null are left out; `decode` returns all else exactly.
 
         Raises Misuse for columns of other types, offsets that are not consecutive, or no rows; BlockTooLarge when fewer rows would fit.
         """
@@ -55,7 +54,7 @@ class BlockCodec:
         return Block(stream, origin, first, records.num_rows, order["min"].as_py(), order["max"].as_py(), CODEC, payload)
 
     def decode(self, block: Block) -> pa.RecordBatch:
-        """The block's rows in offset order. Whatever the bytes say, it takes at most DECODE_BYTES_MAX of memory, the rows included.
+        """Return the block's rows in offset order. Whatever the bytes, it takes at most DECODE_BYTES_MAX of memory, the rows included.
 
         Raises Corrupt for bytes that no encoder wrote or a header that does not match them; Misuse for another codec's block.
         """
@@ -67,7 +66,7 @@ class BlockCodec:
         return records
 
     def columns(self, block: Block) -> Columns:
-        """The block's rows in offset order, of a large block each column unpacked when it is asked for. Raises as `decode`."""
+        """Return the block's rows in offset order. Each column of a large block is unpacked when it is requested. Raises as `decode`."""
         _check_codec(block.codec)
         payload = Payload(lambda at, length: block.payload[at : at + length], block.head.payload_bytes, block.count, DecodeBudget())
         if payload.only is not None:
@@ -75,7 +74,8 @@ class BlockCodec:
         return BlockColumns(StoredColumns(block.head, payload), 0, block.count)
 
     def some_rows(self, block: Block, first: int, end: int) -> pa.RecordBatch:
-        """The rows `first .. end - 1`, which are within the block. Of a large one whose other rows are many, in a part of the memory."""
+        """Return the rows `first .. end - 1`, which are within the block. For few rows of a large block it takes only a part of the
+        memory."""
         wanted = range(first - block.first, end - block.first)
         if few_of_many(block.head, wanted):
             _check_codec(block.codec)
@@ -86,7 +86,8 @@ class BlockCodec:
         return self.decode(block).slice(first - block.first, end - first)
 
     def check(self, block: Block) -> pa.StringArray:
-        """The block's topics, each at least once. All that `decode` gives is read, and raised, in a part of its memory."""
+        """Return the block's topics, each at least once. All that `decode` returns is read, with the same errors, in a part of its
+        memory."""
         _check_codec(block.codec)
         try:
             return check_rows(block.head, lambda at, length: block.payload[at : at + length])
@@ -94,37 +95,40 @@ class BlockCodec:
             return self.decode(block).column(TOPIC)
 
     def opened(self, head: BlockHead, read: ReadBytes, outline: bytes | None = None) -> OpenBlock:
-        """The block as far as it is read before any topic of it is looked up. Raises as `decode`."""
+        """Return the block with its directory read, before any topic is looked up. Raises as `decode`."""
         _check_codec(head.codec)
         return OpenBlock(head, read, None if outline is None else Outline.from_bytes(outline).guide)
 
     def outline(self, block: Block) -> bytes:
-        """Of a block of several groups the first topic, the place and the checksum of each; nothing of another. Raises as `decode`."""
+        """Return the first topic, the place and the checksum of each group of the block; empty for a block of one group. Raises as
+        `decode`."""
         _check_codec(block.codec)
         return outline_of(block.head, lambda at, length: block.payload[at : at + length])
 
     def outlined(self, outline: bytes) -> Outline:
-        """What `outline` gave. Raises Corrupt."""
+        """Return the block that an outline from `outline` describes. Raises Corrupt."""
         return Outline.from_bytes(outline)
 
     def records(self, found: Sequence[TopicRows]) -> list[pa.RecordBatch]:
-        """What `OpenBlock.topic_rows` found, in its order, in as few batches as it fits. Raises Misuse for what another codec found."""
+        """Return the rows that `OpenBlock.topic_rows` found, in their order, in as few batches as possible. Raises Misuse for rows that
+        another codec found."""
         ours = [rows for rows in found if isinstance(rows, PickedRows)]
         if len(ours) < len(found):
             raise Misuse("rows that another codec found are put together by that one", code="codec_mixed")
         return records_of(ours)
 
     def topics(self, block: Block) -> pa.StringArray:
-        """The block's topics, each at least once. Raises as `decode`, of what it reads."""
+        """Return the block's topics, each at least once. Raises as `decode`, for the parts that it reads."""
         _check_codec(block.codec)
         return read_topics(block.head, lambda at, length: block.payload[at : at + length])
 
     def knows(self, codec: int) -> bool:
-        """Whether blocks of codec number `codec` are read here: those of this one alone."""
+        """Return whether blocks of codec number `codec` are read here: only this codec's own."""
         return codec == CODEC
 
     def cut(self, block: Block, first: int, end: int) -> Block:
-        """The block of offsets `first .. end - 1` alone; `block` itself when that is all. Raises as `decode`; Misuse outside."""
+        """Return the block of only the offsets `first .. end - 1`; `block` itself when these are all. Raises as `decode`, and Misuse for
+        offsets outside the block."""
         if (first, end) == (block.first, block.end):
             return block
         if not block.first <= first < end <= block.end:
@@ -135,7 +139,8 @@ class BlockCodec:
 
 
 def cells_of(columns: Columns) -> int:
-    """At most how many values decoding the block of these rows will count: what a block may hold is what a reader lets pass."""
+    """Return an upper bound of the values that decoding the block of these rows will count. A block may hold as many as a reader
+    accepts."""
     rows = columns.num_rows
     cells = _CELLS_A_ROW * rows + _CELLS_A_BLOCK
     for field in columns.schema:
@@ -151,7 +156,7 @@ def _check_codec(codec: int) -> None:
 
 
 def _check(columns: Columns) -> int:
-    """The first offset, when the rows can be a block."""
+    """Return the first offset. Raises when the rows can not be a block."""
     rows, width = columns.num_rows, len(columns.schema)
     if not rows > 0 or width > COLUMNS_MAX:
         raise Misuse(f"a block has at least one row and at most {COLUMNS_MAX} columns, not {rows} and {width}", code="block_shape_invalid")

@@ -1,4 +1,4 @@
-"""What a block's directory says, taken apart."""
+"""A block's directory, decoded."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ from streams.codec.topic_columns import groups_of, read_fences
 from streams.model.block import BlockHead
 
 Tables = list[PcoTables | None]
-"""What unpacks the pages of a block's columns, as `Directory.columns` has them. They are made for each look-up: 150 KB of 16 columns, of
-which who looks once need not pay for the room, and who looks again saves a twentieth.
-"""
+"""Decoding tables for the pages of a block's columns, in the order of `Directory.columns`. They are made for each look-up: 16 columns take
+150 KB. Keeping them would cost a single look-up that memory, and save a repeated look-up a twentieth."""
 
 
 class Guide(NamedTuple):
-    """Where topics are in a block of several groups: where in the payload the layout of its columns begins, the first topics of the groups,
-    container numbers divided by `by` and rounded down, and the groups' places.
-    """
+    """Places of topics in a block of several groups. `layout_at`: index in the payload where the layout of its columns begins. `fences`:
+    the first topics of the groups, with container numbers divided by `by` and rounded down. `spans`: the groups' places."""
 
     layout_at: int
     fences: tuple[array[int], list[str]]
@@ -34,15 +32,15 @@ class Guide(NamedTuple):
     spans: Spans
 
     def groups_of(self, topic: str) -> range:
-        """The groups that may hold rows of the topic."""
+        """Return the groups that may hold rows of the topic."""
         return groups_of(self.fences, topic, self.by)
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """The received times (None: each row has its own), the columns and their schema; of several groups also the places of topics.
+    """Received times (None: each row has its own), columns and their schema; for several groups also the places of topics.
 
-    `alone`: whether some rows can be read without the others; `columns`: the columns in the order of the layout.
+    `alone`: whether some rows can be read without the others. `columns`: the columns in the order of the layout.
     """
 
     received: ReceivedTimes | None
@@ -76,5 +74,5 @@ class Directory:
         return cls(received, guide, layout, schema, layout.row_by_row(), layout.columns())
 
     def tables(self) -> Tables:
-        """Those of all columns. Raises Corrupt."""
+        """Return the tables of all columns. Raises Corrupt."""
         return [None if column is None else column.tables() for column, _ in self.columns]

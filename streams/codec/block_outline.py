@@ -1,4 +1,4 @@
-"""The part of a large block's directory that gives the places of its topics: for an index that stores it next to the block's place."""
+"""The part of a large block's directory that gives the places of its topics. An index stores it next to the block's place."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from streams.model.block import BlockHead, ReadBytes
 from streams.model.errors import Corrupt
 
 _FENCE_STEP = 1 << 8
-"""Container numbers are kept less their last byte: a group more is looked into where two fences are nearer than that."""
+"""Divisor of the container numbers in an outline: they are kept without their last byte. Where two fences are nearer than that, one more
+group is read."""
 _PLACES, _PLACE_BYTES = "I", 4
-"""Four bytes each, which a row of an index has room for: all of a large block then lie in one page of it."""
+"""Array type of places and size of one, bytes. A row of an index has room for four bytes each: all places of a large block then lie in one
+page of it."""
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
-    """Of a block of several groups: how many rows it and each group has, where in the block its payload begins, where in that the layout of
-    its columns; the first topic of each group (`numbers`: container numbers by _FENCE_STEP, then `others`), and where in the payload each
-    begins and the last ends (`starts`), with their checksums.
-    """
+    """Stored outline of a block of several groups. `rows`, `group_rows`: number of rows of the block and of each group. `payload_at`: index
+    in the block where its payload begins. `layout_at`: index in the payload where the layout of its columns begins. `numbers`, `others`:
+    the first topic of each group, container numbers divided by _FENCE_STEP, then other topics. `starts`: index in the payload where each
+    group begins and the last ends. `checksums`: checksums of the groups."""
 
     rows: int
     group_rows: int
@@ -37,7 +39,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Outline:
-    """See `streams.model.block.OutlinedBlock`. Safe from any thread."""
+    """Places of topics in a block: see `streams.model.block.OutlinedBlock`. Safe from any thread."""
 
     __slots__ = ("_groups", "_payload_at", "guide")
 
@@ -45,11 +47,11 @@ class Outline:
         self._groups, self._payload_at = Groups(kept.rows, kept.group_rows), kept.payload_at
         fences = _listed(kept.numbers), kept.others
         self.guide = Guide(kept.layout_at, fences, _FENCE_STEP, Spans(_listed(kept.starts), kept.checksums))
-        """What opens the block without its own fences and places of groups."""
+        """Guide that opens the block without its own fences and places of groups."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Outline:
-        """What `outline_of` gave. Raises Corrupt."""
+        """Return the outline that `outline_of` wrote. Raises Corrupt."""
         try:
             kept = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
@@ -61,11 +63,11 @@ class Outline:
         return cls(kept)
 
     def spans(self, topic: str) -> list[tuple[int, int]]:
-        """See `streams.model.block.OutlinedBlock`."""
+        """Return the spans for which `lacks` will call `read`: see `streams.model.block.OutlinedBlock`."""
         return [(self._payload_at + at, length) for _, at, length in self.guide.spans.runs(self.guide.groups_of(topic))]
 
     def lacks(self, read: ReadBytes, topic: str) -> bool:
-        """See `streams.model.block.OutlinedBlock`."""
+        """Return whether the block has no row of the topic: see `streams.model.block.OutlinedBlock`."""
         chosen = self.guide.groups_of(topic)
         groups = read_groups(lambda at, length: read(self._payload_at + at, length), self.guide.spans, chosen, DecodeBudget())
         pages = (GroupPages(group, sized=True).next() for group in groups)
@@ -73,7 +75,8 @@ class Outline:
 
 
 def outline_of(head: BlockHead, read: ReadBytes) -> bytes:
-    """The outline of the block with this head, whose payload `read` gives spans of; nothing of a block of one group. Raises Corrupt."""
+    """Return the outline of the block with this head, of whose payload `read` returns spans; empty for a block of one group. Raises
+    Corrupt."""
     payload = Payload(read, head.payload_bytes, head.count, DecodeBudget())
     if payload.group is not None:
         return b""

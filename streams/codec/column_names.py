@@ -1,4 +1,4 @@
-"""Column names that travel so often that one byte stands for each. Part of codec 2: never reordered, never shortened."""
+"""Common column names, for each of which one byte is written. Part of codec 2: never reordered, never shortened."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ COMMON_NAMES = (
     "source_origin",
     "source_offset",
 )
-"""A name's place here, plus one, is what is written for it; 0 comes before any other name, written out."""
+"""Common column names. A name is written as its index plus one; 0 precedes any other name, which is written out."""
 
 _NUMBERS = {name: number for number, name in enumerate(COMMON_NAMES, 1)}
 
 
 def write_name(writer: Writer, name: str) -> None:
-    """A column's name."""
+    """Write a column's name."""
     writer.varint(_NUMBERS.get(name, 0))
     if name not in _NUMBERS:
         writer.sized(name.encode())
 
 
 def read_name(reader: Reader) -> str:
-    """What `write_name` wrote. Raises Corrupt."""
+    """Return the name that `write_name` wrote. Raises Corrupt."""
     number = reader.below(len(COMMON_NAMES) + 1, "a column's name")
     if number:
         return COMMON_NAMES[number - 1]

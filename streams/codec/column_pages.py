@@ -1,4 +1,4 @@
-"""Columns of numbers and of yes and no over all groups of a block: tables in the directory, a page in each group."""
+"""Columns of numbers and booleans over all groups of a block: tables in the directory, a page in each group."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ _KINDS = 3
 NEIGHBOUR_MAX = 1 << 12
 _BITMAP, _SPARSE = 0, 1
 _TABLES_BYTES_MIN = 32
-"""A column of yes and no in so few bytes is not even tried with pcodec."""
+"""Maximum size of a boolean column for which pcodec is not tried, bytes."""
 _DTYPES = {"int": np.int64, "float": np.float64, "bit": np.uint16}
 _PCO_TYPES: dict[Kind, PcoType] = {"int": "i64", "float": "f64", "bit": "u16"}
 
 
 @dataclass(frozen=True, slots=True)
 class WantedValues:
-    """Of the `count` values that a column has in a group, those at `places`, ascending. The first `reach` are all that must be unpacked:
-    `scratch` is room for as many of each kind, one column's at a time.
-    """
+    """Wanted values of the `count` values that a column has in a group: those at `places`, ascending. Only the first `reach` values must be
+    unpacked. `scratch`: memory for that many values of each kind, for one column at a time."""
 
     count: int
     places: Ints
@@ -39,23 +38,23 @@ class WantedValues:
 
     @classmethod
     def of(cls, count: int, places: Ints, room: Values | None = None) -> WantedValues:
-        """The least reach there is, as pcodec unpacks; in the room for as many whole numbers at least, if there is some."""
+        """Return the wanted values with the least reach that pcodec allows. `room`: memory to use, of at least that many whole numbers."""
         reach = pco_reach(count, int(places[-1])) if len(places) else 0
         numbers = np.empty(reach, np.int64) if room is None else room[:reach]
         return cls(count, places, reach, {"int": numbers, "float": numbers.view(np.float64), "bit": numbers.view(np.uint16)[:reach]})
 
 
 class GroupPages:
-    """The pages of one group, one after another. Of several groups each page has its length before it."""
+    """Pages of one group, one after another. In a block of several groups each page follows its length."""
 
     def __init__(self, group: Reader, *, sized: bool) -> None:
         self._group, self._sized = group, sized
         self._given: list[Reader] = []
         self.packed = group.boxed if sized else group.sized
-        """The next page, which is sized bytes and nothing else: these bytes. Raises Corrupt."""
+        """Method that reads the next page, which is sized bytes and nothing else, and returns these bytes. Raises Corrupt."""
 
     def next(self) -> Reader:
-        """What the next page is read from."""
+        """Return a reader of the next page."""
         if not self._sized:
             return self._group
         page = Reader(self.taken(), self._group.budget)
@@ -63,11 +62,11 @@ class GroupPages:
         return page
 
     def taken(self) -> bytes:
-        """The next page, of several groups, to be read later; it is left to the caller whether all of it is. Raises Corrupt."""
+        """Return the next page of one of several groups, to be read later. The caller must check that all of it is read. Raises Corrupt."""
         return self._group.sized()
 
     def end(self) -> None:
-        """Raises Corrupt unless all of every page, and every page, was read."""
+        """Raise Corrupt unless every page was read, and each to its end."""
         for page in self._given:
             page.end()
         self._group.end()
@@ -75,14 +74,14 @@ class GroupPages:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """One column written: what goes into the directory, and its page in each group (none: it has no pages)."""
+    """One packed column: its entry in the directory, and its page in each group (none: it has no pages)."""
 
     meta: bytes
     pages: list[bytes] = field(default_factory=list)
 
     @property
     def bytes(self) -> int:
-        """How much it takes in all."""
+        """Size of the column in all, bytes."""
         return len(self.meta) + sum(map(len, self.pages))
 
 
@@ -90,7 +89,8 @@ class Packed:
 class Unpacked:
     """One column to write: its values (at least one), the number of values in each group, and the number of its reference column.
 
-    The values are stored as differences from the reference column."""
+    The values are stored as differences from the reference column.
+    """
 
     kind: Kind
     values: Values
@@ -99,7 +99,7 @@ class Unpacked:
 
     @property
     def listed(self) -> bool:
-        """Whether it is written as a list of a few numbers."""
+        """Whether the column is written as a list of a few numbers."""
         return self.kind == "int" and self._few
 
     @property
@@ -107,7 +107,7 @@ class Unpacked:
         return len(self.counts) == 1 and len(self.values) <= FEW_MAX
 
     def pack(self) -> Packed:
-        """On its own."""
+        """Return the column packed on its own."""
         if self.kind != "float" and (self.values == self.values[0]).all():
             return Packed(_meta(_CONSTANT, self.neighbour, int(self.values[0])))
         bits = self.values if self.kind == "bit" else None
@@ -119,7 +119,7 @@ class Unpacked:
 
 
 def pack_columns(columns: Sequence[Unpacked], rows: int) -> list[Packed]:
-    """All columns of a block of `rows` rows: lists together, the others on as many cores as there are."""
+    """Return all columns of a block of `rows` rows, packed: lists together, the others on as many cores as there are."""
     listed = [column for column in columns if column.listed]
     lists = iter(packed_ints([column.values for column in listed]))
     return each([partial(_packed_list, column, next(lists)) if column.listed else column.pack for column in columns], rows)
@@ -133,7 +133,7 @@ def _packed_list(column: Unpacked, page: bytes) -> Packed:
 
 @dataclass(frozen=True, slots=True)
 class PackedColumn:
-    """What the directory says of one column that `pack` wrote. `neighbour`: the column its values are to be added to, or 0."""
+    """Directory entry of one column that `pack` wrote. `neighbour`: number of its reference column, to which its values are added, or 0."""
 
     kind: Kind
     neighbour: int
@@ -143,7 +143,7 @@ class PackedColumn:
 
     @classmethod
     def read(cls, directory: Reader, kind: Kind) -> PackedColumn:
-        """Raises Corrupt."""
+        """Read the entry of a column of this kind. Raises Corrupt."""
         number = directory.below(_KINDS * NEIGHBOUR_MAX, "a packing of a column")
         how, neighbour = number % _KINDS, number // _KINDS
         constant = directory.signed() if how == _CONSTANT else 0
@@ -156,21 +156,21 @@ class PackedColumn:
 
     @property
     def never(self) -> bool:
-        """Whether it is a column of yes and no that says no everywhere."""
+        """Whether the column is boolean and false everywhere."""
         return self._how == _CONSTANT and not self._constant and not self.neighbour
 
     @property
     def always(self) -> bool:
-        """Whether it is a column of yes and no that says yes everywhere."""
+        """Whether the column is boolean and true everywhere."""
         return self._how == _CONSTANT and bool(self._constant)
 
     @property
     def paged(self) -> bool:
-        """Whether there is a page of it in each group."""
+        """Whether the column has a page in each group."""
         return self._how != _CONSTANT
 
     def values(self, pages: Sequence[Reader], counts: Sequence[int]) -> Values:
-        """The values in the groups whose pages these are, `counts` of them in each. Raises Corrupt."""
+        """Return the values in the groups with these pages, `counts` of them in each. Raises Corrupt."""
         if self._how == _CONSTANT:
             return self._alike(sum(counts))
         if self._how == _LIST:
@@ -185,13 +185,14 @@ class PackedColumn:
         return values.astype(np.bool_)
 
     def tables(self) -> PcoTables | None:
-        """What its pages are unpacked with, by one thread at a time; None where they are no such pages, or none. Raises Corrupt."""
+        """Return the tables with which one thread at a time unpacks the pages; None when the column has no such pages. Raises Corrupt."""
         return self._tables() if self._how == _PAGES else None
 
     def at(self, pages: GroupPages, wanted: WantedValues, tables: PcoTables | None) -> Values:
-        """The values `wanted` of one group, whose page of this column, if there is one, is next; `tables` are the column's. Raises Corrupt.
+        """Return the values `wanted` of one group. If the column has pages, its page is the next one; `tables` are the column's. Raises
+        Corrupt.
 
-        No more of the page is unpacked than what comes before the last of them.
+        The page is not unpacked further than needed for the last of these values.
         """
         if self._how == _CONSTANT:
             return self._alike(len(wanted.places))
@@ -212,7 +213,8 @@ class PackedColumn:
         return values.astype(np.bool_)
 
     def resolved(self, values: Values, done: list[Values]) -> Values:
-        """The column itself, of which `values` are what it differs by from one before it, if from any; it joins these. Raises Corrupt."""
+        """Return the column itself, where `values` are its differences from an earlier column of `done`, if it has a reference. Append it
+        to `done`. Raises Corrupt."""
         if self.neighbour:
             if self.neighbour > len(done):
                 raise Corrupt(f"column {len(done) + 1} of a block refers to column {self.neighbour}")
@@ -221,13 +223,13 @@ class PackedColumn:
         return values
 
     def told_from(self, values: Values, other: Values) -> Values:
-        """The column itself, of which `values` are what it differs by from `other`, its neighbour. Raises Corrupt."""
+        """Return the column itself, where `values` are its differences from `other`, its reference column. Raises Corrupt."""
         if other.dtype != values.dtype or len(other) != len(values):
             raise Corrupt(f"a column refers to column {self.neighbour}, which is none of its kind")
         return other if self.kind == "bit" else np.add(values, other, out=values)
 
     def cells(self, count: int) -> int:
-        """What so many of its values count."""
+        """Return how many cells `count` of its values cost."""
         return count if self.kind != "bit" else (count + BITS_OF_A_CELL - 1) // BITS_OF_A_CELL
 
     def _tables(self) -> PcoTables:
@@ -278,7 +280,7 @@ def _paged(values: Values, counts: Sequence[int], neighbour: int) -> Packed:
 
 
 def _few_bits(bits: Bools) -> bytes:
-    """A bitmap, or where the rarer value stands."""
+    """Return a bitmap, or the places of the rarer value when these are shorter."""
     writer = Writer()
     rare = bool(bits.sum() * 2 < len(bits))
     places = np.flatnonzero(bits == rare)

@@ -1,4 +1,4 @@
-"""Which earlier column predicts a column of measured numbers best, so that only what they differ by is written."""
+"""Choice of the earlier column that predicts a column of measured numbers best, so that only their differences are written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GAIN_BITS = 0.1
 class DecimalColumn:
     """A column of whole numbers of 10^-decimals.
 
-    `number` is its place among the block's columns of numbers, `mask` that of the column that says which rows are known, 0 when all are.
+    `number`: its number among the block's columns of numbers. `mask`: number of the column that marks the known rows; 0 when all are known.
     """
 
     number: int
@@ -59,7 +59,7 @@ def candidates(columns: Sequence[DecimalColumn]) -> list[DecimalColumn]:
 
 
 def _bytes(sketch: Sketch | None, values: Ints) -> int:
-    """What the values take, in a block of a few rows or of many."""
+    """Return the size of the values in a block of a few rows or of many, bytes."""
     if sketch is None or (len(values) == _JUDGED_ROWS and scattered(sketch, len(values))):
         return pco_bytes(values)
     return sketch.bytes
@@ -74,7 +74,7 @@ def _like(column: DecimalColumn, earlier: Sequence[DecimalColumn]) -> list[int]:
 
 
 def _sample(values: Ints) -> Ints:
-    """All of a few values; of many, runs of them from several places."""
+    """Return all of a few values; of many values, runs from several places."""
     if len(values) <= FEW_MAX:
         return values
     run = _JUDGED_ROWS // _JUDGED_PLACES

@@ -1,4 +1,5 @@
-"""What both halves of the codec say of a column: its type's number, which rows are null, and which columns are written elsewhere."""
+"""Properties of a column that both halves of the codec use: its type's number, which rows are null, and which columns are written
+elsewhere."""
 
 from __future__ import annotations
 
@@ -15,18 +16,18 @@ from streams.model.records import DEVICE_AT, GIVEN, RESERVED, SOURCE, STAMPED, T
 
 TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
 BOOL, INT, FLOAT, TEXT = range(4)
-"""A type's place in TYPES is the number it is written as."""
+"""Type numbers as they are written: the index of each type in TYPES."""
 HAS_NULLS = 4
 DECIMALS = 8
-"""A column's head is its type's number, plus HAS_NULLS if it has some, plus DECIMALS times its decimals."""
+"""Factor of the decimals in a column's head: its type's number, plus HAS_NULLS if it has nulls, plus DECIMALS times its decimals."""
 SLICE = 1 << 13
-"""Rows looked at together, so that they stay in the processor's cache."""
+"""Number of rows that are processed together, so that they stay in the processor's cache."""
 NARROWED_MIN = 1 << 16
 ELSEWHERE = frozenset([TOPIC, DEVICE_AT, *STAMPED.names])
 
 
 def known_rows(column: pa.Array) -> Bools:
-    """Which rows of `column` are not null."""
+    """Return a flag for each row of `column`: whether it is not null."""
     if not column.null_count:
         return np.ones(len(column), np.bool_)
     known: Bools = column.is_valid().to_numpy(zero_copy_only=False)
@@ -34,7 +35,8 @@ def known_rows(column: pa.Array) -> Bools:
 
 
 def narrowed(values: Ints) -> Ints:
-    """Many whole numbers in a half or a quarter of the memory, where that holds them, as they wait for others. They are int64 no more."""
+    """Return many whole numbers in a half or a quarter of the memory, where they fit, for the time that they wait. They are then not
+    int64."""
     if len(values) < NARROWED_MIN:
         return values
     low, high = values.min(), values.max()
@@ -43,14 +45,15 @@ def narrowed(values: Ints) -> Ints:
 
 
 def type_number(kind: pa.DataType) -> int:
-    """The number a type is written as. Raises Misuse for any other than TYPES."""
+    """Return the number as which a type is written. Raises Misuse for any other than TYPES."""
     if kind not in TYPES:
         raise Misuse(f"a block holds bool, int64, float64 and string columns, not {kind}", code="column_type")
     return TYPES.index(kind)
 
 
 def stored_at(known: Bools | None, pick: Ints | None) -> tuple[Ints | None, Bools | None]:
-    """Where among the known values those of the rows `pick` stand (None: as they are), and which of these rows are null (None: none)."""
+    """Return where the values of the rows `pick` stand among the known values (None: as they are), and which of these rows are null (None:
+    none)."""
     if known is None:
         return pick, None
     index = np.maximum(np.cumsum(known) - 1, 0)
@@ -60,7 +63,8 @@ def stored_at(known: Bools | None, pick: Ints | None) -> tuple[Ints | None, Bool
 
 
 def as_arrow(values: Values, known: Bools | None, pick: Ints | None, room: Room, decimals: int | None = None) -> pa.Array:
-    """The rows `pick` of a column that has `values` where it is `known`: whole numbers of 10^-decimals as floats, if that is said."""
+    """Return the rows `pick` of a column that has `values` where it is `known`. With `decimals`, whole numbers of 10^-decimals become
+    floats."""
     index, nulls = stored_at(known, pick)
     scale = None if decimals in (None, RAW) else np.float64(10 ** int(decimals or 0))
     if scale is None:
@@ -80,9 +84,8 @@ def _taken(room: Room, values: Values, index: Ints) -> Values:
 
 @lru_cache(64)
 def schema_of(columns: tuple[tuple[str, int], ...]) -> pa.Schema:
-    """All columns, given by name and type's number, in their usual order: GIVEN, SOURCE, STAMPED, signals. Raises Corrupt when one of the
-    log's own is of another type. Most blocks have the same.
-    """
+    """Return the schema of all columns, given by name and type number, in their usual order: GIVEN, SOURCE, STAMPED, signals. Cached,
+    because most blocks have the same columns. Raises Corrupt when one of the log's own columns has another type."""
     named = {name: TYPES[kind] for name, kind in columns}
     fields = [*GIVEN, *(field for field in SOURCE if field.name in named), *STAMPED]
     for field in fields:
@@ -92,6 +95,6 @@ def schema_of(columns: tuple[tuple[str, int], ...]) -> pa.Schema:
 
 
 def batch(schema: pa.Schema, columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
-    """The columns as `schema` has them, null where there is none."""
+    """Return the columns in the order of `schema`, null where there is none."""
     arrays = [columns[name] if name in columns else pa.nulls(count, schema.field(name).type) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

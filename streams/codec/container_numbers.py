@@ -1,4 +1,4 @@
-"""Container numbers as whole numbers, many at a time: four letters and six digits; the check digit follows from them (ISO 6346)."""
+"""Container numbers as whole numbers, many at a time: four letters and six digits. The check digit follows from them (ISO 6346)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from streams.codec.wire import Bools, Ints
 SERIALS = 10**6
 OWNERS = 26**4
 NUMBERS = OWNERS * SERIALS
-"""Packed container numbers are 0 to this less one: owner's four letters to base 26, times SERIALS, plus the serial number."""
+"""Upper bound of packed container numbers, exclusive: the owner's four letters to base 26, times SERIALS, plus the serial number."""
 _LETTERS, _DIGITS, _CHARS = 4, 6, 11
 _AT_ONCE = 1 << 15
-"""So many texts are taken apart at a time: what each takes meanwhile is five times what its number does."""
+"""Number of texts that are split at a time: in the meantime each takes five times as much as its number."""
 _ONE = re.compile("[A-Z]{4}[0-9]{7}")
 _LETTER_VALUES_OF = {letter: 10 + at + (at + 9) // 10 for at, letter in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZ")}
-"""ISO 6346 annex A: from 10 on, without the multiples of 11."""
+"""Value of each letter (ISO 6346 annex A): from 10 on, without the multiples of 11."""
 
 
 def packed(texts: pa.StringArray) -> tuple[Ints, Bools]:
-    """The container numbers among `texts` whose check digit is right, as whole numbers, and which of the texts they are."""
+    """Return the container numbers with a correct check digit in `texts`, as whole numbers, and a flag for each text: whether it is one of
+    them."""
     parts = [_packed(texts.slice(at, _AT_ONCE)) for at in range(0, max(len(texts), 1), _AT_ONCE)]
     return np.concatenate([numbers for numbers, _ in parts]), np.concatenate([numbered for _, numbered in parts])
 
@@ -49,7 +50,7 @@ def _packed(texts: pa.StringArray) -> tuple[Ints, Bools]:
 
 @lru_cache(1024)
 def packed_one(text: str) -> int | None:
-    """The whole number of one container number; None for any other text."""
+    """Return the whole number of one container number; None for any other text."""
     if not _ONE.fullmatch(text):
         return None
     values = [_LETTER_VALUES_OF[char] if char.isalpha() else int(char) for char in text[:-1]]
@@ -62,7 +63,7 @@ def packed_one(text: str) -> int | None:
 
 
 def unpacked(numbers: Ints) -> pa.StringArray:
-    """The container numbers."""
+    """Return the container numbers as texts."""
     letters, digits = _split(numbers)
     chars = np.empty((len(numbers), _CHARS), np.uint8)
     chars[:, :_LETTERS] = letters.T + np.uint8(ord("A"))
@@ -73,8 +74,8 @@ def unpacked(numbers: Ints) -> pa.StringArray:
 
 
 def _check_digits(letters: Digits, digits: Digits) -> npt.NDArray[np.uint8]:
-    """ISO 6346 annex A: letters' values (`_LETTER_VALUES_OF`) and digits, weighted by powers of two, modulo 11, modulo 10. No sum reaches
-    2^14."""
+    """Return the check digits (ISO 6346 annex A): letters' values (`_LETTER_VALUES_OF`) and digits, weighted by powers of two, modulo 11,
+    modulo 10. No sum reaches 2^14."""
     total = np.zeros(letters.shape[1], np.uint16)
     for place, values in enumerate((*letters, *digits)):
         if place < _LETTERS:
@@ -84,6 +85,6 @@ def _check_digits(letters: Digits, digits: Digits) -> npt.NDArray[np.uint8]:
 
 
 def _split(numbers: Ints) -> tuple[Digits, Digits]:
-    """Letters and digits."""
+    """Return the letters and the digits."""
     owners = numbers // SERIALS
     return split(owners.astype(np.int32), 26, _LETTERS), split((numbers - owners * SERIALS).astype(np.int32), 10, _DIGITS)

@@ -1,4 +1,4 @@
-"""Floats that are short decimals, as most measurements are, as whole numbers and back, bit for bit."""
+"""Conversion of floats that are short decimals, as most measurements are, to whole numbers and back, bit for bit."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from streams.codec.wire import Floats, Ints
 
 DECIMALS_MAX = 9
 RAW = DECIMALS_MAX + 1
-"""In place of a number of decimals: floats that are no short decimals, as they are."""
+"""Value in place of a number of decimals for floats that are not short decimals, and are stored as they are."""
 _EXACT_MAX = float(1 << 53)
 _SAMPLE = 8
 SLICE = 1 << 15
-"""Rows looked at together, so that they stay in the processor's cache."""
+"""Number of rows that are processed together, so that they stay in the processor's cache."""
 
 
 def as_decimals(values: Floats) -> tuple[int, Ints | None]:
-    """The smallest k from 0 to 9 such that whole numbers of 10^-k give every value back bit for bit, and these; else (RAW, None).
+    """Return the smallest k from 0 to 9 such that whole numbers of 10^-k restore every value bit for bit, and these numbers; else (RAW,
+    None).
 
-    -0.0, NaN, infinities and anything from 2^53 on have none.
+    There is no such k for -0.0, NaN, infinities and anything from 2^53 on.
     """
     for decimals in range(_decimals_min(values), DECIMALS_MAX + 1):
         whole = np.empty(len(values), np.int64)
@@ -36,7 +37,7 @@ def _decimals_min(values: Floats) -> int:
 
 
 def _scale(values: Floats, decimals: int, whole: Ints) -> bool:
-    """Whether `whole`, which is filled, gives the values back."""
+    """Fill `whole`, and return whether it restores the values."""
     scale = np.float64(10**decimals)
     with np.errstate(all="ignore"):
         scaled = np.rint(values * scale)

@@ -1,4 +1,4 @@
-"""Codec 2, the reading half: a block's rows from its payload. docs/internals/block-format.md describes the bytes."""
+"""Codec 2, the reading half: it decodes a block's rows from its payload. docs/internals/block-format.md describes the bytes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from streams.model.records import OFFSET, TOPIC
 
 Task = Callable[[], Any]
 CHECKED_ROWS = 1 << 15
-"""So many rows of a large block, about, are unpacked at once when all are only looked at, or few are wanted: some tens of MiB."""
+"""Approximate number of rows of a large block that are unpacked at once when all are only checked, or few are wanted: some tens of MiB."""
 
 
 def read_rows(head: BlockHead, read: ReadBytes) -> pa.RecordBatch:
-    """All rows of a block in offset order. Raises Corrupt."""
+    """Return all rows of a block in offset order. Raises Corrupt."""
     budget = DecodeBudget()
     payload = Payload(read, head.payload_bytes, head.count, budget)
     directory = Directory.read(payload, head)
@@ -41,9 +41,10 @@ def read_rows(head: BlockHead, read: ReadBytes) -> pa.RecordBatch:
 
 
 def check_rows(head: BlockHead, read: ReadBytes) -> pa.StringArray:
-    """The topics of a block, each at least once, all rows having been read as `read_rows` does, CHECKED_ROWS at a time, and released.
+    """Return the topics of a block, each at least once, after reading all rows as `read_rows` does, CHECKED_ROWS at a time, and releasing
+    them.
 
-    Raises Corrupt where that would.
+    Raises Corrupt where `read_rows` would.
     """
     taken, parts = np.zeros(head.count, np.bool_), []
     for first, part in _parts(head, read):
@@ -56,14 +57,13 @@ def check_rows(head: BlockHead, read: ReadBytes) -> pa.StringArray:
 
 
 def few_of_many(head: BlockHead, wanted: range) -> bool:
-    """Whether the block is read in parts, and the rows in the `wanted` places are so few that what is kept of them spares memory."""
+    """Return whether the block is read in parts, and the `wanted` rows are so few that keeping only them saves memory."""
     return head.count > CHECKED_ROWS and 2 * len(wanted) <= head.count
 
 
 def read_some_rows(head: BlockHead, read: ReadBytes, wanted: range) -> pa.RecordBatch:
-    """The rows in the `wanted` places of a block, counted from its first offset, in offset order. All are read, CHECKED_ROWS at a time, and
-    released but for these. Raises Corrupt, for what it has read.
-    """
+    """Return the rows at the `wanted` places of a block, counted from its first offset, in offset order. All rows are read, CHECKED_ROWS at
+    a time, and the others are released. Raises Corrupt, for what it has read."""
     found: list[tuple[Ints, pa.RecordBatch]] = []
     for first, part in _parts(head, read):
         found.append(part.some(first, wanted))
@@ -75,7 +75,7 @@ def read_some_rows(head: BlockHead, read: ReadBytes, wanted: range) -> pa.Record
 
 
 def _parts(head: BlockHead, read: ReadBytes) -> Iterator[tuple[int, StoredRows]]:
-    """The rows of a block as they are stored, about CHECKED_ROWS at a time, and which of all the first of them is. Raises Corrupt."""
+    """Yield the rows of a block as they are stored, about CHECKED_ROWS at a time, and the index of the first of them. Raises Corrupt."""
     budget = DecodeBudget()
     payload = Payload(read, head.payload_bytes, head.count, budget)
     directory = Directory.read(payload, head)
@@ -89,7 +89,7 @@ def _parts(head: BlockHead, read: ReadBytes) -> Iterator[tuple[int, StoredRows]]
 
 
 def read_topics(head: BlockHead, read: ReadBytes) -> pa.StringArray:
-    """The topics of a block, each at least once, in no particular order; its other columns are not unpacked. Raises Corrupt."""
+    """Return the topics of a block, each at least once, in no particular order. Its other columns are not unpacked. Raises Corrupt."""
     budget = DecodeBudget()
     payload = Payload(read, head.payload_bytes, head.count, budget)
     every = range(len(payload.groups))
@@ -99,7 +99,7 @@ def read_topics(head: BlockHead, read: ReadBytes) -> pa.StringArray:
 
 
 def _pages(payload: Payload, directory: Directory, chosen: range) -> list[GroupPages]:
-    """Those of the `chosen` groups."""
+    """Return the pages of the `chosen` groups."""
     if payload.only is not None:
         return [GroupPages(payload.only, sized=False)]
     return [GroupPages(group, sized=True) for group in payload.several(directory.guide.spans, chosen)]
@@ -107,7 +107,7 @@ def _pages(payload: Payload, directory: Directory, chosen: range) -> list[GroupP
 
 @dataclass(frozen=True, slots=True)
 class ColumnPresence:
-    """Where a column has values: `mask` says it of each row. Each group has `counts` values."""
+    """Rows in which a column has values: `mask` has a flag for each row. Each group has `counts` values."""
 
     mask: Bools
     counts: Sequence[int]
@@ -115,9 +115,10 @@ class ColumnPresence:
 
 @dataclass(frozen=True, slots=True)
 class DecodedRows:
-    """The decoded parts of the rows: the values that give the stamps, and the named columns.
+    """Decoded parts of the rows: the values that give the stamps, and the named columns.
 
-    `known`: where the columns with nulls have a value; `has_device_at`: where device times are known (None: everywhere)."""
+    `known`: where the columns with nulls have a value. `has_device_at`: where device times are known (None: everywhere).
+    """
 
     places: Ints | None
     numbers: list[Values]
@@ -128,7 +129,7 @@ class DecodedRows:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What is kept of rows that were only looked at: their topics, and their first and last order time (UTC ms)."""
+    """Data kept of rows that were only checked: their topics, and their first and last order time (UTC ms)."""
 
     topics: pa.StringArray
     order_first_ms: int
@@ -136,7 +137,7 @@ class Checked:
 
 
 class StoredRows:
-    """The rows of one block on their way from the order they are stored in to records in offset order."""
+    """Rows of one block, which are decoded from the order they are stored in to records in offset order."""
 
     def __init__(self, head: BlockHead, directory: Directory, pages: Sequence[GroupPages], sizes: list[int], budget: DecodeBudget) -> None:
         self._head, self._sizes, self._layout, self._received = head, sizes, directory.layout, directory.received
@@ -146,8 +147,8 @@ class StoredRows:
         self._done: list[Values] = []
 
     def all_rows(self) -> pa.RecordBatch:
-        """Every row; once. What was read of a column is released as it stands in the order of the offsets: a large block is never there
-        twice over."""
+        """Return every row; call it once. What was read of a column is released when the column is in offset order, so that a large block
+        is never in memory twice."""
         groups = [read_group(page, rows) for page, rows in zip(self._next(), self._sizes, strict=True)]
         names, codes = joined(groups, self._rows, self._room)
         found = self._found(groups)
@@ -162,8 +163,8 @@ class StoredRows:
         return batch(self._schema, {TOPIC: topic, **stamps.arrays(), **columns}, self._rows)
 
     def checked(self, first: int, taken: Bools) -> Checked:
-        """Every row is read and released. They are stored from the `first` place on; the places of their offsets are noted in `taken`,
-        which says it of all rows of the block."""
+        """Read and release every row, and return what is kept of them. They are stored from the index `first` on. The places of their
+        offsets are marked in `taken`, which has a flag for each row of the block."""
         groups = [read_group(page, rows) for page, rows in zip(self._next(), self._sizes, strict=True)]
         names, codes = joined(groups, self._rows, self._room)
         found = self._found(groups)
@@ -175,8 +176,8 @@ class StoredRows:
         return Checked(names.texts(self._budget, codes).unique(), int(order_at.min()), int(order_at.max()))
 
     def some(self, first: int, wanted: range) -> tuple[Ints, pa.RecordBatch]:
-        """Those of the rows that are in the `wanted` places of the block, in the order they are stored in, and these places. All of them
-        are stored from the `first` place on."""
+        """Return the places and the rows of those that are in the `wanted` places of the block, in the order they are stored in. All rows
+        here are stored from the index `first` on."""
         groups = [read_group(page, rows) for page, rows in zip(self._next(), self._sizes, strict=True)]
         names, codes = joined(groups, self._rows, self._room)
         found = self._found(groups)
@@ -188,7 +189,7 @@ class StoredRows:
         return places[pick], batch(self._schema, stamps | columns, len(pick))
 
     def _next(self) -> list[Reader]:
-        """The pages of the next column."""
+        """Return the pages of the next column."""
         return [pages.next() for pages in self._pages]
 
     def _found(self, groups: Sequence[GroupTopics]) -> DecodedRows:
@@ -207,7 +208,7 @@ class StoredRows:
         return DecodedRows(places, resolved, named, {name: one.mask for name, one in known.items()}, device_known)
 
     def _masks(self) -> list[ColumnPresence]:
-        """Where every row is known, where device times are, and where the columns with nulls."""
+        """Return where every row is known, where device times are known, and where the columns with nulls are."""
         every = ColumnPresence(np.ones(self._rows, np.bool_), self._sizes)
         if all(mask.always for mask in self._layout.masks):
             masks = [every for _ in self._layout.masks]
@@ -222,7 +223,7 @@ class StoredRows:
     def _numbers(
         self, every: ColumnPresence, has_device_at: ColumnPresence, known: dict[str, ColumnPresence]
     ) -> list[tuple[PackedColumn, Task]]:
-        """The columns of numbers after the masks, and what reads them."""
+        """Return the columns of numbers after the masks, and the tasks that read them."""
         layout = self._layout
         columns = [(layout.place, every), (layout.received, every), (layout.device, has_device_at), (layout.order, every)]
         columns += [(values, known.get(column.name, every)) for column, values in zip(layout.named, layout.values, strict=True)]
@@ -240,12 +241,13 @@ class StoredRows:
         return tasks
 
     def _tasks(self, columns: Sequence[tuple[PackedColumn, ColumnPresence]]) -> list[Task]:
-        """What reads these columns, whose values are paid for."""
+        """Return the tasks that read these columns, and charge the values to the budget."""
         self._budget.pay_cells(sum(column.cells(sum(known.counts)) for column, known in columns))
         return [partial(column.values, self._next() if column.paged else [], known.counts) for column, known in columns]
 
     def _finishing(self, named: list[tuple[Named, Any]], known: dict[str, Bools], pick: Ints | None) -> Iterator[Task]:
-        """What finishes each of the `named` columns, in their order; it alone has what was read of it then."""
+        """Yield the task that finishes each of the `named` columns, in their order. The task alone then holds what was read of its
+        column."""
         named.reverse()
         while named:
             column, values = named.pop()
@@ -258,7 +260,7 @@ class StoredRows:
         return each(tasks, self._rows if len(self._pages) > 1 else 0)
 
     def _pick(self, places: Ints) -> Ints:
-        """The rows that were read, in the order of their offsets."""
+        """Return the rows that were read, in the order of their offsets."""
         pick = self._room.full(self._rows, -1, np.int64)
         pick[self._within(places)] = self._room.counted(0, self._rows)
         if self._rows != self._head.count or pick.min() < 0:
@@ -271,7 +273,7 @@ class StoredRows:
         return places
 
     def _stamps(self, found: DecodedRows, pick: Ints | None, places: Ints | None = None) -> Stamps:
-        """Offsets and times, in the order of the offsets; with `places`, of these rows alone, in their own order."""
+        """Return offsets and times in the order of the offsets; with `places`, of these rows only, in their own order."""
         layout, room, numbers = self._layout, self._room, iter(found.numbers)
         received = next(numbers) if layout.received else np.empty(0, np.int64)
         given = next(numbers) if layout.device else np.empty(0, np.int64)
@@ -300,12 +302,12 @@ class StoredRows:
 
 
 def split(rows: Bools, sizes: Sequence[int]) -> list[Bools]:
-    """What is said of each row, group by group."""
+    """Return the flags of the rows, group by group."""
     return [rows[first:end] for first, end in pairwise(accumulate(sizes, initial=0))]
 
 
 def text_values(pages: Sequence[Reader], counts: Sequence[int], owners: Sequence[Owners]) -> tuple[pa.StringArray, Ints]:
-    """The texts of one column in all groups: the different ones, and the place among them of each known row."""
+    """Return the texts of one column in all groups: the different texts, and the index among them for each known row."""
     dictionaries, size, at = [], 0, 0
     budget, total = pages[0].budget, sum(counts)
     budget.pay_cells(CELLS_OF_A_TEXT * total)

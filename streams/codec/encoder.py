@@ -1,4 +1,4 @@
-"""Codec 2, the writing half: records into a block's payload. docs/internals/block-format.md describes the bytes."""
+"""Codec 2, the writing half: it encodes records into a block's payload. docs/internals/block-format.md describes the bytes."""
 
 from __future__ import annotations
 
@@ -28,19 +28,18 @@ from streams.model.row_columns import Columns
 AS_ARRIVED, BY_TOPIC = 0, 1
 _BY_TOPIC_ROWS_MIN = 512
 _SPARSE_ROWS_MIN = 1 << 16
-"""A block of so many rows with hardly two to a topic has groups of three eighths as many: who looks for a topic has many such blocks to
-look at, and finds a row in a group. It is 0.8 % more bytes.
-"""
+"""Number of rows from which a block with hardly two rows to a topic has groups of three eighths of the rows. A search for a topic reads
+many such blocks, and finds a row in a group. The block is 0.8 % larger."""
 VALUES_AT_ONCE = 1 << 20
-"""So many values of named columns, about, are in memory at a time while a large block is written, 8 bytes each and on their way three or
-four times that: two columns of the largest merge.
-"""
+"""Approximate number of values of named columns in memory at a time while a large block is written: two columns of the largest merge. A
+value takes 8 bytes, and three or four times that on its way."""
 _TEXT_COPIES = 3
 
 
 @dataclass(slots=True)
 class _Column:
-    """One column on its way, its rows in the order they are stored in: values where it has them, of texts places in the `dictionary`."""
+    """One column to be written, its rows in the order they are stored in: its values where it has them, for texts indexes into the
+    `dictionary`."""
 
     name: str
     kind: int
@@ -51,8 +50,8 @@ class _Column:
 
 @dataclass(slots=True)
 class _Rows:
-    """The columns of all rows, as they are asked for, and the order they are stored in: which row of the block each is (None: as they
-    came). Counts the bytes of the texts that were read."""
+    """Columns of all rows, loaded on request, and the order they are stored in: which row of the block each is (None: as they came). It
+    counts the bytes of the texts that were read."""
 
     columns: Columns
     order: Ints | None
@@ -62,40 +61,40 @@ class _Rows:
 
     @property
     def sizes(self) -> list[int]:
-        """How many rows each group has."""
+        """Number of rows of each group."""
         return self.groups.sizes(range(len(self.groups)))
 
     @property
     def at_once(self) -> int:
-        """So many columns are there at a time."""
+        """Number of columns in memory at a time."""
         return max(1, VALUES_AT_ONCE // self.groups.rows)
 
     def column(self, name: str) -> pa.Array:
-        """One column, in offset order. Raises BlockTooLarge when its texts are too much, with those before."""
+        """Return one column, in offset order. Raises BlockTooLarge when its texts, with those read before, are too much."""
         found = self.columns.column(name)
         if pa.types.is_string(found.type):
             self.count_text(found.nbytes)
         return found
 
     def count_text(self, size: int) -> None:
-        """So many bytes of text more were read. Raises BlockTooLarge when they are too much, with those before."""
+        """Add `size` bytes to the text that was read. Raises BlockTooLarge when it is too much in all."""
         with self.lock:
             self.text_bytes += size
         if self.text_bytes > TEXT_BYTES_MAX // _TEXT_COPIES:
             raise BlockTooLarge(f"{self.groups.rows} rows have {self.text_bytes} bytes of text, which is too much for one block")
 
     def times(self, name: str) -> Ints:
-        """A column of times, as it is stored."""
+        """Return a column of times, in the order it is stored in."""
         values: Ints = self.column(name).to_numpy(zero_copy_only=False)
         return values if self.order is None else values.take(self.order)
 
     def known(self, name: str) -> Bools | None:
-        """Which rows have a value in this column, as they are stored; None: all."""
+        """Return a flag for each row, in the order they are stored in: whether it has a value in this column; None: all have."""
         known = self.columns.known(name)
         return known if known is None or self.order is None else known.take(self.order)
 
     def named(self, name: str, known: Bools | None) -> _Column:
-        """One column, as it is stored, where it is `known`."""
+        """Return one column in the order it is stored in, where it is `known`."""
         column = self.column(name)
         kind = type_number(column.type)
         if kind == TEXT:
@@ -130,9 +129,8 @@ class _Numbers:
         self._bits: dict[tuple[int, int, bytes], int] = {}
 
     def add_bits(self, bits: Bools, sizes: Sequence[int], mask: int = 0) -> int:
-        """Yes and no of the rows that column `mask` says are known, 0: of all. Where it was written before, of the same rows, only that is
-        said. Returns the number of the column that says it.
-        """
+        """Add booleans of the rows that column `mask` marks as known (0: of all rows). Return the number of the column that holds them.
+        Where the same booleans of the same rows were written before, only a reference is written."""
         key = (mask, len(bits), np.packbits(bits).tobytes())
         seen = self._bits.get(key, 0)
         number = self._add(Unpacked("bit", np.zeros(len(bits), np.bool_) if seen else bits, sizes, seen))
@@ -141,17 +139,17 @@ class _Numbers:
         return seen or number
 
     def add(self, kind: Kind, values: Values, sizes: Sequence[int]) -> None:
-        """Numbers that no other column predicts."""
+        """Add numbers that no other column predicts."""
         self._add(Unpacked(kind, values, sizes))
 
     def add_measured(self, values: Ints, decimals: int, mask: int, sizes: Sequence[int]) -> None:
-        """Whole numbers that an earlier column may predict."""
+        """Add whole numbers that an earlier column may predict."""
         number = self._add(Unpacked("int", values, sizes))
         if number < NEIGHBOUR_MAX:
             self._measured.append(DecimalColumn(number, values, decimals, mask))
 
     def write(self) -> None:
-        """All that waits; of what another one predicts best, what they differ by."""
+        """Write all waiting columns. Where another column predicts a column best, only the differences are written."""
         for column, neighbour in zip(self._measured, neighbours_of(self._measured, self._earlier), strict=True):
             if neighbour is not None:
                 place = column.number - 1 - self._written
@@ -171,8 +169,8 @@ class _Numbers:
 
 
 def write_payload(columns: Columns, order_last_ms: int, group_rows: int) -> bytes:
-    """Rows, at least one, with all STAMPED columns; the offsets and `order_last_ms` are the head's. Each column is asked for once, and of
-    large ones few are there at a time. Raises BlockTooLarge for too much text."""
+    """Return the payload of these rows, at least one, with all STAMPED columns. The offsets and `order_last_ms` are in the head. Each
+    column is requested once, and few large ones are in memory at a time. Raises BlockTooLarge for too much text."""
     rows, of = columns.num_rows, columns.column(TOPIC)
     text_bytes, (topics, codes) = of.nbytes, topics_of(of)
     del of
@@ -201,7 +199,7 @@ def write_payload(columns: Columns, order_last_ms: int, group_rows: int) -> byte
 
 
 def _order(codes: Ints, group_rows: int) -> Ints | None:
-    """Which rows to store after which: by topic when rows are many, or many enough to a topic."""
+    """Return the order in which the rows are stored: by topic when the rows are many, or many enough to a topic; else None."""
     rows = len(codes)
     if rows <= group_rows and (rows < _BY_TOPIC_ROWS_MIN or 2 * (int(codes.max()) + 1) > rows):
         return None
@@ -210,8 +208,8 @@ def _order(codes: Ints, group_rows: int) -> Ints | None:
 
 
 def _write_columns(directory: Writer, bodies: list[Writer], rows: _Rows, codes: Ints, *, each_received: bool) -> None:
-    """What the directory says of the columns, and their pages: of numbers and of yes and no, then of texts; all that are not elsewhere and
-    not all null."""
+    """Write the columns' entries in the directory, and their pages: numbers and booleans, then texts. Columns that are written elsewhere,
+    or all null, are left out."""
     fields = [field for field in rows.columns.schema if field.name not in ELSEWHERE]
     masks = {field.name: rows.known(field.name) for field in fields}
     kinds = {field.name: type_number(field.type) for field in fields if (mask := masks[field.name]) is None or mask.any()}
@@ -232,8 +230,8 @@ def _write_columns(directory: Writer, bodies: list[Writer], rows: _Rows, codes: 
 
 
 def _write_times(directory: Writer, numbers: _Numbers, rows: _Rows, known: Bools, *, each_received: bool) -> None:
-    """The places; received times where each row has its own; device times where they are `known`, then order times where they do not follow
-    from the others."""
+    """Write the places; received times where each row has its own; device times where they are `known`; and order times where they do not
+    follow from the others."""
     if rows.order is not None:
         numbers.add("int", rows.order, numbers.sizes)
     received_at, order_at = rows.times(RECEIVED_AT), rows.times(ORDER_AT)
@@ -258,7 +256,7 @@ def _write_times(directory: Writer, numbers: _Numbers, rows: _Rows, known: Bools
 def _write_numbers(
     numbers: _Numbers, rows: _Rows, names: list[str], masks: Mapping[str, Bools | None], said: Mapping[str, int]
 ) -> dict[str, int]:
-    """The named columns of numbers and of yes and no; returns the decimals of each."""
+    """Write the named columns of numbers and booleans. Return the decimals of each."""
     decimals = {}
     for at in range(0, len(names), rows.at_once):
         if rows.at_once < len(names):
@@ -310,7 +308,7 @@ def _topic_page(topics: Topics, codes: Ints, *, by_topic: bool) -> bytes:
 
 
 def _write_page(body: Writer, page: bytes, groups: int) -> None:
-    """A page; its length before it where there are several groups."""
+    """Write a page, after its length where there are several groups."""
     if groups > 1:
         body.sized(page)
     else:
@@ -318,7 +316,7 @@ def _write_page(body: Writer, page: bytes, groups: int) -> None:
 
 
 def _dense(column: pa.Array) -> Values:
-    """The values of a column of numbers or of yes and no; where it is null, anything."""
+    """Return the values of a column of numbers or booleans; where it is null, any value."""
     buffer, first, end = column.buffers()[1], column.offset, column.offset + len(column)
     if pa.types.is_boolean(column.type):
         octets = np.frombuffer(buffer, np.uint8)[first // 8 : (end + 7) // 8]

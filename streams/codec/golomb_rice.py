@@ -1,4 +1,4 @@
-"""Lists of a few whole numbers in few bits, where the tables of a real entropy coder would cost more than they save."""
+"""Lists of a few whole numbers in few bits, for which the tables of a real entropy coder would cost more than they save."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streams.codec.wire import Ints, Reader, Writer
 from streams.model.errors import Corrupt
 
 FEW_MAX = 1024
-"""No longer lists are written or read this way."""
+"""Maximum length of a list that is written or read this way."""
 RANGE, PALETTE, RICE, STEPS = 0, 1, 2, 3
 _PALETTE_MAX = 16
 _RICE_SPAN_MAX = 1 << 40
@@ -26,8 +26,8 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """How a list of a few numbers is packed in the fewest bits, and how many these are; its lowest and highest, the middle one (of its
-    steps, where these are packed), and how many low bits Golomb-Rice codes keep."""
+    """Packing of a list of a few numbers in the fewest bits: `how`, and the size in `bits`. `low`, `high`: its lowest and highest number.
+    `middle`: its middle number (of its steps, where these are packed). `shift`: number of low bits that Golomb-Rice codes keep."""
 
     how: int
     bits: int
@@ -38,7 +38,7 @@ class Sketch:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes the list takes, with what stands before its numbers."""
+        """Approximate size of the list with what precedes its numbers, bytes."""
         before = {RANGE: (self.low, self.high - self.low), PALETTE: (self.low,), RICE: (self.middle,), STEPS: (self.middle, self.low)}[
             self.how
         ]
@@ -46,9 +46,9 @@ class Sketch:
 
 
 def sketches(lists: Ints) -> list[Sketch]:
-    """A sketch of each row of `lists`: distances from the lowest, places in a palette, or Golomb-Rice codes of distances from the middle,
-    of the values or of their steps; whichever are least. All rows at once: a call costs more than the numbers of a row.
-    """
+    """Return a sketch of each row of `lists`: distances from the lowest, places in a palette, or Golomb-Rice codes of distances from the
+    middle. These codes are of the values or of their steps; the smallest form wins. All rows are processed at once: a call costs more than
+    the numbers of a row."""
     count = lists.shape[1]
     ordered = np.sort(lists, axis=1)
     lows, highs, middles = ordered[:, 0].tolist(), ordered[:, -1].tolist(), ordered[:, count // 2]
@@ -74,7 +74,7 @@ def sketches(lists: Ints) -> list[Sketch]:
 
 
 def pack_few(values: Ints, sketch: Sketch) -> bytes:
-    """The bytes, packed as the values' own `sketch` says."""
+    """Return the bytes of the values, packed as their own `sketch` describes."""
     if sketch.how == RANGE:
         return _range(values, sketch.low, sketch.high - sketch.low + 1)
     if sketch.how == PALETTE:
@@ -83,7 +83,7 @@ def pack_few(values: Ints, sketch: Sketch) -> bytes:
 
 
 def unpack_few(reader: Reader, how: int, count: int) -> Ints:
-    """The `count` values that `pack_few` wrote. Raises Corrupt. Takes some MiB at most, whatever the bytes say."""
+    """Return the `count` values that `pack_few` wrote. It takes some MiB at most, whatever the bytes. Raises Corrupt."""
     if not 0 < count <= FEW_MAX:
         raise Corrupt(f"{count} numbers are packed as few are")
     if how == RANGE:
@@ -132,12 +132,12 @@ def _steps(values: Ints, sketch: Sketch) -> bytes:
 
 
 def _folded(distances: Ints) -> Ints:
-    """Sign in the lowest bit."""
+    """Return the distances with the sign in the lowest bit."""
     return (distances << 1) ^ (distances >> 63)
 
 
 def _rice_costs(lists: Ints, middles: Ints) -> list[tuple[int, int]]:
-    """For each row the best number of low bits, and how many bits it all takes then. Of too wide a span they mean nothing."""
+    """Return for each row the best number of low bits, and the size in bits with it. The results mean nothing for too wide a span."""
     count = lists.shape[1]
     folded = _folded(lists - middles[:, None])
     likely = [max((max(total, 0) // count).bit_length() - 1, 0) for total in folded.sum(axis=1).tolist()]
@@ -151,7 +151,7 @@ def _rice_costs(lists: Ints, middles: Ints) -> list[tuple[int, int]]:
 
 
 def _rice(values: Ints, sketch: Sketch) -> bytes:
-    """Folded distances from the middle: all above the lowest bits in unary, then these bits."""
+    """Return the folded distances from the middle: all above the lowest bits in unary, then these bits."""
     folded, shift = _folded(values - sketch.middle), sketch.shift
     ends = np.cumsum((folded >> shift) + 1) - 1
     unary_bits = int(ends[-1]) + 1
@@ -183,14 +183,15 @@ def _read_rice(reader: Reader, count: int) -> Ints:
 
 
 def _low_bits(data: bytes, at: int, count: int, width: int) -> Ints:
-    """`count` numbers of `width` bits each, at most 57, lowest first, from bit `at` on: each out of the eight bytes that it begins in."""
+    """Return `count` numbers of `width` bits each, at most 57, lowest first, from bit `at` on. Each is read from the eight bytes in which
+    it begins."""
     places = np.arange(at, at + count * width, width)
     words: Ints = np.ndarray((len(data),), "<i8", data + bytes(8), strides=(1,))
     return np.asarray(words[places >> 3] >> (places & 7) & ((1 << width) - 1))
 
 
 def _digits(values: Words, base: int) -> bytes:
-    """Numbers below `base`, as many to a word of up to 64 bits as it takes."""
+    """Return numbers below `base`, packed with as many numbers to a word of up to 64 bits as fit."""
     per_word = _per_word(base)
     padded = np.zeros(-(-len(values) // per_word) * per_word, np.uint64)
     padded[: len(values)] = values
@@ -215,7 +216,7 @@ def _read_digits(reader: Reader, count: int, base: int) -> Ints:
 
 
 def _words(bits: npt.NDArray[np.uint8], count: int, width: int) -> Words:
-    """`count` numbers of `width` bits each, lowest first."""
+    """Return `count` numbers of `width` bits each, lowest first."""
     wide = np.zeros((count, 64), np.uint8)
     wide[:, :width] = bits.reshape(count, width)
     return np.packbits(wide, axis=1, bitorder="little").view(np.uint64).reshape(count)
@@ -223,12 +224,12 @@ def _words(bits: npt.NDArray[np.uint8], count: int, width: int) -> Words:
 
 @lru_cache(1024)
 def _places(base: int) -> Words:
-    """What the digits of a word count. Not to be changed."""
+    """Return the factors of the digits of a word. The caller must not change them."""
     return np.array([base**place for place in range(_per_word(base))], np.uint64)
 
 
 def _bit_rows(values: Ints, width: int) -> npt.NDArray[np.uint8]:
-    """The lowest `width` bits of each value, lowest first."""
+    """Return the lowest `width` bits of each value, lowest first."""
     octets = values.view(np.uint8).reshape(-1, 8)[:, : (width + 7) // 8]
     bits: npt.NDArray[np.uint8] = np.unpackbits(octets, axis=1, count=width, bitorder="little").reshape(-1)
     return bits
@@ -236,7 +237,7 @@ def _bit_rows(values: Ints, width: int) -> npt.NDArray[np.uint8]:
 
 @lru_cache(1024)
 def _per_word(base: int) -> int:
-    """How many numbers below `base` fit 64 bits."""
+    """Return how many numbers below `base` fit in 64 bits."""
     count = 1
     while base > 1 and base ** (count + 1) <= _WORD:
         count += 1
@@ -244,7 +245,7 @@ def _per_word(base: int) -> int:
 
 
 def _digit_bits(count: int, base: int) -> int:
-    """Bits of `count` numbers: whole words, and of the last no more than its numbers need."""
+    """Return the size of `count` numbers in bits: whole words, and of the last word no more than its numbers need."""
     per_word = _per_word(base)
     whole, rest = divmod(count, per_word)
     return int(whole * (base**per_word - 1).bit_length() + (base**rest - 1).bit_length())

@@ -1,4 +1,4 @@
-"""Lists of whole numbers: one value for all, a few values, few bits each, or through pcodec (whose one door this is)."""
+"""Lists of whole numbers: one value for all, a few values, few bits each, or through pcodec. Only this module calls pcodec."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ Small = npt.NDArray[np.uint16]
 _CONSTANT, _PCO, _FEW = range(3)
 _KINDS = 6
 _FILE, _ = wrapped.FileDecompressor.new(b"\x04\x01")
-"""pcodec's wrapped format 4.1, whose header no payload repeats."""
+"""Decompressor of pcodec's wrapped format 4.1, whose header no payload repeats."""
 _LEVEL, _LEVEL_QUICK = 8, 6
 _QUICK_MAX = 1 << 16
-"""Of fewer numbers pcodec looks for at most 64 bins, not 256: two thirds of the time, a hundredth more bytes until the block is merged."""
+"""Count of numbers below which pcodec looks for at most 64 bins, not 256: two thirds of the time, a hundredth more bytes until the block is
+merged."""
 PcoType = Literal["i64", "f64", "u16"]
 _PCO_BATCH = 256
-"""pcodec unpacks so many numbers of a page at a time."""
+"""Count of numbers of a page that pcodec unpacks at a time."""
 _WITHOUT_PCO_MAX = 256
-"""So few numbers are not even tried with pcodec."""
+"""Maximum count of numbers for which pcodec is not tried."""
 _SCATTERED_BITS = 12
 _JUDGED, _QUARTILES, _EIGHTHS = 256, [64, 192], [96, 160]
-"""The size of the sample that decides whether steps are worth storing, and the bounds of its middle half and middle quarter."""
+"""Size of the sample that decides whether steps are worth storing, and the bounds of its middle half and middle quarter."""
 _STEPS_SHARE = 0.75
 
 
@@ -41,12 +42,12 @@ def write_ints(writer: Writer, values: Ints) -> None:
 
 
 def packed_ints(lists: Sequence[Ints]) -> list[bytes]:
-    """Each of the lists as `write_ints` writes it. Those of one length are looked at together."""
+    """Return each of the lists as `write_ints` writes it. Lists of one length are processed together."""
     return [_packed(values, sketch) for values, sketch in zip(lists, sketches_of(lists), strict=True)]
 
 
 def sketches_of(lists: Sequence[Ints]) -> list[Sketch | None]:
-    """The sketches of those of the lists that have few numbers."""
+    """Return a sketch for each of the lists that has few numbers, and None for the others."""
     found: list[Sketch | None] = [None] * len(lists)
     places: dict[int, list[int]] = {}
     for place, values in enumerate(lists):
@@ -77,14 +78,13 @@ def _packed(values: Ints, sketch: Sketch | None) -> bytes:
 
 
 def is_constant(packed: bytes) -> bool:
-    """Whether a list that `packed_ints` gave says that all its values are one."""
+    """Return whether all values are equal in a list that `packed_ints` returned."""
     return packed[0] == _CONSTANT
 
 
 def read_ints(reader: Reader, count: int, last: int | None = None) -> Ints:
-    """The `count` values, at least one, that `write_ints` wrote; or the first of them, as few as there are up to the `last` that is asked
-    for, counted from 0.
-    """
+    """Return the `count` values, at least one, that `write_ints` wrote. With `last`, return only the first of them: as few as possible up
+    to the index `last`."""
     reader.budget.pay_cells(count)
     kind = reader.below(_KINDS, "a packing of numbers")
     if kind == _CONSTANT:
@@ -95,14 +95,15 @@ def read_ints(reader: Reader, count: int, last: int | None = None) -> Ints:
 
 
 def whole_numbers(values: Ints) -> array[int]:
-    """The same as Python has them: looked into one at a time sooner than by numpy, in a fifth of what a list of them takes."""
+    """Return the same numbers as a Python array. Access to single numbers is faster than in numpy, and it takes a fifth of the memory of a
+    list."""
     found = array("q")
     found.frombytes(values.tobytes())
     return found
 
 
 def pco_pages(values: Ints | Floats | Small, counts: Sequence[int]) -> tuple[bytes, list[bytes]]:
-    """The values through pcodec: tables for all of them, and pages of `counts` values (none of them 0), each decoded alone."""
+    """Return the values packed by pcodec: tables for all of them, and pages of `counts` values (none of them 0), each decoded alone."""
     quick = len(values) < _QUICK_MAX
     delta = pcodec.DeltaSpec.no_op() if quick and _in_no_order(values) else pcodec.DeltaSpec.auto()
     paging = pcodec.PagingSpec.exact_page_sizes(list(counts))
@@ -137,38 +138,38 @@ def _width(ordered: Values, part: list[int]) -> int:
 
 
 def scattered(sketch: Sketch, count: int) -> bool:
-    """Whether these `count` numbers take so many bits each that they may be of several kinds: pcodec's tables suit these, and only these,
-    better than Golomb-Rice codes do."""
+    """Return whether these `count` numbers take so many bits each that they may be of several kinds. Pcodec's tables suit these, and only
+    these, better than Golomb-Rice codes do."""
     return sketch.how in (RICE, STEPS) and sketch.bits >= _SCATTERED_BITS * count
 
 
 def pco_reach(count: int, last: int) -> int:
-    """How many of `count` numbers must be unpacked to have the `last`, counted from 0."""
+    """Return how many of `count` numbers must be unpacked to get the one at the index `last`."""
     return min((last // _PCO_BATCH + 1) * _PCO_BATCH, count)
 
 
 def pco_bytes(values: Ints) -> int:
-    """How many bytes pcodec takes for the values."""
+    """Return the size of the values as packed by pcodec, bytes."""
     meta, [page] = pco_pages(values, [len(values)])
     return len(meta) + len(page)
 
 
 class PcoTables:
-    """What `pco_pages` wrote for all pages of numbers of one type."""
+    """Tables that `pco_pages` wrote for all pages of numbers of one type."""
 
     __slots__ = ("_chunk", "meta_bytes")
 
     def __init__(self, meta: bytes, kind: PcoType) -> None:
-        """Raises Corrupt for bytes that are no tables."""
+        """Read the tables. Raises Corrupt for bytes that are not tables."""
         try:
             self._chunk, self.meta_bytes = _FILE.chunk_decompressor(meta, kind)
         except (RuntimeError, TypeError, ValueError) as problem:
             raise Corrupt(f"the tables of a column of numbers do not read: {problem}") from problem
 
     def read(self, page: bytes, values: Ints | Floats | Small, count: int) -> None:
-        """Fills `values` with the first of the `count` numbers in the page: all, as many as `pco_reach` says.
+        """Fill `values` with the first of the `count` numbers in the page: all, or as many as `pco_reach` returns.
 
-        Raises Corrupt unless there are as many, and when all are asked for, in all of the page.
+        Raises Corrupt unless there are that many and, when all are requested, unless they take the whole page.
         """
         try:
             progress, page_bytes = self._chunk.read_page_into(page, count, values)

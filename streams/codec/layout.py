@@ -1,4 +1,4 @@
-"""What a block's directory says of its columns, and the pages of each in the groups."""
+"""Layout of a block's columns: their entries in the directory, and the pages of each in the groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streams.model.records import RESERVED, check_signal
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A column that has a name: its type's number, and its resolution where it is one of floats."""
+    """A column with a name: its type's number, and its resolution when it is a column of floats."""
 
     name: str
     kind: int
@@ -26,12 +26,12 @@ class Named:
 
     @classmethod
     def read(cls, directory: Reader) -> Named:
-        """Raises Corrupt."""
+        """Read a named column from the directory. Raises Corrupt."""
         return _named(read_name(directory), directory.below(DECIMALS * (RAW + 1), "the head of a column"))
 
     @classmethod
     def of(cls, name: str, number: int) -> Named:
-        """That of a column's name and head. Raises Corrupt."""
+        """Return the column with this name and head. Raises Corrupt."""
         kind, decimals = number % HAS_NULLS, number // DECIMALS
         if name in ELSEWHERE or (decimals and kind != FLOAT):
             raise Corrupt(f"column {name!r} of a block is none that a block has")
@@ -44,7 +44,7 @@ class Named:
 
     @property
     def stored(self) -> Kind:
-        """What its numbers are stored as."""
+        """Kind as which the column's numbers are stored."""
         if self.kind == BOOL:
             return "bit"
         return "int" if self.kind == INT or self.decimals != RAW else "float"
@@ -52,15 +52,15 @@ class Named:
 
 @lru_cache(COLUMNS_MAX)
 def _named(name: str, number: int) -> Named:
-    """One of a kind: blocks have the same columns, which are compared when their rows are put together."""
+    """Return one shared object for equal columns: most blocks have the same, which are compared when their rows are joined."""
     return Named.of(name, number)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All columns but the topics: `masks` say where device times, then columns with nulls, are known.
+    """All columns except the topics. `masks` mark where device times, then columns with nulls, are known.
 
-    Columns of numbers and of yes and no are numbered from 1 in the order masks, `place`, `received`, `device`, `order`, `values`.
+    Columns of numbers and booleans are numbered from 1 in the order masks, `place`, `received`, `device`, `order`, `values`.
     """
 
     device_kind: int
@@ -75,7 +75,7 @@ class Layout:
 
     @classmethod
     def read(cls, directory: Reader, *, by_topic: bool, each_received: bool) -> Layout:
-        """Raises Corrupt."""
+        """Read the layout from the directory. Raises Corrupt."""
         device_kind, order_kind = directory.below(2, "how device times are stored"), directory.below(4, "how order times are stored")
         named = [Named.read(directory) for _ in range(directory.below(COLUMNS_MAX + 1, "the count of columns"))]
         if len({column.name for column in named}) < len(named):
@@ -102,15 +102,14 @@ class Layout:
         return all(not column.neighbour or [other[1] for other in there[column.neighbour - 1 :][:1]] == [mask] for column, mask in there)
 
     def columns(self) -> list[tuple[PackedColumn | None, int]]:
-        """The columns of numbers after the masks, None where there is none: four, and each named one. With each the mask that says where
-        it has values, counted from 1; 0: everywhere.
-        """
+        """Return the columns of numbers after the masks, None where there is none: four, and each named one. Each comes with the number of
+        the mask that marks its values, counted from 1; 0: it has values everywhere."""
         nulls = iter(range(2, len(self.masks) + 1))
         named = [next(nulls) if column.has_nulls else 0 for column in self.named]
         return [(self.place, 0), (self.received, 0), (self.device, 1), (self.order, 0), *zip(self.values, named, strict=True)]
 
     def _mask(self, known: int) -> int:
-        """The number of the column that says in which rows these values are; 0: in all."""
+        """Return the number of the column that marks the rows of these values; 0: all rows have one."""
         if known == 0 or self.masks[known - 1].always:
             return 0
         return self.masks[known - 1].neighbour or known

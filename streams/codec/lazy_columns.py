@@ -1,4 +1,4 @@
-"""A block's columns, each unpacked when it is asked for, and again when it is asked for again."""
+"""A block's columns, each unpacked at every request for it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from streams.model.errors import Corrupt
 from streams.model.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPIC
 
 _PLACE, _RECEIVED, _DEVICE, _ORDER, _NAMED = range(5)
-"""Where `Directory.columns` has these, and the first of the named ones."""
+"""Indexes of these columns in `Directory.columns`, and of the first named one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """A column of numbers, its page in each group (none: it has no pages), and the mask that says where it has values, counted from 1;
-    0: everywhere."""
+    """A column of numbers, its page in each group (none: it has no pages), and the number of the mask that marks its values, counted from
+    1; 0: it has values everywhere."""
 
     packed: PackedColumn
     pages: Sequence[bytes]
@@ -39,13 +39,13 @@ class _Numbers:
 
 
 class StoredColumns:
-    """The columns of a block of several groups: its pages as they are stored, and the place of each row. Safe from any thread.
+    """Columns of a block of several groups: its pages as they are stored, and the place of each row. Safe from any thread.
 
     A reference column is kept until the last column that depends on it was read. No other values are kept after a read.
     """
 
     def __init__(self, head: BlockHead, payload: Payload) -> None:
-        """Reads the directory, which topic each row is of, and where the columns are known. Raises Corrupt."""
+        """Read the directory, the topic of each row, and where the columns are known. Raises Corrupt."""
         directory, every = Directory.read(payload, head), range(len(payload.groups))
         self.head, self.schema = head, directory.schema
         self._layout, self._received, self._sizes = directory.layout, directory.received, payload.groups.sizes(every)
@@ -71,7 +71,7 @@ class StoredColumns:
         self._pick = self._picked()
 
     def column(self, name: str, at: int, count: int) -> pa.Array:
-        """`count` rows of this column from place `at` on. Raises Corrupt."""
+        """Return `count` rows of this column from index `at` on. Raises Corrupt."""
         budget, pick = DecodeBudget(), self._rows(at, count)
         if name == TOPIC:
             names, codes = joined(self._groups, self.head.count, budget.room)
@@ -92,7 +92,7 @@ class StoredColumns:
         return as_arrow(values, self._nulls.get(name), pick, budget.room, decimals)
 
     def known(self, name: str, at: int, count: int) -> Bools | None:
-        """Which of these rows have a value in this column; None: all."""
+        """Return a flag for each of these rows: whether it has a value in this column; None: all have."""
         if name in self.schema.names and name not in self._named and name not in (TOPIC, OFFSET, DEVICE_AT, RECEIVED_AT, ORDER_AT):
             return np.zeros(count, np.bool_)
         mask = self._masks[1] if name == DEVICE_AT else self._nulls.get(name)
@@ -100,7 +100,7 @@ class StoredColumns:
         return None if known is None or known.all() else known
 
     def _picked(self) -> Ints | None:
-        """The rows as they are stored, in the order of their offsets; None: they are."""
+        """Return the stored rows in the order of their offsets; None: they are stored in this order."""
         if self._at[_PLACE] is None:
             return None
         places = self._values_at(_PLACE)
@@ -116,7 +116,7 @@ class StoredColumns:
         return np.arange(at, at + count) if self._pick is None else self._pick[at : at + count].astype(np.int64)
 
     def _times(self, name: str, at: int, pick: Ints, budget: DecodeBudget) -> pa.Array:
-        """Device, received or order times."""
+        """Return device, received or order times."""
         runs = self._received
         received = self._values_at(_RECEIVED).take(pick) if runs is None else runs.at(np.arange(at, at + len(pick)))
         if name == RECEIVED_AT:
@@ -155,7 +155,7 @@ class StoredColumns:
         return self._values(number)
 
     def _values(self, number: int) -> Values:
-        """The values of this column of numbers, which are the caller's. Raises Corrupt."""
+        """Return the values of this column of numbers. The caller may change them. Raises Corrupt."""
         with self._lock:
             chain = [number]
             while chain[-1] not in self._kept and (neighbour := self._numbers[chain[-1]].packed.neighbour):
@@ -196,7 +196,7 @@ class StoredColumns:
 
 @dataclass(frozen=True, slots=True)
 class BlockColumns:
-    """See `Columns`: `num_rows` of a block's rows, from place `at` on."""
+    """`num_rows` of a block's rows, from index `at` on: see `Columns`."""
 
     stored: StoredColumns
     at: int
@@ -204,25 +204,25 @@ class BlockColumns:
 
     @property
     def schema(self) -> pa.Schema:
-        """Their columns."""
+        """Schema of the columns."""
         return self.stored.schema
 
     def column(self, name: str) -> pa.Array:
-        """One column. Raises Corrupt."""
+        """Return one column. Raises Corrupt."""
         return self.stored.column(name, self.at, self.num_rows)
 
     def known(self, name: str) -> Bools | None:
-        """Which rows of this column are not null; None: all."""
+        """Return a flag for each row: true where this column is not null. None: no row is null."""
         return self.stored.known(name, self.at, self.num_rows)
 
     def slice(self, at: int, length: int | None = None) -> BlockColumns:
-        """Some of them."""
+        """Return the rows from index `at` on, at most `length` of them."""
         left = max(self.num_rows - at, 0)
         return BlockColumns(self.stored, self.at + at, left if length is None else min(length, left))
 
 
 def _next(pages: Sequence[GroupPages]) -> list[bytes]:
-    """The next page of each group."""
+    """Return the next page of each group."""
     return [one.taken() for one in pages]
 
 

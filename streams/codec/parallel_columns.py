@@ -1,4 +1,4 @@
-"""Several columns at once, on as many cores as there are: numpy, Arrow and pcodec release the interpreter's lock while they work."""
+"""Processing of several columns at once, on all cores: numpy, Arrow and pcodec release the interpreter's lock while they work."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from streams.core_limit import cores, give_way
 T = TypeVar("T")
 
 ROWS_MIN = 32_768
-"""Of fewer rows threads cost more than they save."""
+"""Number of rows below which threads cost more than they save."""
 
 
 def each(tasks: Iterable[Callable[[], T]], rows: int) -> list[T]:
-    """What the tasks return, in their order. They run one after another when there are few rows, or in the background, giving way."""
+    """Run the tasks and return their results in order. They run one after another when there are few rows, or in the background, where they
+    give way."""
     if rows < ROWS_MIN:
         return [task() for task in tasks]
     if cores() == 1:

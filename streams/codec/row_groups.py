@@ -1,4 +1,4 @@
-"""How a block's rows are cut into groups that are read alone, where in the payload each stands, and that it is whole."""
+"""Division of a block's rows into groups that are read alone, the place of each group in the payload, and its checksum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from streams.model.block import ReadBytes
 from streams.model.errors import Corrupt
 
 GROUP_ROWS = 4096
-"""Rows of a group of a large block. Measured: 2,048 rows shorten the look-up of a topic by 9 % for 0.5 % more bytes; 1,024 lengthen it."""
+"""Number of rows in a group of a large block. Measured: 2,048 rows shorten the look-up of a topic by 9 % for 0.5 % more bytes; 1,024
+lengthen it."""
 GROUP_ROWS_MIN = 256
 _PROBE_BYTES = 8 << 10
 _CHECKSUM = struct.Struct("<I")
@@ -26,7 +27,7 @@ _CHECKSUM = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """`rows` rows in groups of `group_rows`, the last of what is left."""
+    """`rows` rows in groups of `group_rows`. The last group has the rest."""
 
     rows: int
     group_rows: int
@@ -35,38 +36,40 @@ class Groups:
         return (self.rows + self.group_rows - 1) // self.group_rows
 
     def bounds(self, chosen: Sequence[int]) -> list[tuple[int, int]]:
-        """First row and last + 1 of each of the `chosen` groups."""
+        """Return the first row and the last plus one of each of the `chosen` groups."""
         return [(group * self.group_rows, min((group + 1) * self.group_rows, self.rows)) for group in chosen]
 
     def sizes(self, chosen: Sequence[int]) -> list[int]:
-        """How many rows each of the `chosen` groups has."""
+        """Return the number of rows of each of the `chosen` groups."""
         return [end - first for first, end in self.bounds(chosen)]
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Where in the payload each group begins, and the last ends; their checksums, one after another."""
+    """Index in the payload where each group begins and the last ends, and the groups' checksums, one after another."""
 
     starts: array[int]
     checksums: bytes
 
     def runs(self, chosen: Sequence[int]) -> list[tuple[range, int, int]]:
-        """The `chosen` groups, ascending, neighbours together: which, where in the payload they begin, and how many bytes they take."""
+        """Return the `chosen` groups, ascending, neighbours together: which groups, where in the payload they begin, and their size in
+        bytes."""
         found = [range(first, end) for first, end in _runs(chosen)]
         return [(groups, self.starts[groups.start], self.starts[groups.stop] - self.starts[groups.start]) for groups in found]
 
 
 def known_sizes(known: Bools, sizes: Sequence[int]) -> list[int]:
-    """How many of the rows of each group are `known`."""
+    """Return how many of the rows of each group are `known`."""
     if known.all():
         return list(sizes)
     return [int(np.count_nonzero(known[first:end])) for first, end in pairwise(accumulate(sizes, initial=0))]
 
 
 def assembled(groups: Groups, directory: Writer, bodies: Sequence[bytes]) -> bytes:
-    """The payload: rows of a group (0: there is only one), the directory's length, the directory, the groups' bytes.
+    """Return the payload: the rows of a group (0: there is only one), the directory's length, the directory, the groups' bytes.
 
-    A checksum follows the whole when there is one group, else the directory, in which the groups' lengths and checksums then stand.
+    When there is one group, a checksum follows the whole. When there are several, a checksum follows the directory, which then holds the
+    groups' lengths and checksums.
     """
     if len(bodies) == 1:
         body = _opened(0, directory) + bodies[0]
@@ -78,10 +81,10 @@ def assembled(groups: Groups, directory: Writer, bodies: Sequence[bytes]) -> byt
 
 
 class Payload:
-    """A payload of `payload_bytes` bytes and `rows` rows, of which `read` gives spans; whatever it gives out is verified."""
+    """A payload of `payload_bytes` bytes and `rows` rows, of which `read` returns spans. Everything that it returns is verified."""
 
     def __init__(self, read: ReadBytes, payload_bytes: int, rows: int, budget: DecodeBudget) -> None:
-        """Reads the directory; of a payload of one group, all of it. Raises Corrupt."""
+        """Read the directory; for a payload of one group, read all of it. Raises Corrupt."""
         self._read, self._bytes, self._budget = read, payload_bytes, budget
         head = read(0, min(_PROBE_BYTES, payload_bytes))
         group_rows, at = varints.take(head, 0)
@@ -97,15 +100,15 @@ class Payload:
         self.groups = Groups(rows, group_rows or rows)
         self.directory = Reader(whole[: self._end], budget, at)
         self.group = None if group_rows else (whole, self._end)
-        """Where the only group is: in which bytes, and where it begins; None when there are several."""
+        """Bytes that hold the only group, and the index where it begins; None when there are several."""
 
     @property
     def only(self) -> Reader | None:
-        """The only group; None when there are several."""
+        """Reader of the only group; None when there are several."""
         return None if self.group is None else Reader(self.group[0], self._budget, self.group[1])
 
     def spans(self) -> Spans:
-        """Where the groups are, of several: what the directory ends with. Raises Corrupt."""
+        """Return the places of several groups, with which the directory ends. Raises Corrupt."""
         count = len(self.groups)
         lengths = read_ints(self.directory, count)
         checksums = self.directory.raw(_CHECKSUM.size * count)
@@ -118,12 +121,12 @@ class Payload:
         return Spans(starts, checksums)
 
     def several(self, spans: Spans, chosen: Sequence[int]) -> list[Reader]:
-        """As `read_groups`."""
+        """Return the `chosen` groups as `read_groups` does."""
         return read_groups(self._read, spans, chosen, self._budget)
 
 
 def read_groups(read: ReadBytes, spans: Spans, chosen: Sequence[int], budget: DecodeBudget) -> list[Reader]:
-    """The `chosen` groups, ascending, each run of neighbours read as one span. Raises Corrupt unless they are whole."""
+    """Return the `chosen` groups, ascending. Each run of neighbours is read as one span. Raises Corrupt unless they are whole."""
     starts, readers = spans.starts, []
     for groups, at, length in spans.runs(chosen):
         span = read(at, length)

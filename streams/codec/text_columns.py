@@ -17,21 +17,23 @@ from streams.memory_release import release_arrow
 from streams.model.errors import Corrupt
 
 _PLAIN, _DICTIONARY, _BY_TOPIC, _OWN = 0, 1, 2, 3
-"""Each row its own text; a dictionary and each row's place in it; each topic's place in it; each topic its own text."""
+"""Kinds of text columns: each row its own text; a dictionary and each row's index in it; each topic's index in it; each topic its own
+text."""
 _TEXT_END_MAX = 1 << 31
 _RELEASED_MIN = 1 << 17
-"""What Arrow finds so many different values with is 160 bytes for each, and not needed again soon."""
+"""Number of different values from which Arrow's memory is released: Arrow takes 160 bytes to find each, and does not need them again
+soon."""
 
 
 class TextWriter:
-    """Writes a column's texts group by group. `dictionary`: the different texts there are."""
+    """Writer of a column's texts, group by group. `dictionary`: the different texts of the column."""
 
     def __init__(self, dictionary: pa.StringArray) -> None:
         self._dictionary = dictionary
         self._numbered = numbered_of(dictionary)
 
     def write(self, writer: Writer, codes: Ints, topic_codes: Ints) -> None:
-        """The texts that `codes`, at least one, point at. `topic_codes` says of each row which topic it belongs to."""
+        """Write the texts with these `codes`, at least one. `topic_codes` has the topic of each row."""
         used = np.flatnonzero(np.bincount(codes, minlength=len(self._dictionary)))
         if len(used) * 2 > len(codes) > 1:
             writer.varint(_PLAIN)
@@ -57,14 +59,14 @@ class TextWriter:
 
 
 class Owners:
-    """Which topic each row of a group is of, as a place among those that have a row, in their order."""
+    """Topic of each row of a group, as an index among the topics that have a row, in their order."""
 
     def __init__(self, codes: Ints | None, ends: Ints | None = None) -> None:
-        """By a code for each row; or, where rows are in order of their topics, by where those of each end."""
+        """Take a code for each row or, where rows are in order of their topics, the end of each topic's rows."""
         self._codes, self._ends = codes, ends
 
     def of(self, rows: Ints | None) -> tuple[int, Ints]:
-        """How many topics have a row, and the places of the topics of all rows, or of these."""
+        """Return how many topics have a row, and the indexes of the topics of all rows, or of these `rows`."""
         if self._ends is not None:
             if rows is None:
                 return len(self._ends), np.repeat(np.arange(len(self._ends)), np.diff(self._ends, prepend=0))
@@ -74,7 +76,7 @@ class Owners:
 
 
 def read_texts(reader: Reader, count: int, owners: Owners) -> tuple[pa.StringArray, Ints]:
-    """The `count` texts that `TextWriter` wrote: the different ones, and each row's place among them. Raises Corrupt."""
+    """Return the `count` texts that `TextWriter` wrote: the different texts, and each row's index among them. Raises Corrupt."""
     kind = reader.below(4, "a kind of texts")
     if kind == _PLAIN:
         return read_list(reader, count), np.arange(count)
@@ -90,7 +92,7 @@ def read_texts(reader: Reader, count: int, owners: Owners) -> tuple[pa.StringArr
 
 
 def read_some_texts(reader: Reader, count: int, owners: Owners, wanted: Ints) -> PickedTexts:
-    """Of the `count` texts that `TextWriter` wrote those of the rows `wanted`, at least one. Raises Corrupt."""
+    """Return the texts of the rows `wanted`, at least one, of the `count` texts that `TextWriter` wrote. Raises Corrupt."""
     kind = reader.below(4, "a kind of texts")
     topics, places = (count, wanted) if kind in (_PLAIN, _DICTIONARY) else owners.of(wanted)
     if kind in (_PLAIN, _OWN):
@@ -114,37 +116,37 @@ def _read_codes(reader: Reader, count: int, size: int) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class PickedTexts:
-    """Texts of some rows: the different ones, as UTF-8, and each row's place among them."""
+    """Texts of some rows: the different texts, as UTF-8, and each row's index among them."""
 
     different: list[bytes]
     codes: Ints
 
     @classmethod
     def of(cls, column: pa.StringArray) -> PickedTexts:
-        """Those of a column, none of them null."""
+        """Return the texts of a column without nulls."""
         encoded = column.dictionary_encode()
         return cls([text.encode() for text in encoded.dictionary.to_pylist()], encoded.indices.to_numpy().astype(np.int64))
 
     @classmethod
     def joined(cls, parts: Sequence[PickedTexts]) -> PickedTexts:
-        """Those of several parts, one after another."""
+        """Return the texts of several parts, one after another."""
         starts = accumulate((len(part.different) for part in parts), initial=0)
         codes = np.concatenate([part.codes + start for part, start in zip(parts, starts, strict=False)])
         return cls([text for part in parts for text in part.different], codes)
 
     @property
     def bytes(self) -> int:
-        """How many bytes of UTF-8 they are, repeats counted."""
+        """Size of the texts in UTF-8, repeats counted, bytes."""
         if len(self.different) == 1:
             return len(self.different[0]) * len(self.codes)
         return int(np.fromiter(map(len, self.different), np.int64).take(self.codes).sum())
 
     def of_rows(self, chosen: Bools) -> PickedTexts:
-        """Those of these rows alone."""
+        """Return the texts of only these rows."""
         return PickedTexts(self.different, self.codes[chosen])
 
     def array(self, known: Bools | None) -> pa.StringArray:
-        """A column of them, nothing in the rows that are not `known`, where that is said."""
+        """Return a column of the texts. With `known`, the rows that are not known are null."""
         if not len(self.codes):
             return pa.nulls(0 if known is None else len(known), pa.string())
         ends = np.fromiter(accumulate(map(len, self.different), initial=0), np.int32)
@@ -158,7 +160,7 @@ NO_TEXTS = PickedTexts([], np.empty(0, np.int64))
 
 
 def take(budget: DecodeBudget, dictionary: pa.StringArray, codes: Ints, nulls: Bools | None = None) -> pa.StringArray:
-    """The texts that `codes` point at, none where `nulls` says so. Raises Corrupt for more text than a block may hold."""
+    """Return the texts at `codes`, null where `nulls` is true. Raises Corrupt for more text than a block may hold."""
     lengths = pc.binary_length(dictionary).to_numpy(zero_copy_only=False)
     length = int(lengths[0]) if len(lengths) else 0
     if (lengths == length).all():
@@ -171,7 +173,7 @@ def take(budget: DecodeBudget, dictionary: pa.StringArray, codes: Ints, nulls: B
 
 
 def _taken_alike(budget: DecodeBudget, dictionary: pa.StringArray, codes: Ints, length: int) -> pa.StringArray:
-    """As `dictionary.take`, of texts of as many bytes each: a copy of rows of a table."""
+    """Return the same as `dictionary.take`, for texts of equal length: it copies rows of a table."""
     _, offsets, data = dictionary.buffers()
     first = int(np.frombuffer(offsets, np.int32)[dictionary.offset])
     table = np.frombuffer(data, np.uint8)[first : first + length * len(dictionary)].reshape(len(dictionary), length)
@@ -183,7 +185,7 @@ def _taken_alike(budget: DecodeBudget, dictionary: pa.StringArray, codes: Ints, 
 
 
 def dictionary_of(column: pa.Array) -> pa.DictionaryArray:
-    """The different values of `column`, in the order in which they come, and each row's place among them."""
+    """Return the different values of `column`, in the order in which they come, and each row's index among them."""
     encoded = column.dictionary_encode()
     if len(encoded.dictionary) >= _RELEASED_MIN:
         release_arrow()
@@ -191,14 +193,14 @@ def dictionary_of(column: pa.Array) -> pa.DictionaryArray:
 
 
 def _by_topic(codes: Ints, topic_codes: Ints) -> Ints | None:
-    """One code per topic, in order of the topics, when each topic has only one and that saves anything."""
+    """Return one code per topic, in the order of the topics, when each topic has only one and that saves anything; else None."""
     first, rows = _topics(topic_codes)
     per_topic = codes[first]
     return per_topic if len(first) < len(codes) and (per_topic[rows] == codes).all() else None
 
 
 def _topics(codes: Ints) -> tuple[Ints, Ints]:
-    """Where each topic first occurs, in order of the topics, and each row's place in that order."""
+    """Return where each topic first occurs, in the order of the topics, and each row's index in that order."""
     steps = np.diff(codes)
     if (steps >= 0).all():
         first = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(steps) + 1))

@@ -1,4 +1,4 @@
-"""Lists of texts: numbers behind a common beginning, or one after another."""
+"""Lists of texts: numbers behind a common beginning, or texts one after another."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _DIGITS_MAX = 15
 _ROWS_AT_ONCE = 16_384
 _NUMBERED_PATTERN = re.compile(rf"(.*?)([0-9]{{1,{_DIGITS_MAX}}})", re.DOTALL)
 _POWERS = 10 ** np.arange(1, _DIGITS_MAX + 1)
-"""A number has a digit more than there are of these not above it."""
+"""Powers of ten: a number has one digit more than there are powers that are not above it."""
 _TEXT_END_MAX = 1 << 31
 _SHORT_BYTES_MAX = 24
-"""Texts of so few bytes are names and numbers: what repeats in them is near."""
+"""Maximum mean size of texts that are names and numbers, bytes: what repeats in them is near."""
 
 
 def write_list(writer: Writer, texts: pa.StringArray) -> None:
-    """Texts whose count the reader knows: as numbers behind a common beginning (`TRK-00412`) where that is what they are, else joined."""
+    """Write texts whose count the reader knows. They are written as numbers behind a common beginning (`TRK-00412`) when they have this
+    form, else joined."""
     if (numbered := numbered_of(texts)) is not None:
         return write_numbered(writer, numbered, numbered.numbers)
     starts, chars = text_chars(texts)
@@ -39,30 +40,30 @@ def write_list(writer: Writer, texts: pa.StringArray) -> None:
 
 
 def read_list(reader: Reader, count: int) -> pa.StringArray:
-    """The `count` texts that `write_list` wrote."""
+    """Return the `count` texts that `write_list` wrote."""
     return TextList.read(reader, count, count - 1).all(reader.budget)
 
 
 class TextList(ABC):
-    """Texts that `write_list` wrote, taken out of their page but not made yet."""
+    """Texts that `write_list` wrote, read from their page but not decoded yet."""
 
     @staticmethod
     def read(reader: Reader, count: int, last: int) -> TextList:
-        """The `count` texts that are next, of which none behind the `last`, counted from 0, will be asked for. Raises Corrupt."""
+        """Return the next `count` texts. None behind the index `last` will be requested. Raises Corrupt."""
         return (_JoinedList if reader.below(2, "a kind of list") == _JOINED else _NumberedList).of(reader, count, last)
 
     @abstractmethod
     def all(self, budget: DecodeBudget) -> pa.StringArray:
-        """Every one. Raises Corrupt."""
+        """Return all texts. Raises Corrupt."""
 
     @abstractmethod
     def some(self, budget: DecodeBudget, places: Ints) -> list[bytes]:
-        """The UTF-8 of those at these places. Raises Corrupt."""
+        """Return the texts at these indexes, as UTF-8. Raises Corrupt."""
 
 
 @dataclass(frozen=True, slots=True)
 class _NumberedList(TextList):
-    """Each is `beginning` and a number of `width` digits, or of more where it has more."""
+    """Texts that are `beginning` and a number of `width` digits, or of more where the number has more."""
 
     beginning: bytes
     width: int
@@ -70,7 +71,7 @@ class _NumberedList(TextList):
 
     @classmethod
     def of(cls, reader: Reader, count: int, last: int) -> _NumberedList:
-        """Raises Corrupt."""
+        """Read the list. Raises Corrupt."""
         beginning = reader.sized()
         _check_utf8(beginning)
         width = reader.below(_DIGITS_MAX + 1, "a number's width")
@@ -93,14 +94,14 @@ class _NumberedList(TextList):
 
 @dataclass(frozen=True, slots=True)
 class _JoinedList(TextList):
-    """One after another: `together`, and where each ends behind the one before."""
+    """Texts one after another in `together`; each lies between two successive `ends`."""
 
     ends: Ints
     together: bytes
 
     @classmethod
     def of(cls, reader: Reader, count: int, last: int) -> _JoinedList:
-        """Raises Corrupt."""
+        """Read the list. Raises Corrupt."""
         lengths = read_ints(reader, count)
         together = reader.squeezed()
         if lengths.min() < 0 or lengths.max() > len(together):
@@ -155,7 +156,7 @@ class NumberedTexts:
 
 
 def write_numbered(writer: Writer, numbered: NumberedTexts, numbers: Ints) -> None:
-    """Those of such texts that have these numbers, as `write_list` writes them."""
+    """Write the texts of this form that have these numbers, as `write_list` does."""
     writer.varint(_NUMBERED)
     writer.sized(numbered.beginning)
     writer.varint(numbered.width)
@@ -183,14 +184,15 @@ def numbered_of(texts: pa.StringArray) -> NumberedTexts | None:
 
 
 def _alike(digits: Ints) -> Iterator[tuple[Ints, int]]:
-    """The rows of each count of digits, some thousand at a time."""
+    """Yield the rows of each count of digits, some thousand at a time."""
     for count in np.flatnonzero(np.bincount(digits)).tolist():
         rows = np.flatnonzero(digits == count)
         yield from ((rows[at : at + _ROWS_AT_ONCE], count) for at in range(0, len(rows), _ROWS_AT_ONCE))
 
 
 def _numbers_behind(beginning: bytes, chars: npt.NDArray[np.uint8], starts: Ints, count: int) -> Ints | None:
-    """The numbers of `count` digits that the texts which begin there have behind `beginning`; None when they are others."""
+    """Return the numbers of `count` digits that follow `beginning` in the texts that begin at `starts`; None when the texts have another
+    form."""
     if any((chars.take(starts + place) != char).any() for place, char in enumerate(beginning)):
         return None
     numbers = np.zeros(len(starts), np.int64)
@@ -204,7 +206,7 @@ def _numbers_behind(beginning: bytes, chars: npt.NDArray[np.uint8], starts: Ints
 
 
 def text_chars(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.uint8]]:
-    """Where each text, none of them null, begins and the last ends, and the UTF-8 bytes these places are in."""
+    """Return where each text begins and the last ends, and the UTF-8 bytes to which these indexes refer. No text is null."""
     _, ends, data = texts.buffers()
     starts = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
     return starts, np.frombuffer(data or b"", np.uint8)

@@ -1,4 +1,4 @@
-"""A row's three times: received times as runs over the offsets, the other two in the cheapest encoding."""
+"""The three times of each row: received times as runs over the offsets, the other two in the cheapest encoding."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from streams.model.errors import Corrupt
 from streams.model.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT
 
 ITSELF, BEHIND_RECEIVED = 0, 1
-"""How the devices' times are written: as they are, or by how much they were received later."""
+"""Encodings of device times: as they are, or as the time until they were received."""
 DEVICE_ELSE_RECEIVED, RECEIVED, EITHER, EXACT = 0, 1, 2, 3
-"""How order times are written: not at all (of two kinds), one bit each, or by how much they differ from the received times."""
+"""Encodings of order times: not at all (two kinds), one bit each, or the difference from the received times."""
 _JUDGED_ROWS = FEW_MAX
 _RUN_ROWS_MIN = 32
 
@@ -35,7 +35,7 @@ class Stamps:
 
     @classmethod
     def joined(cls, parts: Sequence[Stamps]) -> Stamps:
-        """Those of several parts, one after another."""
+        """Return the stamps of several parts, one after another."""
         offsets, received_at, order_at, device_at = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("offsets", "received_at", "order_at", "device_at")
         )
@@ -45,20 +45,21 @@ class Stamps:
         return cls(offsets, received_at, order_at, device_at, np.concatenate(nulls))
 
     def where(self, chosen: Bools) -> Stamps:
-        """Those of these rows alone."""
+        """Return the stamps of only these rows."""
         null = None if self.device_null is None else self.device_null[chosen]
         return Stamps(self.offsets[chosen], self.received_at[chosen], self.order_at[chosen], self.device_at[chosen], null)
 
     def arrays(self) -> dict[str, pa.Array]:
-        """The columns of records."""
+        """Return the stamps as columns of records."""
         times = {RECEIVED_AT: pa.array(self.received_at), ORDER_AT: pa.array(self.order_at)}
         return {DEVICE_AT: pa.array(self.device_at, mask=self.device_null), OFFSET: pa.array(self.offsets), **times}
 
 
 def write_received(directory: Writer, received_at: Ints, order_last_ms: int, *, several_groups: bool) -> bool:
-    """The received times in offset order, at least one, as runs of equal ones, which commits make; the first is near `order_last_ms`.
+    """Write the received times in offset order, at least one, as runs of equal times, which commits make. The first is near
+    `order_last_ms`.
 
-    False when runs are so short that they would be in every reader's way: then each row has its own, in its group.
+    Return False when the runs are so short that they would slow down every reader. Each row then has its own time, in its group.
     """
     starts = np.concatenate((np.zeros(1, np.int64), np.flatnonzero(received_at[1:] != received_at[:-1]) + 1))
     if several_groups and len(starts) * _RUN_ROWS_MIN > len(received_at):
@@ -74,7 +75,7 @@ def write_received(directory: Writer, received_at: Ints, order_last_ms: int, *, 
 
 
 def read_received(directory: Reader, rows: int, order_last_ms: int) -> ReceivedTimes | None:
-    """What `write_received` wrote; None when each row has its own. Raises Corrupt."""
+    """Return the times that `write_received` wrote; None when each row has its own. Raises Corrupt."""
     runs = directory.below(rows + 1, "the count of received times")
     if runs == 0:
         return None
@@ -90,7 +91,8 @@ def read_received(directory: Reader, rows: int, order_last_ms: int) -> ReceivedT
 def times_of(
     kinds: tuple[int, int], received_at: Ints, device: tuple[Ints, Bools | None], other: Values | None, room: Room
 ) -> tuple[Ints, Ints]:
-    """Device times and order times (UTC ms), from how they are stored, what is stored of each row's, and which rows have no device time."""
+    """Return device times and order times (UTC ms). `kinds`: how they are stored. `device`: the stored device times, and which rows have
+    none. `other`: the stored order times."""
     (device_kind, order_kind), (device_at, null) = kinds, device
     if device_kind == BEHIND_RECEIVED:
         device_at = np.subtract(received_at, device_at, out=room.empty(len(device_at), np.int64))
@@ -102,26 +104,26 @@ def times_of(
 
 
 class ReceivedTimes:
-    """The received time of every offset: `times[run]` from place `starts[run]` of the block on."""
+    """Received time of every offset: `times[run]` from place `starts[run]` of the block on."""
 
     def __init__(self, times: Ints, starts: Ints, rows: int) -> None:
         self._times, self._starts, self._rows = times, starts, rows
 
     def at(self, places: Ints) -> Ints:
-        """The received times (UTC ms) of the rows at these places, counted from the block's first offset."""
+        """Return the received times (UTC ms) of the rows at these places, counted from the block's first offset."""
         if len(self._times) == 1:
             return np.full(len(places), self._times[0])
         return np.asarray(self._times[self._starts.searchsorted(places, "right") - 1])
 
     def all(self, room: Room) -> Ints:
-        """The received times (UTC ms) of all rows."""
+        """Return the received times (UTC ms) of all rows."""
         if len(self._times) == 1:
             return room.full(self._rows, self._times[0], np.int64)
         return np.repeat(self._times, np.diff(self._starts, append=self._rows))
 
 
 def device_kind(device_at: Ints, received_at: Ints) -> int:
-    """ITSELF or BEHIND_RECEIVED: which takes less, judged by some rows in the middle."""
+    """Return ITSELF or BEHIND_RECEIVED, whichever takes less, judged by some rows in the middle."""
     middle = slice(max(0, len(device_at) // 2 - _JUDGED_ROWS // 2), len(device_at) // 2 + _JUDGED_ROWS // 2)
     itself, behind = device_at[middle], received_at[middle] - device_at[middle]
     [first, second] = sketches_of([itself, behind])
@@ -129,7 +131,7 @@ def device_kind(device_at: Ints, received_at: Ints) -> int:
 
 
 def order_kind(order_at: Ints, device_at: Ints, known: Bools, received_at: Ints) -> int:
-    """The cheapest of the four kinds that gives every order time back; `device_at` counts where `known`."""
+    """Return the cheapest of the four kinds that restores every order time. `device_at` counts where `known`."""
     is_device = known & (order_at == device_at)
     is_received = order_at == received_at
     if (is_device | (~known & is_received)).all():
@@ -140,5 +142,5 @@ def order_kind(order_at: Ints, device_at: Ints, known: Bools, received_at: Ints)
 
 
 def _wrapped(number: int) -> int:
-    """As 64-bit arithmetic has it."""
+    """Return `number` as 64-bit arithmetic wraps it."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)

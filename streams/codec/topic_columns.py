@@ -1,4 +1,5 @@
-"""The topics of a block: container numbers packed into integers, other topics as texts, which rows have which, and in which groups."""
+"""The topics of a block: container numbers packed into integers, other topics as texts, the topic of each row, and the groups of each
+topic."""
 
 from __future__ import annotations
 
@@ -21,16 +22,16 @@ from streams.model.errors import Corrupt
 
 _NO_TEXTS = pa.nulls(0, pa.string())  # not pa.array([]): of a list that asks pandas, whose import takes longer than all of ours
 _PLACE_BITS = 24
-"""Enough for the rows of a block; a container number takes 39 bits."""
+"""Size of a row's index, bits: enough for the rows of a block. A container number takes 39 bits."""
 _SAMPLED = 1024
-"""Rows sampled to decide whether most rows have a topic of their own."""
+"""Number of rows sampled to decide whether most rows have a topic of their own."""
 _RUNS, _CODES, _EACH = 0, 1, 2
-"""Which row has which topic: so many rows of each, one topic's place for each row, or each row's own number."""
+"""Encodings of the rows' topics: the number of rows of each topic, one topic's index for each row, or each row's own number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Topics in their order: container numbers ascending, then `others` ascending. A code is a place among them."""
+    """Topics in their order: container numbers ascending, then `others` ascending. A code is an index among them."""
 
     numbers: Ints
     others: pa.StringArray
@@ -39,12 +40,12 @@ class Topics:
         return len(self.numbers) + len(self.others)
 
     def keys(self, codes: Sequence[int]) -> list[int | str]:
-        """A number or a text for each of the codes."""
+        """Return the number or the text of each of the codes."""
         count = len(self.numbers)
         return [int(self.numbers[code]) if code < count else self.others[code - count].as_py() for code in codes]
 
     def texts(self, budget: DecodeBudget, codes: Ints) -> pa.StringArray:
-        """The topic of each code. Raises Corrupt for more text than a block may hold."""
+        """Return the topic of each code. Raises Corrupt for more text than a block may hold."""
         if len(codes) < len(self):
             used, codes = np.unique(codes, return_inverse=True)
             split = int(np.searchsorted(used, len(self.numbers)))
@@ -55,7 +56,7 @@ class Topics:
         return take(budget, dictionary, codes)
 
     def place(self, name: str) -> int | None:
-        """The code of the topic `name`, if it is one of them."""
+        """Return the code of the topic `name`; None when it is not one of them."""
         number = packed_one(name)
         if number is None:
             at = pc.index(self.others, name).as_py() if len(self.others) else -1
@@ -65,34 +66,34 @@ class Topics:
 
 
 class GroupTopics:
-    """The topics of one group's rows, and which rows are of which."""
+    """Topics of one group's rows, and the rows of each topic."""
 
     def __init__(self, topics: Topics, codes: Ints | None, ends: Ints | None = None) -> None:
-        """By each row's code; or, where rows are in order of their topics, by where those of each topic end."""
+        """Take each row's code or, where rows are in order of their topics, the end of each topic's rows."""
         self.topics, self._codes, self._ends = topics, codes, ends
 
     @property
     def codes(self) -> Ints:
-        """The code of each row."""
+        """Code of each row."""
         if self._ends is not None:
             return np.repeat(np.arange(len(self.topics)), np.diff(self._ends, prepend=0))
         return np.empty(0, np.int64) if self._codes is None else self._codes
 
     def owners(self, known: Bools | None) -> Owners:
-        """The same for columns of texts; `known`: of these rows alone."""
+        """Return the topics of the rows in the form that columns of texts use; with `known`, of only these rows."""
         if known is not None:
             return Owners(self.codes[known])
         return Owners(self._codes, self._ends)
 
     def rows_of(self, place: int) -> Ints:
-        """The rows of the topic whose code is `place`, ascending."""
+        """Return the rows of the topic whose code is `place`, ascending."""
         if self._ends is None:
             return np.flatnonzero(self.codes == place)
         return np.arange(self._ends[place - 1] if place else 0, self._ends[place])
 
 
 def topics_of(column: pa.StringArray) -> tuple[Topics, Ints]:
-    """The topics of a column, and every row's code."""
+    """Return the topics of a column, and every row's code."""
     if packed_one(column[0].as_py()) is not None:
         numbers, numbered = packed(column)
         if numbered.all():
@@ -110,9 +111,9 @@ def topics_of(column: pa.StringArray) -> tuple[Topics, Ints]:
 
 
 def _numbered(numbers: Ints) -> tuple[Topics, Ints]:
-    """The topics of rows that all have container numbers, and every row's code.
+    """Return the topics of rows that all have container numbers, and every row's code.
 
-    Where few rows share one, sorting all of them takes half the time that finding each again does; where many do, ten times as much.
+    Where few rows share a number, sorting all of them takes half the time of finding each again; where many do, ten times as much.
     """
     if _mostly_single(numbers):
         return _sorted_out(numbers)
@@ -125,14 +126,15 @@ def _numbered(numbers: Ints) -> tuple[Topics, Ints]:
 
 
 def _mostly_single(numbers: Ints) -> bool:
-    """Whether few of the numbers are there more than twice or so, by the pairs among the first of them and among some from everywhere."""
+    """Return whether few of the numbers occur more than twice or so. It is judged by the pairs among the first of them and among some from
+    all places."""
     samples = (numbers[:_SAMPLED], numbers[:: max(1, len(numbers) // _SAMPLED)][:_SAMPLED])
     alike = max(len(sample) - len(np.unique(sample)) for sample in samples)
     return alike * len(numbers) <= len(samples[0]) ** 2
 
 
 def _sorted_out(numbers: Ints) -> tuple[Topics, Ints]:
-    """The topics of rows with these numbers, and every row's code."""
+    """Return the topics of rows with these numbers, and every row's code."""
     by_number = _ascending(numbers)
     ordered = numbers[by_number]
     new = np.diff(ordered, prepend=-1) != 0
@@ -142,14 +144,15 @@ def _sorted_out(numbers: Ints) -> tuple[Topics, Ints]:
 
 
 def _ascending(numbers: Ints) -> Ints:
-    """The places of container numbers, lowest number first. Each goes with its place into one number: sorting these is twice as quick."""
+    """Return the indexes of container numbers, lowest number first. Each is joined with its index into one number: sorting these is twice
+    as fast."""
     ordered = numbers << _PLACE_BITS | np.arange(len(numbers))
     ordered.sort()
     return np.asarray(ordered & ((1 << _PLACE_BITS) - 1))
 
 
 def write_group(page: Writer, topics: Topics, codes: Ints, *, by_topic: bool) -> None:
-    """The topics of a group's rows, at least one; `by_topic`: its rows are in order of their topics."""
+    """Write the topics of a group's rows, at least one. `by_topic`: its rows are in order of their topics."""
     if not by_topic:
         _write_arrived(page, topics, codes)
         return
@@ -164,13 +167,13 @@ def write_group(page: Writer, topics: Topics, codes: Ints, *, by_topic: bool) ->
 
 
 def read_group(page: Reader, rows: int) -> GroupTopics:
-    """The topics of one group of `rows` rows, and which rows are of which. Raises Corrupt."""
+    """Return the topics of one group of `rows` rows, and the rows of each topic. Raises Corrupt."""
     return read_owners(page, rows, read_names(page, rows))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicCodes:
-    """The topics of a group, how its rows say which is theirs, and where that is known by then, each row's code."""
+    """Topics of a group, the encoding of its rows' topics and, where it is known already, each row's code."""
 
     topics: Topics
     how: int
@@ -178,7 +181,7 @@ class TopicCodes:
 
 
 def read_names(page: Reader, rows: int) -> TopicCodes:
-    """The topics of one group of `rows` rows: what is first in its page. Raises Corrupt."""
+    """Return the topics of one group of `rows` rows, which come first in its page. Raises Corrupt."""
     how = page.below(3, "how topics are stored")
     if how == _EACH:
         numbers = read_ints(page, rows) * SERIALS + read_ints(page, rows)
@@ -189,7 +192,7 @@ def read_names(page: Reader, rows: int) -> TopicCodes:
 
 
 def read_owners(page: Reader, rows: int, names: TopicCodes) -> GroupTopics:
-    """The rest of the page. Raises Corrupt."""
+    """Read the rest of the page, and return the topics with their rows. Raises Corrupt."""
     topics = names.topics
     if names.how == _EACH:
         return GroupTopics(topics, names.codes)
@@ -206,7 +209,8 @@ def read_owners(page: Reader, rows: int, names: TopicCodes) -> GroupTopics:
 
 
 def joined(groups: Sequence[GroupTopics], rows: int, room: Room) -> tuple[Topics, Ints]:
-    """The topics of several groups of `rows` rows as one, and each row's code among them. A topic of two groups has two codes then."""
+    """Return the topics of several groups of `rows` rows as one, and each row's code among them. A topic of two groups then has two
+    codes."""
     if len(groups) == 1:
         return groups[0].topics, groups[0].codes
     numbers = np.concatenate([group.topics.numbers for group in groups])
@@ -222,7 +226,7 @@ def joined(groups: Sequence[GroupTopics], rows: int, room: Room) -> tuple[Topics
 
 
 def write_fences(directory: Writer, topics: Topics, codes: Sequence[int]) -> None:
-    """The first topic of each group, by its code; the first of them is that of the first group."""
+    """Write the first topic of each group, given by its code. The first code is that of the first group."""
     split = bisect_left(codes, len(topics.numbers))
     numbers = topics.numbers[list(codes[:split])]
     directory.varint(len(numbers))
@@ -233,7 +237,7 @@ def write_fences(directory: Writer, topics: Topics, codes: Sequence[int]) -> Non
 
 
 def read_fences(directory: Reader, count: int) -> tuple[array[int], list[str]]:
-    """What `write_fences` wrote for `count` groups: container numbers, then other topics. Raises Corrupt."""
+    """Return the topics that `write_fences` wrote for `count` groups: container numbers, then other topics. Raises Corrupt."""
     numbered = directory.below(count + 1, "the count of groups that begin with a container number")
     numbers = np.add.accumulate(read_ints(directory, numbered)) if numbered else np.empty(0, np.int64)
     others = read_list(directory, count - numbered).to_pylist() if numbered < count else []
@@ -241,7 +245,7 @@ def read_fences(directory: Reader, count: int) -> tuple[array[int], list[str]]:
 
 
 def groups_of(fences: tuple[array[int], list[str]], name: str, by: int = 1) -> range:
-    """The groups that may hold rows of this topic. `by`: what the container numbers of the fences were divided by, rounded down."""
+    """Return the groups that may hold rows of this topic. `by`: the divisor of the fences' container numbers, which are rounded down."""
     numbers, others = fences
     number = packed_one(name)
     if number is not None:
@@ -250,7 +254,7 @@ def groups_of(fences: tuple[array[int], list[str]], name: str, by: int = 1) -> r
 
 
 def _write_arrived(page: Writer, topics: Topics, codes: Ints) -> None:
-    """Rows as they came: topics in order and each row's place among them, or each row's number where that takes less."""
+    """Write rows as they came: topics in order and each row's index among them, or each row's number where that takes less."""
     lists = [codes]
     if len(topics.numbers):
         lists.append(np.diff(topics.numbers, prepend=0))
@@ -272,7 +276,7 @@ def _write_arrived(page: Writer, topics: Topics, codes: Ints) -> None:
 
 
 def _write_sorted(page: Writer, topics: Topics, numbers: bytes) -> None:
-    """The topics, their packed numbers being `numbers`."""
+    """Write the topics, whose packed numbers are `numbers`."""
     page.varint(len(topics.numbers))
     page.varint(len(topics.others))
     page.raw(numbers)

@@ -1,4 +1,4 @@
-"""The rows of one topic out of a block, from the groups that may hold them. docs/internals/block-format.md describes the bytes."""
+"""Look-up of the rows of one topic in a block, in the groups that may hold them. docs/internals/block-format.md describes the bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OpenBlock:
     """A block whose directory is read and verified. Safe from any thread."""
 
     def __init__(self, head: BlockHead, read: ReadBytes, guide: Guide | None = None) -> None:
-        """Raises Corrupt."""
+        """Read the directory. Raises Corrupt."""
         payload = Payload(read, head.payload_bytes, head.count, DecodeBudget())
         self._head, self._groups = head, payload.groups
         self._directory = Directory.read(payload, head, guide)
@@ -35,11 +35,11 @@ class OpenBlock:
 
     @property
     def lasting(self) -> bool:
-        """Whether it has not all of the block in it."""
+        """Whether the object does not hold the whole block."""
         return self._only is None
 
     def spans(self, topic: str) -> list[tuple[int, int]]:
-        """See `streams.model.block.OpenedBlock`."""
+        """Return the spans for which `topic_rows` will call `read`: see `streams.model.block.OpenedBlock`."""
         if not self._directory.alone:
             return [(0, self._head.payload_bytes)]
         if self._only is not None:
@@ -48,7 +48,7 @@ class OpenBlock:
         return [(at, length) for _, at, length in guide.spans.runs(guide.groups_of(topic))]
 
     def topic_rows(self, read: ReadBytes, topic: str) -> PickedRows | None:
-        """The rows of `topic` alone, in offset order; None when there is none. Raises Corrupt."""
+        """Return the rows of `topic`, in offset order; None when there are none. Raises Corrupt."""
         head, directory, budget = self._head, self._directory, DecodeBudget()
         if not directory.alone:
             return PickedRows.of_records(read_rows(head, read), topic)
@@ -71,7 +71,7 @@ class OpenBlock:
 
 @dataclass(frozen=True, slots=True)
 class TopicPresence:
-    """Where a column has values in a group: `whole` says it of all rows (None: everywhere), `mask` of the topic's.
+    """Rows in which a column has values in a group: `whole` for all rows (None: everywhere), `mask` for the topic's rows.
 
     The values of the topic's rows are `wanted`.
     """
@@ -82,7 +82,7 @@ class TopicPresence:
 
 
 class Lookup:
-    """Looks for the rows of one topic in one group of a block after another."""
+    """Search for the rows of one topic in one group of a block after another."""
 
     def __init__(self, head: BlockHead, directory: Directory, topic: str, budget: DecodeBudget) -> None:
         self._head, self._directory, self._topic, self._budget = head, directory, topic, budget
@@ -91,7 +91,7 @@ class Lookup:
         self._columns = directory.columns
 
     def rows_of(self, pages: GroupPages, rows: int) -> list[PickedRows]:
-        """The topic's rows in a group of so many; none when there are none. Raises Corrupt."""
+        """Return the topic's rows in a group of `rows` rows; empty when there are none. Raises Corrupt."""
         page, named = pages.next(), self._layout.named
         names = read_names(page, rows)
         place = names.topics.place(self._topic)
@@ -115,7 +115,7 @@ class Lookup:
         return [PickedRows(self._topic, self._schema, stamps, named, values, of_nulls)]
 
     def _masks(self, pages: GroupPages, every: TopicPresence) -> list[TopicPresence]:
-        """Where every row is known, where device times are, and where the columns with nulls."""
+        """Return where every row is known, where device times are known, and where the columns with nulls are."""
         masks = self._layout.masks
         if all(mask.always for mask in masks):
             return [every] * (1 + len(masks))
@@ -126,7 +126,7 @@ class Lookup:
         return [every, *(_known(every, whole) for whole in wholes)]
 
     def _numbers(self, pages: GroupPages, masks: Sequence[TopicPresence]) -> list[Values | None]:
-        """The columns after the masks, as they are stored; None where there is none. `masks`: where each may have values."""
+        """Return the columns after the masks, as they are stored; None where there is none. `masks`: where each may have values."""
         self._budget.pay_cells(sum([masks[mask].wanted.count for column, mask in self._columns if column is not None]))
         if self._tables is None:
             self._tables = self._directory.tables()
@@ -137,7 +137,7 @@ class Lookup:
         ]
 
     def _stamps(self, places: Ints, received: Values | None, device: tuple[Values | None, TopicPresence], other: Values | None) -> Stamps:
-        """Offsets and times of the rows at these places of the block."""
+        """Return offsets and times of the rows at these places of the block."""
         received_at = self._received.at(places) if self._received is not None else np.asarray(received)
         given, known = device
         index, null = stored_at(None if known.whole is None else known.mask, None)
@@ -147,7 +147,7 @@ class Lookup:
         return Stamps(self._head.first + places, received_at, order_at, device_at, null)
 
     def _texts(self, pages: GroupPages, known: TopicPresence, group: GroupTopics) -> PickedTexts:
-        """The topic's texts in one column, where they are known."""
+        """Return the topic's texts in one column, where they are known."""
         page, wanted = pages.next(), known.wanted
         if not wanted.count:
             return NO_TEXTS
@@ -159,7 +159,7 @@ class Lookup:
 
 
 def _known(every: TopicPresence, whole: Bools) -> TopicPresence:
-    """Where a column has values of which `whole` says in which of a group's rows they are."""
+    """Return where a column has values. `whole` marks these rows of a group."""
     if whole.all():
         return every
     mask = whole.take(every.wanted.places)

@@ -1,4 +1,4 @@
-"""The rows of one topic out of a block before they are records: those of many blocks are put together first."""
+"""Rows of one topic from blocks, before they become records: the rows of many blocks are joined first."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ from streams.model.records import DEVICE_AT, OFFSET, ORDER_AT, RECEIVED_AT, TOPI
 
 @dataclass(frozen=True, slots=True)
 class PickedRows:
-    """Rows of `topic`, in offset order. `values`: of each of the columns `named` the known values: numbers as they are stored, or
-    PickedTexts. `known`: where the columns with nulls have a value.
-    """
+    """Rows of `topic`, in offset order. `values`: the known values of each of the columns `named`, as numbers in their stored form or as
+    PickedTexts. `known`: where the columns with nulls have a value."""
 
     topic: str
     schema: pa.Schema
@@ -37,7 +36,7 @@ class PickedRows:
 
     @classmethod
     def joined(cls, parts: Sequence[PickedRows]) -> PickedRows:
-        """Those of several parts, whose topic and columns are the same, one after another."""
+        """Return the rows of several parts, whose topic and columns are the same, one after another."""
         first = parts[0]
         if len(parts) == 1:
             return first
@@ -50,7 +49,7 @@ class PickedRows:
 
     @classmethod
     def of_records(cls, records: pa.RecordBatch, topic: str) -> PickedRows | None:
-        """Those of the rows of a whole block that are of the topic; None when there are none."""
+        """Return the rows of the topic from all rows of a block; None when there are none."""
         rows = records.filter(pc.equal(records.column(TOPIC), topic))
         del records
         if not rows.num_rows:
@@ -75,16 +74,16 @@ class PickedRows:
 
     @property
     def offsets(self) -> Ints:
-        """The rows' offsets, ascending."""
+        """Offsets of the rows, ascending."""
         return self.stamps.offsets
 
     @property
     def order_at_ms(self) -> Ints:
-        """The rows' order times (UTC ms)."""
+        """Order times of the rows (UTC ms)."""
         return self.stamps.order_at
 
     def where(self, chosen: Bools) -> PickedRows:
-        """These rows alone."""
+        """Return only these rows."""
         values: list[Any] = []
         for column, found in zip(self.named, self.values, strict=True):
             rows = chosen[self.known[column.name]] if column.name in self.known else chosen
@@ -94,12 +93,12 @@ class PickedRows:
 
     @property
     def text_bytes(self) -> int:
-        """What its texts take at most."""
+        """Maximum size of the texts, bytes."""
         return sum(found.bytes for column, found in zip(self.named, self.values, strict=True) if column.kind == TEXT)
 
 
 def records_of(picked: Sequence[PickedRows]) -> list[pa.RecordBatch]:
-    """All rows in their order, in as few batches as their columns, and the limits of a block, allow."""
+    """Return all rows in their order, in as few batches as their columns, and the limits of a block, allow."""
     alike = groupby(picked, lambda rows: (rows.topic, rows.named))
     return [_together(part) for _, rows in alike for part in _parts(rows)]
 

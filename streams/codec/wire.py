@@ -1,4 +1,4 @@
-"""How a block's payload is laid out: varints, lengths and bytes, read back without trusting any of them."""
+"""Encoding of a block's payload: varints, lengths and bytes. They are read back without trust in any of them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]
-"""Any of the three."""
+"""Array of any of the three types."""
 
 CELLS_MAX = 1 << 24
-"""Values of one block: what decoding it may allocate, times 8 bytes, some of it twice over: 180 MiB at most. A merged block of 393,216
-readings of 14 signals has 10 million.
-"""
+"""Maximum number of values of one block. Decoding may allocate 8 bytes for each, for some of them twice: 180 MiB at most. A merged block of
+393,216 readings of 14 signals has 10 million."""
 BITS_OF_A_CELL = 4
-"""How many values of a column of yes and no count as one: they pass through two bytes each."""
+"""Number of booleans of a column that count as one value: they pass through two bytes each."""
 CELLS_OF_A_TEXT = 2
-"""Cells that a text counts in addition to its bytes and its packed numbers: its place and its end."""
+"""Number of cells that a text counts in addition to its bytes and its packed numbers: its place and its end."""
 TEXT_BYTES_MAX = 1 << 26
-"""UTF-8 bytes of all texts of one block, repeats counted; some of it is there twice while it is unpacked."""
+"""Maximum size of all texts of one block in UTF-8, repeats counted, bytes. Some of it is in memory twice while it is unpacked."""
 COLUMNS_MAX = 1000
 
 _RAW, _ZSTD = 0, 1
@@ -38,7 +37,7 @@ _WINDOW_BYTES_MAX = 1 << 27
 
 
 class Writer:
-    """Collects a payload. Every method appends what the Reader's method of the same name takes."""
+    """Builder of a payload. Every method appends what the Reader's method of the same name reads."""
 
     def __init__(self) -> None:
         self._parts = bytearray()
@@ -47,24 +46,25 @@ class Writer:
         return len(self._parts)
 
     def varint(self, number: int) -> None:
-        """A whole number from 0 to 2^64 - 1, seven bits a byte."""
+        """Append a whole number from 0 to 2^64 - 1, seven bits a byte."""
         varints.put(self._parts, number)
 
     def signed(self, number: int) -> None:
-        """A whole number from -2^63 to 2^63 - 1, small magnitudes in few bytes."""
+        """Append a whole number from -2^63 to 2^63 - 1, small magnitudes in few bytes."""
         varints.put_signed(self._parts, number)
 
     def raw(self, data: bytes) -> None:
-        """Bytes whose length the reader knows."""
+        """Append bytes whose length the reader knows."""
         self._parts += data
 
     def sized(self, data: bytes) -> None:
-        """Bytes after their length."""
+        """Append bytes after their length."""
         self.varint(len(data))
         self._parts += data
 
     def squeezed(self, data: bytes, *, quick: bool = False) -> None:
-        """Bytes after their length, through zstd when that is smaller; `quick`: where a long search finds no more than a short one."""
+        """Append bytes after their length, compressed by zstd when that is smaller. `quick`: a long search finds no more than a short
+        one."""
         self.varint(len(data))
         if len(data) >= _ZSTD_BYTES_MIN:
             small = _compressor(_ZSTD_LEVEL_QUICK if quick else _ZSTD_LEVEL).compress(data)
@@ -76,12 +76,12 @@ class Writer:
         self._parts += data
 
     def to_bytes(self) -> bytes:
-        """All that was written."""
+        """Return all that was written."""
         return bytes(self._parts)
 
 
 class DecodeBudget:
-    """What decoding one block may still allocate, whatever its bytes say. Counts for all threads that decode it."""
+    """Memory that decoding one block may still allocate, whatever its bytes. It counts for all threads that decode the block."""
 
     def __init__(self) -> None:
         self.room = Room()
@@ -105,7 +105,7 @@ class DecodeBudget:
 
 
 class Reader:
-    """Takes bytes apart. Every method raises Corrupt rather than read past the end or allocate what `budget` can not pay for."""
+    """Reader of a payload. Every method raises Corrupt rather than read past the end or allocate more than `budget` allows."""
 
     __slots__ = ("_at", "_data", "_end", "budget")
 
@@ -115,17 +115,17 @@ class Reader:
 
     @property
     def at(self) -> int:
-        """How many bytes were read."""
+        """Number of bytes that were read."""
         return self._at
 
     def skip_to(self, at: int) -> None:
-        """What is read next begins at byte `at`, which is behind what was read."""
+        """Go to byte `at`, which is behind what was read."""
         if not self._at <= at <= self._end:
             raise Corrupt(f"byte {at} is asked for in a block's payload, of which {self._at} of {self._end} bytes were read")
         self._at = at
 
     def varint(self) -> int:
-        """A number below 2^64."""
+        """Return the next number, below 2^64."""
         at = self._at
         if at + 1 < self._end:  # nearly all are of one byte or two
             low, high = self._data[at], self._data[at + 1]
@@ -139,7 +139,7 @@ class Reader:
         return number
 
     def below(self, end: int, what: str) -> int:
-        """A number from 0 to `end` - 1; `what` names it in the error."""
+        """Return the next number, from 0 to `end` - 1. `what` names it in the error."""
         at = self._at
         if at < self._end and (number := self._data[at]) < 0x80:
             self._at = at + 1
@@ -150,12 +150,12 @@ class Reader:
         return number
 
     def signed(self) -> int:
-        """A number from -2^63 to 2^63 - 1."""
+        """Return the next number, from -2^63 to 2^63 - 1."""
         number = self.varint()
         return ~(number >> 1) if number & 1 else number >> 1
 
     def raw(self, length: int) -> bytes:
-        """The next `length` bytes."""
+        """Return the next `length` bytes."""
         at = self._at
         end = at + length
         if end > self._end:
@@ -164,7 +164,7 @@ class Reader:
         return self._data[at:end]
 
     def sized(self) -> bytes:
-        """Bytes after their length."""
+        """Return the bytes that follow their length."""
         length = self.varint()
         at = self._at
         end = at + length
@@ -174,7 +174,7 @@ class Reader:
         return self._data[at:end]
 
     def boxed(self) -> bytes:
-        """Sized bytes that are all there is in sized bytes."""
+        """Return sized bytes that are the whole content of other sized bytes."""
         length = self.varint()
         end = self._at + length
         length = self.varint()
@@ -187,7 +187,7 @@ class Reader:
         return self._data[at:end]
 
     def squeezed(self) -> bytes:
-        """What `Writer.squeezed` was given: at most TEXT_BYTES_MAX bytes over all of the payload."""
+        """Return the bytes given to `Writer.squeezed`: at most TEXT_BYTES_MAX bytes over all of the payload."""
         length = self.varint()
         self.budget.pay_text(length)
         if self.below(2, "a packing") == _RAW:
@@ -195,7 +195,7 @@ class Reader:
         return _decompress(self.sized(), length)
 
     def end(self) -> None:
-        """Check that everything was read."""
+        """Raise Corrupt unless everything was read."""
         if self._at != self._end:
             raise Corrupt(f"{self._end - self._at} bytes follow a block's payload")
 
@@ -205,7 +205,7 @@ def _compressor(level: int) -> zstandard.ZstdCompressor:
 
 
 class _OfThread(threading.local):
-    """A decompressor for each thread: to make one takes as long as a group's texts."""
+    """Decompressor of each thread: making one takes as long as decoding a group's texts."""
 
     def __init__(self) -> None:
         self.zstd = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX)
