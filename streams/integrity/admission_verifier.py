@@ -1,4 +1,5 @@
-"""What others wrote and this node acts upon: checked against what its origin signed before it is admitted, not afterwards."""
+"""Check of records from other nodes that this node acts upon: they are verified against what their origin signed before admission, not
+afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from streams.model.ranges import RangeSet
 from streams.model.records import OFFSET
 
 OVERLAPS_MAX = 8
-"""So many statements over one offset are tried: a commit is signed once, or twice where it could not be at first."""
+"""Maximum number of statements over one offset that are tried. A commit is signed once, or twice where it could not be signed at first."""
 
 Key = tuple[str, Origin]
 Signed = tuple[int, int, bytes]
@@ -31,7 +32,7 @@ Signed = tuple[int, int, bytes]
 
 
 class Belief(Enum):
-    """What a block from elsewhere is worth."""
+    """Result of checking a block from elsewhere."""
 
     PROVEN = "its origin signed it"
     FORGED = "its origin signed something else for these offsets"
@@ -40,24 +41,25 @@ class Belief(Enum):
 
 @dataclass(slots=True)
 class Doubted:
-    """A block that waits to be believed. `rows`: as the tree of their commit sees them; none where its encoding is not known here."""
+    """A block that waits for its verdict. `rows`: the rows as the tree of their commit has them; none where the encoding is not known
+    here."""
 
     block: Block
     rows: list[Entry] = field(default_factory=list)
 
     @property
     def key(self) -> Key:
-        """What it is of."""
+        """(stream, origin) of the block."""
         return self.block.stream, self.block.origin
 
     def between(self, first: int, end: int) -> list[Entry]:
-        """Its rows at offsets `first .. end - 1`, as far as it has them."""
+        """Return the rows at offsets `first .. end - 1`, as far as the block has them."""
         return self.rows[max(0, first - self.block.first) : max(0, end - self.block.first)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows that follow each other, the first at offset `first`."""
+    """Consecutive rows, the first at offset `first`."""
 
     first: int
     entries: list[Entry]
@@ -65,17 +67,16 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class RefusedBlock:
-    """A block that is not its origin's to write; or of one of statements some, or all, are by no key that is known as their origin's, and
-    `believed` are the others, cut out of it."""
+    """A block that its origin may not write, or a block of statements of which some or all are signed by no known key of their origin.
+    `believed` are the accepted statements, cut out of it."""
 
     problem: NotProven
     believed: list[Block] = field(default_factory=list)
 
 
 class Believing:
-    """Judges what comes from nodes whose key is known: statements, and blocks of streams that are acted upon. Keeps nothing between two
-    judgements.
-    """
+    """Verifier of blocks from nodes whose key is known: statements, and blocks of streams that are acted upon. It keeps no state between
+    two calls."""
 
     def __init__(
         self,
@@ -84,15 +85,13 @@ class Believing:
         entitled: Entitled | None = None,
         vouches: Callable[[str | None, str], bool] = lambda bringer, node: True,
     ) -> None:
-        """`trust`: the keys of a node that are known now, if any are. `entitled`: who says what is an origin's own to write, of any key.
-        `vouches`: whether one (None: this machine) is believed to bring what a node wrote of which no key is known.
-        """
+        """Set the sources of the verdict. `trust`: returns the known keys of a node, if any. `entitled`: decides which records an origin
+        may write, with any key. `vouches`: whether a node (None: this machine) may bring records of a node without a known key."""
         self._copy, self._trust, self._entitled, self._vouches = copy, trust, entitled or Entitled(), vouches
 
     def looked_at(self, block: Block, bringer: str | None = None) -> Doubted | RefusedBlock | None:
-        """None for a block that is taken as it comes; of statements, what is not taken of them, if anything; else the block, ready to be
-        judged. Raises Corrupt when it does not decode.
-        """
+        """Return None for a block that is accepted as it is; a RefusedBlock for what is not accepted; otherwise the block, ready for
+        `judge`. Blocks of statements may be refused in part. Raises Corrupt when the block does not decode."""
         if (problem := self._entitled.problem(block)) is not None:
             return RefusedBlock(problem)
         trust = self._trust(block.origin.node)
@@ -103,7 +102,7 @@ class Believing:
         return Doubted(block, self._rows(block)) if signed_at_once(block.stream) else None
 
     def foreign(self, block: Block) -> str | None:
-        """As `Entitled.foreign`."""
+        """Return the same as `Entitled.foreign`."""
         return self._entitled.foreign(block, self._copy.codec)
 
     def _of_unknown_key(self, block: Block, bringer: str | None) -> RefusedBlock | None:
@@ -119,7 +118,8 @@ class Believing:
         return entries(codec.decode(block)) if codec.knows(block.codec) else []
 
     def _statements(self, block: Block, trust: Trust) -> RefusedBlock | None:
-        """Of an encoding that is not known here only those of records that are acted upon are not taken."""
+        """Return what is not accepted of a block of statements, or None. Of a block in an unknown encoding, only statements on records that
+        are acted upon are refused."""
         codec, stream = self._copy.codec, block.stream.removesuffix(HEADS)
         if not codec.knows(block.codec):
             unread = NotProven(
@@ -141,7 +141,7 @@ class Believing:
         return RefusedBlock(why[0], [codec.cut(block, first, end) for first, end in believed]) if why else None
 
     def judge(self, doubted: Sequence[Doubted]) -> list[Belief]:
-        """What each is worth now, by the statements that are held here. Raises what reading the log raises."""
+        """Return the verdict on each block by the statements that are held here now. Raises what reading the log raises."""
         by_key: dict[Key, list[Doubted]] = {}
         for one in doubted:
             by_key.setdefault(one.key, []).append(one)
@@ -160,7 +160,7 @@ class Believing:
         return Belief.PROVEN
 
     def _keeps(self, one: Doubted, piece: Signed, all_of_key: Sequence[Doubted]) -> bool:
-        """Whether the rows of a piece, those this block lacks from elsewhere, are what was signed."""
+        """Return whether the rows of a piece are what was signed. Rows that this block lacks come from elsewhere."""
         first, end, root = piece
         block = one.block
         own = one.between(first, end)
@@ -171,9 +171,9 @@ class Believing:
         return any(Tree(head + own + tail).root() == root for head in heads for tail in tails)
 
     def _sides(self, one: Doubted, first: int, end: int, all_of_key: Sequence[Doubted]) -> list[list[Entry]]:
-        """What the rows of a piece outside of the block may be, each whole: as they are held, other blocks filling in; or as those have
-        them, what is held filling in. Where blocks contradict each other, each of OVERLAPS_MAX goes first once.
-        """
+        """Return the possible rows of the part of a piece outside of the block, each complete. They are the held rows, completed from other
+        blocks, or the other blocks' rows, completed from held ones. Where blocks contradict each other, each of OVERLAPS_MAX goes first
+        once."""
         if first >= end:
             return [[]]
         held = self._held(one.key, first, end)
@@ -191,8 +191,8 @@ class Believing:
         return [_Rows(part.column(OFFSET)[0].as_py(), entries(part)) for part in parts if not isinstance(part, UnreadRows)]
 
     def _signed(self, key: Key, doubted: Sequence[Doubted]) -> list[Signed]:
-        """What was signed of the rows that are doubted, by first offset; found from the newest statement on. What lies beyond the end of a
-        believed statement is in no older one, and is not looked for there."""
+        """Return what was signed of the doubted rows, by first offset. The search goes from the newest statement back. Rows beyond the end
+        of an accepted statement are in no older one, and are not searched there."""
         wanted, found = RangeSet((one.block.first, one.block.end) for one in doubted), set[Signed]()
         trust, lacking = self._trust(key[1].node), wanted
         for statement in newest_statements(self._copy, *key):
@@ -206,7 +206,7 @@ class Believing:
 
 
 def _laid(first: int, end: int, parts: Sequence[_Rows]) -> list[Entry] | None:
-    """The rows at offsets `first .. end - 1`, at each from the first of the parts that has it; None when none has."""
+    """Return the rows at offsets `first .. end - 1`, each from the first of the parts that has it; None when some row is in no part."""
     rows: list[Entry] = []
     while (at := first + len(rows)) < end:
         part = next((part for part in parts if part.first <= at < part.first + len(part.entries)), None)

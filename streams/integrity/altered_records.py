@@ -1,11 +1,12 @@
-"""Naming the altered records of a run, by power sums over its rows that its origin signs together with its root.
+"""Location of the altered records of a run, by power sums over its rows that its origin signs together with its root.
 
     x_i = i + 1, i from 0: the row's place in its run
     h_i = the first 4 bytes of the row's digest, little endian, modulo P
     s_k = sum of h_i * x_i ** k modulo P, k from 0 to 2 * LOCATED_MAX - 1, 4 bytes each
 
-A root says only that something differs. The difference of two lists of sums is that of the differing rows alone: they are the errors of a
-Reed-Solomon code over GF(P), found as Berlekamp and Massey do. Sums prove nothing: they say where to look once a root has shown it.
+A root shows only that something differs. The difference of two lists of sums depends on the differing rows alone. These rows are the
+errors of a Reed-Solomon code over GF(P), and are found with the algorithm of Berlekamp and Massey. Sums prove nothing: they show where to
+look once a root has shown that something differs.
 """
 
 from __future__ import annotations
@@ -19,21 +20,22 @@ import numpy.typing as npt
 from streams.integrity.merkle_tree import Entry, row_digest_of
 
 P = (1 << 31) - 1
-"""A prime, so small that products of two residues fit 64 bits."""
+"""Prime modulus, small enough that products of two residues fit in 64 bits."""
 LOCATED_MAX = 8
-"""Altered records that can be named, of all up to one statement."""
+"""Maximum number of altered records that can be located, of all records up to one statement."""
 SUMS_BYTES = 2 * LOCATED_MAX * 4
 
 Residues = npt.NDArray[np.int64]
 
 
 def sums_of(rows: Sequence[Entry]) -> bytes:
-    """The sums of the rows of a run from its first on, SUMS_BYTES long."""
+    """Return the sums of the rows of a run from its first on, SUMS_BYTES long."""
     return _sums(rows).astype("<u4").tobytes()
 
 
 def located(rows: Sequence[Entry], signed: bytes) -> list[int]:
-    """The places in the run, ascending, of those `rows` that are not what `signed` is of; none when they are more than LOCATED_MAX."""
+    """Return the indexes in the run, ascending, of those `rows` that differ from the ones of which `signed` are the sums; none when more
+    than LOCATED_MAX differ."""
     difference = (np.frombuffer(signed, "<u4").astype(np.int64) - _sums(rows)) % P
     locator = _locator(difference.tolist())
     at = np.arange(1, len(rows) + 1, dtype=np.int64)
@@ -61,7 +63,7 @@ def _powers(count: int) -> Residues:
 
 
 def _locator(sums: Sequence[int]) -> list[int]:
-    """The polynomial whose roots are the x of the differing rows, its highest power first (Massey 1969, over GF(P))."""
+    """Return the polynomial whose roots are the x of the differing rows, its highest power first (Massey 1969, over GF(P))."""
     current, previous = [1], [1]
     length, shift, scale = 0, 1, 1
     for at, one in enumerate(sums):

@@ -1,4 +1,4 @@
-"""Bytes as text in JSON: base64url without padding, one way only."""
+"""Bytes as text in JSON: base64url without padding, with exactly one valid text for any bytes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ SHOWN_MAX = 100
 
 
 def to_text(data: bytes) -> str:
-    """The bytes as base64url (RFC 4648, section 5) without `=`."""
+    """Return the bytes as base64url (RFC 4648, section 5) without `=`."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def from_text(text: str, what: str = "") -> bytes:
-    """The bytes `to_text` wrote. Raises ValueError for anything that it would not have written so, naming `what` the text stands for."""
+    """Return the bytes that `to_text` wrote. Raises ValueError for any other text, naming `what` the text stands for."""
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:  # no such length, or no ASCII

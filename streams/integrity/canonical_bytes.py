@@ -35,12 +35,12 @@ Indices = npt.NDArray[np.int64]
 
 
 def digest(*parts: bytes) -> bytes:
-    """BLAKE2b-256 of the parts one behind the other."""
+    """Return BLAKE2b-256 of the concatenated parts."""
     return hashlib.blake2b(b"".join(parts), digest_size=DIGEST_BYTES).digest()
 
 
 def row_digest(row: Mapping[str, Value | None]) -> bytes:
-    """The digest of one record, given as its columns by name: what the format above says, value by value."""
+    """Return the digest of one record, given as its columns by name: the format above, value by value."""
     shape = tuple((name, _TAGS_OF_VALUES[type(value)]) for name, value in sorted(row.items()) if value is not None)
     values = [row[name] for name, _ in shape]
     texts = [value.encode() for value in values if isinstance(value, str)]
@@ -49,7 +49,8 @@ def row_digest(row: Mapping[str, Value | None]) -> bytes:
 
 
 def row_digests(records: pa.RecordBatch) -> list[bytes]:
-    """The digests of all rows of a stamped batch, in their order: `row_digest` of each, by columns."""
+    """Return the digests of all rows of a stamped batch, in their order. They equal `row_digest` of each row, but are computed by
+    columns."""
     digests: list[bytes] = [b""] * records.num_rows
     columns = sorted(zip(records.schema.names, records.columns, strict=True), key=lambda pair: pair[0])
     for indices, present in _shapes([column for _, column in columns], records.num_rows):
@@ -76,7 +77,7 @@ def _prefix(shape: Shape) -> bytes:
 
 
 def _shapes(columns: list[pa.Array], rows: int) -> Iterator[tuple[Indices, list[bool]]]:
-    """The rows by which of the columns they have: (indices, a flag per column)."""
+    """Yield the rows grouped by the columns that they have: (indices, a flag per column)."""
     if not rows:
         return
     sparse = [at for at, column in enumerate(columns) if column.null_count]

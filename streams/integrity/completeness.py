@@ -1,4 +1,4 @@
-"""How complete the readings of one topic are over a span of time: expected, held, thinned, missing, late, longest silence."""
+"""Completeness of the readings of one topic over a span of time: expected, held, thinned, missing, late, longest silence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from streams.model.ranges import RangeSet
 READINGS_TO_LEARN_FROM = 3
 INTERVAL_MS_MIN = 1_000
 REPORTS_MAX = 1_000_000
-"""More reports than this in one span are not counted: an interval that asks for them is a mistake."""
+"""Maximum number of reports counted in one span. An interval that requires more is a mistake."""
 Span = tuple[int, int]
-"""Fleet time in UTC ms, from .. before."""
+"""Start (included) and end (not included) of a span of fleet time, UTC ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """The readings of one topic in `since_at_ms .. until_at_ms` (the end not included).
+    """Readings of one topic in `since_at_ms .. until_at_ms` (the end not included).
 
-    `expected`: reports that fit the span at `interval_ms`. `held`: different readings (one device, one time: one reading).
-    `silences` longer than one and a half intervals are counted in whole intervals: those that lie where runs were thinned are `thinned`,
-    the others `missing`. `longest_silence` is outside of what was thinned; where that is everything it has no length. `late`: reached
-    their origin more than an interval after they were measured. Without an interval expected, thinned, missing and late are None: nothing
-    is known of what there should be.
+    `expected`: reports that fit in the span at `interval_ms`. `held`: different readings (one device and one time make one reading).
+    Silences longer than one and a half intervals are counted in whole intervals: those where runs were thinned are `thinned`, the others
+    `missing`. `longest_silence` is outside of what was thinned; where that is everything, it has no length. `late`: readings that reached
+    their origin more than an interval after they were measured. Without an interval expected, thinned, missing and late are None: the
+    number of reports to expect is unknown.
     """
 
     since_at_ms: int
@@ -51,7 +51,7 @@ class Completeness:
     longest_silence: Span
 
     def to_json(self) -> dict[str, Any]:
-        """The same for machines."""
+        """Return the same as a JSON object."""
         return {
             "since_at_ms": self.since_at_ms,
             "until_at_ms": self.until_at_ms,
@@ -91,12 +91,12 @@ class _Thinned:
         self._starts, self._ends = [first for first, _ in self._ranges], [end for _, end in self._ranges]
 
     def between(self, since_at_ms: int, until_at_ms: int) -> bool:
-        """Whether any of them lies between these."""
+        """Return whether any of the thinned times lies between these."""
         at = bisect_right(self._ends, since_at_ms)
         return at < len(self._starts) and self._starts[at] < until_at_ms
 
     def longest_outside(self, spans: Iterable[Span]) -> Span | None:
-        """The longest piece of these spans outside of them."""
+        """Return the longest piece of these spans outside of the thinned times; None when there is none."""
         pieces = (piece for span in spans for piece in (RangeSet([span]).without(self._ranges) if self.between(*span) else (span,)))
         return max(pieces, key=lambda piece: piece[1] - piece[0], default=None)
 
@@ -137,7 +137,8 @@ def _order(one: Reported) -> tuple[int, int, str]:
 
 
 def _lacking(times: Sequence[int], since_at_ms: int, until_at_ms: int, interval_ms: int) -> list[int]:
-    """When reports should have come and did not. A device reports at an interval from what is known of it, forwards and backwards."""
+    """Return when reports should have come and did not. A device is assumed to report at its interval before and after its known
+    readings."""
     if not times:
         return list(range(since_at_ms, max(until_at_ms - interval_ms, since_at_ms) + 1, interval_ms))
     before = [times[0] - step * interval_ms for step in range(1, (times[0] - since_at_ms) // interval_ms + 1)]

@@ -1,4 +1,4 @@
-"""Reading the rows of a copy in whole, past what can not be read, so that one bad block hides nothing but itself."""
+"""Reader of all rows of a copy. It continues after unreadable rows, so that one bad block hides nothing but itself."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from streams.model.identifiers import Origin
 
 NOT_HELD = "not held here"
 PART_ROWS = 24 * RUN
-"""So many rows of a large block are in memory at a time: of 393,216, which are some 90 MiB, a quarter."""
+"""Maximum number of rows of a large block in memory at a time. Of a block of 393,216 rows, some 90 MiB, this is a quarter."""
 DAMAGED = "bytes do not verify"
 UNKNOWN_CODEC = "in a block of an encoding that is not known here"
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadRows:
-    """Offsets `first .. end - 1`, and why their rows were not to be had."""
+    """Offsets `first .. end - 1`, and the reason why their rows could not be read."""
 
     first: int
     end: int
@@ -31,18 +31,17 @@ class UnreadRows:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy of a log, and the codec that reads its blocks. `past_unreadable`: what its disk does not give now is taken for unread, for who
-    is the worse off for waiting; else it is raised.
-    """
+    """A copy of a log, and the codec that reads its blocks. `past_unreadable`: rows that the disk does not return now count as unread, for
+    callers that are worse off when they wait; otherwise the error is raised."""
 
     log: LogReader
     codec: Codec
     past_unreadable: bool = False
 
     def rows(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[pa.RecordBatch | UnreadRows]:
-        """Offsets `first .. end - 1` in ascending order, each once: as stamped rows, or as UnreadRows.
+        """Yield offsets `first .. end - 1` in ascending order, each once: as stamped rows, or as UnreadRows.
 
-        Where bytes do not verify and the copy can not set them aside itself, the rest of their run is taken for unread.
+        Where bytes do not verify and the copy can not set them aside itself, the rest of their run counts as unread.
         """
         at = first
         while at < end:

@@ -1,4 +1,4 @@
-"""Holding a copy against what its origins signed: proven, unproven and why, or broken and where."""
+"""Check of a copy against what its origins signed: rows are proven, unproven with a reason, or broken at a known place."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ FORKED = "its origin signed two different contents for these offsets"
 UNHEARD = "acted upon, its origin's key is known, and nothing that it signed of it is here"
 UNREAD_BY_ORIGIN = "the origin itself could no longer read this run when it came to sign it"
 MARKS_MAX = 256
-"""Maximum statements within one run that its rows are checked against; of more, so many of them, evenly spread, and the last."""
+"""Maximum number of statements within one run against which its rows are checked. Of more, that many are used, evenly spread, and the
+last."""
 
 Mark = tuple[int, bytes]
-"""A statement within a run: its end, and the root of the run's rows before that."""
+"""A statement within a run: its end, and the root of the run's rows before that end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Offsets `first .. end - 1`, and what is the matter with them. `offsets`: those among them that are known to differ, ascending."""
+    """Offsets `first .. end - 1`, and what is wrong with them. `offsets`: the offsets among them that are known to differ, ascending."""
 
     first: int
     end: int
@@ -43,13 +44,13 @@ class Doubt:
 
 @dataclass(slots=True)
 class Verdict:
-    """What one copy of (stream, origin) is worth. `proven`: rows that are, to the byte, what the origin signed.
+    """Result of the check of one copy of (stream, origin). `proven`: rows that are, to the byte, what the origin signed.
 
-    `broken`: the rows that are not. The first offset that differs is the first of the doubt's `offsets`. Where more records differ than
-    the sums of the origin can locate, the first differing offset lies in the range. `problems`: why statements are not believed;
-    `unbelieved`: their offsets in `<stream>.heads`, each with the bytes that distinguish it from others.
-    `signed_end`, `signed_at_ms`: the last statement believed. `trust`: where the origin's key is from. `lacking`: what of `unproven` must
-    not be so: bytes of this copy that do not verify, and what is demanded (`demand`).
+    `broken`: the rows that are not. The first offset that differs is the first of the doubt's `offsets`. Where more records differ than the
+    sums of the origin can locate, the first differing offset lies in the range. `problems`: why statements are not accepted; `unbelieved`:
+    their offsets in `<stream>.heads`, each with the bytes that distinguish it from others. `signed_end`, `signed_at_ms`: the last accepted
+    statement. `trust`: the source of the origin's key. `lacking`: the part of `unproven` that must be proven: bytes of this copy that do
+    not verify, and what is demanded (`demand`).
     """
 
     stream: str
@@ -67,15 +68,14 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing here contradicts what was signed, and nothing lacks a proof that was demanded. What else is unproven does not."""
+        """Whether nothing here contradicts what was signed, and nothing lacks a demanded proof. Other unproven rows do not matter."""
         return not self.broken and not self.problems and not self.lacking
 
 
 @dataclass(slots=True)
 class SignedHeads:
-    """All believed statements of one (stream, origin): roots of closed runs, heads by number of runs, roots of open runs by end, and sums
-    by the end and root they were signed with.
-    """
+    """All accepted statements of one (stream, origin): roots of closed runs, heads by number of runs, roots of open runs by end, and sums
+    by the end and root with which they were signed."""
 
     roots: dict[int, bytes] = field(default_factory=dict)
     heads: dict[int, bytes] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class SignedHeads:
     forks: list[Doubt] = field(default_factory=list)
 
     def add(self, one: Statement) -> None:
-        """One more, in the order signed."""
+        """Add one statement; call it in the order signed."""
         head = self.heads.get(one.since_run)
         for run, root in enumerate(one.roots, one.since_run):
             self._agree(self.roots.setdefault(run, root) == root, run * RUN, (run + 1) * RUN)
@@ -102,14 +102,15 @@ class SignedHeads:
         self.sums.update(zip(marks, one.sums, strict=bool(one.sums)))
 
     def root(self, run: int, tree: bytes) -> bytes | None:
-        """The root the origin signed for the closed `run`, itself or by the heads around it (`tree` is then tried); None when unknown."""
+        """Return the root that the origin signed for the closed `run`, directly or through the heads around it (`tree` is then tried); None
+        when unknown."""
         if run in self.roots:
             return self.roots[run]
         before, after = self.heads.get(run), self.heads.get(run + 1)
         return tree if before and after and next_head(before, tree, run) == after else None
 
     def forget(self, run: int) -> None:
-        """What is said of the runs before `run` is not asked for again."""
+        """Remove what is known of the runs before `run`, which is not needed again."""
         for said in (self.roots, self.heads, self.tails):
             for number in [number for number in said if number < run]:
                 del said[number]
@@ -121,9 +122,10 @@ class SignedHeads:
 
 
 def gather(verdict: Verdict, said: Iterable[Said], trust: Trust, signed: SignedHeads | None = None) -> SignedHeads:
-    """Return the believed statements in addition to those in `signed`.
+    """Return the accepted statements in addition to those in `signed`.
 
-    Other statements go to the verdict's `problems`, contradictions to its `broken`."""
+    Other statements go to the verdict's `problems`, contradictions to its `broken`.
+    """
     signed = signed or SignedHeads(heads={0: first_head(verdict.stream, verdict.origin)})
     known = len(signed.forks)
     for at, one in said:
@@ -141,9 +143,9 @@ def gather(verdict: Verdict, said: Iterable[Said], trust: Trust, signed: SignedH
 
 
 def verify(copy: Copy, stream: str, origin: Origin, trust: Trust) -> Verdict:
-    """Hold every row this copy holds of (stream, origin) against what the origin signed, from whatever statements this copy has.
+    """Check every row of (stream, origin) in this copy against what the origin signed, by the statements that this copy has.
 
-    Runs that are gone or below the floor are in nobody's way: each run is checked against its own root. Raises what reading the log raises.
+    Runs that are gone or below the floor do not matter: each run is checked against its own root. Raises what reading the log raises.
     """
     verdict = Verdict(stream, origin, trust.of(origin.node))
     ledger = copy.log.ledger(stream).get(origin)
@@ -157,9 +159,8 @@ def verify(copy: Copy, stream: str, origin: Origin, trust: Trust) -> Verdict:
 
 
 def demand(copy: Copy, verdict: Verdict, until_at_ms: int | None = None) -> None:
-    """From now on the verdict holds only if every record held here that its origin received before `until_at_ms` (None: every one) is
-    proven. Of records that are not held it says nothing. Rows whose received time can not be read are demanded too.
-    """
+    """Require a proof for every record held here that its origin received before `until_at_ms` (None: every record). The verdict then holds
+    only if all are proven. It does not concern records that are not held. Rows whose received time can not be read are demanded too."""
     for doubt in (one for one in verdict.unproven if one not in verdict.lacking):  # its first row was received first
         first = None if until_at_ms is None else next(copy.rows(verdict.stream, verdict.origin, doubt.first, doubt.first + 1))
         if until_at_ms is None or first is None or isinstance(first, UnreadRows) or first.column(RECEIVED_AT)[0].as_py() < until_at_ms:
@@ -167,10 +168,10 @@ def demand(copy: Copy, verdict: Verdict, until_at_ms: int | None = None) -> None
 
 
 def judge(copy: Copy, verdict: Verdict, signed: SignedHeads, held: RangeSet, begun: HeldRun | None = None) -> HeldRun | None:
-    """Hold these offsets against what was signed. A run is judged by what of it is among them.
+    """Check these offsets against what was signed. A run is judged by its rows among them.
 
-    Returns the last run if it has no hole: given back as `begun`, the rows read of it, which must be among `held` and the same as then, are
-    not read again.
+    Returns the last run if it has no hole. When it is passed as `begun` the next time, its rows are not read again. They must be among
+    `held` and unchanged.
     """
     run = begun
     for run in _runs(copy, verdict.stream, verdict.origin, held, begun):
@@ -180,9 +181,8 @@ def judge(copy: Copy, verdict: Verdict, signed: SignedHeads, held: RangeSet, beg
 
 @dataclass(slots=True)
 class HeldRun:
-    """What is held of one run: the rows from its first offset on without a hole, and what comes behind the first hole. `kept`: the
-    statements that its rows were found to keep.
-    """
+    """Held rows of one run: those from its first offset on without a hole, and what comes behind the first hole. `kept`: the statements
+    that its rows were found to match."""
 
     number: int
     rows: list[Entry] = field(default_factory=list)
@@ -199,7 +199,7 @@ class HeldRun:
 
 
 def _runs(copy: Copy, stream: str, origin: Origin, held: RangeSet, begun: HeldRun | None) -> Iterator[HeldRun]:
-    """Every run of which anything is held, read once; the first one further than `begun`."""
+    """Yield every run of which anything is held, read once. The first one continues `begun`."""
     run = begun
     for first, end in held if begun is None else held.within(begun.end, held.end()):
         at = first
@@ -252,7 +252,8 @@ def _differing(run: HeldRun, proven: int, mark: Mark, sums: bytes | None) -> tup
 
 
 def _held_to(run: HeldRun, marks: Sequence[Mark]) -> tuple[int, Mark | None, str]:
-    """How far the rows are what was signed; then, unless that is all, the first mark they do not keep, and why."""
+    """Return the end of the rows that match what was signed. Unless all match, return also the first mark that they do not match, and
+    why."""
     few = marks[::-1][:: len(marks) // MARKS_MAX + 1][::-1]
     kept = [_kept(run, mark) for mark in few]
     if all(kept):

@@ -1,4 +1,4 @@
-"""The cure when two contents exist for one offset: the origin appends its own again, under its new generation."""
+"""Repair when two contents exist for one offset: the origin appends its own records again, under its new generation."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from streams.model.records import OFFSET, SOURCE, SOURCE_OFFSET, SOURCE_ORIGIN, 
 
 
 def append_again(log: Log, copy: Copy, stream: str, origin: Origin, first: int) -> int:
-    """Append again what this node itself appended under its older `origin` from offset `first` on; returns how many records it were.
+    """Append again what this node itself appended under its older `origin` from offset `first` on; return the number of records.
 
-    The old ones stay as they are, here and elsewhere: nothing held is ever replaced. Each new one names as its source the one it repeats,
-    or, where that had a source, that source. Done a run at a time, each once, however often it is asked for and whatever dies in between.
-    Raises Misuse for an origin that is not an older one of this node, RetryLater when the disk is full.
+    The old records stay as they are, here and elsewhere: nothing held is ever replaced. Each new record names as its source the record that
+    it repeats or, where that had a source, that source. The work is done a run at a time. Each run is appended once, however often this is
+    called and whatever crashes in between. Raises Misuse for an origin that is not an older one of this node, RetryLater when the disk is
+    full.
     """
     if origin.node != log.node or origin == log.origin:
         raise Misuse(
@@ -38,7 +39,8 @@ def append_again(log: Log, copy: Copy, stream: str, origin: Origin, first: int) 
 
 
 def _end(rows: pa.RecordBatch) -> int:
-    """One past their last offset: their sequence. Whatever cuts they come in next time, those of a run that were appended are repeats."""
+    """Return the last offset plus one, which is the rows' sequence. Whatever the batches are the next time, rows of a run that were
+    appended are repeats."""
     return int(rows.column(OFFSET)[-1].as_py()) + 1
 
 

@@ -18,34 +18,34 @@ from streams.model.identifiers import Origin
 from streams.model.records import OFFSET, ORDER_AT, TOPIC
 
 RUN = 4096
-"""Offsets in a run: run k holds `k * RUN .. (k + 1) * RUN - 1`."""
+"""Number of offsets in a run: run k holds `k * RUN .. (k + 1) * RUN - 1`."""
 UNKNOWN = bytes(DIGEST_BYTES)
-"""The root of a run that its origin itself could no longer read when it came to be signed: nothing is proven of its rows."""
+"""Root of a run that its origin itself could no longer read when it came to sign it: nothing is proven of its rows."""
 _HEAD, _BEGIN = b"\x04", b"\x05landfall chain 1"
 _RUN = struct.Struct("<Q")
 
 
 def first_head(stream: str, origin: Origin) -> bytes:
-    """The head before any run is closed."""
+    """Return the head before any run is closed."""
     return digest(_BEGIN, stream.encode(), b"\x00", str(origin).encode())
 
 
 def next_head(head: bytes, root: bytes, run: int) -> bytes:
-    """The head after closed run number `run`."""
+    """Return the head after closed run number `run`."""
     return digest(_HEAD, head, root, _RUN.pack(run))
 
 
 def entries(records: pa.RecordBatch) -> list[Entry]:
-    """The rows of a stamped batch as the tree of their run sees them."""
+    """Return the rows of a stamped batch as the tree of their run has them."""
     times = records.column(ORDER_AT).to_pylist()
     topics = records.column(TOPIC).to_pylist()
     return [(topic, entry_bytes(at_ms, row)) for topic, at_ms, row in zip(topics, times, row_digests(records), strict=True)]
 
 
 class Chain:
-    """The chain of one (stream, origin), followed row by row from a head that is known. Not safe from several threads.
+    """Chain of one (stream, origin), followed row by row from a known head. Not safe from several threads.
 
-    `roots`, `sums`: of the runs closed since it was begun, or since `told` was called last. `newest_at_ms`: the largest order time of all
+    `roots`, `sums`: of the runs closed since the start, or since the last call of `told`. `newest_at_ms`: the largest order time of all
     rows.
     """
 
@@ -60,16 +60,16 @@ class Chain:
 
     @property
     def end(self) -> int:
-        """One past the last offset followed."""
+        """Last offset followed, plus one."""
         return self.runs * RUN + len(self._tail) + self._skipped
 
     @property
     def whole(self) -> bool:
-        """Whether every row of the open run was seen, so that its root can be given."""
+        """Whether every row of the open run was seen, so that its root can be computed."""
         return not self._skipped
 
     def follow(self, records: pa.RecordBatch) -> None:
-        """The stamped rows that come next. Raises Misuse when they do not begin at `end`."""
+        """Add the stamped rows that come next. Raises Misuse when they do not begin at `end`."""
         offsets = records.column(OFFSET)
         if records.num_rows and (offsets[0].as_py() != self.end or offsets[-1].as_py() != self.end + records.num_rows - 1):
             raise Misuse(
@@ -86,21 +86,21 @@ class Chain:
             self._close_full()
 
     def skip(self, end: int) -> None:
-        """Rows up to `end` can not be read: the runs they are in get the root UNKNOWN."""
+        """Skip the rows up to `end`, which can not be read: their runs get the root UNKNOWN."""
         while self.end < end:
             self._skipped += min(end - self.end, RUN - len(self._tail) - self._skipped)
             self._close_full()
 
     def tail_root(self) -> bytes | None:
-        """The root of the rows since the last closed run; None when there are none, or not all could be read."""
+        """Return the root of the rows since the last closed run; None when there are none, or not all could be read."""
         return Tree(self._tail).root() if self._tail and self.whole else None
 
     def all_sums(self) -> tuple[bytes, ...]:
-        """Those of the roots, then of the open run, if it has a root."""
+        """Return the sums of the runs of `roots`, then of the open run, if it has a root."""
         return (*self.sums, sums_of(self._tail)) if self._tail and self.whole else tuple(self.sums)
 
     def told(self) -> None:
-        """All roots so far are written down: `roots` and `sums` start again."""
+        """Start `roots` and `sums` again: all of them so far are stored in a statement."""
         self.roots, self.sums = [], []
 
     def _close_full(self) -> None:

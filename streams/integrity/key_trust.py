@@ -1,4 +1,4 @@
-"""The owner of each key: by the registry, by what a person gives, or, failing both, by what the node itself writes."""
+"""Owner of each key: by the registry, by a key that a person gives or, failing both, by what the node itself writes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ INTRODUCED = "the first key that it showed here in its own session"
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Public keys by node, and where they are from: `elsewhere` says it where it is not `source`.
+    """Public keys by node, and their source: `source`, except for the nodes in `elsewhere`.
 
-    Of a node that is not named, only its own word is known.
+    Of a node that is not named, only its own claim is known.
     """
 
     keys: Mapping[str, frozenset[bytes]] = field(default_factory=dict)
@@ -34,16 +34,16 @@ class Trust:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, node: str) -> str:
-        """Where the keys of `node` are from."""
+        """Return the source of the keys of `node`."""
         return self.elsewhere.get(node, self.source) if node in self.keys else OWN_WORD
 
     def before(self, other: Trust) -> Trust:
-        """These keys, and those that `other` has of nodes that are not named here."""
+        """Return these keys, and the keys in `other` of nodes that are not named here."""
         added = {node: other.of(node) for node in other.keys if node not in self.keys}
         return Trust({**other.keys, **self.keys}, self.source, {**self.elsewhere, **added})
 
     def problem(self, statement: Statement) -> str | None:
-        """Why the statement is not to be believed; None when it is."""
+        """Return why the statement is not accepted; None when it is."""
         node = statement.origin.node
         if not statement.signed():
             return f"the signature of {statement} is not of that key"
@@ -54,7 +54,7 @@ class Trust:
 
 
 NOBODY = Trust()
-"""No key of anybody is known."""
+"""Trust without any keys."""
 
 
 class _Keys(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class _NodeRecord(msgspec.Struct, frozen=True):
 
 
 def pinned_in(streams: Collection[str]) -> list[str]:
-    """Return those of a copy's streams that pin keys: the registry; a customer's copy has none, it uses what headquarters sent it."""
+    """Return those of a copy's streams that pin keys: the registry. A customer's copy has none; it uses what headquarters sent it."""
     return [REGISTRY] if REGISTRY in streams else [stream for stream in streams if stream.startswith(TERMS)]
 
 
@@ -76,7 +76,7 @@ def registry_trust(log: LogReader) -> Trust:
 
     For a customer's copy: the keys that headquarters sent it.
 
-    Raises Misuse when one of them does not read: nothing is taken for unpinned by mistake.
+    Raises Misuse when one of the records does not read, so that no node counts as unpinned by mistake.
     """
     found: dict[str, _NodeRecord] = {}
     if not (pinned := pinned_in(log.streams())):
@@ -102,7 +102,8 @@ def _read(node: str, body: str | None) -> _NodeRecord:
 
 
 def pinned_keys(log: LogReader, node: str) -> frozenset[bytes] | None:
-    """The keys of `node` by the last version in this copy's registry; None when it names none. Raises Misuse when that does not read."""
+    """Return the keys of `node` by the last version in this copy's registry; None when it names none. Raises Misuse when that does not
+    read."""
     records = [_read(node, batch.records.column(BODY)[0].as_py()) for batch in log.latest(REGISTRY, f"node/{node}")]
     newest = max(records, key=lambda record: record.version, default=None)
     return None if newest is None or not newest.value.keys else frozenset(map(key_from_text, newest.value.keys))

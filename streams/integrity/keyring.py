@@ -1,4 +1,4 @@
-"""Whose statements a node accepts while it runs: its own keys, those it was given, that its registry pins, or that it was shown."""
+"""Keys whose statements a node accepts while it runs: its own, those it was given, those that its registry pins, and those it was shown."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from streams.model.identifiers import Position
 from streams.model.records import BODY
 
 NODES_MAX = 65_536
-"""Of so many nodes it is remembered what the registry pins: peers may name such as there never were."""
+"""Maximum number of nodes whose pinned keys are remembered: peers may name nodes that never existed."""
 
 
 def own_keys(log: Log, key: bytes) -> frozenset[bytes]:
-    """The key that this node signs with, and those it last signed with under each of its origins: a restored log may be of another."""
+    """Return the key that this node signs with, and those it last signed with under each of its origins: a restored log may have another
+    key."""
     found = {key}
     for heads in (stream for stream in log.streams() if stream.endswith(HEADS)):
         stream = heads.removesuffix(HEADS)
@@ -30,10 +31,11 @@ def own_keys(log: Log, key: bytes) -> frozenset[bytes]:
 
 
 class Keyring:
-    """The keys that are known of a node, looked up again when the registry is another. Safe from any thread.
+    """Known keys of each node, looked up again when the registry changes. Safe from any thread.
 
-    A key that was given goes before the registry's: who could forge the registry could pin any key in it. A node's own keys are those
-    it has and had, and those that the registry adds. What a node has shown itself, `introduced`, counts where nobody says anything else.
+    A key that was given takes precedence over the registry's: an attacker who could forge the registry could pin any key in it. A node's
+    own keys are its present and former ones, and those that the registry adds. The keys that a node has shown itself, `introduced`, count
+    where there is no other source.
     """
 
     def __init__(
@@ -43,9 +45,9 @@ class Keyring:
         self._pinned: tuple[Position, dict[str, frozenset[bytes] | None]] = (Position(), {})
 
     def of(self, node: str) -> Trust:
-        """What is known of `node`; without keys when it is nothing. Raises what reading the log raises.
+        """Return what is known of `node`; without keys when nothing is. Raises what reading the log raises.
 
-        Where the registry's record of a node does not read, no key is that node's, until there is one that does.
+        While the registry's record of a node does not read, no key counts as that node's.
         """
         if node in self._given.keys:
             return self._given

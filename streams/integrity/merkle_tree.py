@@ -20,13 +20,13 @@ from functools import lru_cache
 from streams.integrity.canonical_bytes import DIGEST_BYTES, digest
 
 TOPICS_KNOWN = 1 << 16
-"""Topics whose keys are remembered: some 12 MiB at most."""
+"""Maximum number of topics whose keys are cached: some 12 MiB at most."""
 _LEAF, _NODE, _ROOT = b"\x00", b"\x01", b"\x03"
 _COUNT = struct.Struct("<I")
 _AT = struct.Struct("<q")
 
 Entry = tuple[str, bytes]
-"""A row as the tree sees it: its topic, and `entry_bytes`."""
+"""A row as the tree has it: its topic, and `entry_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Leaf:
     rows: bytes
 
     def digest(self) -> bytes:
-        """The leaf as its parent node sees it."""
+        """Return the digest that the parent node uses."""
         return digest(_LEAF, self.key, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The place of consecutive leaves among `leaves`: the number of the first leaf, and the sibling digests on the way to the root.
+    """Place of consecutive leaves among `leaves`: the number of the first leaf, and the sibling digests on the way to the root.
 
     The digests are ordered from the bottom, at each level the left one first.
     """
@@ -53,7 +53,7 @@ class Path:
     beside: tuple[bytes, ...]
 
     def root(self, *found: Leaf) -> bytes:
-        """The root of the tree that has the leaves `found` here. Raises ValueError for a path that no tree of so many leaves has."""
+        """Return the root of the tree that has the leaves `found` here. Raises ValueError for a path that no tree of so many leaves has."""
         if not (found and self.index >= 0 and self.index + len(found) <= self.leaves < 1 << 32):
             raise ValueError(f"a tree of {self.leaves} leaves has no {len(found)} from number {self.index} on")
         beside = iter(self.beside)
@@ -71,7 +71,7 @@ class Path:
 
 
 class Tree:
-    """The tree of the rows of one run, whole or as far as it goes. At least one row."""
+    """Tree of the rows of one run, whole or as far as it goes. It has at least one row."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = by_topic(entries)
@@ -82,17 +82,17 @@ class Tree:
             self._levels.append(_parents(self._levels[-1]))
 
     def root(self) -> bytes:
-        """What stands for all rows in the chain."""
+        """Return the digest that stands for all rows in the chain."""
         return _root(len(self.leaves), self._levels[-1][0])
 
     def place(self, topic: str) -> tuple[int, bool]:
-        """The number of the topic's leaf, and True; or the number it would have, and False."""
+        """Return the number of the topic's leaf, and True; or the number that it would have, and False."""
         key = topic_key(topic)
         index = bisect_left(self.leaves, key, key=lambda leaf: leaf.key)
         return index, index < len(self.leaves) and self.leaves[index].key == key
 
     def path(self, first: int, end: int) -> Path:
-        """The way from the leaves `first .. end - 1` to the root."""
+        """Return the path from the leaves `first .. end - 1` to the root."""
         beside: list[bytes] = []
         low, high = first, end
         for level in self._levels[:-1]:
@@ -106,27 +106,27 @@ class Tree:
 
 @lru_cache(maxsize=TOPICS_KNOWN)
 def topic_key(topic: str) -> bytes:
-    """What the leaf of a topic is found by."""
+    """Return the key by which the leaf of a topic is found."""
     return digest(topic.encode())
 
 
 def digest_of_rows(rows: bytes) -> bytes:
-    """What a leaf says of its topic's entries, one behind the other."""
+    """Return the digest of a topic's concatenated entries, as its leaf has it."""
     return digest(rows)
 
 
 def entry_bytes(order_at_ms: int, row_digest: bytes) -> bytes:
-    """A row as its leaf has it."""
+    """Return a row as its leaf has it."""
     return _AT.pack(order_at_ms) + row_digest
 
 
 def row_digest_of(entry: bytes) -> bytes:
-    """The row digest in `entry_bytes`."""
+    """Return the row digest in `entry_bytes`."""
     return entry[_AT.size :]
 
 
 def by_topic(entries: Iterable[Entry]) -> dict[str, bytes]:
-    """Each topic's entries, one behind the other."""
+    """Return each topic's concatenated entries."""
     found: dict[str, list[bytes]] = {}
     for topic, entry in entries:
         found.setdefault(topic, []).append(entry)
@@ -134,7 +134,7 @@ def by_topic(entries: Iterable[Entry]) -> dict[str, bytes]:
 
 
 def entries_of(rows: bytes) -> list[tuple[int, bytes]]:
-    """The (order time in UTC ms, row digest) of each entry of a topic."""
+    """Return the (order time in UTC ms, row digest) of each entry of a topic."""
     size = _AT.size + DIGEST_BYTES
     return [(_AT.unpack_from(rows, at)[0], rows[at + _AT.size : at + size]) for at in range(0, len(rows), size)]
 

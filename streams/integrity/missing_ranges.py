@@ -1,4 +1,4 @@
-"""What a copy lacks of a stream: wanted, gone or below its floor, and between which times."""
+"""Offsets that a copy lacks of a stream: wanted, gone or below its floor, and between which times."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ class Gap:
 
     @property
     def count(self) -> int:
-        """How many offsets."""
+        """Number of offsets."""
         return self.end - self.first
 
 
 def lacks(origin: Origin, ledger: OriginLedger) -> list[Gap]:
-    """Return what one ledger says is not held, by offset, without times.
+    """Return the offsets that are not held by one ledger, by offset, without times.
 
-    "Below the floor" takes precedence over "gone": below its floor a copy can not know any more."""
+    "Below the floor" takes precedence over "gone": below its floor a copy can not know any more.
+    """
     found = [Gap(origin, 0, ledger.floor, "below_floor")] if ledger.floor else []
     for reason, ranges in ledger.gone.items():
         found += [Gap(origin, first, end, reason) for first, end in ranges.without([(0, ledger.floor)])]
@@ -49,10 +50,10 @@ def lacks(origin: Origin, ledger: OriginLedger) -> list[Gap]:
 
 
 def gaps(log: LogReader, stream: str) -> Iterator[Gap]:
-    """Everything this copy lacks of `stream` up to what it knows of, by origin and offset, with times.
+    """Yield everything that this copy lacks of `stream` up to the last offset it knows, by origin and offset, with times.
 
-    It can not know that it lacks what no peer has named: `landfall log verify` says up to which offset each origin signed.
-    Raises what reading the log raises.
+    It can not know of missing offsets that no peer has named: `landfall log verify` reports up to which offset each origin signed. Raises
+    what reading the log raises.
     """
     for origin, ledger in sorted(log.ledger(stream).items()):
         for gap in lacks(origin, ledger):
@@ -60,7 +61,7 @@ def gaps(log: LogReader, stream: str) -> Iterator[Gap]:
 
 
 def timed(log: LogReader, stream: str, gap: Gap, held: RangeSet) -> Gap:
-    """The gap with its times, from the nearest records on either side of it among `held`. Raises what reading the log raises."""
+    """Return the gap with its times, from the nearest records on either side of it among `held`. Raises what reading the log raises."""
     before, after = held.within(0, gap.first), held.within(gap.end, max(gap.end, held.end()))
     since = _received_at_ms(log, stream, gap.origin, before.end() - 1) if before else None
     until = _received_at_ms(log, stream, gap.origin, after.first()) if after else None

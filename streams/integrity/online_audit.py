@@ -1,4 +1,4 @@
-"""Holding what comes into a copy against what its origins sign, as it comes."""
+"""Check of new records in a copy against what their origins sign, as the records come."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from streams.model.identifiers import Origin, Position
 from streams.model.ranges import RangeSet
 
 ROWS_A_STEP_MAX = 50_000
-"""Records checked against their signatures in one step: ingest has the machine first."""
+"""Maximum number of records checked against their signatures in one step: ingest takes precedence on the machine."""
 OPEN_RUNS_MAX = 64
-"""So many open runs, those that grew last, stay in memory (up to some 0.5 MB each), so that what comes to them is all that is read."""
+"""Maximum number of open runs in memory (up to some 0.5 MB each), those that grew last: only their new rows must be read."""
 UNHEARD_STEPS = 3
-"""Steps without any statement from an origin on records that are acted upon, after which the audit reports it."""
+"""Number of steps without any statement from an origin on records that are acted upon, after which the audit reports it."""
 DOUBTED_MAX = 1_024
-"""Maximum unbelieved statements of one (stream, origin) that are requested again; the audit reports further ones and leaves them."""
+"""Maximum number of unbelieved statements of one (stream, origin) that are requested again; the audit reports further ones and leaves
+them."""
 
 
 @dataclass(slots=True)
 class _Watched:
-    """One (stream, origin): what was signed, which offsets of the heads were read, and the first run that is not judged for good.
+    """State of one (stream, origin): what was signed, which offsets of the heads were read, and the first run without a final verdict.
 
-    `doubted`: what was asked for again, as the verdict's `unbelieved` named it.
+    `doubted`: what was requested again, as named by the verdict's `unbelieved`.
     """
 
     signed: SignedHeads
@@ -43,7 +44,7 @@ class _Watched:
 
 
 class Watch:
-    """Judges each run once, as soon as it is here and signed, the open one further as it grows. One step at a time.
+    """Audit that judges each run once, as soon as it is here and signed, and the open run further as it grows. Call one step at a time.
 
     It keeps nothing on disk: after a restart it begins at each floor again, a step at a time.
     """
@@ -86,7 +87,8 @@ class Watch:
         return [*found, *self._unheard_of(trust)]
 
     def lost(self, stream: str, origin: Origin, first: int) -> None:
-        """Offset `first`, which was held, is not held any more, and will be brought again. May be called from any thread at any time."""
+        """Note that offset `first`, which was held, is not held any more and will be brought again. May be called from any thread at any
+        time."""
         self._brought_anew.append((stream, origin, first))
 
     def again(self, stream: str, origin: Origin, first: int) -> None:
@@ -100,16 +102,15 @@ class Watch:
             self._watched[stream, origin] = _Watched(signed, run=run, told=told, problems=old.problems, doubted=old.doubted)
 
     def heads_again(self, stream: str, origin: Origin, offset: int, asked: bytes | None) -> None:
-        """What comes to stand at this offset of its heads is read again. `asked`: what was there and was asked for again, if it could be:
-        should the very same come once more, it is what the origin wrote, and stays, not believed.
-        """
+        """Read this offset of its heads again when it is brought. `asked`: what was there and was requested again, if it could be. If
+        exactly the same comes once more, the origin wrote it: it stays, and is not accepted."""
         watched = self._watched[stream, origin]
         watched.heads_read.remove(offset, offset + 1)
         if asked is not None:
             watched.doubted.add((offset, asked))
 
     def _known_keys(self) -> Trust:
-        """The keys that are known, looked up again when the registry, the number of nodes or who was introduced is another."""
+        """Return the known keys, looked up again when the registry, the number of nodes or the introduced nodes change."""
         positions = self._copy.log.positions()
         pinned = [positions[stream] for stream in pinned_in(positions)]
         introduced = self._introduced()

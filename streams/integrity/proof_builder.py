@@ -1,4 +1,4 @@
-"""Making a proof file from a copy: a topic's records of a span of time, and every run they could stand in, up to a signed head."""
+"""Builder of a proof file from a copy: a topic's records of a span of time, and every run that could hold them, up to a signed head."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ from streams.model.records import SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, Value
 
 @dataclass(frozen=True, slots=True)
 class ProofRequest:
-    """What is to be shown: the records of `topic` with since <= order time < until (UTC ms). `interval_ms`: how often it should report."""
+    """Claim to prove: the records of `topic` with since <= order time < until (UTC ms). `interval_ms`: how often the topic should
+    report."""
 
     topic: str
     since_at_ms: int
@@ -57,8 +58,8 @@ class ProofRequest:
 def make(copy: Copy, claim: ProofRequest, of: Sequence[tuple[str, Origin]], trust: Trust) -> ProofFile:
     """Return the proof of `claim` over these (stream, origin). Its holder needs the origins' public keys and nothing else.
 
-    If other origins signed something, the proof names an origin that never did, and does not show its records. Raises Corrupt when the
-    copy is not what was signed, Misuse when too little of it is signed, or what was signed is not here.
+    If other origins signed something, the proof names an origin that never did, and does not show its records. Raises Corrupt when the copy
+    is not what was signed, Misuse when too little of it is signed, or what was signed is not here.
     """
     sections, unsigned = list[Section](), list[tuple[str, Unsigned]]()
     for stream, origin in of:
@@ -80,7 +81,7 @@ def make(copy: Copy, claim: ProofRequest, of: Sequence[tuple[str, Origin]], trus
 
 
 class _Maker:
-    """One section of one proof."""
+    """Builder of one section of one proof."""
 
     def __init__(self, copy: Copy, claim: ProofRequest, stream: str, origin: Origin, trust: Trust) -> None:
         self._copy, self._claim, self._stream, self._origin = copy, claim, stream, origin
@@ -88,14 +89,14 @@ class _Maker:
         self._start, self._end, self._signed = found.start, found.end, found.signed
 
     def section(self) -> Section:
-        """Every run from the start to the end."""
+        """Return the section with every run from the start to the end."""
         first = self._start.runs if self._start else 0
         runs = [self._run(number, rows) for number, rows in self._whole_runs(first * RUN)]
         start = self._start.body() if self._start else None
         return Section(self._stream, str(self._origin), start, self._end.body(), runs)
 
     def _whole_runs(self, first: int) -> Iterator[tuple[int, list[pa.RecordBatch] | None]]:
-        """Each run's number and rows, the open one's up to the end; None where they are not all to be had."""
+        """Yield each run's number and rows, the open one's up to the end; None where not all of its rows can be read."""
         parts: list[pa.RecordBatch] = []
         whole, at = True, first
         for part in self._copy.rows(self._stream, self._origin, first, self._end.end):
@@ -156,7 +157,7 @@ class _Maker:
 
 
 def _absent(number: int, root: bytes, tree: Tree, index: int) -> Absent:
-    """What shows that a topic whose leaf would have this number has none."""
+    """Return the proof that a topic whose leaf would have this number has none."""
     count = len(tree.leaves)
     left = LeafForm.of(tree.leaves[index - 1]) if index else None
     right = LeafForm.of(tree.leaves[index]) if index < count else None
@@ -165,9 +166,9 @@ def _absent(number: int, root: bytes, tree: Tree, index: int) -> Absent:
 
 
 def signed_by_origins(copy: Copy, topic: str, streams: Sequence[str], since_at_ms: int, until_at_ms: int) -> list[tuple[str, Origin]]:
-    """The (stream, origin) of `streams` in which this copy holds records of the topic in the span; where they were thinned, also those that
-    thinning took from and kept in: of the topic nothing may be left in the one, nor be in the other, and that is to be shown too.
-    """
+    """Return the (stream, origin) of `streams` in which this copy holds records of the topic in the span. Where they were thinned, return
+    also the streams from which thinning took records and in which it kept some. The topic may have no records left in the one, nor any in
+    the other, and the proof must show that too."""
     rows = copy.log.history(topic, since_at_ms, until_at_ms, [stream for stream in streams if stream in copy.log.streams()]).rows
     found = _pairs(rows, "stream", "origin")
     thinned = {(stream, origin) for stream, origin in _pairs(rows, SOURCE_STREAM, SOURCE_ORIGIN) if stream in streams}
@@ -176,14 +177,14 @@ def signed_by_origins(copy: Copy, topic: str, streams: Sequence[str], since_at_m
 
 
 def _kept_beside(copy: Copy, stream: str, origin: Origin) -> set[tuple[str, Origin]]:
-    """Where the node of `origin` kept what it kept of the stream when it thinned it, if it did."""
+    """Return where the node of `origin` kept records of the stream when it thinned it, if it did."""
     ledger = copy.log.ledger(stream).get(origin, OriginLedger())
     kept = kept_of(stream)
     return {(kept, one) for one in copy.log.ledger(kept + HEADS) if one.node == origin.node} if ledger.gone.get("thinned") else set()
 
 
 def _pairs(rows: pa.Table, *names: str) -> set[tuple[str, Origin]]:
-    """The (stream, origin) that these columns name, where there are such columns."""
+    """Return the (stream, origin) that these columns name, where there are such columns."""
     if not set(names) <= set(rows.schema.names):
         return set()
     pairs = set()

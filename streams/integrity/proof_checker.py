@@ -1,4 +1,4 @@
-"""Checking a proof file with nothing but the origins' public keys: what it shows, what it does not, and what is wrong with it."""
+"""Checker of a proof file that needs only the origins' public keys: what the file shows, what it does not, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from streams.model.identifiers import Origin
 from streams.model.records import OFFSET, ORDER_AT, SOURCE_OFFSET, SOURCE_ORIGIN, SOURCE_STREAM, TOPIC, Value, body_text
 
 MAY_COME = ("wanted", "unreadable")
-"""Why a run is not shown whose records may be there yet, so that what thinning kept of it does not stand for them."""
+"""Reasons of runs that are not shown but whose records may still be there. The records that thinning kept of such a run do not replace
+it."""
 
 
 @dataclass(slots=True)
 class SectionFinding:
-    """What one section shows. `rows`: the records shown, as columns; `absent`: runs without the topic; `not_shown`: without an answer."""
+    """Result of one section. `rows`: the records shown, as columns; `absent`: runs without the topic; `not_shown`: runs without an
+    answer."""
 
     stream: str
     origin: str
@@ -40,11 +42,11 @@ class SectionFinding:
 
     @property
     def node(self) -> str:
-        """The node that recorded it."""
+        """Node that recorded the section's records."""
         return self.origin.partition("@")[0]
 
     def kept_of_runs(self) -> Iterator[tuple[str, str, int]]:
-        """Of each record shown that its own node kept when it thinned: the stream, origin and run it comes from."""
+        """Yield the stream, origin and run of the source of each shown record that its own node kept when it thinned."""
         for row in self.rows if self.stream.endswith(KEPT) else ():
             match [row.get(name) for name in (SOURCE_STREAM, SOURCE_ORIGIN, SOURCE_OFFSET)]:
                 case str(stream), str(origin), int(offset) if kept_of(stream) == self.stream and origin.partition("@")[0] == self.node:
@@ -53,25 +55,25 @@ class SectionFinding:
 
 @dataclass(slots=True)
 class ProofFinding:
-    """What a proof file shows: it holds when `problems` is empty, and then for what its sections and `completeness` say and no more."""
+    """Result of a proof file. It holds when `problems` is empty, and then only for what its sections and `completeness` show."""
 
     problems: list[str] = field(default_factory=list)
     proof: ProofFile | None = None
     sections: list[SectionFinding] = field(default_factory=list)
     completeness: Completeness | None = None
     learned_ms: int | None = None
-    """The reporting interval in ms learned from the records shown, whatever the file says of it."""
+    """Reporting interval in ms learned from the records shown, whatever the file claims."""
 
     @property
     def holds(self) -> bool:
-        """Whether everything the file says is shown by it."""
+        """Whether everything that the file claims is shown by it."""
         return not self.problems
 
     @property
     def tells_all(self) -> bool:
-        """Whether no reading may stand in a run that is not shown, but where records shown, which its node signed, were kept of it.
+        """Whether no reading can be in a run that is not shown, except where shown records, signed by its node, were kept of the run.
 
-        That a run was thinned is the word of who made the file; a kept record in it is its node's.
+        That a run was thinned is only the claim of the file's maker; a kept record in it is its node's own.
         """
         of_readings = [section for section in self.sections if not signed_at_once(parent_of(section.stream))]
         kept = {source for section in of_readings for source in section.kept_of_runs()}
@@ -80,7 +82,7 @@ class ProofFinding:
 
 
 def check(data: bytes, trust: Trust) -> ProofFinding:
-    """Check the bytes of a proof file against the keys in `trust`. Trusts nothing in them, raises nothing for anything they may be."""
+    """Check the bytes of a proof file against the keys in `trust`. It trusts nothing in them, and raises nothing whatever they are."""
     finding = ProofFinding()
     try:
         proof = finding.proof = ProofFile.from_bytes(data)
@@ -102,9 +104,8 @@ def check(data: bytes, trust: Trust) -> ProofFinding:
 
 
 def readings_shown(sections: Sequence[Section]) -> Iterator[tuple[str, Row]]:
-    """The stream and columns of each reading that the sections show; of those that thinning kept each once, and none whose own run is shown
-    or may be there yet. Raises ValueError.
-    """
+    """Yield the stream and columns of each reading that the sections show. A reading that thinning kept appears once, and not when its own
+    run is shown or may still be there. Raises ValueError."""
     there = {
         (section.stream, section.origin, run.run)
         for section in sections
@@ -130,7 +131,7 @@ def _readings(section: Section) -> Iterator[Row]:
 
 
 def _told_and_counted(proof: ProofFile, finding: ProofFinding) -> Iterator[str]:
-    """What the file says of completeness is counted again."""
+    """Count the completeness again, and yield where the file's claim differs."""
     try:
         readings, thinned = reported(readings_shown(proof.sections))
         counted = completeness(readings, proof.since_at_ms, proof.until_at_ms, proof.interval_ms, thinned)
@@ -143,7 +144,7 @@ def _told_and_counted(proof: ProofFile, finding: ProofFinding) -> Iterator[str]:
 
 
 class _Checker:
-    """One section, from its start to its end."""
+    """Check of one section, from its start to its end."""
 
     def __init__(self, proof: ProofFile, section: Section, trust: Trust, problems: list[str]) -> None:
         self._proof, self._section, self._trust, self._problems = proof, section, trust, problems
@@ -151,7 +152,7 @@ class _Checker:
         self.found = SectionFinding(section.stream, section.origin)
 
     def run(self) -> None:
-        """Everything that is wrong goes to the problems."""
+        """Check the section, and add everything that is wrong to the problems."""
         try:
             origin = Origin.parse(self._section.origin)
             self.found.end = end = self._statement(self._section.end, origin)
@@ -193,7 +194,7 @@ class _Checker:
         return statement
 
     def _root(self, run: Present | Absent | NotShown) -> bytes:
-        """The run's root as the file has it, after everything that is said of the run was checked against it."""
+        """Return the run's root as the file has it, after checking everything that the file claims of the run against it."""
         try:
             root = from_text(run.root, "its root")
             match run:

@@ -1,6 +1,6 @@
-"""The proof file: one JSON object in one way of writing it, so that a file with any byte altered is another file.
+"""The proof file: one JSON object with exactly one valid encoding, so that a file with any byte altered is another file.
 
-Sorted keys, no spaces, one line. Bytes are base64url. A float that JSON has no word for is `{"bits": "<its 16 hexadecimal digits>"}`.
+Sorted keys, no spaces, one line. Bytes are base64url. A float that JSON can not express is `{"bits": "<its 16 hexadecimal digits>"}`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PathForm(_Form, frozen=True):
-    """The path of consecutive leaves to the root: the number of the first leaf, and the sibling digests, from the bottom."""
+    """Path of consecutive leaves to the root: the number of the first leaf, and the sibling digests, from the bottom."""
 
     index: Int64
     beside: list[str]
 
     @classmethod
     def of(cls, path: Path) -> PathForm:
-        """The path as written."""
+        """Return the path in its written form."""
         return cls(path.index, [to_text(one) for one in path.beside])
 
     def path(self, leaves: int) -> Path:
-        """The path in a tree of so many leaves. Raises ValueError."""
+        """Return the path in a tree of `leaves` leaves. Raises ValueError."""
         return Path(self.index, leaves, tuple(from_text(one, "what is next to its path") for one in self.beside))
 
 
@@ -51,11 +51,11 @@ class LeafForm(_Form, frozen=True):
 
     @classmethod
     def of(cls, leaf: Leaf) -> LeafForm:
-        """The leaf as written."""
+        """Return the leaf in its written form."""
         return cls(to_text(leaf.key), to_text(leaf.rows))
 
     def leaf(self) -> Leaf:
-        """The leaf. Raises ValueError."""
+        """Return the leaf. Raises ValueError."""
         return Leaf(from_text(self.key, "the key of a topic next to it"), from_text(self.rows, "the rows of a topic next to it"))
 
 
@@ -66,7 +66,7 @@ class ShownRow(_Form, frozen=True, tag="shown"):
 
 
 class WithheldRow(_Form, frozen=True, tag="withheld"):
-    """A record of the topic outside the span of time: when it was, and its digest."""
+    """A record of the topic outside the span of time: its order time and its digest."""
 
     order_at_ms: Int64
     digest: str
@@ -83,7 +83,7 @@ class Present(_Form, frozen=True, tag="present"):
 
 
 class Absent(_Form, frozen=True, tag="absent"):
-    """A run without a record of the topic: the leaves between which its own would stand, and the one path of both."""
+    """A run without a record of the topic: the leaves between which the topic's leaf would be, and the one path of both."""
 
     run: Int64
     root: str
@@ -94,7 +94,7 @@ class Absent(_Form, frozen=True, tag="absent"):
 
 
 class NotShown(_Form, frozen=True, tag="not_shown"):
-    """A run whose records the copy that made the proof did not have whole: its root alone, and the copy's word on why."""
+    """A run whose records the copy that made the proof did not have whole: only its root, and the copy's claim why."""
 
     run: Int64
     root: str
@@ -102,7 +102,7 @@ class NotShown(_Form, frozen=True, tag="not_shown"):
 
 
 class Section(_Form, frozen=True):
-    """What one origin recorded in one stream: every run from that of `start`'s end (None: from the first) to that of `end`'s end.
+    """Records of one origin in one stream: every run from that of `start`'s end (None: from the first) to that of `end`'s end.
 
     `start` and `end` are bodies of statements.
     """
@@ -115,7 +115,7 @@ class Section(_Form, frozen=True):
 
 
 class ProofFile(_Form, frozen=True):
-    """A claim on one topic and one span of time (order time, UTC ms, the end not included), and what shows it."""
+    """A claim on one topic and one span of time (order time, UTC ms, the end not included), and its proof."""
 
     landfall_proof: Int64
     topic: str
@@ -129,20 +129,20 @@ class ProofFile(_Form, frozen=True):
     digest: str = ""
 
     def sealed(self) -> ProofFile:
-        """The same with its digest."""
+        """Return the same file with its digest."""
         return msgspec.structs.replace(self, digest=to_text(self._digest()))
 
     def intact(self) -> bool:
-        """Whether the digest is that of the rest. A forger of the file can also write another digest: signatures are what counts."""
+        """Return whether the digest is that of the rest. A forger of the file can also write another digest: only signatures count."""
         return self.digest == to_text(self._digest())
 
     def to_bytes(self) -> bytes:
-        """The file."""
+        """Return the bytes of the file."""
         return body_text(msgspec.to_builtins(self)).encode() + b"\n"
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ProofFile:
-        """The file that `to_bytes` wrote. Raises Corrupt for anything else."""
+        """Return the file that `to_bytes` wrote. Raises Corrupt for anything else."""
         try:
             proof = msgspec.json.decode(data, type=cls)
             again = proof.to_bytes()
@@ -164,12 +164,12 @@ class ProofFile(_Form, frozen=True):
 
 
 def to_cells(row: Mapping[str, Value | None]) -> dict[str, Cell]:
-    """A record's columns as written."""
+    """Return a record's columns in their written form."""
     return {name: _cell(value) for name, value in row.items() if value is not None}
 
 
 def from_cells(row: Mapping[str, Cell]) -> dict[str, Value]:
-    """The columns again, to the bit. Raises ValueError."""
+    """Return the columns that `to_cells` wrote, exact to the bit. Raises ValueError."""
     return {name: _value(cell) for name, cell in row.items()}
 
 

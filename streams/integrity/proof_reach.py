@@ -1,4 +1,4 @@
-"""How far a proof reaches: from the last statement before which nothing of its span stands to the first behind which nothing can."""
+"""Reach of a proof: from the last statement before which nothing of its span can be to the first statement behind which nothing can be."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from streams.model.records import LATE_MS_MAX, RECEIVED_AT
 
 
 class Unsigned(Misuse):
-    """This copy has no statement of an origin that is to be believed."""
+    """No accepted statement of an origin in this copy."""
 
     code = "unsigned"
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The statements a proof begins and ends with (`start` None: it begins at the first run), and the roots of the closed runs between."""
+    """Statements with which a proof begins and ends (`start` None: it begins at the first run), and the roots of the closed runs
+    between."""
 
     start: Statement | None
     end: Statement
@@ -30,11 +31,12 @@ class Reach:
 
 
 def reach(copy: Copy, stream: str, origin: Origin, span: tuple[int, int], trust: Trust) -> Reach:
-    """Over every record of (stream, origin) with an order time in `span` (UTC ms, from .. before) that was signed as this copy knows.
+    """Return the reach over every signed record of (stream, origin) with an order time in `span` (UTC ms, the end not included), as far as
+    this copy knows.
 
-    It ends at the last statement, or at one that only follows what was received LATE_MS_MAX after the span: received times never go back,
-    and no device's time is taken for order that is further behind. Of the statements, read one by one, it keeps a digest or two a run.
-    Raises Unsigned where no statement is to be believed.
+    It ends at the last statement, or at one that only follows what was received LATE_MS_MAX after the span. Received times never go back,
+    and a device's time that is further behind is not used for order. The statements are read one by one, and a digest or two per run are
+    kept. Raises Unsigned when no statement is accepted.
     """
     since_at_ms, until_at_ms = span
     settled_at_ms = until_at_ms + LATE_MS_MAX
@@ -64,7 +66,7 @@ def reach(copy: Copy, stream: str, origin: Origin, span: tuple[int, int], trust:
 
 
 def _last_received_at_ms(copy: Copy, one: Statement) -> int:
-    """When the last record that a statement covers was received; 0 when that can not be read here."""
+    """Return when the last record that a statement covers was received; 0 when that can not be read here."""
     for part in copy.rows(one.stream, one.origin, max(0, one.end - 1), one.end):
         if not isinstance(part, UnreadRows):
             at_ms: int = part.column(RECEIVED_AT)[0].as_py()

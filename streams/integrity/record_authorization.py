@@ -1,7 +1,7 @@
-"""Which records of a stream a node may write, by its role and identity.
+"""Rules on which records of a stream a node may write, by its role and identity.
 
-A copy of the log keeps every record as it was written. A record that its writer may not write is foreign: all that acts on records or shows
-them leaves it out, and the records next to it count.
+A copy of the log keeps every record as it was written. A record that its writer may not write is foreign. Everything that acts on records
+or shows them leaves it out, and the records next to it count.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from streams.model.block import Block, Codec
 from streams.model.records import BODY, OFFSET, TOPIC, Batch, read_body
 
 Judge = Callable[[str, Mapping[str, Any], str, str], str | None]
-"""Why a record (its topic and body, empty where it has none that is an object) is not for a node of this role and identity to write; None
-when it is."""
+"""Function that returns why a node of this role and identity may not write a record with this topic and body; None when it may. The body is
+empty where the record has none that is an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entitled:
-    """Decides who may write which records. `peer` gives the role and identity of a node, None for an unknown one; `judges` by stream."""
+    """Rules on who may write which records. `peer` returns the role and identity of a node, None for an unknown one; `judges` are by
+    stream."""
 
     peer: Callable[[str], Peer | None] = field(default=lambda node: None)
     judges: Mapping[str, Judge] = field(default_factory=dict)
 
     def problem(self, block: Block) -> UnknownWriter | None:
-        """Why a block from elsewhere is not taken: its stream has a judge, and its writer is unknown here. None when it is taken."""
+        """Return why a block from another node is not accepted: its stream has a judge, and its writer is unknown here. None when it is
+        accepted."""
         if self._judge(block.stream) is None or self.peer(block.origin.node) is not None:
             return None
         return UnknownWriter(f"{block.stream}:{block.origin} is not taken: nobody here knows what '{block.origin.node}' is")
 
     def foreign(self, block: Block, codec: Codec) -> str | None:
-        """Who wrote the first foreign record of the block, where, and why it is foreign; None when none is, or the encoding is not known
-        here. Raises Corrupt when it does not decode.
-        """
+        """Return who wrote the first foreign record of the block, where, and why it is foreign. None when no record is, or when the
+        encoding is not known here. Raises Corrupt when the block does not decode."""
         judge, peer = self._judge(block.stream), self.peer(block.origin.node)
         if judge is None or peer is None or not codec.knows(block.codec):
             return None
@@ -52,7 +53,8 @@ class Entitled:
         return f"{block.stream}:{block.origin} {offset} is not for {who} to write: {next(iter(why.values()))}"
 
     def own(self, batch: Batch) -> Batch:
-        """The rows of the batch that its writer may write: all where the stream has no judge, or the writer is not known any more."""
+        """Return the rows of the batch that its writer may write: all where the stream has no judge, or the writer is not known any
+        more."""
         judge, peer = self._judge(batch.stream), self.peer(batch.origin.node)
         if judge is None or peer is None or not (why := _foreign(judge, batch.records, peer)):
             return batch
@@ -64,12 +66,12 @@ class Entitled:
 
 
 def not_own(judge: Judge, rows: pa.RecordBatch, writer: Peer) -> str | None:
-    """Why the writer may not write one of these rows, the first such; None when it may write all."""
+    """Return why the writer may not write one of these rows, the first such; None when it may write all."""
     return next(iter(_foreign(judge, rows, writer).values()), None)
 
 
 def _foreign(judge: Judge, rows: pa.RecordBatch, writer: Peer) -> dict[tuple[str, str | None], str]:
-    """Topic and body of the rows that the writer may not write, in their order, and why."""
+    """Return the topic and body of the rows that the writer may not write, in their order, each with the reason."""
     found = ((said, judge(said[0], _read(said[1]), writer.role, writer.identity)) for said in dict.fromkeys(_said(rows)))
     return {said: why for said, why in found if why}
 

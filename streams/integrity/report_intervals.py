@@ -1,4 +1,4 @@
-"""The reports of devices, from records, for `completeness`; records that thinning kept also give the times over which it took others."""
+"""Reports of devices, from records, for `completeness`. Records that thinning kept also give the times over which it took others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from streams.retention.window_extremes import HOUR_MS
 
 Row = Mapping[str, Value | None]
 WINDOW_H_MAX = 24 * 366
-"""No window is wider: a kept record that says so is taken for any other."""
+"""Maximum width of a window, hours. A kept record with a wider one counts as an ordinary record."""
 
 
 def reported(records: Iterable[tuple[str, Row]]) -> tuple[list[Reported], list[Span]]:
-    """The readings among these (stream, columns), and the times over which thinning took others: within each window between the first and
-    the last that it kept. When a kept one had been received is not known any more: it is not late.
+    """Return the readings among these (stream, columns), and the times over which thinning took others: within each window between the
+    first and the last that it kept. The received time of a kept reading is not known any more, so it is not late.
 
     Raises ValueError for a record without times.
     """

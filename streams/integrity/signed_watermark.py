@@ -1,4 +1,4 @@
-"""Up to where each origin has signed what a copy holds of it: what lies past its last believed statement is not proven yet."""
+"""Signed watermark of each origin in a copy: what lies past its last accepted statement is not proven yet."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from streams.model.errors import LandfallError
 from streams.model.identifiers import Origin
 
 TRIED_MAX = 1_024
-"""So many statements of one origin, the newest first, are looked at for one to be believed."""
+"""Maximum number of statements of one origin, the newest first, that are tried until one is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Records before offset `end` are signed; `at_ms`: when their origin signed last (fleet time, UTC ms), None when it never has.
+    """Records before offset `end` are signed. `at_ms`: when their origin signed last (fleet time, UTC ms), None when it never has.
 
-    Whether they are what was signed the node holds against it as they come, and `landfall log verify` whenever it is asked.
+    Whether the records are what was signed is checked by the node as they come, and by `landfall log verify` at any time.
     """
 
     end: int = 0
@@ -31,16 +31,17 @@ class Until:
 
 
 class SignedUntil:
-    """Asked for one (stream, origin) after the other, and looked up again when more statements are here. Safe from any thread."""
+    """Watermarks per (stream, origin), looked up again when more statements are here. Safe from any thread."""
 
     def __init__(self, copy: Copy, trust: Callable[[str], Trust]) -> None:
-        """`trust`: the keys of a node that are known now, if any are; where none are, its own word is taken, as `Trust` has it."""
+        """Start without cached watermarks. `trust`: returns the known keys of a node, if any. Without known keys the node's own claim
+        counts, as in `Trust`."""
         self._copy, self._trust = copy, trust
         self._found: dict[tuple[str, Origin], tuple[int, Trust, Until]] = {}
         self._lock = threading.Lock()
 
     def of(self, stream: str, origin: Origin) -> Until | None:
-        """How far; None for a stream that is never signed. Raises what reading the log raises."""
+        """Return the watermark; None for a stream that is never signed. Raises what reading the log raises."""
         if not is_signed(stream):
             return None
         key, end, trust = (stream, origin), self._copy.log.position(stream + HEADS)[origin], self._trust(origin.node)
@@ -55,9 +56,8 @@ class SignedUntil:
         return found
 
     def end_where_known(self, key: tuple[str, Origin]) -> int | None:
-        """One past the last offset that its origin has signed; None for a stream that is never signed, and where no key of that origin's is
-        known. 0 while the log can not be read.
-        """
+        """Return the last offset that its origin has signed, plus one; None for a stream that is never signed, and where no key of that
+        origin is known. 0 while the log can not be read."""
         stream, origin = key
         try:
             until = self.of(stream, origin) if self._trust(origin.node).keys else None
@@ -66,7 +66,7 @@ class SignedUntil:
         return None if until is None else until.end
 
     def _look(self, stream: str, origin: Origin, trust: Trust) -> tuple[Until, bool]:
-        """How far, and whether the newest statement says so."""
+        """Return the watermark, and whether it is from the newest statement."""
         for tried, one in enumerate(islice(newest_statements(self._copy, stream, origin), TRIED_MAX)):
             if trust.problem(one) is None:
                 return Until(one.end, one.at_ms), tried == 0

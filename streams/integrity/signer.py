@@ -1,4 +1,4 @@
-"""What a node signs of its own log: what others act upon in the commit that appends it, all else once it is due."""
+"""Signer of a node's own log. Records that others act upon are signed in the commit that appends them, all others once they are due."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from streams.model.identifiers import Origin
 from streams.model.records import OFFSET
 
 SIGNED_AT_ONCE = ("alerts", "events", "registry", "aboard/*", "terms/*", "reports", "homes")
-"""By pattern, what others act upon: signed in the commit that appends it, and of a node whose key is known believed only so signed."""
+"""Patterns of the streams that others act upon. They are signed in the commit that appends them. Of a node whose key is known, they are
+accepted only with that signature."""
 NEVER_SIGNED = ("metrics", "exceptions", "consumers", WAITING)
-"""What a node says of itself, for its operators: nobody's claim rests on it."""
+"""Streams with reports of a node on itself, for its operators: no claim is based on them."""
 ROOTS_MAX = 512
-"""Roots in one statement: a long log is signed for the first time in several."""
+"""Maximum number of roots in one statement: a long log is signed for the first time in several statements."""
 LARGE_ROWS_MIN = 1 << 16
-"""To sign so many rows is large work: it waits for another, and what it took is given back."""
+"""Number of rows from which signing is large work: it waits for other large work, and its memory is released afterwards."""
 
 
 @dataclass(slots=True)
@@ -46,13 +47,13 @@ _FollowedBy = dict[tuple[str, Origin], _Followed]
 
 
 class Signer:
-    """Follows the chains of what its node appends, and signs them. `witness` is for `Log.witnessed_by`, the rest for any one thread.
+    """Signer that follows the chains of what its node appends. `witness` is for `Log.witnessed_by`, the other methods for any one thread.
 
-    Whatever of the chains is in memory can be had again from the log: after a crash, or a commit that failed.
+    The state of the chains in memory can be read again from the log: after a crash, or a commit that failed.
     """
 
     def __init__(self, log: Log, codec: Codec, key: SigningKey, clock: Clock, report: Callable[..., None]) -> None:
-        """`report`: as a node's; called when something can not be signed."""
+        """Start without any chain in memory. `report`: as that of a node; called when something can not be signed."""
         self._log, self._copy, self._key, self._clock, self._report = log, Copy(log, codec), key, clock, report
         # Two, and no lock: the log's own guards the first, and who asks what is due may wait for that lock.
         self._at_once: _FollowedBy = {}
@@ -60,7 +61,8 @@ class Signer:
         self._unreadable: set[str] = set()
 
     def witness(self, stream: str, origin: Origin, batches: Sequence[pa.RecordBatch], ends: Callable[[str], int | None]) -> Append | None:
-        """What is signed of these rows in their own commit; None for streams that are signed later, and where the chain can not be read."""
+        """Return what is signed of these rows in their own commit; None for streams that are signed later, and where the chain can not be
+        read."""
         if not signed_at_once(stream):
             return None
         at = ends(stream + HEADS)
@@ -77,7 +79,7 @@ class Signer:
     def due(self) -> list[Append]:
         """Return the appends that sign everything this node appended until now. The caller appends them, or calls `forget`.
 
-        Of streams that are signed at once, these are the commits that could not be signed then. A stream whose rows the disk can not read
+        For streams that are signed at once, these are the commits that could not be signed then. A stream whose rows the disk can not read
         waits alone and is reported once. Raises what else reading the log raises.
         """
         found: list[Append] = []
@@ -94,7 +96,7 @@ class Signer:
         return found
 
     def forget(self) -> None:
-        """What `due` gave could not be appended: the log is read again."""
+        """Forget the chains, because what `due` returned could not be appended: the log is read again."""
         self._later.clear()
 
     def _due(self, stream: str) -> list[Append]:
@@ -141,7 +143,7 @@ class Signer:
         return append
 
     def _up_to(self, stream: str, origin: Origin, end: int) -> _Followed:
-        """The chain up to `end`. One that stands elsewhere is of a commit that failed."""
+        """Return the chain up to `end`. A chain with another end is from a commit that failed."""
         followed = self._at_once.get((stream, origin))
         if followed is None or followed.chain.end != end:
             followed = self._begun(self._at_once, stream, origin)
@@ -150,7 +152,7 @@ class Signer:
         return followed
 
     def _begun(self, followed: _FollowedBy, stream: str, origin: Origin) -> _Followed:
-        """The chain as the last statement in the log leaves it."""
+        """Return the chain as the last statement in the log leaves it."""
         for key in [key for key in followed if key[1] != origin]:
             del followed[key]
         last = last_statement(self._log, stream, origin)
@@ -160,16 +162,17 @@ class Signer:
 
 
 def is_signed(stream: str) -> bool:
-    """Whether origins sign what they append to `stream`, at once or later: not their word to their operators, nor signatures themselves.
+    """Return whether origins sign what they append to `stream`, at once or later: not their reports to operators, nor signatures
+    themselves.
 
-    What thinning kept of a stream is signed if that is.
+    What thinning kept of a stream is signed if the stream is.
     """
     return stream.removesuffix(KEPT) not in NEVER_SIGNED and not stream.endswith(HEADS)
 
 
 @lru_cache(maxsize=65_536)
 def signed_at_once(stream: str) -> bool:
-    """Whether others act upon what stands in `stream`: SIGNED_AT_ONCE."""
+    """Return whether others act upon the records of `stream`: SIGNED_AT_ONCE."""
     return any(fnmatchcase(stream, pattern) for pattern in SIGNED_AT_ONCE) and not stream.endswith(DERIVED)
 
 

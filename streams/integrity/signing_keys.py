@@ -1,4 +1,4 @@
-"""Ed25519 keys and signatures (RFC 8032): the one door to the library that makes them."""
+"""Ed25519 keys and signatures (RFC 8032). Only this module uses the library that makes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PREFIX = "ed25519:"
 
 
 class SigningKey:
-    """A node's private key. Never printed, never in the log."""
+    """Private key of a node. It is never printed and never in the log."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
@@ -22,17 +22,17 @@ class SigningKey:
 
     @classmethod
     def made(cls) -> SigningKey:
-        """A new key, from the operating system's randomness."""
+        """Return a new key, from the operating system's randomness."""
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
     def from_seed(cls, seed: bytes) -> SigningKey:
-        """The key of 32 given bytes: for tests."""
+        """Return the key of 32 given bytes: for tests."""
         return cls(Ed25519PrivateKey.from_private_bytes(seed))
 
     @classmethod
     def from_pem(cls, pem: bytes) -> SigningKey:
-        """The key that `to_pem` wrote. Raises Misuse for anything else."""
+        """Return the key that `to_pem` wrote. Raises Misuse for anything else."""
         try:
             key = serialization.load_pem_private_key(pem, None)
         except (ValueError, TypeError) as problem:
@@ -46,16 +46,16 @@ class SigningKey:
         return cls(key)
 
     def to_pem(self) -> bytes:
-        """PKCS #8, unencrypted: the file's rights protect it."""
+        """Return the key as PKCS #8, unencrypted: the file's rights protect it."""
         return self._key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
     def sign(self, message: bytes) -> bytes:
-        """64 bytes that only this key can make for `message`."""
+        """Return the 64-byte signature of `message`, which only this key can make."""
         return self._key.sign(message)
 
 
 def signed_by(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether the private half of `public` made `signature` for `message`."""
+    """Return whether the private half of `public` made `signature` for `message`."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):
@@ -64,12 +64,12 @@ def signed_by(public: bytes, message: bytes, signature: bytes) -> bool:
 
 
 def key_text(public: bytes) -> str:
-    """A public key as people pass it on: `ed25519:` and 43 characters."""
+    """Return a public key as people pass it on: `ed25519:` and 43 characters."""
     return _PREFIX + to_text(public)
 
 
 def key_from_text(text: str) -> bytes:
-    """The public key written so. Raises Misuse."""
+    """Return the public key that `key_text` wrote. Raises Misuse."""
     try:
         public = from_text(text.strip().removeprefix(_PREFIX))
     except ValueError:

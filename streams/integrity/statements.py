@@ -1,4 +1,4 @@
-"""What an origin signs: the head of its chain, as a record of `<stream>.heads`.
+"""Statements that an origin signs: the head of its chain, as a record of `<stream>.heads`.
 
 The signature is over "landfall head 1", the stream, the origin (a line each) and the body's canonical JSON without `signature`.
 """
@@ -29,7 +29,7 @@ from streams.model.records import BODY, OFFSET, Record, body_text, to_batch
 
 _TITLE = "landfall head 1"
 STATEMENTS_FIRST_READ, STATEMENTS_A_READ = 4, 256
-"""Statements read at once, the newest first: what has just come is covered by what has just been signed."""
+"""Number of statements in the first read and the maximum of a later one, the newest first: new records are covered by new statements."""
 Text = Annotated[str, Meta(max_length=100)]
 Natural = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
@@ -51,13 +51,15 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`head` and `tail` (the root of the open run; None: empty, or not known) stand for all rows before offset `end` of (stream, origin).
+    """Signed head of a chain: `head` and `tail` (the root of the open run; None: empty, or not known) cover all rows before offset `end` of
+    (stream, origin).
 
-    `roots`: of the last runs closed before `end`, those no earlier statement gave. `newest_at_ms`: the largest order time of these rows.
-    `at_ms`: the origin's own time (fleet time, UTC ms) when it signed. `sums` (`streams.integrity.altered_records`): of each of `roots`,
-    then of the open run if it has a root; or none. `parts`: of a commit signed at once, the roots of its rows alone, `since .. end - 1` in
-    pieces of RUN offsets from `since` on, so that they are proven without any row before them; or none. `at`: the offset of
-    `<stream>.heads` that it was signed for, so that nobody can bring it in the place of another; None where its signer could not know.
+    `roots`: roots of the last runs closed before `end` that no earlier statement gave. `newest_at_ms`: the largest order time of these
+    rows. `at_ms`: the origin's own time (fleet time, UTC ms) when it signed. `sums` (`streams.integrity.altered_records`): sums of each of
+    `roots`, then of the open run if it has a root; or none. `parts`: for a commit signed at once, the roots of its rows alone, so that they
+    are proven without any row before them; or none. They cover `since .. end - 1` in pieces of RUN offsets from `since` on. `at`: the
+    offset of `<stream>.heads` for which it was signed, so that nobody can bring it in the place of another; None where its signer could not
+    know.
     """
 
     stream: str
@@ -77,16 +79,16 @@ class Statement:
 
     @property
     def runs(self) -> int:
-        """How many runs are closed before `end`."""
+        """Number of runs that are closed before `end`."""
         return self.end // RUN
 
     @property
     def since_run(self) -> int:
-        """The run that the first of `roots` is of."""
+        """Number of the run of the first of `roots`."""
         return self.runs - len(self.roots)
 
     def body(self) -> dict[str, Any]:
-        """The statement as a record's body."""
+        """Return the statement as a record's body."""
         sums = {"sums": [to_text(one) for one in self.sums]} if self.sums else {}
         parts = {"parts": [to_text(one) for one in self.parts], "since": self.since} if self.parts else {}
         at = {} if self.at is None else {"at": self.at}
@@ -106,7 +108,7 @@ class Statement:
 
     @classmethod
     def from_body(cls, stream: str, origin: Origin, body: str | bytes) -> Statement:
-        """The statement of a record's body. Raises Corrupt for anything else; says nothing of the signature."""
+        """Return the statement in a record's body. Raises Corrupt for anything else. The signature is not checked."""
         try:
             read = msgspec.json.decode(body, type=_Body)
             tail = None if read.tail is None else _sized(read.tail, DIGEST_BYTES, "its tail")
@@ -128,9 +130,8 @@ class Statement:
         return one
 
     def pieces(self) -> list[tuple[int, int, bytes]]:
-        """First offset, end and root of each of `parts`; and of each run that begins within them, for who has none of the rows before it:
-        copies drop whole runs.
-        """
+        """Return the first offset, end and root of each of `parts`, and of each run that begins within them. The runs serve copies that
+        have no rows before them: copies drop whole runs."""
         if not self.parts:
             return []
         firsts = range(self.since, self.end, RUN)
@@ -139,11 +140,11 @@ class Statement:
         return parts + [(run * RUN, min((run + 1) * RUN, self.end), root) for run, root in runs if root and run * RUN > self.since]
 
     def signed(self) -> bool:
-        """Whether the holder of `key` signed this. Whose key it is, it does not say."""
+        """Return whether the holder of `key` signed this. The owner of the key is not checked."""
         return signed_by(self.key, self._message(), self.signature)
 
     def by(self, key: SigningKey) -> Statement:
-        """The same, signed."""
+        """Return the same statement, signed with `key`."""
         unsigned = replace(self, key=key.public)
         return replace(unsigned, signature=key.sign(unsigned._message()))
 
@@ -161,8 +162,8 @@ class Statement:
 
 
 def state(chain: Chain, at_ms: int, key: SigningKey, commit: Sequence[Entry] = (), at: int | None = None) -> Statement:
-    """What the origin says of the chain as far as it was followed. `commit`: its last rows, to be proven by themselves. `at`: where it is
-    to stand."""
+    """Return the origin's signed statement on the chain as far as it was followed. `commit`: its last rows, to be proven by themselves.
+    `at`: the offset that the statement will have."""
     said = (chain.end, chain.head, chain.tail_root(), tuple(chain.roots), chain.newest_at_ms)
     parts = tuple(Tree(commit[at : at + RUN]).root() for at in range(0, len(commit), RUN))
     since = chain.end - len(commit) if commit else 0
@@ -170,13 +171,13 @@ def state(chain: Chain, at_ms: int, key: SigningKey, commit: Sequence[Entry] = (
 
 
 Said = tuple[int, Statement | Corrupt]
-"""What stands at an offset of `<stream>.heads`: a statement, or why it does not read."""
+"""Entry at an offset of `<stream>.heads`: a statement, or why it does not read."""
 
 
 def statements(copy: Copy, stream: str, origin: Origin, known: Iterable[Range] = ()) -> Iterator[Said]:
-    """All that this copy holds of what (stream, origin) signed, in the order signed.
+    """Yield all statements of (stream, origin) that this copy holds, in the order signed.
 
-    `known`: offsets of `<stream>.heads` to be passed over. So are blocks of an encoding that is not known here.
+    `known`: offsets of `<stream>.heads` to skip. Blocks of an encoding that is not known here are skipped too.
     """
     ledger = copy.log.ledger(stream + HEADS).get(origin)
     for first, end in ledger.held.without(known) if ledger else ():
@@ -184,14 +185,14 @@ def statements(copy: Copy, stream: str, origin: Origin, known: Iterable[Range] =
 
 
 def statements_at(copy: Copy, stream: str, origin: Origin, first: int, end: int) -> Iterator[Said]:
-    """Of these, those that stand at offsets `first .. end - 1` of `<stream>.heads`."""
+    """Yield the statements at offsets `first .. end - 1` of `<stream>.heads`."""
     for part in copy.rows(stream + HEADS, origin, first, end):
         if not isinstance(part, UnreadRows):
             yield from statements_in(part, stream, origin)
 
 
 def statements_in(rows: pa.RecordBatch, stream: str, origin: Origin) -> Iterator[Said]:
-    """What these rows of `<stream>.heads` say."""
+    """Yield the entries in these rows of `<stream>.heads`."""
     for offset, body in zip(rows.column(OFFSET).to_pylist(), rows.column(BODY).to_pylist(), strict=True):
         try:
             one = Statement.from_body(stream, origin, body or "")
@@ -203,7 +204,8 @@ def statements_in(rows: pa.RecordBatch, stream: str, origin: Origin) -> Iterator
 
 
 def newest_statements(copy: Copy, stream: str, origin: Origin) -> Iterator[Statement]:
-    """Those that this copy holds and that read, the newest first. Few are read at first: mostly the last ones are all that is asked for."""
+    """Yield the readable statements that this copy holds, the newest first. The first read is small: mostly only the last statements are
+    needed."""
     ledger, at_once = copy.log.ledger(stream + HEADS).get(origin), STATEMENTS_FIRST_READ
     for first, end in reversed(list(ledger.held)) if ledger else ():
         while first < end:
@@ -213,7 +215,7 @@ def newest_statements(copy: Copy, stream: str, origin: Origin) -> Iterator[State
 
 
 def last_statement(log: LogReader, stream: str, origin: Origin) -> Statement | None:
-    """The last that this copy holds. Raises Corrupt when it does not read."""
+    """Return the last statement that this copy holds; None when it holds none. Raises Corrupt when the statement does not read."""
     for batch in log.latest(stream + HEADS, stream, [origin.node]):
         if batch.origin == origin:
             return Statement.from_body(stream, origin, batch.records.column(BODY)[0].as_py() or "")
