@@ -29,7 +29,7 @@ MARKS_MAX = 256
 last."""
 
 Mark = tuple[int, bytes]
-"""A statement within a run: its end, and the root of the run's rows before that end."""
+"""Statement within a run: its end, and the root of the run's rows before that end."""
 
 
 @dataclass(frozen=True, slots=True)

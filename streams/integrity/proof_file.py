@@ -125,7 +125,8 @@ class ProofFile(_Form, frozen=True):
     sections: list[Section]
     completeness: dict[str, Any]
     unsigned: list[str]
-    """"<stream> of <origin>" of those that have records of the topic and span and never signed them: the word of who made the file."""
+    """Streams and origins that have records of the topic and span and never signed them, as `<stream> of <origin>`: only the claim of the
+    file's maker."""
     digest: str = ""
 
     def sealed(self) -> ProofFile:

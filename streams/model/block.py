@@ -239,7 +239,8 @@ class OpenedBlock(Protocol):
 
     @property
     def lasting(self) -> bool:
-        """Whether the object is worth caching: it takes about 20 KB for a block of any size, and saves later calls a part of the reads."""
+        """Whether the object is worth caching: it takes about 20 KB for a block of any size, and saves the next caller a part of the
+        reads."""
         ...
 
     def topic_rows(self, read: ReadBytes, topic: str) -> TopicRows | None:

@@ -116,7 +116,7 @@ class ExchangeMember:
                 self.wake()
 
     def gone(self, key: Key, reason: GoneReason, ranges: RangeSet) -> None:
-        """Send the peer that these offsets will never come, as their origin declares."""
+        """Report to the peer that these offsets will never come, as their origin declares."""
         if self.terms.outgoing(key):
             track = self.sender.track(key)
             track.give_up(ranges.without(track.settled))
@@ -127,7 +127,7 @@ class ExchangeMember:
         self.wake()
 
     def lost(self, key: Key, ranges: RangeSet) -> None:
-        """Send the peer that this node wants these offsets again."""
+        """Report to the peer that this node wants these offsets again."""
         if self.terms.incoming(key):
             for chunk in chunked(ranges):
                 self.announcer.say(Want(self.announcer.number(key), chunk))
@@ -140,13 +140,13 @@ class ExchangeMember:
             self.lost(key, lost)
 
     def claim(self, key: Key, first: int, end: int) -> None:
-        """Send the peer that these offsets are coming to this node from another peer."""
+        """Report to the peer that these offsets are coming to this node from another peer."""
         if self.terms.incoming(key):
             self.announcer.say(Claim(self.announcer.number(key), first, end))
             self.wake()
 
     def unclaim(self, key: Key, first: int, end: int) -> None:
-        """Send the peer that these offsets are no longer coming from another peer."""
+        """Report to the peer that these offsets are no longer coming from another peer."""
         if self.terms.incoming(key):
             self.announcer.say(Unclaim(self.announcer.number(key), first, end))
             self.wake()

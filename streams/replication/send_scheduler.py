@@ -1,4 +1,4 @@
-"""Schedule of a lane: which (stream, origin) has its turn next, and how long those wait of which nothing may go yet.
+"""Schedule of a lane: which (stream, origin) has its turn next, and how long a (stream, origin) is left alone while nothing of it may go.
 
 Whatever the number of streams, the cost of one message grows at most with the logarithm of that number.
 """
@@ -42,7 +42,8 @@ class Turns:
 
 
 class Asleep:
-    """(stream, origin)s of which nothing may go before a time. One may sleep for several reasons, and is woken at the end of each."""
+    """(stream, origin)s that wait for a time before anything of them may go. One may sleep for several reasons, and is woken at the end of
+    each."""
 
     __slots__ = ("_ends", "_heap")
 

@@ -50,7 +50,8 @@ SETTLED_RANGES_MAX = 200_000
 LATER_S = 2.0
 FRAGMENT_BYTES_MIN = 2048
 FRAGMENT_S = 0.005
-"""Time within which the link takes a fragment larger than FRAGMENT_BYTES_MIN, seconds. An urgent message waits for one fragment at most."""
+"""Target time of a fragment on the link, seconds. Where the link takes more than FRAGMENT_BYTES_MIN in this time, a fragment is larger. An
+urgent message waits for one fragment at most."""
 MEASURED_BYTES = 64 << 10
 """Number of bytes after which the measured rate of the link is used: more than the operating system takes unsent."""
 _LANES_OF_HEADS = (Lane.ALERTS, Lane.EVENTS)
