@@ -16,7 +16,8 @@ from streams.codec.wire import Bools, Ints
 SERIALS = 10**6
 OWNERS = 26**4
 NUMBERS = OWNERS * SERIALS
-"""Upper bound of packed container numbers, exclusive: the owner's four letters to base 26, times SERIALS, plus the serial number."""
+"""Upper bound of packed container numbers, exclusive; they begin at 0: the owner's four letters to base 26, times SERIALS, plus the serial
+number."""
 _LETTERS, _DIGITS, _CHARS = 4, 6, 11
 _AT_ONCE = 1 << 15
 """Number of texts that are split at a time: in the meantime each takes five times as much as its number."""

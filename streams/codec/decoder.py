@@ -176,8 +176,8 @@ class StoredRows:
         return Checked(names.texts(self._budget, codes).unique(), int(order_at.min()), int(order_at.max()))
 
     def some(self, first: int, wanted: range) -> tuple[Ints, pa.RecordBatch]:
-        """Return the places and the rows of those that are in the `wanted` places of the block, in the order they are stored in. All rows
-        here are stored from the index `first` on."""
+        """Return the places of those rows that are in the `wanted` places of the block, and the rows, in the order they are stored in. All
+        rows here are stored from the index `first` on."""
         groups = [read_group(page, rows) for page, rows in zip(self._next(), self._sizes, strict=True)]
         names, codes = joined(groups, self._rows, self._room)
         found = self._found(groups)

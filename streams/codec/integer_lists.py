@@ -84,7 +84,7 @@ def is_constant(packed: bytes) -> bool:
 
 def read_ints(reader: Reader, count: int, last: int | None = None) -> Ints:
     """Return the `count` values, at least one, that `write_ints` wrote. With `last`, return only the first of them: as few as possible up
-    to the index `last`."""
+    to the index `last`, counted from 0."""
     reader.budget.pay_cells(count)
     kind = reader.below(_KINDS, "a packing of numbers")
     if kind == _CONSTANT:
@@ -144,7 +144,7 @@ def scattered(sketch: Sketch, count: int) -> bool:
 
 
 def pco_reach(count: int, last: int) -> int:
-    """Return how many of `count` numbers must be unpacked to get the one at the index `last`."""
+    """Return how many of `count` numbers must be unpacked to get the one at the index `last`, counted from 0."""
     return min((last // _PCO_BATCH + 1) * _PCO_BATCH, count)
 
 

@@ -49,7 +49,7 @@ class TextList(ABC):
 
     @staticmethod
     def read(reader: Reader, count: int, last: int) -> TextList:
-        """Return the next `count` texts. None behind the index `last` will be requested. Raises Corrupt."""
+        """Return the next `count` texts. None behind the index `last`, counted from 0, will be requested. Raises Corrupt."""
         return (_JoinedList if reader.below(2, "a kind of list") == _JOINED else _NumberedList).of(reader, count, last)
 
     @abstractmethod
