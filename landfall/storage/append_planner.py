@@ -1,4 +1,4 @@
-"""Turning appends into blocks: who repeats, what goes together, which offsets and times the rows are given."""
+"""The planner that turns appends into blocks: it finds repeats, groups rows, and assigns offsets and times."""
 
 from __future__ import annotations
 
@@ -47,15 +47,14 @@ DEVICE_APART_MS_MAX = 3_600_000
 IN_USE_MS = 10 * 365 * 86_400_000
 """Maximum time that a release is in use, ms."""
 Produceds = Mapping[tuple[str, str], Produced]
-"""By stream and producer, what it was given last."""
+"""Last assignment of each producer, by stream and producer."""
 _ENCODERS = ThreadPoolExecutor(2, thread_name_prefix="encode")
 
 
 @dataclass(frozen=True, slots=True)
 class NewBlock:
-    """A block to be written, its topics' filter (None: unreadable here), its rows' received time (UTC ms; 0: not stamped here), and when
-    what came from elsewhere was taken in.
-    """
+    """A block to be written. `topics` is the filter of its topics (None: unreadable here). `received_at_ms` is its rows' received time (UTC
+    ms; 0: not stamped here). `admitted` says when records from elsewhere were admitted."""
 
     block: Block
     topics: bytes | None
@@ -65,7 +64,7 @@ class NewBlock:
 
 @dataclass(slots=True)
 class AppendPlan:
-    """What one call of append will write and answer."""
+    """The rows that one call of append will write, and its answers."""
 
     answers: list[Appended] = field(default_factory=list)
     produced: list[Produced] = field(default_factory=list)
@@ -73,7 +72,7 @@ class AppendPlan:
 
 
 def plan_appends(appends: Sequence[Append], origin: Origin, end: Callable[[str], int], produced: Produceds) -> AppendPlan:
-    """Offsets for all rows that are no repeats, from `end(stream)` on. Raises Misuse for records no log takes."""
+    """Return a plan with offsets for all rows that are no repeats, from `end(stream)` on. Raises Misuse for records that no log takes."""
     plan = AppendPlan()
     ends: dict[str, int] = {}
     last: dict[tuple[str, str], Produced] = {}
@@ -96,7 +95,8 @@ def plan_appends(appends: Sequence[Append], origin: Origin, end: Callable[[str],
 
 
 def given_before(append: Append, produced: Produceds) -> Produced | None:
-    """What its producer was given last, if that is for the sequence of `append` or a later one: then this is a retry, and adds nothing."""
+    """Return the last assignment of the producer of `append` if it is for this sequence or a later one; else None. The append is then a
+    retry, and adds nothing."""
     if append.producer is None or append.sequence is None:
         return None
     before = produced.get((append.stream, append.producer))
@@ -104,13 +104,14 @@ def given_before(append: Append, produced: Produceds) -> Produced | None:
 
 
 class DeviceTimes:
-    """The last times of the devices received last. They give the time where the node's own clock can not. Not safe from several threads."""
+    """The last times of the most recently received devices. They give the time where the node's own clock can not. Not safe from several
+    threads."""
 
     def __init__(self) -> None:
         self._last_ms: dict[str, int] = {}
 
     def note(self, records: pa.RecordBatch) -> None:
-        """The newest rows of `records` that are from devices are the last heard."""
+        """Record the newest rows of `records` that are from devices as the most recently received."""
         rows = records.select([DEVICE, DEVICE_AT]).slice(max(0, records.num_rows - DEVICES_MAX))
         for device, at_ms in zip(rows.column(DEVICE).to_pylist(), rows.column(DEVICE_AT).to_pylist(), strict=True):
             if device is not None and at_ms is not None:
@@ -120,9 +121,10 @@ class DeviceTimes:
             del self._last_ms[device]
 
     def believed(self, now_ms: int) -> range:
-        """The device times (UTC ms) within DEVICE_APART_MS_MAX of the middle of the last. Before DEVICES_MIN devices were heard: none, or
-        those of the IN_USE_MS since the release where the node's own clock (`now_ms`) shows a time before it, which can not be right.
-        """
+        """Return the device times (UTC ms) within DEVICE_APART_MS_MAX of the middle of the last times.
+
+        Before DEVICES_MIN devices were received the range is empty. If the node's own clock (`now_ms`) then shows a time before the
+        release, it can not be right: the range is the IN_USE_MS since the release."""
         last_ms = sorted(self._last_ms.values())
         if len(last_ms) < DEVICES_MIN:
             return range(RELEASED_AT_MS, RELEASED_AT_MS + IN_USE_MS) if now_ms < RELEASED_AT_MS else range(0)
@@ -139,10 +141,10 @@ def new_blocks(
     devices: DeviceTimes,
     witness: Witness | None = None,
 ) -> Iterator[NewBlock]:
-    """The plan's rows, stamped by `clock` and encoded: as few blocks as the rows of each stream allow; then what `witness` says of them.
+    """Yield the plan's rows, stamped by `clock` and encoded in as few blocks as the rows of each stream allow; then the records of
+    `witness` about them.
 
-    Where `clock` is doubted, or was far ahead before in this generation, `devices` says which device times are believed.
-    """
+    Where `clock` is doubted, or was far ahead before in this generation, `devices` decides which device times are believed."""
     now_ms, early_ms, doubted = clock.now_ms(), clock.early_ms(), clock.doubted()
     ends: dict[str, int] = {}
     waiting = deque(plan.rows.items())
@@ -169,9 +171,8 @@ def new_blocks(
 def stamped(
     records: pa.RecordBatch, first: int, received_at_ms: int, early_ms: int = EARLY_MS_MAX, believed: range | None = None
 ) -> pa.RecordBatch:
-    """`records` with STAMPED columns: offsets from `first`, the received time, and the order time: the device's where that is `believed`
-    (None: as `streams.model.records.order_at_ms` says), else the received time.
-    """
+    """Return `records` with STAMPED columns: offsets from `first`, the received time, and the order time. The order time is the device's
+    time where that is `believed` (None: as `streams.model.records.order_at_ms` defines), else the received time."""
     believed = believed if believed is not None else range(received_at_ms - LATE_MS_MAX, received_at_ms + early_ms + 1)
     count = records.num_rows
     column = records.column(DEVICE_AT)
@@ -212,7 +213,7 @@ def _check_producer(producer: str, sequence: int) -> None:
 
 
 def _together(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches in as few as their columns' types and the limits of a block allow."""
+    """Yield the batches in as few as their columns' types and the limits of a block allow."""
     waiting: list[pa.RecordBatch] = []
     names: set[str] = set()
     for batch in batches:
@@ -227,7 +228,7 @@ def _together(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _in_parts(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch) -> Iterator[tuple[Block, bytes]]:
-    """As `encoded`; many rows as blocks of like size, two of them encoded at a time."""
+    """Yield the blocks that `encoded` yields. Many rows become blocks of similar size, two of them encoded at a time."""
     rows = records.num_rows
     if rows < 2 * PART_ROWS_MIN:
         yield from encoded(codec, stream, origin, records, BLOCK_ROWS_MAX)
@@ -242,7 +243,8 @@ def _in_parts(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch
 
 
 def encoded(codec: Codec, stream: str, origin: Origin, records: pa.RecordBatch | Columns, rows_max: int) -> Iterator[tuple[Block, bytes]]:
-    """Blocks of at most `rows_max` rows, with what is kept of their topics; of half as many, and so on, where they do not fit one block."""
+    """Yield blocks of at most `rows_max` rows, each with the filter of its topics. Rows that do not fit one block are halved, again where
+    needed."""
     rows = records.num_rows
     try:
         if rows <= rows_max:

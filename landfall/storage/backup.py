@@ -1,4 +1,4 @@
-"""A consistent copy of a file log while its node runs, and how it comes back: without marker, so that the node opens a new generation."""
+"""A consistent copy of a file log while its node runs, and its restore: without the marker, so that the node opens a new generation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DISK = Disk()
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a backup holds: everything up to `commit` of `node`'s log, in so many files and bytes, the index included."""
+    """The contents of a backup: everything up to `commit` of `node`'s log, with the number of its files and bytes, the index included."""
 
     node: str
     commit: int
@@ -42,11 +42,10 @@ class Copied:
 
 
 def backup(log: Path, target: Path) -> Copied:
-    """`target` (which must not exist) becomes a copy of the log in folder `log` as one commit left it, durable, without marker and key.
+    """Copy the log in folder `log`, as of one commit, to `target`, which must not exist. The copy is durable, and has no marker and no key.
 
-    The node may run: it is neither held up nor stopped. Raises Misuse when `target` exists or is inside a log, RetryLater when the log
-    changes too fast or the disk refuses it, IndexDamaged; then there is no `target`.
-    """
+    The node may run: it is neither delayed nor stopped. Raises Misuse when `target` exists or is inside a log, RetryLater when the log
+    changes too fast or the disk refuses the copy, IndexDamaged; then there is no `target`."""
     if target.exists() and not target.resolve().is_relative_to(log.resolve()):
         raise Misuse(f"{target} is there already", hint="a backup goes into a folder of its own: name a new one", code="folder_exists")
     if target.resolve().is_relative_to(log.resolve()) or log_around(target):
@@ -90,14 +89,14 @@ def _copied(log: Path, target: Path) -> Copied:
 
 
 def restore(source: Path, home: Path) -> Path | None:
-    """The log of the node whose folder is `home` becomes what `source`, a backup, holds; returns where the log that was there lies now.
+    """Replace the log of the node whose folder is `home` by the backup `source`, and return where the old log lies now.
 
-    Where the log's folder is a link, the log stays on the disk that it leads to; where it is a mount, what is in it is replaced. The
-    node's marker goes, so that it opens a new generation when it starts. Interrupted, it leaves the log that was there, or a folder in
-    which no node starts: called again, it does all of it. Raises Misuse when `source` is no backup, or another node's, `home` is no node's
-    folder or lies in a log's, the log is not in one place, or the node runs; RetryLater when the disk refuses it: where a log was there,
-    that stands as it was.
-    """
+    Where the log's folder is a link, the log stays on the disk that the link leads to. Where it is a mount, its contents are replaced. The
+    node's marker is removed, so that the node opens a new generation when it starts. An interrupted restore leaves the old log, or a folder
+    in which no node starts: called again, it does all of it.
+
+    Raises Misuse when `source` is no backup or is another node's, when `home` is no node's folder or lies in a log's folder, when the log
+    is not in one place, or when the node runs. Raises RetryLater when the disk refuses it: if there was a log, it is then as it was."""
     check_backup(source)
     with ExitStack() as stack:
         stack.enter_context(_told_by(source, home))
@@ -122,7 +121,7 @@ def restore(source: Path, home: Path) -> Path | None:
 
 @contextmanager
 def _told_by(source: Path, home: Path) -> Iterator[None]:
-    """What the disk refuses becomes RetryLater."""
+    """Raise RetryLater in place of the disk's errors."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as problem:
@@ -133,13 +132,13 @@ def _told_by(source: Path, home: Path) -> Iterator[None]:
 
 
 def check_backup(source: Path) -> None:
-    """Raises Misuse when the folder `source` can not be a backup."""
+    """Raise Misuse when the folder `source` can not be a backup."""
     if not (source / INDEX_NAME).exists():
         raise Misuse(f"{source} is no backup of a log", hint="name a folder that `landfall log backup` made", code="not_a_backup")
 
 
 def _check_home(source: Path, place: LogPlace) -> None:
-    """Raises Misuse when the node's folder is that of a log, or in one, or another node's than the backup's."""
+    """Raise Misuse when the node's folder is a log's folder, lies in one, or belongs to another node than the backup's."""
     home = place.home
     if log := log_around(home):
         where = f"is in the folder of the log {log}" if log != home.resolve() else "is a log's folder"
@@ -156,7 +155,7 @@ def _check_home(source: Path, place: LogPlace) -> None:
 
 
 def log_around(place: Path) -> Path | None:
-    """The folder of the log, if `place` is one or lies in one, whatever links lead there; None when not."""
+    """Return the folder of the log if `place` is one or lies in one, through whatever links; else None."""
     return next((folder for folder in (place.resolve(), *place.resolve().parents) if _is_log(folder)), None)
 
 
@@ -165,7 +164,7 @@ def _is_log(folder: Path) -> bool:
 
 
 def _node_of(log: Path) -> str | None:
-    """Whose log it is; None when its index can not say so."""
+    """Return the node whose log it is; None when its index can not give it."""
     if not (log / INDEX_NAME).exists():
         return None
     try:
@@ -201,7 +200,7 @@ def _numbers(log: Path) -> list[int]:
 
 
 def _copy_index(source: Path, target: Path) -> int:
-    """The index as one commit left it, in one file; its bytes."""
+    """Copy the index, as of one commit, into one file, and return its size in bytes."""
     while True:
         target.unlink(missing_ok=True)
         with closing(connect_to_read(source, BUSY_S)) as old, closing(sqlite3.connect(target)) as new:
@@ -211,7 +210,8 @@ def _copy_index(source: Path, target: Path) -> int:
 
 
 def _copy(source: int, target: Path, length: int | None) -> int:
-    """The first `length` bytes (None: all there are) of an open file; how many. Raises OSError where `target` did not take all of them."""
+    """Copy the first `length` bytes (None: all) of an open file, and return how many. Raises OSError where `target` did not take all of
+    them."""
     length = os.fstat(source).st_size if length is None else length
     with target.open("wb", buffering=0) as file:
         at = 0
@@ -223,7 +223,7 @@ def _copy(source: int, target: Path, length: int | None) -> int:
 
 
 def _copy_small_files(source: Path, target: Path) -> None:
-    """Records that were rejected, and the node's peers. What they were replaced by meanwhile is as good."""
+    """Copy the rejected records and the node's peers. A version that replaced them meanwhile is as good."""
     for name in (DISOWNED_NAME, PEERS):
         if (source / name).exists():
             with (source / name).open("rb", buffering=0) as file:
@@ -231,7 +231,7 @@ def _copy_small_files(source: Path, target: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Index, if there is one, and names in `folder` are on the disk."""
+    """Sync the index, if there is one, and the names in `folder` to the disk."""
     if (folder / INDEX_NAME).exists():
         with (folder / INDEX_NAME).open("rb") as index:
             os.fsync(index.fileno())

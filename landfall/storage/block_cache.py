@@ -1,4 +1,4 @@
-"""The blocks that topics were looked up in last, as far as they were read for that."""
+"""A cache of the blocks in which topics were looked up last, as far as they were read for that."""
 
 from __future__ import annotations
 
@@ -12,32 +12,31 @@ from streams.model.block import HEAD_BYTES_MAX, BlockHead, Codec, OpenedBlock, R
 from streams.model.errors import Corrupt
 
 KEPT_MAX = 1024
-"""Blocks that stay known: some 12 KB each, of 16 columns and 250 groups."""
+"""Maximum number of cached blocks: some 12 KB each, of 16 columns and 250 groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedBlock:
-    """A block's head, where in it the payload begins, and what its codec has read of that."""
+    """A block's head, where in it the payload begins, and what its codec has read of the payload."""
 
     head: BlockHead
     payload_at: int
     opened: OpenedBlock
 
     def topic_rows(self, read: ReadBytes, topic: str) -> TopicRows | None:
-        """See `streams.model.block.OpenedBlock`; `read` gives spans of the whole block."""
+        """Return what `streams.model.block.OpenedBlock` describes; `read` returns spans of the whole block."""
         return self.opened.topic_rows(lambda at, length: read(self.payload_at + at, length), topic)
 
     def spans(self, topic: str) -> list[tuple[int, int]]:
-        """Which spans of the whole block `topic_rows` will ask for: first byte, length."""
+        """Return the spans of the whole block that `topic_rows` will read: first byte, length."""
         return [(self.payload_at + at, length) for at, length in self.opened.spans(topic)]
 
 
 class OpenBlocks:
-    """Of one log. Safe from any thread.
+    """The cached blocks of one log. It is safe to use from any thread.
 
-    No place of a log has another block later, as long as it is one log: what was put there by hand, or what was damaged meanwhile, does not
-    verify with what is known of the block, and is then read again.
-    """
+    No place of a log has another block later, as long as it is one log. A block that was put there by hand, or was damaged meanwhile, does
+    not verify with what is known of the block, and is then read again."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -47,9 +46,10 @@ class OpenBlocks:
     def topic_rows(
         self, location: FileLocation, read: ReadBytes, topic: str, outline: bytes | None = None
     ) -> tuple[BlockHead, TopicRows | None]:
-        """The head of the block there, and its rows of the topic; where it does not read by what is kept as its `outline`, without that.
-        Raises Corrupt, and what `read` does.
-        """
+        """Return the head of the block at `location`, and its rows of the topic. Where the block does not read with its kept `outline`, it
+        is read without.
+
+        Raises Corrupt, and what `read` raises."""
         with self._lock:
             known = self._kept.get(location)
             if known is not None:
@@ -68,18 +68,19 @@ class OpenBlocks:
         return known.head, known.topic_rows(read, topic)
 
     def knows(self, location: FileLocation) -> bool:
-        """Whether the block there was opened, and stayed known."""
+        """Return whether the block at `location` was opened and is still cached."""
         with self._lock:
             return location in self._kept
 
     def spans(self, location: FileLocation, read: ReadBytes, topic: str) -> list[tuple[int, int]]:
-        """Which spans of the block there `topic_rows` will ask for, of one that was not opened yet once it is. Raises as that."""
+        """Return the spans of the block at `location` that `topic_rows` will read. A block that was not opened yet is opened first. Raises
+        the same errors as `topic_rows`."""
         with self._lock:
             known = self._kept.get(location)
         return (known or self._opened(location, read)).spans(topic)
 
     def _opened(self, location: FileLocation, read: ReadBytes, outline: bytes | None = None) -> CachedBlock:
-        """Read again; from now on it is known, if it lasts."""
+        """Read the block again. It is cached from now on, if it lasts."""
         known = self._read(location, read, outline)
         if known.opened.lasting:
             with self._lock:

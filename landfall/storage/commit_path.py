@@ -1,4 +1,4 @@
-"""The path of a commit: frame, sync, index, memory; and back again when the disk refuses."""
+"""The path of a commit: frame, sync, index, memory; and the way back when the disk refuses."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from streams.model.errors import Misuse
 
 @dataclass(frozen=True, slots=True)
 class WriteLimits:
-    """A segment is left for the next once it is `segment_bytes` long; the marker is synced every `marker_commits` commits."""
+    """The limits of writing. A new segment is begun once the present one is `segment_bytes` long; the marker is synced every
+    `marker_commits` commits."""
 
     segment_bytes: int = 64 << 20
     marker_commits: int = 4096
 
 
 class LogWriter:
-    """Commits to a log. Not safe from several threads: the log's lock guards it."""
+    """A writer that commits to a log. It is not safe to use from several threads: the log's lock guards it."""
 
     def __init__(self, place: LogFolder, opened: ReplayedLog, limits: WriteLimits) -> None:
-        """Goes on where `opened` ends. Raises RetryLater when the disk does not let what lies behind be cut off."""
+        """Continue where `opened` ends. Raises RetryLater when the disk does not let the bytes beyond be cut off."""
         self._place, self._marker, self._limits = place, place.marker, limits
         self._marker_due = 0
         self.opening_bytes = 0
@@ -40,16 +41,15 @@ class LogWriter:
         self._segments = SegmentWriter(place.path, place.disk, opened.segment, opened.end)
 
     def ready(self) -> None:
-        """A commit that failed is cut off, if the disk did not let it be at once. Raises RetryLater while it does not."""
+        """Cut off a commit that failed, if the disk refused that at the time. Raises RetryLater while the disk still refuses."""
         self._segments.drop()
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
-        """`header` and `blocks` are durable, indexed and in the book; its `commit` and `blocks` are filled in here.
+        """Make `header` and `blocks` durable, indexed and part of the book; `commit` and `blocks` of the header are filled in here.
 
-        Raises RetryLater when the disk does not take it: then nothing has changed; Unclear when it does not let the frame be cut off
-        either: then it counts once the log is opened again, unless the disk takes writes before. Raises Misuse when it is too large for one
-        frame.
-        """
+        Raises RetryLater when the disk does not take it: then nothing has changed. Raises Unclear when the disk does not let the frame be
+        cut off either: then it counts once the log is opened again, unless the disk takes writes before. Raises Misuse when it is too large
+        for one frame."""
         if self._segments.end >= self._limits.segment_bytes:
             self.roll()
         encoded = [new.block.to_bytes() for new in blocks]

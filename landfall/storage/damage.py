@@ -1,4 +1,4 @@
-"""What a log says when bytes it wrote do not verify any more."""
+"""The report of bytes that a log wrote and that no longer verify."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ WANTED_AGAIN = "set aside; asked for again from peers"
 class Damage:
     """Bytes `at .. at + length - 1` of file `segment` (see `landfall.storage.segments.file_path`) do not verify, and are never read again.
 
-    A length of 0: they are in no file any more. `offsets` are those that were lost with them, as far as is known: they are wanted
-    again. `cure`: what is done about it. `code` names the case.
-    """
+    A length of 0: they are in no file any more. `offsets` are the known lost offsets, which are wanted again. `cure`: what is done about
+    it. `code` names the case."""
 
     segment: int
     at: int
@@ -30,7 +29,7 @@ class Damage:
     code: str = "block_corrupt"
 
     def __str__(self) -> str:
-        """For people: where, what was lost, why."""
+        """Return a text for people: the place, what was lost, and why."""
         place = f"{file_path(Path(), self.segment).name} byte {self.at:,}" if self.length and self.segment else ""
         lost = ", ".join(f"{stream}:{origin} offsets {first}..{end - 1}" for stream, origin, first, end in self.offsets)
         return ": ".join(part for part in (place, lost, self.why) if part)

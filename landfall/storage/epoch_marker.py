@@ -1,7 +1,7 @@
 """The marker: a small file outside the log's folder, in no backup of it, that shows whether this log is the latest of its node.
 
-Two slots of one sector each, by turns: a JSON line with its checksum, so that one which was being written is no loss.
-"""
+It has two slots of one sector each, written by turns. A slot is a JSON line with its checksum, so that a slot which was being written is no
+loss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 def check_node(node: str, found: str | None, where: object) -> None:
-    """A log is one node's. Raises Misuse when the one in `where`, which is `found`'s (None: nobody's yet), is not `node`'s."""
+    """Raise Misuse when the log in `where`, which belongs to `found` (None: to no node yet), is not `node`'s. A log belongs to one node."""
     if found not in (None, node):
         raise Misuse(f"the log in {where} is {found}'s, not {node}'s", hint="give each node a log of its own", code="log_of_another")
 
@@ -42,19 +42,19 @@ class Marker:
     disk: Disk
 
     def write(self, generation: int, commit: int) -> None:
-        """From now on the marker says this, on the disk too. Raises OSError."""
+        """Write `generation` and `commit` to the marker, on the disk too. Raises OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.disk.replace(self.path, self._slot(generation, commit) * SLOTS)
 
     def note(self, generation: int, commit: int) -> None:
-        """The marker, once written, says this from now on, also when the process is killed; after a power cut perhaps what it said before.
+        """Write consecutive commits to the marker, once written. A killed process does not lose them; after a power cut the marker may be
+        older.
 
-        Of commits in a row. Raises OSError; then it says what it did.
-        """
+        Raises OSError; then the marker is as it was."""
         self.disk.overwrite(self.path, commit % SLOTS * SLOT_BYTES, self._slot(generation, commit))
 
     def why_not_latest(self, generation: int, commit: int) -> str | None:
-        """Why a log that stands at `generation` and `commit` can not be shown to be the latest; None when it can."""
+        """Return why a log that stands at `generation` and `commit` can not be shown to be the latest; None when it can."""
         seen = _seen(self.path)
         if seen is None:
             return "the marker is missing, or does not read"
@@ -65,7 +65,8 @@ class Marker:
         return None
 
     def reached(self, generation: int) -> int:
-        """A commit that this log has reached, and acknowledged, in `generation`, as far as the marker knows; 0 where it names another."""
+        """Return a commit that this log has reached and acknowledged in `generation`, as far as the marker knows; 0 where it names another
+        generation."""
         seen = _seen(self.path)
         return seen.commit if seen is not None and (seen.node, seen.generation) == (self.node, generation) else 0
 
@@ -75,13 +76,13 @@ class Marker:
 
 
 def marked_node(path: Path) -> str | None:
-    """The node that the marker at `path` names; None when there is none, or it does not read."""
+    """Return the node that the marker at `path` names; None when there is none, or it does not read."""
     seen = _seen(path)
     return None if seen is None else seen.node
 
 
 def _seen(path: Path) -> _Seen | None:
-    """What the slots say, the later one where both verify; None where none does."""
+    """Return the contents of the slots, the later one where both verify; None where none does."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

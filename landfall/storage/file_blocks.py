@@ -1,4 +1,4 @@
-"""Reading a file log: where the bytes of its blocks come from."""
+"""The reader of a file log: where the bytes of its blocks come from."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from streams.model.block import OutlinedBlock, ReadBytes
 from streams.model.errors import Corrupt, LandfallError
 
 BEGUN_BYTES = 9 << 10
-"""What is read of a block at first: its head and, of most, its directory."""
+"""Number of bytes of a block that are read first: its head and, for most blocks, its directory."""
 AT_ONCE_BYTES = 64 << 10
-"""A block of no more bytes is mostly one group, which is read whole."""
+"""Maximum size of a block that is read whole, bytes: such a block is mostly one group."""
 
 
 class FileLogReader(IndexedReader):
-    """Reads a node's file log from any process. A file that was merged or freed meanwhile is looked up again."""
+    """A reader of a node's file log from any process. A file that was merged or freed meanwhile is looked up again."""
 
     def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
         with closing(OpenFile(self._folder)) as file:
@@ -44,9 +44,8 @@ class FileLogReader(IndexedReader):
             yield partial(self._part, file)
 
     def _sifted(self, asked: TopicQuery, pieces: Sequence[Piece]) -> list[Piece]:
-        """Return the pieces without those whose outline says where the topic would be, and it is not there. Announce many reads to the disk
-        at once: it then reads them sooner.
-        """
+        """Return the pieces, except those whose outline shows where the topic would be, when it is not there. Announce many reads to the
+        disk at once: it then reads them sooner."""
         outlined = {place: block for place, piece in enumerate(pieces) if (block := self._outlined(piece)) is not None}
         with closing(OpenFile(self._folder)) as file:
             for place, block in outlined.items():
@@ -60,7 +59,7 @@ class FileLogReader(IndexedReader):
         return [pieces[place] for place in wanted]
 
     def _outlined(self, piece: Piece) -> OutlinedBlock | None:
-        """The block that holds the piece, where its outline is kept, and nothing else is at hand."""
+        """Return the outline of the block that holds the piece, where it is kept and the block is not open; else None."""
         outline = outline_in(piece.topics)
         if outline is None or self._open.knows(piece.location):
             return None

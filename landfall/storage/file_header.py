@@ -1,7 +1,7 @@
-"""What every file of a log begins with: a secret of its own, without which nobody can make a frame that is taken for one of it.
+"""The head of every file of a log: a secret of its own, without which nobody can make a frame that is taken for one of the file.
 
-Written twice, one behind the other, each time as `LFF2`, the secret, xxh3-64 of both. It is in no answer to a peer and in no export.
-"""
+It is written twice, one copy after the other, each as `LFF2`, the secret, xxh3-64 of both. It is in no answer to a peer and in no
+export."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ HEAD_BYTES = 2 * _COPY.size
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """16 random bytes, made with the file."""
+    """The file's secret: 16 random bytes, made with the file."""
 
     value: bytes
 
     @classmethod
     def new(cls) -> Secret:
-        """One that nobody knows."""
+        """Return a new random secret."""
         return cls(secrets.token_bytes(_SECRET_BYTES))
 
     @property
     def mark(self) -> bytes:
-        """What every frame of the file begins with, and who fills a block can not write."""
+        """The bytes that every frame of the file begins with; the writer of a block's contents can not write them."""
         return self.value[:MARK_BYTES]
 
     def digest(self, data: bytes | memoryview) -> bytes:
-        """DIGEST_BYTES of keyed BLAKE2b over `data`."""
+        """Return DIGEST_BYTES of keyed BLAKE2b over `data`."""
         return hashlib.blake2b(data, digest_size=DIGEST_BYTES, key=self.value).digest()
 
     def head(self) -> bytes:
-        """The HEAD_BYTES that the file begins with."""
+        """Return the HEAD_BYTES that the file begins with."""
         body = MAGIC + self.value
         return 2 * _COPY.pack(MAGIC, self.value, xxhash.xxh3_64_intdigest(body))
 
 
 def read_head(data: bytes | memoryview) -> tuple[Secret | None, list[tuple[int, int]]]:
-    """The secret in the head at the start of `data`, None when no copy of it verifies, and from where to where those lie that do not.
+    """Return the secret in the head at the start of `data`, or None when no copy of it verifies; and the byte ranges of the copies that do
+    not verify.
 
-    Raises Misuse for a file that another version of Landfall wrote.
-    """
+    Raises Misuse for a file that another version of Landfall wrote."""
     data = bytes(data[:HEAD_BYTES])
     found, damaged = None, []
     for at in range(0, HEAD_BYTES, _COPY.size):

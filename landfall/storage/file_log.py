@@ -1,4 +1,4 @@
-"""The log in its own files: frames in append-only segments, one fdatasync per commit, and a SQLite index that can be built again."""
+"""The log in its own files: frames in append-only segments, one fdatasync per commit, and a SQLite index that can be rebuilt."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ def _silent(damage: Damage) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FileLogOptions:
-    """What an operator or a test may set.
+    """The options that an operator or a test may set.
 
-    `group` is the Unix group that may read the log; "": the process's own. `on_damage` is called, from whatever thread finds it, for bytes
+    `group` is the Unix group that may read the log; "": the process's own. `on_damage` is called, from the thread that finds it, for bytes
     that do not verify and are set aside; it must not call the log. `entitled` decides who may write which records; None: all records count.
-    `disk` and `randbits` are the operating system's, `levels` those of upkeep, unless a test says otherwise.
-    """
+    `disk` and `randbits` are the operating system's and `levels` those of upkeep, unless a test sets others."""
 
     limits: WriteLimits = field(default_factory=WriteLimits)
     on_damage: Callable[[Damage], None] = _silent
@@ -63,10 +62,10 @@ class FileLog(KeptLog, FileLogReader):
     def __init__(
         self, folder: Path, marker: Path, node: str, codec: Codec, clock: Clock, options: FileLogOptions = FileLogOptions()
     ) -> None:
-        """Opens or makes the log. `marker` lies outside `folder` and in no backup of it.
+        """Open the log, or make it. `marker` lies outside `folder` and in no backup of it.
 
-        Raises Misuse when another process writes it or it is another node's, RetryLater when the disk is full, read-only or failing.
-        """
+        Raises Misuse when another process writes the log or it belongs to another node, RetryLater when the disk is full, read-only or
+        failing."""
         aside = Aside(folder, options.disk, options.on_damage)
         super().__init__(node, codec, clock, aside, options.randbits)
         with ExitStack() as undo:
@@ -104,11 +103,11 @@ class FileLog(KeptLog, FileLogReader):
 
     @property
     def upkeep(self) -> Upkeep:
-        """What the node does in the background to keep the log small and quick."""
+        """The background work that keeps the log small and quick."""
         return self._upkeep
 
     def close(self) -> None:
-        """Releases the files. The log can not be used afterwards."""
+        """Release the files. The log can not be used afterwards."""
         self._upkeep.close()
         with self._write_lock:
             if self._lock_descriptor != CLOSED:

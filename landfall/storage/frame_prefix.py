@@ -1,8 +1,7 @@
-"""The prefix of a frame, which vouches for its header, and a header one bit of which is another than was written: found by trying each.
+"""The prefix of a frame, which authenticates its header; and the repair of a header with one flipped bit, found by trying each bit.
 
-Written as the mark of the file's secret, header length (u32), digest of that length and the header, keyed with the secret
-(`landfall.storage.file_header`), little-endian.
-"""
+The prefix is written as the mark of the file's secret, header length (u32), and a digest of that length and the header. The digest is keyed
+with the secret (`landfall.storage.file_header`). Numbers are little-endian."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from landfall.storage.file_header import DIGEST_BYTES, MARK_BYTES, Secret
 PREFIX = struct.Struct(f"<{MARK_BYTES}sI{DIGEST_BYTES}s")
 _LENGTH = struct.Struct("<I")
 MENDED_BYTES_MAX = 16 << 10
-"""The longest header in which each bit is tried: some 130,000 digests of it, 3 s of one core."""
+"""Maximum size of a header in which each bit is tried, bytes: some 130,000 digests of it, 3 s of one core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What stands before the `head_bytes` of a header; `digest` is of both."""
+    """The bytes before the `head_bytes` of a header; `digest` covers the length and the header."""
 
     mark: bytes
     head_bytes: int
@@ -28,28 +27,27 @@ class Prefix:
 
     @classmethod
     def of(cls, head: bytes, secret: Secret) -> Prefix:
-        """The prefix of the header `head` in a file with this secret."""
+        """Return the prefix of the header `head` in a file with this secret."""
         return cls(secret.mark, len(head), _digest(head, secret))
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Prefix:
-        """The prefix in PREFIX.size bytes."""
+        """Return the prefix in PREFIX.size bytes."""
         return cls(*PREFIX.unpack(data))
 
     def to_bytes(self) -> bytes:
-        """As it is written."""
+        """Return the prefix as it is written."""
         return PREFIX.pack(self.mark, self.head_bytes, self.digest)
 
     def vouches_for(self, head: bytes, secret: Secret) -> bool:
-        """Whether its digest is that of the header `head`."""
+        """Return whether the digest is that of the header `head`."""
         return self.digest == _digest(head, secret)
 
 
 def mended_head(data: memoryview, secret: Secret) -> bytes | None:
-    """The header, as it was written, of the frame that begins `data`, where all that is wrong with it and its prefix is one flipped bit.
+    """Return the original header of the frame that begins `data`, where one flipped bit is all that is wrong with it and its prefix.
 
-    None where more is, or no frame begins there. Of a header longer than MENDED_BYTES_MAX only its prefix is put right.
-    """
+    Return None where more is wrong, or no frame begins there. For a header longer than MENDED_BYTES_MAX only its prefix is repaired."""
     if len(data) < PREFIX.size:
         return None
     prefix = Prefix.from_bytes(data[: PREFIX.size])
@@ -74,12 +72,12 @@ def _digest(head: bytes, secret: Secret) -> bytes:
 
 
 def _head(data: memoryview, head_bytes: int) -> bytes | None:
-    """So many bytes behind the prefix; None when there are not so many."""
+    """Return `head_bytes` bytes after the prefix; None when there are fewer."""
     return bytes(data[PREFIX.size : PREFIX.size + head_bytes]) if head_bytes <= len(data) - PREFIX.size else None
 
 
 def _neighbours(head: bytes) -> Iterator[bytes]:
-    """`head` with each of its bits flipped, one at a time."""
+    """Yield `head` with each of its bits flipped, one at a time."""
     tried = bytearray(head)
     for at in range(len(head)):
         for bit in range(8):

@@ -1,9 +1,8 @@
-"""The frame: what one commit writes to a segment file, self-describing and checksummed, whole or not at all.
+"""The frame: the bytes that one commit writes to a segment file. It is self-describing and checksummed, and written whole or not at all.
 
-Written as a prefix (`landfall.storage.frame_prefix`), header (MessagePack array), blocks. The prefix vouches for the header with the file's
-secret, and the header for each block by its length and checksum: so nobody forges a frame inside a block, and what lies under a header that
-verifies is never searched for frames.
-"""
+It is written as a prefix (`landfall.storage.frame_prefix`), header (MessagePack array), blocks. The prefix authenticates the header with
+the file's secret, and the header authenticates each block by its length and checksum. So nobody forges a frame inside a block, and the
+bytes under a header that verifies are never searched for frames."""
 
 from __future__ import annotations
 
@@ -23,14 +22,14 @@ FRAME_BYTES_MAX = 1 << 28
 _SEARCHED_BYTES = 1 << 20
 
 Admitted = tuple[tuple[int, int], ...]
-"""Runs of a block's offsets, ascending: the first offset of each, and the minute (since 1970, UTC) in which the run was taken in here, 0
-where that is not known. A run goes on to the next. None at all: the block was appended here."""
+"""Runs of a block's offsets, ascending: the first offset of each, and the minute (since 1970, UTC) in which the run was admitted here, 0
+where that is not known. A run continues to the next. An empty tuple: the block was appended here."""
 
 
 class StoredBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One block of the frame: its length, for what was appended here the received time (UTC ms; 0 for what came from elsewhere), the
-    checksum that it ends in, and when what came from elsewhere was taken in (see `landfall.storage.admission_times`).
-    """
+    """One block of the frame. `length` is its length. `received_at_ms` is the received time of records that were appended here (UTC ms; 0
+    for records from elsewhere). `checksum` is the checksum that the block ends in. `admitted` says when records from elsewhere were
+    admitted (see `landfall.storage.admission_times`)."""
 
     length: int
     received_at_ms: int
@@ -39,12 +38,12 @@ class StoredBlock(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @classmethod
     def of(cls, data: bytes, received_at_ms: int = 0, admitted: Admitted = ()) -> StoredBlock:
-        """What a frame's header says of the block that is written as `data`."""
+        """Return the entry in a frame's header for the block that is written as `data`."""
         return cls(len(data), received_at_ms, checksum_of(data), admitted)
 
 
 class Produced(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The last sequence of (stream, producer), and the offsets it was given, of this generation of the log's own origin."""
+    """The last sequence of (stream, producer), and its assigned offsets, of this generation of the log's own origin."""
 
     stream: str
     producer: str
@@ -55,7 +54,7 @@ class Produced(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class FrameGone(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Offsets `first .. end - 1` of (stream, node@generation) will never come."""
+    """The statement that offsets `first .. end - 1` of (stream, node@generation) will never come."""
 
     stream: str
     node: str
@@ -66,7 +65,7 @@ class FrameGone(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Floor(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """This copy dropped everything of (stream, node@generation) below `floor`."""
+    """The statement that this copy dropped everything of (stream, node@generation) below `floor`."""
 
     stream: str
     node: str
@@ -77,8 +76,7 @@ class Floor(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Opening(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The log's own origin from here on, the generation before it (0: none), why, and when (UTC ms).
 
-    `ends`: by stream, one past the last offset of the generation before. What it holds from there on came back from elsewhere.
-    """
+    `ends`: by stream, one past the last offset of the generation before. Offsets that it holds from there on came back from elsewhere."""
 
     node: str
     generation: int
@@ -89,7 +87,7 @@ class Opening(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class LineState(msgspec.Struct, array_like=True, frozen=True):
-    """One (stream, origin) as it stands: its ledger, one past the largest offset ever known, the last time stamped here (UTC ms)."""
+    """The state of one (stream, origin): its ledger, one past the largest offset ever known, the last time stamped here (UTC ms)."""
 
     held: list[tuple[int, int]]
     gone: dict[GoneReason, list[tuple[int, int]]]
@@ -99,7 +97,7 @@ class LineState(msgspec.Struct, array_like=True, frozen=True):
 
 
 class LineAt(msgspec.Struct, array_like=True, frozen=True):
-    """Whose `state` it is: (stream, node@generation)."""
+    """The line (stream, node@generation) with its `state`."""
 
     stream: str
     node: str
@@ -108,7 +106,7 @@ class LineAt(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
-    """All that the frames up to a commit add up to, blocks apart. Every segment begins with one, so that those before it can go."""
+    """The sum of all frames up to a commit, without blocks. Every segment begins with one, so that earlier segments can be deleted."""
 
     lines: tuple[LineAt, ...] = ()
     produced: tuple[Produced, ...] = ()
@@ -116,10 +114,10 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
 
 
 class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
-    """What one commit says. Commits are numbered from 1 without a gap; 0 for one that is not written yet, and for merged blocks.
+    """The contents of one commit. Commits are numbered from 1 without a gap; 0 stands for one that is not written yet, and for merged
+    blocks.
 
-    With a `checkpoint` it is no commit of its own: `commit` is then the last one that the checkpoint contains.
-    """
+    A header with a `checkpoint` is no commit of its own: `commit` is then the last one that the checkpoint contains."""
 
     commit: int = 0
     blocks: tuple[StoredBlock, ...] = ()
@@ -130,7 +128,7 @@ class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     checkpoint: Checkpoint | None = None
 
     def spans(self, start: int) -> Iterator[tuple[int, int]]:
-        """First and last byte + 1 of every block, when the first block begins at `start`."""
+        """Return the first and last byte + 1 of every block, when the first block begins at `start`."""
         return pairwise(accumulate((block.length for block in self.blocks), initial=start))
 
 
@@ -138,8 +136,7 @@ class FrameHeader(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 class FoundFrame:
     """A frame in a file's bytes: `at .. end - 1`, its blocks from `blocks_at`. Its header verifies, its blocks may not.
 
-    `wrong`: what does not verify of the bytes before its blocks, as they stand: the header is as it was written all the same.
-    """
+    `wrong`: which of the bytes before its blocks do not verify as they stand; `header` is as it was written all the same."""
 
     at: int
     end: int
@@ -148,17 +145,17 @@ class FoundFrame:
     wrong: str | None = None
 
     def blocks(self, data: memoryview) -> Iterator[tuple[StoredBlock, int, int, Block | Corrupt]]:
-        """Every block, in the file's bytes, with its first byte and last byte + 1; what is wrong where one does not verify."""
+        """Yield every block, in the file's bytes, with its first byte and last byte + 1; or the error where one does not verify."""
         for stored, (at, end) in zip(self.header.blocks, self.header.spans(self.blocks_at), strict=True):
             yield stored, at, end, _block(data[at:end], stored)
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Bytes `at .. end - 1` of a file in which no frame begins whose header verifies; of its head: a copy of the secret that does not.
+    """Bytes `at .. end - 1` of a file in which no frame begins whose header verifies; in the file's head, a copy of the secret that does
+    not verify.
 
-    `unfinished`: they read as a frame, or a head, that was begun at the file's end and never written to its own.
-    """
+    `unfinished`: they read as a frame, or a head, that was begun at the file's end and never completed."""
 
     at: int
     end: int
@@ -167,16 +164,15 @@ class Hole:
 
 
 def frame_bytes(header: FrameHeader, blocks: list[bytes], secret: Secret) -> tuple[bytes, int]:
-    """The frame for a file with this secret, and where in it the first block begins."""
+    """Return the frame for a file with this secret, and where in it the first block begins."""
     head = msgspec.msgpack.encode(header)
     return b"".join((Prefix.of(head, secret).to_bytes(), head, *blocks)), PREFIX.size + len(head)
 
 
 def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
-    """Everything from byte `start` of a file on, in order: frames, and the holes between them. `data` is all of the file.
+    """Yield everything from byte `start` of a file on, in order: frames, and the holes between them. `data` is all of the file.
 
-    Takes time in proportion to the bytes, whatever blocks are filled with. Raises Misuse for a file of another version.
-    """
+    The time is proportional to the number of bytes, whatever the blocks contain. Raises Misuse for a file of another version."""
     if start >= len(data):
         return
     secret, damaged = read_head(data)
@@ -203,7 +199,7 @@ def find_frames(data: memoryview, start: int) -> Iterator[FoundFrame | Hole]:
 
 
 def checksum_of(block: bytes | memoryview) -> int:
-    """The checksum that a block ends in."""
+    """Return the checksum that a block ends in."""
     return int.from_bytes(block[-8:], "little")
 
 
@@ -224,7 +220,7 @@ def _block(data: memoryview, stored: StoredBlock) -> Block | Corrupt:
 
 
 def _next_frame(data: memoryview, start: int, secret: Secret) -> int:
-    """Where the next frame begins whose header verifies, or the end of `data`."""
+    """Return where the next frame begins whose header verifies, or the end of `data`."""
     for window in range(start, len(data), _SEARCHED_BYTES):
         chunk = bytes(data[window : window + _SEARCHED_BYTES + MARK_BYTES - 1])
         at = chunk.find(secret.mark)
@@ -239,7 +235,7 @@ def _next_frame(data: memoryview, start: int, secret: Secret) -> int:
 
 
 def _mended_frame(data: memoryview, at: int, secret: Secret) -> FoundFrame | None:
-    """The frame that begins at byte `at`, one bit before whose blocks is another than was written; None where there is no such."""
+    """Return the frame that begins at byte `at` and has one flipped bit before its blocks; None where there is no such frame."""
     head = mended_head(data[at:], secret)
     if head is None:
         return None
@@ -250,7 +246,7 @@ def _mended_frame(data: memoryview, at: int, secret: Secret) -> FoundFrame | Non
 
 
 def _frame_at(data: memoryview, at: int, secret: Secret) -> FoundFrame:
-    """The frame that begins at byte `at`. Raises Corrupt."""
+    """Return the frame that begins at byte `at`. Raises Corrupt."""
     begun = bytes(data[at : at + PREFIX.size])
     if begun[:MARK_BYTES] != secret.mark[: len(begun)]:
         raise Corrupt("no frame begins there")
@@ -267,7 +263,7 @@ def _frame_at(data: memoryview, at: int, secret: Secret) -> FoundFrame:
 
 
 def _frame(data: memoryview, at: int, head: bytes, wrong: str | None = None) -> FoundFrame:
-    """The frame at byte `at` with this header, which verifies. Raises Corrupt."""
+    """Return the frame at byte `at` with this header, which verifies. Raises Corrupt."""
     try:
         header = msgspec.msgpack.decode(head, type=FrameHeader)
     except msgspec.MsgspecError as problem:

@@ -1,8 +1,7 @@
-"""The SQLite index of a log's segments: what is looked up lives here, and all of it can be built again from the segments.
+"""The SQLite index of a log's segments: look-ups use it, and all of it can be rebuilt from the segments.
 
-Every row carries a checksum of its values, and the mark one of all other rows but the pieces, which are checked against the lines; what
-does not match raises IndexDamaged, and the index is rebuilt.
-"""
+Every row carries a checksum of its values. The mark carries one of all other rows but the pieces, which are checked against the lines. A
+mismatch raises IndexDamaged, and the index is rebuilt."""
 
 from __future__ import annotations
 
@@ -27,13 +26,12 @@ from streams.model.ranges import RangeSet
 
 INDEX_NAME = "index.sqlite"
 SCHEMA_VERSION = 8
-"""Another one whenever the tables, or the filters of topics in them, are made otherwise, or another codec is read: with older filters, or
-none for blocks that could not be read, rows would not be found.
-"""
+"""Version of the index. It changes whenever the tables, or the filters of topics in them, are made differently, or another codec is read.
+With older filters, or none for blocks that could not be read, rows would not be found."""
 PIECES_PAGE = 512
 BUSY_S = 30.0
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""What SQLite raises for a damaged database: its own message may be the text that does not decode."""
+"""Exceptions that SQLite raises for a damaged database. SQLite's own message may be the text that does not decode."""
 _REFUSALS = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
@@ -46,24 +44,24 @@ REBUILT = "the node builds its index again when it meets the damage itself, or s
 PIECE_COLUMNS = "first, end, segment, at, length, order_first_ms, order_last_ms, topics, admitted, sum"
 
 MARK = "SELECT commits, segment, end, others, sum FROM mark"
-"""`others`: the checksums of all rows but the pieces' together (xor), so that none of them is of another time."""
+"""Query for the mark. `others` is the xor of the checksums of all rows but the pieces', so that no row is of another time."""
 _FROM = "first >= coalesce((SELECT max(first) FROM pieces WHERE line = ? AND first <= ?), ?)"
-"""From the piece on that may hold an offset: in one statement, for a merge may come between two."""
+"""Condition for the pieces from the first that may hold an offset. It is one statement, because a merge may come between two."""
 
 
 class IndexDamaged(LandfallError):
-    """The index is missing, of another version, or its rows do not verify: it is built again from the segments."""
+    """The index is missing, of another version, or its rows do not verify: it is rebuilt from the segments."""
 
     code = "index_damaged"
 
 
 def is_refusal(problem: Exception) -> bool:
-    """Whether the disk is full, busy, read-only or failing, rather than the index damaged."""
+    """Return whether the disk is full, busy, read-only or failing, rather than the index damaged."""
     return getattr(problem, "sqlite_errorcode", 0) & 0xFF in _REFUSALS
 
 
 class IndexReader:
-    """Looks things up. Safe from any thread, and from processes other than the log's."""
+    """A reader of the index. It is safe to use from any thread, and from processes other than the log's."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
@@ -75,10 +73,9 @@ class IndexReader:
 
     @classmethod
     def open(cls, path: Path) -> IndexReader:
-        """Reads the index at `path` while its writer runs, without ever blocking it, or not; it makes no file there.
+        """Open the index at `path`, whether or not its writer runs. The reader never blocks the writer, and makes no file there.
 
-        Raises Unreadable, IndexDamaged.
-        """
+        Raises Unreadable, IndexDamaged."""
         try:
             return cls.over(connect_to_read(path, BUSY_S), path)
         except (OSError, sqlite3.OperationalError) as problem:
@@ -88,7 +85,7 @@ class IndexReader:
 
     @classmethod
     def over(cls, connection: sqlite3.Connection, path: Path) -> Self:
-        """Look up through `connection`, which is closed with this object, and at once when `path` does not open. Raises OSError."""
+        """Return a reader over `connection`, which is closed with it, and at once when `path` does not open. Raises OSError."""
         with ExitStack() as failed:
             failed.enter_context(closing(connection))
             reader = cls(connection, path)
@@ -101,17 +98,17 @@ class IndexReader:
             self._connection.close()
 
     def mark(self) -> tuple[int, int, int]:
-        """The last commit indexed, its segment, and where in it the commit ends."""
+        """Return the last indexed commit, its segment, and where in the segment the commit ends."""
         commit, segment, end, _ = mark_of(self.rows(MARK))
         return commit, segment, end
 
     def load(self) -> Book:
-        """All but the pieces. Raises IndexDamaged, Unreadable."""
+        """Return everything but the pieces. Raises IndexDamaged, Unreadable."""
         with self._at_one_time():
             return self._load()
 
     def replaced(self) -> bool:
-        """Whether nothing new will be seen here: a writer has come since this one was opened, or the log has built its index again."""
+        """Return whether this reader will see nothing new: a writer has come since it was opened, or the log has rebuilt its index."""
         try:
             outdated = isinstance(self._connection, ReadingConnection) and self._connection.is_outdated()
             return outdated or self._path.stat().st_ino != self._file
@@ -121,21 +118,22 @@ class IndexReader:
             raise unreadable(self._path, problem) from problem
 
     def version(self) -> int:
-        """A number that changes with every commit of another connection."""
+        """Return a number that changes with every commit of another connection."""
         version: int = self.rows("PRAGMA data_version")[0][0]
         return version
 
     def node(self) -> str | None:
-        """The node whose log it is; None before the first generation. Raises IndexDamaged, Unreadable."""
+        """Return the node whose log it is; None before the first generation. Raises IndexDamaged, Unreadable."""
         rows = self.rows("SELECT node, generation, predecessor, why, at_ms, ends, sum FROM openings ORDER BY generation DESC LIMIT 1")
         return str(_verified(rows[0])[0]) if rows else None
 
     def line_keys(self) -> list[LineKey]:
-        """Every (stream, origin) there is."""
+        """Return every (stream, origin) in the index."""
         return [_line_key(*row) for row in self.rows("SELECT stream, origin FROM lines ORDER BY id")]
 
     def outlines(self, key: LineKey) -> Iterator[Piece]:
-        """Every piece of the line, ascending, without its topics (None still: unreadable here), and not verified: to plan by."""
+        """Yield every piece of the line, ascending, without its topics (None still: unreadable here). The pieces are not verified: they
+        serve for planning."""
         line, after = self._line_id(key), -1
         columns = "first, end, segment, at, length, order_first_ms, order_last_ms, topics IS NULL"
         statement = f"SELECT {columns} FROM pieces WHERE line = ? AND first > ? ORDER BY first LIMIT {PIECES_PAGE}"
@@ -145,20 +143,19 @@ class IndexReader:
             after = rows[-1][0]
 
     def lasts(self) -> dict[LineKey, int]:
-        """Where the last piece of each line begins. Not verified: to plan by."""
+        """Return where the last piece of each line begins. The values are not verified: they serve for planning."""
         last = "SELECT max(first) FROM pieces WHERE line = lines.id"
         rows = self.rows(f"SELECT stream, origin, ({last}) FROM lines")
         return {_line_key(stream, origin): first for stream, origin, first in rows if isinstance(first, int)}
 
     def held_bytes(self, around: int) -> dict[int, int]:
-        """How many bytes of each file are blocks that hold a piece, each with `around` more; files without any are not named. Not verified:
-        to plan by.
-        """
+        """Return how many bytes of each file are blocks that hold a piece, each with `around` more. Files without any piece are not named.
+        The values are not verified: they serve for planning."""
         held = "SELECT DISTINCT segment, at, length FROM pieces"
         return dict(_numbers(self.rows(f"SELECT segment, sum(length + ?) FROM ({held}) GROUP BY segment", (around,))))
 
     def pieces_in(self, number: int) -> list[tuple[LineKey, Piece]]:
-        """Every piece in file `number`, by line and offset."""
+        """Return every piece in file `number`, by line and offset."""
         rows = self.rows(f"SELECT line, {PIECE_COLUMNS} FROM pieces WHERE segment = ? ORDER BY line, first", (number,))
         pieces = [(line, piece_of(line, tuple(row))) for line, *row in rows]
         names = {line: _line_key(stream, origin) for line, stream, origin in self.rows("SELECT id, stream, origin FROM lines")}
@@ -167,23 +164,24 @@ class IndexReader:
         return [(names[line], piece) for line, piece in pieces]
 
     def file_ends(self) -> dict[int, int]:
-        """Where in each file the last block ends that holds a piece; files without any are not named."""
+        """Return where in each file the last block that holds a piece ends; files without any piece are not named."""
         return dict(_numbers(self.rows("SELECT segment, max(at + length) FROM pieces GROUP BY segment")))
 
     def files(self) -> set[int]:
-        """The numbers of all files that hold a piece. Raises IndexDamaged."""
+        """Return the numbers of all files that hold a piece. Raises IndexDamaged."""
         return {number for (number,) in _numbers(self.rows("SELECT DISTINCT segment FROM pieces"))}
 
     def verified_files(self) -> set[int]:
-        """The numbers of all files that hold a piece, once each was read as it would be looked up, and they are what the ledgers hold.
+        """Return the numbers of all files that hold a piece. Before that, each piece is read as a look-up reads it, and compared with the
+        ledgers.
 
-        Raises IndexDamaged where they are not: nothing may be deleted by what such an index says; and Unreadable.
-        """
+        Raises IndexDamaged where the pieces are not what the ledgers hold: nothing may be deleted because of such an index. Raises
+        Unreadable."""
         with self._at_one_time():
             return self._verified_files(self._load())
 
     def pieces(self, key: LineKey, first: int, end: int) -> list[Piece]:
-        """At most PIECES_PAGE pieces that hold offsets of `first .. end - 1`, in order."""
+        """Return at most PIECES_PAGE pieces that hold offsets of `first .. end - 1`, in order."""
         line = self._line_id(key)
         if line is None:
             return []
@@ -194,7 +192,7 @@ class IndexReader:
         return [piece for piece in (piece_of(line, row) for row in rows) if piece.end > first]
 
     def pieces_between(self, key: LineKey, since_at_ms: int, until_at_ms: int, after: int) -> list[Piece]:
-        """At most PIECES_PAGE pieces with offsets from `after` on whose blocks may have order times since <= time < until."""
+        """Return at most PIECES_PAGE pieces with offsets from `after` on whose blocks may have order times since <= time < until."""
         line = self._line_id(key)
         if line is None:
             return []
@@ -206,7 +204,7 @@ class IndexReader:
         return [piece_of(line, row) for row in rows]
 
     def pieces_backwards(self, key: LineKey, before: int) -> list[Piece]:
-        """At most PIECES_PAGE pieces that begin before offset `before`, the last first."""
+        """Return at most PIECES_PAGE pieces that begin before offset `before`, the last first."""
         line = self._line_id(key)
         if line is None:
             return []
@@ -216,13 +214,13 @@ class IndexReader:
         return [piece_of(line, row) for row in rows]
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows at once, so that no reader holds the database. Raises IndexDamaged for what SQLite finds damaged, Unreadable."""
+        """Return all rows at once, so that no reader holds the database. Raises IndexDamaged for what SQLite finds damaged, Unreadable."""
         with self._lock:
             return self._execute(statement, values)
 
     @contextmanager
     def _at_one_time(self) -> Iterator[None]:
-        """Holds the lock; all that is read is as one and the same commit left it."""
+        """Hold the lock. All that is read inside the block is of one commit."""
         with self._lock:
             self._execute("BEGIN")
             try:
@@ -245,7 +243,7 @@ class IndexReader:
         return IndexDamaged(f"the log's index does not read: {problem}", hint=REBUILT)
 
     def _verified_files(self, book: Book) -> set[int]:
-        """Of the pieces as they stand, which are to be, whole, what `book` holds. The lock is held."""
+        """Return the numbers of the files of all pieces, which together must be what `book` holds. The caller holds the lock."""
         found: dict[int, RangeSet] = {}
         files: set[int] = set()
         for line, *row in self._each(f"SELECT line, {PIECE_COLUMNS} FROM pieces INDEXED BY pieces_by_offset ORDER BY line, first"):
@@ -262,7 +260,7 @@ class IndexReader:
         return files
 
     def _each(self, statement: str) -> Iterator[tuple[Any, ...]]:
-        """Every row, some at a time. Raises as `_execute`."""
+        """Yield every row, some at a time. Raises the same errors as `_execute`."""
         try:
             cursor = self._connection.execute(statement)
             while rows := cursor.fetchmany(PIECES_PAGE):
@@ -274,7 +272,7 @@ class IndexReader:
             raise self._unread(problem) from problem
 
     def _line_id(self, key: LineKey, *, locked: bool = False) -> int | None:
-        """The line's number in the index; `locked`: within a transaction of this connection."""
+        """Return the line's number in the index; `locked`: within a transaction of this connection."""
         if key not in self._line_ids:
             rows = (self._execute if locked else self.rows)("SELECT id FROM lines WHERE stream = ? AND origin = ?", (key[0], str(key[1])))
             if not rows:
@@ -311,7 +309,7 @@ class IndexReader:
 
 
 def _line_key(stream: object, origin: object) -> LineKey:
-    """What a row that is not verified says. Raises IndexDamaged where it is none."""
+    """Return the key in a row that is not verified. Raises IndexDamaged where it is not a key."""
     try:
         return str(stream), Origin.parse(str(origin))
     except ValueError as problem:
@@ -319,14 +317,14 @@ def _line_key(stream: object, origin: object) -> LineKey:
 
 
 def _numbers(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """`rows`, which are not verified, of numbers. Raises IndexDamaged where they are not."""
+    """Return `rows` of numbers, which are not verified. Raises IndexDamaged where a value is not a number."""
     if odd := [value for row in rows for value in row if not isinstance(value, int)]:
         raise IndexDamaged(f"the index has {odd[0]!r} in a piece instead of a number", hint=REBUILT)
     return rows
 
 
 def mark_of(rows: Sequence[tuple[Any, ...]]) -> tuple[int, int, int, int]:
-    """The one row that MARK selects, without its checksum. Raises IndexDamaged when it does not match."""
+    """Return the one row that MARK selects, without its checksum. Raises IndexDamaged when the checksum does not match."""
     if len(rows) != 1:
         raise IndexDamaged("the index has no mark")
     commit, segment, end, others = _verified(rows[0])
@@ -334,7 +332,7 @@ def mark_of(rows: Sequence[tuple[Any, ...]]) -> tuple[int, int, int, int]:
 
 
 def summed(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values of a row, and their checksum as its last."""
+    """Return the values of a row with their checksum as the last value."""
     return (*values, _sum(values))
 
 
@@ -354,7 +352,7 @@ def _verified(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def piece_of(line: int, row: tuple[Any, ...]) -> Piece:
-    """The piece in a row of PIECE_COLUMNS. Raises IndexDamaged when its checksum does not match."""
+    """Return the piece in a row of PIECE_COLUMNS. Raises IndexDamaged when its checksum does not match."""
     _, first, end, segment, at, length, order_first_ms, order_last_ms, topics, admitted = _verified((line, *row))
     runs = () if admitted is None else msgspec.msgpack.decode(admitted, type=Admitted)
     return Piece(first, end, FileLocation(segment, at, length), order_first_ms, order_last_ms, topics, runs)

@@ -1,9 +1,8 @@
-"""Whether the bytes of the index's two files are as SQLite left them, also where it would pass over them in silence.
+"""Checks that the bytes of the index's two files are as SQLite left them, even where SQLite would ignore the difference silently.
 
-Of the write-ahead log by its own checksums (https://www.sqlite.org/walformat.html): SQLite takes it up to the first frame that does not
-verify. Of the database, which has none, by a digest of it as it was written last: that is done only where the write-ahead log is brought
-to it, so it is rare.
-"""
+The write-ahead log has its own checksums (https://www.sqlite.org/walformat.html): SQLite takes it up to the first frame that does not
+verify. The database has none, so a digest of it is kept as it was last written. The digest is made only where the write-ahead log is
+brought into the database, so it is rare."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from landfall.storage.disk import Disk
 SUM_SUFFIX = ".sum"
 _WAL_HEADER, _FRAME_HEADER = struct.Struct(">8I"), struct.Struct(">6I")
 _MAGIC = 0x377F0682
-"""Checksums are over little-endian numbers; over big-endian ones where it is one more."""
+"""Magic number of a write-ahead log with checksums over little-endian numbers; one more means big-endian numbers."""
 _FRAMES_AT_ONCE = 1024
 _READ_AT_ONCE = 1 << 20
 
@@ -28,12 +27,13 @@ Numbers = npt.NDArray[np.uint32]
 
 
 def keep_sum(index: Path, disk: Disk) -> None:
-    """From now on the database is what its digest says. Called by who wrote it, before anybody else does. Raises OSError."""
+    """Write the digest of the database as it is now. The process that wrote the database calls it before any other writes. Raises
+    OSError."""
     disk.replace(_sum_path(index), _sum(index))
 
 
 def sum_problem(index: Path) -> str | None:
-    """Why the database is not as its digest says; None when it is, or there is none."""
+    """Return why the database does not match its digest; None when it matches, or there is no digest."""
     while (kept := _kept_sum(index)) is not None:
         found = _sum(index)
         if found == kept:
@@ -44,14 +44,15 @@ def sum_problem(index: Path) -> str | None:
 
 
 def drop_sum(index: Path, disk: Disk) -> None:
-    """Before anybody writes the database: its digest is no more, on the disk too. Raises OSError."""
+    """Delete the digest, on the disk too, before the database is written. Raises OSError."""
     if _sum_path(index).exists():
         disk.remove(_sum_path(index))
         disk.sync_folder(index.parent)
 
 
 def wal_problem(index: Path) -> str | None:
-    """Why SQLite does not take all of the write-ahead log; None when it does, but for a frame cut short as a killed process leaves it."""
+    """Return why SQLite does not take all of the write-ahead log; None when it does. A frame cut short, as a killed process leaves it, does
+    not count."""
     path = index.with_name(f"{index.name}-wal")
     data = path.read_bytes() if path.exists() else b""
     if len(data) < _WAL_HEADER.size:
@@ -75,7 +76,7 @@ def wal_problem(index: Path) -> str | None:
 
 
 def _verified(frames: npt.NDArray[np.uint8], heads: Numbers, start: tuple[str, tuple[int, int]]) -> int:
-    """How many frames there are before the first whose checksum is not its own."""
+    """Return how many frames there are before the first whose checksum does not match."""
     order, before = start
     for at in range(0, len(frames), _FRAMES_AT_ONCE):
         some = frames[at : at + _FRAMES_AT_ONCE]
@@ -88,7 +89,7 @@ def _verified(frames: npt.NDArray[np.uint8], heads: Numbers, start: tuple[str, t
 
 
 def _summed(rows: Numbers, before: tuple[int, int]) -> list[tuple[int, int]]:
-    """SQLite's checksum after each row, each going on from the one before: s0 += x0 + s1, s1 += x1 + s0 for each two numbers."""
+    """Return SQLite's checksum after each row; each continues from the one before: s0 += x0 + s1, s1 += x1 + s0 for each two numbers."""
     powers, weights = _weights(rows.shape[1] // 2)
     added = np.stack([(rows * weights[0]).sum(axis=1, dtype=np.uint32), (rows * weights[1]).sum(axis=1, dtype=np.uint32)], axis=1).tolist()
     found = []
@@ -102,7 +103,7 @@ def _summed(rows: Numbers, before: tuple[int, int]) -> list[tuple[int, int]]:
 
 @lru_cache(4)
 def _weights(pairs: int) -> tuple[list[list[int]], Numbers]:
-    """What the two sums before so many pairs of numbers, and each of these numbers, count in the two sums after them."""
+    """Return the weights of the two sums before `pairs` pairs of numbers, and of each of these numbers, in the two sums after them."""
     power, weights = [[1, 0], [0, 1]], np.empty((2, 2 * pairs), np.uint32)
     for pair in range(pairs - 1, -1, -1):
         for row in range(2):

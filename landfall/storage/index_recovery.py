@@ -1,9 +1,8 @@
-"""Checks whether a log's index has all that is in the log's files. Where it does not, makes a separate index, for a program that reads the
-folder on its own.
+"""Checks that a log's index has all that is in the log's files. Where it does not, a program that reads the folder on its own gets a
+separate index.
 
 The node brings its index up to date when it starts. Until then, the index alone may report less than what was acknowledged: as after a
-write-ahead log was damaged, or did not come along with a copy of the folder.
-"""
+write-ahead log was damaged, or did not come along with a copy of the folder."""
 
 from __future__ import annotations
 
@@ -31,17 +30,17 @@ from streams.integrity.record_authorization import Entitled
 from streams.model.block import Codec
 
 INDEXED_S = 5.0
-"""A commit that was not indexed for so long is not being indexed: nobody writes this log, or its disk hangs."""
+"""Time after which a commit that was not indexed is not being indexed, seconds: nobody writes this log, or its disk hangs."""
 _LOOK_EVERY_S = 0.05
 
 Told = Callable[[Damage], None]
 
 
 def index_problem(log: Path) -> str | None:
-    """Why the index does not have all that is in the files of the log in folder `log`; None when it has, or its node is about to see to it.
+    """Return why the index does not have all that is in the files of the log in folder `log`. Return None when it has, or its node is about
+    to bring it up to date.
 
-    Looks at its bytes, where it has a digest, and behind what was indexed last, for INDEXED_S at most. Raises Unreadable.
-    """
+    It looks at the index's bytes, where it has a digest, and past the last indexed commit, for INDEXED_S at most. Raises Unreadable."""
     index = log / INDEX_NAME
     if not index.exists():
         return "it is missing"
@@ -64,12 +63,11 @@ def index_problem(log: Path) -> str | None:
 def recovered(
     log: Path, codec: Codec, on_damage: Told, passed_over: PassedOver | None = None, entitled: Entitled | None = None
 ) -> Iterator[FileLogReader]:
-    """Yield a reader of the log in folder `log`, which nobody writes, with an index of its own that has all that is in the files.
+    """Yield a reader of the log in folder `log`, which nobody writes. The reader has a separate index with all that is in the files.
 
-    That index is made in the system's folder for temporary files, from what the log's index has, else from the files alone. It is deleted
-    when the block ends. Nothing in `log` changes. What does not verify in the files is reported to `on_damage`. Raises Unreadable,
-    RetryLater.
-    """
+    The index is made in the system's folder for temporary files, from the contents of the log's index, else from the files alone. It is
+    deleted when the block ends. Nothing in `log` changes. What does not verify in the files is reported to `on_damage`. Raises Unreadable,
+    RetryLater."""
     with TemporaryDirectory(prefix="landfall-index-") as beside:
         index = Path(beside) / INDEX_NAME
         _bring_up(log, index, codec, on_damage)
@@ -102,12 +100,12 @@ def _mark(log: Path) -> tuple[int, int, int]:
 
 
 def _written_s(log: Path) -> float:
-    """When anything was written into the newest segment last, as the file system says (Unix time, s)."""
+    """Return when the newest segment was last written, by the file system (Unix time, s)."""
     return file_path(log, segment_numbers(log)[-1]).stat().st_mtime
 
 
 def _commit_behind(log: Path, mark: tuple[int, int, int]) -> int | None:
-    """The last commit in the files behind what was indexed; None when there is none."""
+    """Return the last commit in the files beyond the last indexed one; None when there is none."""
     commit, segment, end = mark
     last = None
     for number in [number for number in segment_numbers(log) if number >= segment]:

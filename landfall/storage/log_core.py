@@ -1,4 +1,5 @@
-"""What every kind of log does alike: offsets given, blocks taken, ranges released. How a commit becomes durable is each kind's own."""
+"""The part that all kinds of log share: they assign offsets, admit blocks, and release ranges. Each kind makes a commit durable in its own
+way."""
 
 from __future__ import annotations
 
@@ -31,37 +32,37 @@ Randbits = Callable[[int], int]
 
 
 class LogKeeper(Protocol):
-    """Where commits go. Not safe from several threads: the log's lock guards it."""
+    """The store that commits go to. It is not safe to use from several threads: the log's lock guards it."""
 
     @property
     def book(self) -> Book:
-        """What all commits add up to."""
+        """The state that all commits add up to."""
         ...
 
     def ready(self) -> None:
-        """Settle what an earlier commit may have left open, so that the book has it. Raises RetryLater, or why nothing can be kept."""
+        """Settle what an earlier commit may have left open, so that the book has it. Raises RetryLater, or the reason why nothing can be
+        kept."""
         ...
 
     def commit(self, header: FrameHeader, blocks: Sequence[NewBlock] = ()) -> None:
         """Make `header` and `blocks` durable, and bring them into the index and the book.
 
-        Raises RetryLater when they can not be: then nothing has changed. Raises Unclear when it is not known whether they are.
-        """
+        Raises RetryLater when they can not be made durable: then nothing has changed. Raises Unclear when it is not known whether they are
+        durable."""
         ...
 
     def set_aside(self, key: LineKey, first: int, end: int) -> None:
-        """Offsets `first .. end - 1` do not verify: they are wanted again. Raises RetryLater."""
+        """Mark offsets `first .. end - 1`, which do not verify, as wanted again. Raises RetryLater."""
         ...
 
     def rebuild_index(self, why: str) -> str | None:
-        """Index and book are rebuilt from what is stored, because of `why`. Returns why that may not be all there was, or None.
+        """Rebuild the index and the book from what is stored, because of `why`. Return why the result may not be complete, or None.
 
-        Raises RetryLater; then the index is as it was.
-        """
+        Raises RetryLater; then the index is as it was."""
         ...
 
     def refresh_marker(self) -> None:
-        """The marker names this generation and commit."""
+        """Write the present generation and commit to the marker."""
         ...
 
 
@@ -72,7 +73,7 @@ class KeptLog(IndexedReader):
     _disowned: Disowned
 
     def __init__(self, node: str, codec: Codec, clock: Clock, on_damage: Callable[[Damage], None], randbits: Randbits) -> None:
-        """Ready to be given its keeper and its list of what is disowned, and then to be read."""
+        """Prepare the log. It can be read once it has its keeper and its list of disowned records."""
         self._node, self._clock, self._on_damage, self._randbits = node, clock, on_damage, randbits
         self._encoding, self._devices = codec, DeviceTimes()
         self._write_lock = threading.RLock()
@@ -89,39 +90,37 @@ class KeptLog(IndexedReader):
 
     @property
     def origin(self) -> Origin:
-        """The origin of what is appended here."""
+        """The origin of the records that are appended here."""
         return Origin(self._node, self._keeper.book.openings[-1].generation)
 
     def newest_received_ms(self) -> int:
-        """Of the present generation; 0 while it has no record."""
+        """Return the newest received time of the present generation, UTC ms; 0 while it has no record."""
         origin = self.origin
         return max((lines[origin].received_at_ms for lines in self._lines().values() if origin in lines), default=0)
 
     def generations(self) -> list[Opening]:
-        """Every generation this log has opened, the present one last."""
+        """Return every generation that this log has opened, the present one last."""
         return list(self._keeper.book.openings)
 
     def append(self, appends: Sequence[Append]) -> list[Appended]:
-        """Give offsets to new records: all or none, in one commit, durable when it returns.
+        """Assign offsets to new records, and return the answers: all records or none, in one commit, durable when it returns.
 
-        Raises RetryLater when they can not be kept, Misuse for records no log takes.
-        """
+        Raises RetryLater when they can not be kept, Misuse for records that no log takes."""
         with self._write_lock, self._under_way():
             plan = self._with_index(lambda: self._append(appends))
         self._tell(plan.rows)
         return plan.answers
 
     def repeats(self, append: Append) -> bool:
-        """Whether `append` is a retry of what is here. Raises RetryLater."""
+        """Return whether `append` is a retry of records that are already here. Raises RetryLater."""
         with self._write_lock:
             self._with_index(self._ready)
             return given_before(append, self._keeper.book.produced) is not None
 
     def admit(self, blocks: Sequence[Block]) -> int:
-        """Take blocks from elsewhere; returns how many records were new. Durable when it returns, idempotent.
+        """Admit blocks from elsewhere, and return how many records were new. They are durable when it returns; it is idempotent.
 
-        Raises Corrupt, PeerKnowsMore, RetryLater; then none of `blocks` was taken.
-        """
+        Raises Corrupt, PeerKnowsMore, RetryLater; then none of `blocks` was admitted."""
         ready = self._decoded(blocks)
         with self._write_lock, self._under_way():
             wanted = self._with_index(lambda: self._admit(blocks, ready))
@@ -129,7 +128,7 @@ class KeptLog(IndexedReader):
         return sum(ranges.count() for ranges in wanted.values())
 
     def replace(self, block: Block, unread: RangeSet) -> int:
-        """As `admit` of this one block, but what is held of it in `unread` is released first: the disk does not give it any more."""
+        """Admit this one block as `admit` does, but first release the held records of it in `unread`: the disk no longer returns them."""
         self._to_store(block)
         key = (block.stream, block.origin)
         with self._write_lock:
@@ -140,13 +139,15 @@ class KeptLog(IndexedReader):
             return self.admit([block])
 
     def declare_gone(self, stream: str, origin: Origin, first: int, end: int, reason: GoneReason) -> None:
-        """Record that these will never come: held records are dropped of this node's own, and kept of another's. Durable, idempotent."""
+        """Record that these offsets will never come. Held records of this node's own are dropped; held records of another node are kept.
+
+        The record is durable; the call is idempotent."""
         if not 0 <= first <= end:
             raise Misuse(f"{first}..{end} is no range of offsets", code="offsets_invalid")
         self.declare_all_gone(stream, origin, RangeSet([(first, end)]), reason)
 
     def declare_all_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> None:
-        """As `declare_gone`, of all `ranges` in one commit."""
+        """Record, as `declare_gone` does, that all `ranges` are gone, in one commit."""
         if reason not in GONE_REASONS:
             raise Misuse(f"records are gone because they are {', '.join(GONE_REASONS)}, not {reason!r}", code="gone_reason_unknown")
         with self._write_lock:
@@ -154,16 +155,16 @@ class KeptLog(IndexedReader):
         self._tell({stream} if news else ())
 
     def trim(self, stream: str, origin: Origin, floor: int) -> None:
-        """Drop everything below `floor` from this copy, and remember that. Never moves a floor back."""
+        """Drop everything below `floor` from this copy, and remember the floor. A floor never moves back."""
         with self._write_lock:
             raised = self._with_index(lambda: self._raise_floor(stream, origin, floor))
         self._tell({stream} if raised else ())
 
     def set_aside(self, stream: str, origin: Origin, first: int, end: int, why: str) -> int:
-        """What is held of `first .. end - 1` is wanted again, its bytes aside; no rebuilt index takes it from where these still lie.
+        """Mark the held records of `first .. end - 1` as wanted again, and return how many. No rebuilt index takes them from where their
+        bytes still lie.
 
-        Raises Misuse for records of this node's own and for what is no range, RetryLater when the disk is full or Kafka does not answer.
-        """
+        Raises Misuse for records of this node's own and for an invalid range, RetryLater when the disk is full or Kafka does not answer."""
         if not 0 <= first <= end:
             raise Misuse(f"{first}..{end} is no range of offsets", code="offsets_invalid")
         self._check_own(stream, origin, end)
@@ -182,14 +183,16 @@ class KeptLog(IndexedReader):
         return sum(piece.end - piece.first for piece in pieces)
 
     def own_end(self, stream: str, origin: Origin) -> int:
-        """One past the last offset that this log itself gave under `origin`; 0 when it gave none."""
+        """Return one past the last offset that this log itself assigned under `origin`; 0 when it assigned none."""
         if origin == self.origin:
             return self._keeper.book.line((stream, origin)).end
         closed = (one.ends for one in self._keeper.book.openings if (one.node, one.predecessor) == (origin.node, origin.generation))
         return next((ends.get(stream, 0) for ends in closed), 0)
 
     def open_generation(self, why: str) -> Origin:
-        """From now on appends go to a new origin, which names this one as its predecessor. Raises RetryLater when it can not be kept."""
+        """Open a new origin, which names the present one as its predecessor, and return it. From then on appends go to it.
+
+        Raises RetryLater when it can not be kept."""
         with self._write_lock:
             self._with_index(lambda: self._open_generation(why))
             self._with_index(self._ready)  # then the book has it, also where the index did not take it at once
@@ -197,11 +200,12 @@ class KeptLog(IndexedReader):
             return self.origin
 
     def witnessed_by(self, witness: Witness) -> None:
-        """From now on every commit of appends is shown to `witness` first; what it answers is part of that commit."""
+        """Set the witness. From then on every commit of appends is shown to `witness` first, and its answer is part of that commit."""
         self._witness = witness
 
     def subscribe(self, changed: Changed) -> Callable[[], None]:
-        """Call `changed` with the streams of every commit, right after it, from the committing thread; returns how to stop that."""
+        """Call `changed` with the streams of every commit, right after it, from the committing thread. Return a function that stops the
+        calls."""
         with self._write_lock:
             self._subscribed += 1
             key = self._subscribed
@@ -215,7 +219,7 @@ class KeptLog(IndexedReader):
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
-        """A commit: what runs in the background waits for it."""
+        """Mark a commit as under way: background work waits for it."""
         self._quiet.clear()
         try:
             yield
@@ -268,7 +272,7 @@ class KeptLog(IndexedReader):
         return wanted
 
     def _declare_gone(self, stream: str, origin: Origin, ranges: RangeSet, reason: GoneReason) -> RangeSet:
-        """Which of the ranges were not known to be gone."""
+        """Return the ranges that were not known to be gone."""
         self._ready()
         self._check_own(stream, origin, ranges.end())
         ledger = self._keeper.book.line((stream, origin)).ledger
@@ -281,7 +285,7 @@ class KeptLog(IndexedReader):
         return news
 
     def _raise_floor(self, stream: str, origin: Origin, floor: int) -> bool:
-        """Whether it was lower before."""
+        """Return whether the floor was lower before."""
         self._ready()
         self._check_own(stream, origin, floor)
         raised = floor > self._keeper.book.line((stream, origin)).ledger.floor
@@ -300,7 +304,7 @@ class KeptLog(IndexedReader):
         self._keeper.commit(FrameHeader(openings=(Opening(self._node, generation, before, why, now_ms, ends),)))
 
     def _mend_index(self, seen: int, problem: IndexDamaged) -> None:
-        """The index is rebuilt, unless another thread has done so since it was the `seen`th. Commits wait. Raises RetryLater."""
+        """Rebuild the index, unless another thread has done so since rebuild number `seen`. Commits wait. Raises RetryLater."""
         with self._write_lock:
             if self._builds == seen:
                 doubt = self._keeper.rebuild_index(str(problem))
@@ -309,7 +313,8 @@ class KeptLog(IndexedReader):
                     self.open_generation(doubt)
 
     def _decoded(self, blocks: Sequence[Block]) -> dict[int, list[NewBlock]]:
-        """What is written of those of `blocks` that are new as the book stands: no commit waits while they are decoded. Raises Corrupt."""
+        """Return, by its place in `blocks`, what is written of each block that is new as the book stands. No commit waits while the blocks
+        are decoded. Raises Corrupt."""
         wanted: dict[LineKey, RangeSet] = {}
         places: list[int] = []
         for place, block in enumerate(blocks):
@@ -321,7 +326,7 @@ class KeptLog(IndexedReader):
         return dict(zip(places, self._decoders.map(self._to_store, [blocks[place] for place in places]), strict=True))
 
     def _to_store(self, block: Block) -> list[NewBlock]:
-        """What is written of a block from elsewhere."""
+        """Return what is written of a block from elsewhere."""
         topics = topics_told(self._codec, block, self._codec.check(block)) if self._codec.knows(block.codec) else None
         latest_ms = self._clock.now_ms() + self._clock.early_ms() - EARLY_MS_MAX  # where the clock may be behind
         return [NewBlock(block, topics, admitted=taken_in(block.first, 0 if self._clock.doubted() else latest_ms))]
@@ -338,7 +343,7 @@ class KeptLog(IndexedReader):
             self.open_generation(doubt)
 
     def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt, cure: str = WANTED_AGAIN) -> None:
-        """The piece's offsets are wanted again from now on. Raises RetryLater when the disk is full."""
+        """Mark the piece's offsets as wanted again from now on. Raises RetryLater when the disk is full."""
         with self._write_lock:
             self._with_index(lambda: self._keeper.set_aside(key, piece.first, piece.end))
         place = piece.location
@@ -346,7 +351,7 @@ class KeptLog(IndexedReader):
         self._tell({key[0]})
 
     def _new_offsets(self, block: Block, taken: Mapping[LineKey, RangeSet]) -> RangeSet:
-        """The offsets of `block` that are to be taken, and not in `taken`."""
+        """Return the offsets of `block` that are to be admitted and are not in `taken`."""
         key = (block.stream, block.origin)
         line = self._keeper.book.line(key)
         if block.origin == self.origin and block.end > line.end:
@@ -360,7 +365,7 @@ class KeptLog(IndexedReader):
         return self._keeper.book.line(key).ledger.takes(RangeSet([(block.first, block.end)]), own=block.origin.node == self._node)
 
     def _ends(self, origin: Origin) -> dict[str, int]:
-        """By stream, one past the last offset of `origin`."""
+        """Return, by stream, one past the last offset of `origin`."""
         return {stream: lines[origin].end for stream, lines in self._keeper.book.lines.items() if origin in lines}
 
     def _check_own(self, stream: str, origin: Origin, end: int) -> None:

@@ -1,7 +1,6 @@
-"""Opening a log, or a reader of one, whichever kind it is.
+"""Opening a log or a log's reader, of whichever kind it is.
 
-A Kafka's client is imported only for a log that is in one: it would be a quarter of what each of Spark's Python processes imports.
-"""
+A Kafka client is imported only for a log that is in Kafka: it would be a quarter of what each of Spark's Python processes imports."""
 
 from __future__ import annotations
 
@@ -35,11 +34,10 @@ AnyReader: TypeAlias = "FileLogReader | KafkaLogReader"
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """How a node opens its log.
+    """The options with which a node opens its log.
 
-    `on_damage` is called for stored bytes that do not verify. A log that waits for its turn to be opened ends once `stopping` is set.
-    `entitled` decides who may write which records.
-    """
+    `on_damage` is called for stored bytes that do not verify. A log that waits for its turn to be opened stops waiting once `stopping` is
+    set. `entitled` decides who may write which records."""
 
     on_damage: Callable[[Damage], None]
     stopping: threading.Event
@@ -52,8 +50,7 @@ def open_log(
     """Open the log of `node`, for its one writing process. The log is in `home`/log, or its index is there and the rest in Kafka. Its
     marker is next to it.
 
-    Raises as FileLog and KafkaLog; Misuse when the folder holds a log of the other kind.
-    """
+    Raises what FileLog and KafkaLog raise, and Misuse when the folder holds a log of the other kind."""
     folder, marker = home / "log", home / "marker"
     if settings.group:
         home.mkdir(parents=True, exist_ok=True)
@@ -76,10 +73,9 @@ def open_log(
 
 
 def open_reader(folder: Path, codec: Codec, passed_over: PassedOver | None = None, entitled: Entitled | None = None) -> AnyReader:
-    """A reader of the log in `folder`, from any process; `passed_over` and `entitled` as IndexedReader's.
+    """Return a reader of the log in `folder`, from any process; `passed_over` and `entitled` are as for IndexedReader.
 
-    Raises FileNotFoundError where there is no log.
-    """
+    Raises FileNotFoundError where there is no log."""
     if not in_kafka(folder):
         with ExitStack() as unused:
             reader = unused.enter_context(closing(FileLogReader(folder, codec, passed_over=passed_over, entitled=entitled)))
@@ -92,7 +88,8 @@ def open_reader(folder: Path, codec: Codec, passed_over: PassedOver | None = Non
 
 
 def in_kafka(folder: Path) -> bool:
-    """Whether the log in `folder` is in a Kafka, and only its index there. Raises Unreadable where the folder does not say."""
+    """Return whether the log in `folder` is in Kafka, with only its index in the folder. Raises Unreadable where the folder can not be
+    read."""
     try:
         return (folder / WHERE).exists()
     except OSError as problem:

@@ -1,4 +1,4 @@
-"""The place of a log in a node's folder, and how another log takes it: by a rename, or inside a mount one entry after another."""
+"""The place of a log in a node's folder, and how another log takes that place: by one rename, or inside a mount entry by entry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ DISK = Disk()
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """Where the log of the node in `home` lies: `log`, after all links. `inside`: only the contents of the folder can be replaced."""
+    """The place of the log of the node in `home`. `log` is its folder after all links are resolved. `inside`: only the contents of the
+    folder can be replaced."""
 
     home: Path
     log: Path
@@ -34,7 +35,8 @@ class LogPlace:
 
     @classmethod
     def of(cls, home: Path) -> LogPlace:
-        """The place of the log in `home`. Raises Misuse where no log can be put: behind a broken link, or where a part lies elsewhere."""
+        """Return the place of the log in `home`. Raises Misuse where no log can be put: behind a broken link, or where a part lies
+        elsewhere."""
         named = home / "log"
         if named.is_symlink() and not named.exists() and not _left_beside(named).exists():
             what = f"{named} is a link to {named.resolve()}, which is not there"
@@ -48,30 +50,29 @@ class LogPlace:
 
     @property
     def copy(self) -> Path:
-        """Where the other log is copied to, on the disk where it stays."""
+        """The folder that the other log is copied to, on the disk where it stays."""
         return self.log / _COPYING if self.inside else _left_beside(self.log)
 
     def check(self) -> None:
-        """Raises PermissionError where the node's marker could not be removed: then nothing is begun."""
+        """Raise PermissionError where the node's marker could not be removed: then nothing is begun."""
         above = next(folder for folder in (self.home.absolute(), *self.home.absolute().parents) if folder.exists())
         if not os.access(above, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(above))
 
     def unfinished(self) -> Path | None:
-        """The log that an interrupted restore left to be put in place; None if there is none."""
+        """Return the log that an interrupted restore left to be put in place; None if there is none."""
         left = self.log / _COPIED if self.inside else _left_beside(self.log)
         return left if left.exists() else None
 
     def finish(self) -> None:
-        """Ends what an interrupted restore had begun inside a mount. Nothing happens if there is nothing to end. Raises OSError."""
+        """Finish a restore that was interrupted inside a mount. Do nothing if there is none. Raises OSError."""
         if self.inside and (self.log / _COPIED).exists():
             self.end()
 
     def begin(self) -> Path | None:
-        """`copy`, which is whole and on the disk, is to be the log: no node starts until `end` is called (`check_finished`).
+        """Begin to make `copy`, which is whole and on the disk, the log. No node starts until `end` is called (`check_finished`).
 
-        Returns where the old log lies now if it was moved as a whole. Raises OSError; then the old log and the marker are as they were.
-        """
+        Returns where the old log lies now if it was moved as a whole. Raises OSError; then the old log and the marker are as they were."""
         if self.inside:
             (self.log / _REPLACING).mkdir(exist_ok=True)
             self.copy.rename(self.log / _COPIED)
@@ -85,7 +86,7 @@ class LogPlace:
         return aside
 
     def end(self) -> Path | None:
-        """The marker goes and the copy is the log. Returns where the old log lies now if its entries were moved. Raises OSError."""
+        """Remove the marker and make the copy the log. Return where the old log lies now if its entries were moved. Raises OSError."""
         (self.home / "marker").unlink(missing_ok=True)
         DISK.sync_folder(self.home)
         if self.inside:
@@ -95,7 +96,7 @@ class LogPlace:
         return None
 
     def _replace_entries(self) -> Path | None:
-        """While the folder of the old log is there its entries are moved into it; after that the entries of the copy are moved here."""
+        """Move the entries of the old log into its folder while that folder exists, then move the entries of the copy here."""
         copied, replacing, aside = self.log / _COPIED, self.log / _REPLACING, None
         if replacing.exists():
             for entry in self._entries():
@@ -121,7 +122,7 @@ class LogPlace:
 
 
 def check_finished(log: Path) -> None:
-    """Raises Misuse when a restore into the folder `log` was interrupted: what is in it, if anything, is no log."""
+    """Raise Misuse when a restore into the folder `log` was interrupted: the contents of the folder, if any, are then not a log."""
     left = _left_beside(log.resolve())
     if not log.exists() and left.exists():
         hint = f"{_AGAIN}; to begin with an empty log instead, remove {left.name}"
@@ -133,7 +134,7 @@ def check_finished(log: Path) -> None:
 
 
 def is_mount(path: Path) -> bool:
-    """Whether another disk or folder is mounted at `path`, also one of the same file system."""
+    """Return whether another disk or folder is mounted at `path`, including a folder of the same file system."""
     if os.path.ismount(path):
         return True
     try:
@@ -149,5 +150,5 @@ def _left_beside(log: Path) -> Path:
 
 
 def _free(folder: Path, prefix: str) -> Path:
-    """A name in `folder` that is not taken: `prefix` and the least number."""
+    """Return a name in `folder` that is not taken: `prefix` and the least free number."""
     return next(place for n in range(1, REPLACED_MAX) if not (place := folder / f"{prefix}{n}").exists())

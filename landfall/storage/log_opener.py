@@ -1,4 +1,5 @@
-"""Opening a log: one writer, what the index missed, where the segments end, and whether this is the latest copy."""
+"""Opening a log: it locks the folder, brings the index up to date, finds the end of the segments, and checks that this is the latest
+copy."""
 
 from __future__ import annotations
 
@@ -24,12 +25,11 @@ from streams.model.errors import Misuse
 
 
 def lock_folder(folder: Path, *kinds: str, group: str = "") -> int:
-    """A descriptor that keeps all other writers out of `folder` until it is closed; it and in it the folders `kinds` are made if need be.
+    """Return a descriptor that keeps all other writers out of `folder` until it is closed. The folder, and the folders `kinds` in it, are
+    made if they are missing.
 
-    `group` may read it all, and nobody else may (`make_shared`).
-    Raises Misuse when there is a writer already, or others may read or write there; RetryLater when the disk is full, read-only or failing,
-    or the process's user may not write there.
-    """
+    `group` may read the folder, and nobody else may (`make_shared`). Raises Misuse when there is a writer already, or others may read or
+    write there; RetryLater when the disk is full, read-only or failing, or the process's user may not write there."""
     try:
         make_shared(folder, group)
         for kind in kinds:
@@ -51,7 +51,7 @@ def lock_folder(folder: Path, *kinds: str, group: str = "") -> int:
 
 @dataclass(frozen=True, slots=True)
 class LogFolder:
-    """The folder of a log in files, and how its index is brought up to what is in it. For who holds its lock."""
+    """The folder of a log in files, and how its index is brought up to date with the files. The caller holds the folder's lock."""
 
     path: Path
     disk: Disk
@@ -61,11 +61,11 @@ class LogFolder:
     marker: Marker
 
     def open(self) -> ReplayedLog:
-        """Bring the index up to the files: from its mark on, or wholly when it is missing, damaged, or of other files than there are.
+        """Bring the index up to date with the files: from its mark on, or completely when it is missing, damaged, or belongs to other
+        files.
 
-        What SQLite does not take of its write-ahead log, because of damage or a power cut, is reported; the files have it. Raises
-        RetryLater when the disk is full, or fails, Misuse when another version of Landfall wrote the files.
-        """
+        The part of SQLite's write-ahead log that SQLite does not accept, because of damage or a power cut, is reported; the files have it.
+        Raises RetryLater when the disk is full or fails, Misuse when another version of Landfall wrote the files."""
         for number in (*segment_numbers(self.path), *merged_numbers(self.path)):
             secret_of(self.path, number)
         path = self.path / INDEX_NAME
@@ -84,12 +84,11 @@ class LogFolder:
         return self.rebuilt(why, seen)
 
     def rebuilt(self, why: str | None, seen: int, release: Callable[[], None] = lambda: None) -> ReplayedLog:
-        """Make the index again next to the old one, and put it in place when it is whole. Readers see the one or the other.
+        """Build the index again next to the old one, and put it in place when it is whole. Readers see either the old or the new index.
 
         `why`: what is wrong with the old index, which is then set aside. `seen`: a commit that the old index had. `release` closes the old
-        index: SQLite would delete by name what belongs to the new one. Raises RetryLater when the disk is full, or fails. The old index is
-        then as it was, or there is none.
-        """
+        index: SQLite would delete the new one's files by name. Raises RetryLater when the disk is full or fails. The old index is then as
+        it was, or there is none."""
         path, beside = self.path / INDEX_NAME, self.path / f"new-{INDEX_NAME}"
         try:
             remove_index(beside)

@@ -37,13 +37,15 @@ from streams.model.records import OFFSET, TOPIC, Batch, offset_runs
 from streams.retention.kept_records import shown
 
 Parts = Callable[[Piece], ReadBytes]
-"""Gives what reads spans of the block that holds a piece, which are not verified. Raises Corrupt, and Moved when it is no longer there."""
+"""A function that returns the reader for spans of the block that holds a piece; the spans are not verified. It raises Corrupt, and Moved
+when the block is no longer there."""
 
 Found = TypeVar("Found")
 CUT_ROWS_MAX = 98_304
-"""More rows of a block that is cut are written again as several: of 380,000 readings 162 MiB at a time, of so many 57."""
+"""Maximum number of rows in one rewritten part of a block that is cut. Rewriting 380,000 readings at once takes 162 MiB, this many takes 57
+MiB."""
 AHEAD_ROWS, AHEAD_BLOCKS = 1 << 17, 8
-"""How much is decoded ahead of who reads: enough for two cores, and no more than memory has room for."""
+"""Maximum number of rows, and of blocks, decoded ahead of the reader: enough for two cores, and no more than memory has room for."""
 SPARED_ROWS = 1 << 15
 """The limit in a process that must stay small, both for rows decoded ahead and for rows of a large block decoded at once. The block is read
 again for each part. Decoding 384,000 rows of a ship's boxes at once took 85 MiB in addition to all else, for as long as the ship's watch
@@ -65,23 +67,22 @@ class IndexedReader(IndexView, ABC):
         passed_over: PassedOver | None = None,
         entitled: Entitled | None = None,
     ) -> None:
-        """As IndexView. `entitled` decides who may write which records; None: all records count."""
+        """Open the index as IndexView does. `entitled` decides who may write which records; None: all records count."""
         super().__init__(folder, index, passed_over)
         self._entitled = entitled or Entitled()
         self._codec, self._open = codec, OpenBlocks(codec)
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
     def close(self) -> None:
-        """Releases the files."""
+        """Release the files."""
         self._decoders.shutdown()
         super().close()
 
     def blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Block]:
-        """Blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges; of an unknown codec, whole. What is left
-        of a block that is cut comes in parts of CUT_ROWS_MAX rows at most, each made when it is asked for.
+        """Yield blocks that hold every held offset of `first .. end - 1`, ascending, cut at the edges. A block of an unknown codec comes
+        whole. What remains of a block that is cut comes in parts of at most CUT_ROWS_MAX rows, each made when it is requested.
 
-        Raises IndexDamaged when offsets that are held are not found, or RetryLater where the index is rebuilt then.
-        """
+        Raises IndexDamaged when held offsets are not found, or RetryLater where the index is rebuilt then."""
         last = None
         for held in self.whole_blocks(stream, origin, first, end):
             if self._codec.knows(held.block.codec):
@@ -91,7 +92,7 @@ class IndexedReader(IndexView, ABC):
             last = held.block
 
     def whole_blocks(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[HeldBlock]:
-        """As `blocks`, uncut. Raises as that."""
+        """Yield the blocks that `blocks` yields, uncut. Raises the same errors."""
         key, builds = (stream, origin), self._builds
         left = self._line(key).ledger.held.within(first, end)
         for piece, block in self._stored(key, first, end):
@@ -101,11 +102,10 @@ class IndexedReader(IndexView, ABC):
         self._check_none_missing(key, left, builds)
 
     def run(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[Batch]:
-        """The rows of every held offset of `first .. end - 1`, ascending, at most READ_RECORDS_MAX rows a batch.
+        """Yield the rows of every held offset of `first .. end - 1`, ascending, at most READ_RECORDS_MAX rows a batch.
 
-        Raises IndexDamaged when rows that are held are not found, or RetryLater where the index is rebuilt then; Misuse at a block of an
-        unknown codec.
-        """
+        Raises IndexDamaged when held rows are not found, or RetryLater where the index is rebuilt then; Misuse at a block of an unknown
+        codec."""
         key, builds = (stream, origin), self._builds
         left = self._line(key).ledger.held.within(first, end)
         for records in coalesced(self._rows(key, first, end), READ_RECORDS_MAX):
@@ -115,7 +115,7 @@ class IndexedReader(IndexView, ABC):
         self._check_none_missing(key, left, builds)
 
     def spans(self, stream: str, origin: Origin, first: int = 0) -> Iterator[HeldSpan]:
-        """Yield what this copy holds from offset `first` on, ascending, without reading any block."""
+        """Yield the spans that this copy holds from offset `first` on, ascending, without reading any block."""
         counted = set[FileLocation]()  # a block around others' rows, as those that were asked for, is of many pieces
         for piece in self._pieces((stream, origin), first, INT64_MAX):
             stored_bytes = 0 if piece.location in counted else piece.location.length
@@ -124,7 +124,8 @@ class IndexedReader(IndexView, ABC):
             counted.add(piece.location)
 
     def read(self, stream: str, position: Position, topics: Collection[str] | None = None) -> Iterator[Batch]:
-        """All rows from `position` up to this copy's Position at the call, in offset order within each origin; never beyond a hole."""
+        """Yield all rows from `position` up to this copy's Position at the call, in offset order within each origin; never beyond a
+        hole."""
         lines = self._lines().get(stream, {})
         for origin, line in sorted(lines.items()):
             if position[origin] < line.ledger.floor:
@@ -138,7 +139,8 @@ class IndexedReader(IndexView, ABC):
     def history(
         self, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None, streams: Collection[str] | None = None
     ) -> History:
-        """Every held row of `topic` with since <= order time < until, merged in one order; kept ones where thinning left nothing else."""
+        """Return every held row of `topic` with since <= order time < until, merged in one order; kept rows where thinning left nothing
+        else."""
         positions: dict[str, Position] = {}
         batches: list[Batch] = []
         known = self._lines()
@@ -148,14 +150,15 @@ class IndexedReader(IndexView, ABC):
         return History(shown(merged(batches), self.ledger), positions)
 
     def topic_rows(self, stream: str, topic: str, since_at_ms: int | None = None, until_at_ms: int | None = None) -> Iterator[Batch]:
-        """Every held row of `topic` in one stream with since <= order time < until, ascending at each origin, as it was appended."""
+        """Yield every held row of `topic` in one stream with since <= order time < until, ascending at each origin, as it was appended."""
         since = INT64_MIN if since_at_ms is None else since_at_ms
         until = INT64_MAX if until_at_ms is None else until_at_ms
         for origin in self._lines().get(stream, {}):
             yield from self._own_of_topic((stream, origin), topic, since, until)
 
     def latest(self, stream: str, topic: str, nodes: Collection[str | None] | None = None) -> list[Batch]:
-        """The last held row of `topic` at each origin of `stream`, of these nodes, one batch of one row each: found from the end."""
+        """Return the last held row of `topic` at each origin of `stream`, for these nodes: one batch of one row each, found from the
+        end."""
         found = []
         for origin, line in sorted(self._lines().get(stream, {}).items()):
             if nodes is not None and origin.node not in nodes:
@@ -170,12 +173,13 @@ class IndexedReader(IndexView, ABC):
         return found
 
     def admissions(self, stream: str, origin: Origin, first: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """First offset, end and time (UTC ms) of each run that was taken in from elsewhere. Raises as the other looks at the index."""
+        """Yield the first offset, end and time (UTC ms) of each run that was admitted from elsewhere. Raises the same errors as other index
+        look-ups."""
         clipped = (piece.clipped(first, end) for piece in self._pieces((stream, origin), first, end))
         yield from admitted_at_ms(clipped)
 
     def own(self, batch: Batch) -> Batch:
-        """The rows that their writer may write, by `entitled`."""
+        """Return the rows of `batch` that their writer may write, by `entitled`."""
         return self._entitled.own(batch)
 
     def _own_of_topic(self, key: LineKey, topic: str, since: int, until: int) -> Iterator[Batch]:
@@ -183,14 +187,17 @@ class IndexedReader(IndexView, ABC):
         return (batch for batch in own if batch.records.num_rows)
 
     def _check_none_missing(self, key: LineKey, left: RangeSet, builds: int) -> None:
-        """None of what a reading left is held still: a copy never gives less than it says that it holds."""
+        """Raise an error if `left`, the offsets that a read did not return, are still held: a copy never returns less than it reports as
+        held.
+
+        Raises IndexDamaged, or RetryLater where the index is rebuilt then."""
         if missing := left.common(self._line(key).ledger.held):
             problem = IndexDamaged(f"{key[0]}:{key[1]} holds {missing}, but no block has them", hint=REBUILT)
             self._mend_index(builds, problem)
             raise RetryLater("the log's index was damaged, and is rebuilt", hint="read it again", code="index_rebuilt") from problem
 
     def _read_line(self, key: LineKey, first: int, end: int, topics: Collection[str] | None) -> Iterator[Batch]:
-        """Rows up to the first hole: damage found on the way ends the reading there."""
+        """Yield rows up to the first hole. Damage found on the way ends the read there."""
         if first >= end:
             return
         for batch in self.run(*key, first, end):
@@ -207,21 +214,21 @@ class IndexedReader(IndexView, ABC):
 
     @abstractmethod
     def _bytes(self, key: LineKey, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, bytes | Corrupt]]:
-        """The bytes of the block that holds each piece, in their order, or why there are none.
+        """Yield each piece, in the order of `pieces`, with the bytes of the block that holds it, or with the reason why there are none.
 
-        A piece whose block has moved comes as the pieces that hold its offsets now.
-        """
+        A piece whose block has moved comes as the pieces that hold its offsets now."""
 
     @abstractmethod
     def _parts(self, key: LineKey) -> AbstractContextManager[Parts]:
-        """For one look-up: what it gives may hold a file open until it ends."""
+        """Return the reader of parts for one look-up. It may hold a file open until the look-up ends."""
 
     @abstractmethod
     def _sifted(self, asked: TopicQuery, pieces: Sequence[Piece]) -> list[Piece]:
-        """Those of the pieces that are to be looked into, one after another: where bytes take their time to come, they may come at once."""
+        """Return the pieces that are to be searched one after another. Where bytes take time to arrive, they may arrive concurrently."""
 
     def _moved(self, key: LineKey, piece: Piece) -> list[Piece]:
-        """The pieces that hold the offsets of `piece` now. Raises Corrupt when the index still says it is where it is not."""
+        """Return the pieces that hold the offsets of `piece` now. Raises Corrupt when the index still names the place where the block is
+        not."""
         pieces = [other.clipped(piece.first, piece.end) for other in self._pieces_of(key, piece.first, piece.end)]
         if any(other.location == piece.location for other in pieces):
             raise Corrupt(f"byte {piece.location.at:,} of {file_path(Path(), piece.location.segment).name}, where they stood, is missing")
@@ -243,7 +250,8 @@ class IndexedReader(IndexView, ABC):
             yield records
 
     def _ahead(self, stored: Iterator[tuple[Piece, Block]], first: int, end: int) -> Iterator[tuple[Piece, Future[pa.RecordBatch]]]:
-        """Their rows that are asked for, being decoded while those before are looked at: AHEAD_ROWS at most, or SPARED_ROWS."""
+        """Yield each piece with its requested rows, which are decoded while the caller looks at those before: at most AHEAD_ROWS, or
+        SPARED_ROWS."""
         waiting: deque[tuple[Piece, int, Future[pa.RecordBatch]]] = deque()
         rows, ahead = 0, SPARED_ROWS if spares() else AHEAD_ROWS
         for piece, block in stored:
@@ -321,18 +329,18 @@ class IndexedReader(IndexView, ABC):
 
 
 def _cuts(held: HeldBlock) -> list[tuple[int, int]]:
-    """Where to cut what is wanted of the block: nowhere, when that is all of it; else into parts that are about as large."""
+    """Return where to cut the block: nowhere when all of it is wanted, else into parts of about equal size."""
     rows = held.end - held.first
     parts = 1 if rows == held.block.count else -(-rows // CUT_ROWS_MAX)
     return list(pairwise(held.first + rows * part // parts for part in range(parts + 1)))
 
 
 class Moved(LandfallError):
-    """A block is no longer where a piece says: the index knows better by now."""
+    """A block is no longer where a piece says: the index has its new place by now."""
 
 
 def _parts_of(block: Block, first: int, end: int) -> Iterator[tuple[int, int]]:
-    """What of it is decoded at once."""
+    """Yield the offset ranges of the block that are decoded at once."""
     at_once = SPARED_ROWS if spares() and block.count > 2 * SPARED_ROWS else end - first
     for low in range(first, end, at_once):
         yield low, min(low + at_once, end)

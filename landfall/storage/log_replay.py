@@ -1,4 +1,4 @@
-"""Replaying a log's files into its book and index: from where the index ends, or all of them."""
+"""Replay of a log's files into its book and index: from where the index ends, or of all files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from streams.model.identifiers import Origin
 from streams.model.ranges import RangeSet
 
 REPLAYED_MAX = 256
-"""Frames that go into the index in one transaction."""
+"""Number of frames that go into the index in one transaction."""
 HEADER_CURE = "set aside; nothing is lost with it"
 TAIL_CURE = "set aside; asked for again from peers, if it was ever acknowledged"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedLog:
-    """A log's state as found: where to go on writing, and why it may not be the latest copy, if the folder shows it."""
+    """A log's state as found: where writing continues, and why it may not be the latest copy, if the folder shows a reason."""
 
     book: Book
     index: IndexWriter
@@ -39,7 +39,7 @@ class ReplayedLog:
 
 
 class OtherFiles(IndexDamaged):
-    """The index, which has seen `commit`, is not of the files that are there: it is older or newer than they are."""
+    """An index, with commits up to `commit`, that does not belong to the files that are there: it is older or newer than they are."""
 
     def __init__(self, message: str, commit: int) -> None:
         super().__init__(message)
@@ -48,26 +48,26 @@ class OtherFiles(IndexDamaged):
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """How frames are taken into an index: their blocks with the filters of their topics, without the rows that are disowned.
+    """The rules by which frames are taken into an index: their blocks with the filters of their topics, without the disowned rows.
 
-    `reached`: a commit that is known to have been acknowledged in a generation, or 0: the power did not fail while it was written.
-    """
+    `reached`: a commit that is known to have been acknowledged in a generation, or 0. The power did not fail while that commit was
+    written."""
 
     codec: Codec
     disowned: Disowned
     reached: Callable[[int], int]
 
     def is_acknowledged(self, commit: int, openings: Sequence[Opening]) -> bool:
-        """Whether it is known that the commit, of the last of `openings`, was."""
+        """Return whether the commit, of the last of `openings`, is known to have been acknowledged."""
         return bool(openings) and commit <= self.reached(openings[-1].generation)
 
     def blocks(self, frame: FoundFrame, data: memoryview, number: int) -> Iterator[PlacedBlock | Damage]:
-        """The blocks of a frame of file `number`, each by itself: one that does not verify costs no other."""
+        """Yield the blocks of a frame of file `number`, each by itself: a block that does not verify does not affect the others."""
         for stored, at, end, block in frame.blocks(data):
             yield self._placed(block, FileLocation(number, at, end - at), stored, bytes(data[at:end][:HEAD_BYTES_MAX]))
 
     def _placed(self, block: Block | Corrupt, place: FileLocation, stored: StoredBlock, begun: bytes) -> PlacedBlock | Damage:
-        """Return the block, or the Damage when it does not verify. `begun` is its first bytes, which may say which offsets it has."""
+        """Return the block, or the Damage when it does not verify. `begun` holds its first bytes, which may show which offsets it has."""
         try:
             if isinstance(block, Corrupt):
                 raise block
@@ -78,11 +78,11 @@ class Placing:
 
 
 class Replay:
-    """One passage over a log's files: from the index's mark on, or `whole`.
+    """One pass over a log's files: from the index's mark on, or `whole`.
 
-    Whole, the merged files come first, the newest before those it was merged from, then the segments: a record that is in several is
-    taken from the first. Gone offsets and floors stand in the segments' checkpoints and frames, and are taken out again there.
-    """
+    In a whole pass the merged files come first, each newer file before the files it was merged from; then come the segments. A record that
+    is in several files is taken from the first. Gone offsets and floors are in the segments' checkpoints and frames, and are applied
+    there."""
 
     def __init__(self, folder: Path, placing: Placing, on_damage: Callable[[Damage], None], index: IndexWriter, *, whole: bool) -> None:
         self._folder, self._placing, self._on_damage, self._index, self._whole = folder, placing, on_damage, index, whole
@@ -93,7 +93,8 @@ class Replay:
         self._damages: list[Damage] = []
 
     def run(self) -> ReplayedLog:
-        """Everything up to the last whole frame is in the book and the index. Raises IndexDamaged, RetryLater; the index is closed then."""
+        """Bring everything up to the last whole frame into the book and the index, and return them. Raises IndexDamaged, RetryLater; the
+        index is closed then."""
         try:
             with ExitStack() as failed:
                 failed.callback(self._index.close)
@@ -120,12 +121,13 @@ class Replay:
         return ReplayedLog(self._book, self._index, last, end, self._doubt)
 
     def _has_lost_its_head(self, number: int) -> bool:
-        """Of a segment in which no frame is known that does not matter: the power failed as its first was written, and it starts again."""
+        """Return whether the head of segment `number` is damaged. In a segment without a known frame that does not matter: the power failed
+        as its first frame was written, and it starts again."""
         path = file_path(self._folder, number)
         return path.exists() and path.stat().st_size >= HEAD_BYTES and secret_of(self._folder, number) is None
 
     def _checked_mark(self) -> tuple[int, int]:
-        """The segment and byte up to which the index is complete."""
+        """Return the segment and byte up to which the index is complete."""
         self._index.verify(self._book)
         commit, segment, end = self._index.mark()
         if missing := [number for number in self._index.files() if not file_path(self._folder, number).exists()]:
@@ -136,7 +138,7 @@ class Replay:
         return segment, end
 
     def _merged_file(self, number: int) -> None:
-        """An unfinished frame at its end was never indexed, or is missed when all is read."""
+        """Replay a merged file. An unfinished frame at its end was never indexed, or is missed when all files are read."""
         with mapped(self._folder, number) as data:
             for found in find_frames(data, 0):
                 if isinstance(found, FoundFrame):
@@ -146,7 +148,7 @@ class Replay:
                     self._damaged(number, found)
 
     def _segment(self, number: int, start: int, *, last: bool) -> int:
-        """Replays a segment from byte `start`; returns where its last whole frame ends."""
+        """Replay a segment from byte `start`, and return where its last whole frame ends."""
         end = start
         with mapped(self._folder, number) as data:
             for found in find_frames(data, start):
@@ -211,7 +213,7 @@ class Replay:
             self._doubt = f"a block at {frame.at} of segment {number} is damaged, and does not say what it held"
 
     def _checkpoint(self, number: int, frame: FoundFrame, checkpoint: Checkpoint) -> None:
-        """What it says beyond the book: segments before it are gone, or damaged."""
+        """Apply what the checkpoint has beyond the book: segments before it are gone, or damaged."""
         if frame.header.commit < self._book.commit:
             self._doubt = f"segment {number} begins at commit {frame.header.commit}, after {self._book.commit}"
         elif frame.header.commit > self._book.commit:
@@ -245,7 +247,8 @@ class Replay:
             self._unindexed = []
 
     def _tell(self) -> None:
-        """Of what is damaged, with the offsets that no other file has; and of those that a checkpoint says were held, and no file has."""
+        """Report what is damaged, with the offsets that no other file has. Report also the offsets that a checkpoint lists as held and no
+        file has."""
         told: dict[LineKey, RangeSet] = {}
         for damage in self._damages:
             lost = [
@@ -262,7 +265,7 @@ class Replay:
                 self._on_damage(Damage(0, 0, 0, why, ((*key, first, end),), code="records_lost"))
 
     def _missing(self, key: LineKey, held: Iterable[tuple[int, int]]) -> RangeSet:
-        """What of `held` is wanted now, but for what is disowned."""
+        """Return the part of `held` that is wanted now, without the disowned offsets."""
         return RangeSet(held).without(self._book.line(key).ledger.settled()).without(self._placing.disowned.offsets(key))
 
     def _damaged(self, number: int, hole: Hole) -> None:
@@ -270,7 +273,7 @@ class Replay:
 
 
 def _said(begun: bytes) -> tuple[Lost, ...]:
-    """What the head of a damaged block says that it held."""
+    """Return the offsets that the head of a damaged block lists as held."""
     try:
         head, _ = BlockHead.from_bytes(begun)
     except Corrupt:

@@ -1,4 +1,5 @@
-"""What all frames of a log add up to, kept in memory: ledgers per (stream, origin), producers' last sequences, own generations."""
+"""The state that all frames of a log add up to, kept in memory: ledgers per (stream, origin), producers' last sequences, own
+generations."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ LineKey = tuple[str, Origin]
 
 @dataclass(frozen=True, slots=True)
 class OriginState:
-    """One (stream, origin). `end`: one past the largest offset ever known. `received_at_ms`: the last one stamped here (UTC ms).
+    """The state of one (stream, origin). `end`: one past the largest offset ever known. `received_at_ms`: the last received time stamped
+    here (UTC ms).
 
-    The ledger is never changed in place: a commit makes a new OriginState, so a holder of one holds a snapshot.
-    """
+    The ledger is never changed in place: a commit makes a new OriginState, so the holder of an OriginState holds a snapshot."""
 
     ledger: OriginLedger = field(default_factory=OriginLedger)
     end: int = 0
@@ -27,7 +28,7 @@ class OriginState:
     next_offset: int = 0
 
     def without(self, first: int, end: int) -> OriginState:
-        """The line as it stands when `first .. end - 1` are no longer held, and so wanted again."""
+        """Return the state after offsets `first .. end - 1` are no longer held, and so are wanted again."""
         ledger = self.ledger.copy()
         ledger.held = ledger.held.without(RangeSet([(first, end)]))
         return OriginState(ledger, self.end, self.received_at_ms, ledger.next_offset())
@@ -39,7 +40,7 @@ Positions = Mapping[str, Position]
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """Where bytes are: the number of the file (see `landfall.storage.segments.file_path`), first byte, length."""
+    """The place of bytes: the number of the file (see `landfall.storage.segments.file_path`), first byte, length."""
 
     segment: int
     at: int
@@ -50,9 +51,8 @@ class FileLocation:
 class Piece:
     """Offsets `first .. end - 1` of a line, held in the block at `location`.
 
-    Order times (UTC ms) bound the block's; `topics` is the filter of its topics, None when the block can not be read here; `admitted`
-    says when its runs were taken in, of all of the block.
-    """
+    The order times (UTC ms) are the bounds of the whole block. `topics` is the filter of its topics; None when the block can not be read
+    here. `admitted` says when the runs of the whole block were admitted."""
 
     first: int
     end: int
@@ -63,7 +63,7 @@ class Piece:
     admitted: Admitted = ()
 
     def clipped(self, first: int, end: int) -> Piece:
-        """What of the piece lies in `first .. end - 1`."""
+        """Return the part of the piece that lies in `first .. end - 1`."""
         if first <= self.first and self.end <= end:
             return self
         return replace(self, first=max(first, self.first), end=min(end, self.end))
@@ -73,8 +73,7 @@ class Piece:
 class PlacedBlock:
     """A block of a frame with its place on disk, its topics' filter, and the received time when it was appended here (else 0).
 
-    `left_out`: offsets of it that are not taken. `admitted`: when what came from elsewhere was taken in.
-    """
+    `left_out`: offsets of the block that are not taken. `admitted`: when records from elsewhere were admitted."""
 
     block: Block
     location: FileLocation
@@ -86,7 +85,7 @@ class PlacedBlock:
 
 @dataclass(slots=True)
 class FrameChange:
-    """What one frame changes: in the order of the fields, except that pieces are dropped after they are added."""
+    """The changes that one frame makes, in the order of the fields, except that pieces are dropped after they are added."""
 
     commit: int
     segment: int
@@ -97,11 +96,11 @@ class FrameChange:
     produced: tuple[Produced, ...] = ()
     openings: tuple[Opening, ...] = ()
     followed: dict[str, int] = field(default_factory=dict)
-    """Of a log in a Kafka: the next record of each Kafka topic that this brings something of."""
+    """Next record of each Kafka topic from which this change brings a record, for a log in Kafka."""
 
 
 class Book:
-    """The state of a log. Reading it is safe from any thread; only the log's writer changes it."""
+    """The state of a log. It is safe to read from any thread; only the log's writer changes it."""
 
     def __init__(self) -> None:
         self.commit = 0
@@ -113,7 +112,7 @@ class Book:
         """Of a log in a Kafka: the next record of each Kafka topic that was not looked at yet."""
 
     def copy(self) -> Book:
-        """Another that stands where this one does: what it takes, this one does not."""
+        """Return another book with the same state. Changes that it takes do not change this one."""
         copied = Book()
         copied.commit, copied.view = self.commit, self.view
         copied.produced, copied.openings, copied.followed = dict(self.produced), list(self.openings), dict(self.followed)
@@ -125,7 +124,7 @@ class Book:
         return self.view[0]
 
     def line(self, key: LineKey) -> OriginState:
-        """The line as it stands; an empty one when it was never known."""
+        """Return the present state of the line; an empty one when it was never known."""
         return self.lines.get(key[0], {}).get(key[1], OriginState())
 
     def take(self, change: FrameChange) -> None:
@@ -138,7 +137,7 @@ class Book:
         self.followed.update(change.followed)
 
     def set_lines(self, changed: Mapping[LineKey, OriginState]) -> None:
-        """These stand so from now on. Readers see either all lines before or all lines after."""
+        """Set the state of these lines. Readers see either all lines before or all lines after."""
         lines, positions = dict(self.view[0]), dict(self.view[1])
         by_stream: dict[str, dict[Origin, OriginState]] = {}
         for (stream, origin), line in changed.items():
@@ -152,10 +151,9 @@ class Book:
     def change(
         self, header: FrameHeader, blocks: Iterable[PlacedBlock], segment: int, end: int, lost: Iterable[tuple[str, Origin, int, int]] = ()
     ) -> FrameChange:
-        """What a frame changes that ends at byte `end` of `segment`. The same for the same book and frame: live, or replayed.
+        """Return what a frame that ends at byte `end` of `segment` changes. It is the same for the same book and frame, live or replayed.
 
-        `lost`: stream, origin, first and end of what damaged blocks of it held: not held any more, but known.
-        """
+        `lost`: stream, origin, first and end of what its damaged blocks held. These offsets are known, but no longer held."""
         change = FrameChange(header.commit, segment, end, produced=header.produced, openings=header.openings)
         draft = _Draft(self, change)
         for placed in blocks:
@@ -170,7 +168,7 @@ class Book:
         return change
 
     def checkpoint(self) -> Checkpoint:
-        """The book as a new segment begins with it."""
+        """Return the book as a new segment begins with it."""
         lines = tuple(
             LineAt(stream, origin.node, origin.generation, state_of(line))
             for stream, lines in self.lines.items()
@@ -179,7 +177,8 @@ class Book:
         return Checkpoint(lines, tuple(self.produced.values()), tuple(self.openings))
 
     def restored(self, header: FrameHeader, checkpoint: Checkpoint, segment: int, end: int) -> FrameChange:
-        """What a checkpoint adds to a book that lacks frames before it. Held is what blocks were found of, not what it says."""
+        """Return what a checkpoint adds to a book that lacks frames before it. Only offsets whose blocks were found count as held, not
+        those the checkpoint lists."""
         known = {opening.generation for opening in self.openings}
         openings = tuple(opening for opening in checkpoint.openings if opening.generation not in known)
         change = FrameChange(header.commit, segment, end, produced=checkpoint.produced, openings=openings)
@@ -191,20 +190,20 @@ class Book:
 
 
 def state_of(line: OriginState) -> LineState:
-    """The line as it is written down."""
+    """Return the line as it is stored."""
     ledger = line.ledger
     gone = {reason: list(ranges) for reason, ranges in ledger.gone.items()}
     return LineState(list(ledger.held), gone, ledger.floor, line.end, line.received_at_ms)
 
 
 def line_of(state: LineState) -> OriginState:
-    """The line that was written down so."""
+    """Return the line that was stored as `state`."""
     ledger = OriginLedger(RangeSet(state.held), {reason: RangeSet(ranges) for reason, ranges in state.gone.items()}, state.floor)
     return OriginState(ledger, state.end, state.received_at_ms, ledger.next_offset())
 
 
 class _Draft:
-    """Lines being changed by one frame."""
+    """The lines that one frame changes."""
 
     def __init__(self, book: Book, change: FrameChange) -> None:
         self._book = book
@@ -263,7 +262,7 @@ class _Draft:
         self._ends[key], self._received[key] = state.end, state.received_at_ms
 
     def _own(self, key: LineKey) -> bool:
-        """Whether the log's own node wrote it, and so says for good what of it is gone."""
+        """Return whether the log's own node wrote the line. That node decides permanently which of its records are gone."""
         openings = self._book.openings or self._change.openings
         return bool(openings) and openings[-1].node == key[1].node
 

@@ -1,4 +1,4 @@
-"""The upkeep of a file log: small blocks merged, the deadest files emptied, dead ones deleted."""
+"""The upkeep of a file log: it merges small blocks, empties the files with the largest dead share, and deletes dead files."""
 
 from __future__ import annotations
 
@@ -34,24 +34,28 @@ from streams.model.errors import Corrupt
 from streams.model.row_columns import Columns
 
 DEAD_BYTES_MAX = 128 << 10
-"""So much may be dead in all files together, and a DEAD_SHARE-th of what is held: beyond that the deadest file is emptied."""
+"""Maximum dead bytes in all files together, in addition to a DEAD_SHARE-th of the held bytes. Above that, the file with the largest dead
+share is emptied."""
 DEAD_SHARE = 16
 AROUND_BYTES = 64
-"""What stands around a block in a file of its own kind: no reason to write it again."""
+"""Size of what surrounds a block in a file that holds only it, bytes: no reason to write the block again."""
 LIVE_SHARE_MAX = 4
-"""A file is not emptied before one byte in so many is dead: so each that is given back costs three written at most."""
+"""Divisor of a file's size: a file is not emptied before one byte in this many is dead. So each byte that is freed costs at most three
+written."""
 
 QUIET_LOOKS = 120
-"""A line to which nothing came while upkeep looked so often and found nothing to do (a node looks every 5 s) is merged at its end."""
+"""Number of looks at which upkeep found nothing to do and nothing came to a line, before the end of the line is merged. A node looks every
+5 s."""
 
 CHECKPOINT_COMMITS = 512
-"""After so many commits SQLite's write-ahead log is brought to its database, so that no commit has to wait for that."""
+"""Number of commits after which SQLite's write-ahead log is brought into its database, so that no commit has to wait for that."""
 
 RELEASED_ROWS_MIN = 1 << 16
-"""A merge of so many rows gives back to the system what it took: the next one of its size comes many commits later."""
+"""Minimum number of rows of a merge after which its memory is returned to the system: the next merge of that size comes many commits
+later."""
 
 GIVES_WAY_S = 0.05
-"""So long at most a piece of a step waits for commits: where one follows another without a pause, there is upkeep all the same."""
+"""Maximum time that a piece of a step waits for commits, seconds. Where commits follow one another without a pause, upkeep still runs."""
 
 Job = Callable[[], None]
 SetAside = Callable[[LineKey, Piece, Corrupt], None]
@@ -61,16 +65,15 @@ CURE = "set aside; nothing is lost with it while the index is there"
 
 
 class FrameWalk:
-    """Walks over the files of the log in `log`, and reports to `on_damage` each place that does not verify, at every walk.
+    """A walk over the files of the log in `log`. It reports to `on_damage` each place that does not verify, at every walk.
 
-    `written`: the segment that is written, and how long it is by now. Not safe from several threads.
-    """
+    `written` returns the segment that is being written and its present length. It is not safe to use from several threads."""
 
     def __init__(self, log: Path, written: Callable[[], tuple[int, int]], on_damage: Callable[[Damage], None]) -> None:
         self._log, self._written, self._on_damage = log, written, on_damage
 
     def __call__(self) -> Iterator[int]:
-        """One walk: how many bytes each frame has before its blocks. Raises IndexDamaged."""
+        """Walk once, and yield how many bytes each frame has before its blocks. Raises IndexDamaged."""
         last, end = self._written()
         with closing(IndexReader.open(self._log / INDEX_NAME)) as index:
             ends = index.file_ends()
@@ -103,9 +106,8 @@ class FrameWalk:
 class LogParts:
     """The parts of a log that upkeep works on: its folder, its codec and disk, its lock, and its writer.
 
-    `quiet` is set while no commit is under way. `set_aside` sets a damaged piece aside. `on_damage` receives damage to what stands around
-    blocks. `with_index` looks into the index, and again once a damaged one is rebuilt. `builds`: how often that was.
-    """
+    `quiet` is set while no commit is under way. `set_aside` sets a damaged piece aside. `on_damage` receives damage to what surrounds
+    blocks. `with_index` looks into the index, and again once a damaged index is rebuilt. `builds` returns the number of rebuilds."""
 
     folder: Path
     codec: Codec
@@ -121,10 +123,9 @@ class LogParts:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The log's files: how many bytes each has (`stored`), which are `written`, or keep their number from being given twice, and which are
-    `closed`; a segment is once a later one has a commit, and so its checkpoint. `dead_min`: below so many dead bytes a file is not
-    emptied.
-    """
+    """The log's files. `stored`: how many bytes each file has. `written`: files that are being written, or whose number must not be
+    assigned twice. `closed`: files that are closed; a segment is closed once a later one has a commit, and so its checkpoint. `dead_min`: a
+    file with fewer dead bytes is not emptied."""
 
     stored: dict[int, int]
     written: set[int]
@@ -132,7 +133,7 @@ class Files:
     dead_min: dict[int, int]
 
     def deadest(self, held: dict[int, int]) -> int | None:
-        """The file to empty next, where more is dead than may be; `held`: how many bytes of each are held."""
+        """Return the file to empty next, where more bytes are dead than may be, or None. `held`: how many bytes of each file are held."""
         dead = {number: stored - held.get(number, 0) for number, stored in self.stored.items() if number in held or number in self.written}
         dead = {number: bytes_ for number, bytes_ in dead.items() if bytes_ > self.dead_min.get(number, 0)}
         if sum(dead.values()) <= DEAD_BYTES_MAX + sum(held.values()) // DEAD_SHARE:
@@ -144,12 +145,11 @@ class Files:
 class FileUpkeep:
     """Upkeep (see `streams.log.Upkeep`) of the log in its own process.
 
-    A merge 1 reads a group of neighbouring blocks, 2 decodes them and encodes them as one, a column after the other where they are large,
-    3 writes it to the merged file and syncs that, 4 swaps the pieces in the index, in one transaction and under the log's lock; only then
-    may 5 a file in which nothing is held any more be deleted, once the index that no longer names it is on the disk, and every row of it
-    verifies: a damaged one is rebuilt instead.
-    A crash before 4 leaves bytes that nobody names, which 5 deletes.
-    """
+    A merge has five steps. 1 reads a group of neighbouring blocks. 2 decodes them and encodes them as one, column by column where they are
+    large. 3 writes the block to the merged file and syncs that. 4 swaps the pieces in the index, in one transaction and under the log's
+    lock. 5 deletes a file in which nothing is held any more. Before 5, the index that no longer names the file is on the disk, and every
+    row of the index verifies. A damaged index is rebuilt instead. A crash before 4 leaves bytes that the index does not name; 5 deletes
+    them."""
 
     def __init__(self, parts: LogParts, levels: Sequence[Level] = LEVELS) -> None:
         self._parts, self._levels = parts, levels
@@ -176,11 +176,12 @@ class FileUpkeep:
                 raise disk_refused(problem) from problem
 
     def walk(self) -> Iterator[int]:
-        """Verifies what stands in the log's files around its blocks: heads, headers of frames, checkpoints. One thread at a time."""
+        """Verify what surrounds the blocks in the log's files: heads, headers of frames, checkpoints. Only one thread may do so at a
+        time."""
         return self._walk()
 
     def close(self) -> None:
-        """Release the files, once a step under way is done. To close it again does nothing."""
+        """Release the files, once a step that is under way is done. Closing it again does nothing."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -202,9 +203,8 @@ class FileUpkeep:
         return True
 
     def _plan(self) -> Iterator[Job]:
-        """Freeing comes first: it needs no room. Then merging; then what merging left in files that are mostly dead; then the ends of
-        lines to which nothing comes any more.
-        """
+        """Yield the planned jobs. Freeing comes first: it needs no space. Then comes merging; then the files that merging left mostly dead;
+        then the ends of lines that receive no more records."""
         if self._parts.writer.book.commit - self._checkpointed >= CHECKPOINT_COMMITS:
             yield self._checkpoint
         files = self._files()  # before the look at the index: nothing is added to those that are closed after it
@@ -226,7 +226,7 @@ class FileUpkeep:
                 yield from self._ends(index)
 
     def _ends(self, index: IndexReader) -> Iterator[Job]:
-        """What is small at the end of lines that are quiet becomes one block each."""
+        """Yield merges of the small blocks at the end of quiet lines into one block each."""
         before, self._quiet = self._quiet, {}
         for key, last in index.lasts().items():
             was, looks = before.get(key, (-1, 0))
@@ -238,7 +238,7 @@ class FileUpkeep:
                     yield partial(self._merge, key, tail)
 
     def _emptying(self, index: IndexReader, files: Files, number: int) -> Iterator[Job]:
-        """What file `number` still holds is moved, and it can go."""
+        """Yield the jobs that move what file `number` still holds, so that the file can be deleted."""
         if number in files.written:
             yield self._roll if number > 0 else partial(self._merged.roll, number)
         for key, batch in _batches(index.pieces_in(number)):
@@ -278,11 +278,12 @@ class FileUpkeep:
             release()
 
     def _is_hopeless(self, key: LineKey, group: Sequence[Piece]) -> bool:
-        """Whether it was tried and was no fewer blocks afterwards: again only when there is twice as much of it."""
+        """Return whether a merge of the group was tried and gave no fewer blocks. It is tried again only when there are twice as many
+        pieces."""
         return len(group) < 2 * self._hopeless.get((key, group[0].first), 0)
 
     def _as_planned(self, key: LineKey, group: Sequence[Piece]) -> list[Piece]:
-        """The group as the index has it now, verified; none of it when something was dropped, set aside or moved meanwhile."""
+        """Return the group as the index has it now, verified; an empty list when something was dropped, set aside or moved meanwhile."""
         with self._index() as index:
             found: list[Piece] = []
             while pieces := index.pieces(key, found[-1].end if found else group[0].first, group[-1].end):
@@ -302,7 +303,7 @@ class FileUpkeep:
         commit_point("log.merge.swapped")
 
     def _checkpoint(self) -> None:
-        """SQLite's write-ahead log is brought to its database, and both to the disk."""
+        """Bring SQLite's write-ahead log into its database, and both to the disk."""
         commit = self._parts.writer.book.commit
         try:
             bring_down(self._parts.folder / INDEX_NAME, self._parts.disk)
@@ -333,7 +334,7 @@ class FileUpkeep:
             self._parts.writer.roll()
 
     def _block(self, key: LineKey, piece: Piece) -> Block | None:
-        """The block of `piece`; None when it was set aside, or is elsewhere by now."""
+        """Return the block of `piece`; None when it was set aside, or is elsewhere by now."""
         place = piece.location
         try:
             block = Block.from_bytes(read_span(self._parts.folder, place.segment, place.at, place.length))
@@ -347,7 +348,7 @@ class FileUpkeep:
         return block
 
     def _index(self) -> closing[IndexReader]:
-        """A look at the index of its own, so that no commit waits for it."""
+        """Return a separate reader of the index, so that no commit waits for it."""
         return closing(IndexReader.open(self._parts.folder / INDEX_NAME))
 
 
@@ -357,7 +358,7 @@ def _columns(codec: Codec, block: Block, piece: Piece) -> Columns:
 
 
 def _batches(pieces: Sequence[tuple[LineKey, Piece]]) -> Iterator[tuple[LineKey, list[Piece]]]:
-    """Pieces of one line each, of at most BLOCK_BYTES_MAX bytes together, but at least one."""
+    """Yield pieces of one line each, of at most BLOCK_BYTES_MAX bytes together, but at least one."""
     for key, ours in groupby(pieces, key=lambda one: one[0]):
         batch: list[Piece] = []
         for _, piece in ours:

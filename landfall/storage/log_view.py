@@ -1,4 +1,4 @@
-"""A log as its index shows it, from any process: its streams, ledgers and Positions, and where its blocks are."""
+"""A log as its index shows it, from any process: its streams, ledgers and Positions, and the places of its blocks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Found = TypeVar("Found")
 
 
 class IndexView:
-    """What the index of a node's log says: a consistent view, which never blocks the log's writer and changes nothing."""
+    """A consistent view of a node's log by its index. It never blocks the log's writer and changes nothing."""
 
     def __init__(self, folder: Path, index: Path | None = None, passed_over: PassedOver | None = None) -> None:
-        """`index`: another than the one in `folder`. `passed_over`: who reads goes on past what does not verify; None: that raises Corrupt.
+        """Open the index of the log in `folder`, or `index` in its place. With `passed_over`, a reader continues past blocks that do not
+        verify; with None, such a block raises Corrupt.
 
-        Raises FileNotFoundError when `folder` holds no log yet.
-        """
+        Raises FileNotFoundError when `folder` holds no log yet."""
         self._folder = folder
         self._index_path = index or folder / INDEX_NAME
         if not self._index_path.exists():
@@ -40,7 +40,7 @@ class IndexView:
         self._passed_over, self._unread = passed_over, dict[LineKey, RangeSet]()
 
     def close(self) -> None:
-        """Releases the files."""
+        """Release the files."""
         for index in (*self._retired, self._index):
             index.close()
 
@@ -53,26 +53,26 @@ class IndexView:
         return node
 
     def streams(self) -> list[str]:
-        """The names of all streams this copy knows, sorted."""
+        """Return the names of all streams that this copy knows, sorted."""
         return sorted(self._lines())
 
     def ledger(self, stream: str) -> dict[Origin, OriginLedger]:
-        """A snapshot of what this copy knows of `stream`, per origin."""
+        """Return a snapshot of what this copy knows of `stream`, per origin."""
         return {origin: line.ledger.copy() for origin, line in self._lines().get(stream, {}).items()}
 
     def position(self, stream: str) -> Position:
-        """The Position of this copy of `stream`."""
+        """Return the Position of this copy of `stream`."""
         return self.positions().get(stream, Position())
 
     def positions(self) -> Positions:
-        """The Position of every stream, all as one and the same commit left them."""
+        """Return the Position of every stream, all as of one commit."""
         return self._view()[1]
 
     def _lines(self) -> Lines:
         return self._view()[0]
 
     def _view(self) -> tuple[Lines, Positions]:
-        """As one and the same commit left them."""
+        """Return the lines and Positions, both as of one commit."""
         return self._with_index(self._seen_now)
 
     def _with_index(self, look: Callable[[], Found]) -> Found:
@@ -86,7 +86,7 @@ class IndexView:
             return look()
 
     def _opened_again(self) -> bool:
-        """Whether the index was read as if it never changed while a writer came; it is open again then."""
+        """Return whether the index was opened as unchanging and a writer has come since; it is then opened again."""
         with self._view_lock:
             if not (self._index.is_still and self._index.replaced()):
                 return False
@@ -101,7 +101,7 @@ class IndexView:
         raise problem
 
     def _index_replaced(self) -> None:
-        """Another index is in its place from now on."""
+        """Open the index again, after another has taken its place."""
         with self._view_lock:
             self._retired.append(self._index)
             self._index, self._seen = IndexReader.open(self._index_path), None
@@ -122,7 +122,7 @@ class IndexView:
             return self._seen[1]
 
     def _set_aside(self, key: LineKey, piece: Piece, problem: Corrupt) -> None:
-        """Called for a piece whose block does not verify. Raises Corrupt, unless who reads goes on past it."""
+        """Report a piece whose block does not verify. Raises Corrupt, unless the reader continues past such blocks."""
         what = f"{key[0]}:{key[1]} offsets {piece.first}..{piece.end - 1}: {problem}"
         if self._passed_over is None:
             raise Corrupt(what, hint="the node itself fetches them again once it reads them", code="records_damaged") from problem

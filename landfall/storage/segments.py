@@ -1,4 +1,5 @@
-"""A log's files: numbered, append-only, each a head and a row of frames. Segments hold commits, merged files what was merged of them."""
+"""A log's files: numbered, append-only, each with a head and a row of frames. Segments hold commits; merged files hold what was merged from
+them."""
 
 from __future__ import annotations
 
@@ -20,38 +21,37 @@ _NAMES = {SEGMENTS: re.compile(r"([0-9]{10})\.segment"), MERGED: re.compile(r"([
 
 
 def unreadable(path: Path, problem: Exception) -> Unreadable:
-    """What the log raises where the file `path` can not be read."""
+    """Return the error that the log raises where the file `path` can not be read."""
     told = problem.strerror if isinstance(problem, OSError) else problem
     return Unreadable(f"{path.name} can not be read: {told}", hint="look at the disk's health, and whose file it is")
 
 
 def file_path(log: Path, number: int) -> Path:
-    """A file of the log in folder `log`: 1, 2, … are its segments, -1, -2, … its merged files."""
+    """Return the path of a file of the log in folder `log`: 1, 2, … are its segments, -1, -2, … its merged files."""
     return log / SEGMENTS / f"{number:010}.segment" if number > 0 else log / MERGED / f"{-number:010}.merged"
 
 
 def segment_numbers(log: Path) -> list[int]:
-    """The segments that exist, the oldest first. Raises Unreadable."""
+    """Return the numbers of the existing segments, the oldest first. Raises Unreadable."""
     return sorted(_numbers(log, SEGMENTS))
 
 
 def merged_numbers(log: Path) -> list[int]:
-    """The merged files that exist, the newest first. Raises Unreadable."""
+    """Return the numbers of the existing merged files, the newest first. Raises Unreadable."""
     return sorted(-number for number in _numbers(log, MERGED))
 
 
 class OpenFile:
-    """Reads spans of a log's files and keeps the last one open, for one look-up: neighbours are mostly in one file.
+    """A reader of spans of a log's files, for one look-up. It keeps the last file open: neighbours are mostly in one file.
 
-    A file that is freed meanwhile is read to the end of the look-up. Not safe from several threads.
-    """
+    A file that is freed meanwhile is read until the look-up ends. It is not safe to use from several threads."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._number, self._descriptor = 0, CLOSED
 
     def span(self, number: int, at: int, length: int) -> bytes:
-        """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed, Unreadable."""
+        """Return `length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed, Unreadable."""
         try:
             data = os.pread(self._opened(number), length, at)
         except OSError as problem:
@@ -64,7 +64,7 @@ class OpenFile:
         return data
 
     def expect(self, number: int, at: int, length: int) -> None:
-        """`length` bytes at `at` of a file are about to be asked for: the disk may begin to read them, but need not."""
+        """Announce that `length` bytes at `at` of a file are about to be read: the disk may begin to read them, but need not."""
         if hasattr(os, "posix_fadvise"):
             with suppress(OSError):  # the reader that asks for them gets the error
                 os.posix_fadvise(self._opened(number), at, length, os.POSIX_FADV_WILLNEED)
@@ -84,16 +84,15 @@ class OpenFile:
 
 
 def read_span(log: Path, number: int, at: int, length: int) -> bytes:
-    """`length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed, Unreadable."""
+    """Return `length` bytes at `at` of a file. Raises Corrupt when it is shorter, FileNotFoundError when it was freed, Unreadable."""
     with closing(OpenFile(log)) as file:
         return file.span(number, at, length)
 
 
 def secret_of(log: Path, number: int) -> Secret | None:
-    """The secret in the head of a file; None when the file is empty, or its head does not verify.
+    """Return the secret in the head of a file; None when the file is empty, or its head does not verify.
 
-    Raises FileNotFoundError when it was freed, Unreadable, and Misuse when another version of Landfall wrote the file.
-    """
+    Raises FileNotFoundError when it was freed, Unreadable, and Misuse when another version of Landfall wrote the file."""
     path = file_path(log, number)
     try:
         with path.open("rb", buffering=0) as file:
@@ -107,7 +106,7 @@ def secret_of(log: Path, number: int) -> Secret | None:
 
 @contextmanager
 def mapped(log: Path, number: int) -> Iterator[memoryview]:
-    """All bytes of a file, without reading them yet. Raises FileNotFoundError when it was freed, Unreadable."""
+    """Yield all bytes of a file, without reading them yet. Raises FileNotFoundError when it was freed, Unreadable."""
     path = file_path(log, number)
     with ExitStack() as open_:
         try:
@@ -122,17 +121,17 @@ def mapped(log: Path, number: int) -> Iterator[memoryview]:
 
 
 class SegmentWriter:
-    """Appends frames to the last segment, or merged file. Not safe from several threads: the log's lock guards it.
+    """A writer that appends frames to the last segment or merged file. It is not safe to use from several threads: the log's lock guards
+    it.
 
     A failed write or sync leaves nothing behind: the file is cut back to its last whole frame before anything else is written. While the
-    disk does not let it be, who opens the log again may find there what was refused: that is Unclear. `secret` is the file's: its frames
-    are to be made with it. A new file's head is written with its first frame.
-    """
+    disk refuses that, the next opening of the log may find the refused frame: that is Unclear. `secret` is the file's; its frames are made
+    with it. A new file's head is written with its first frame."""
 
     def __init__(self, log: Path, disk: Disk, number: int, end: int) -> None:
-        """Goes on in file `number` at byte `end`; bytes beyond are cut off. Raises RetryLater when the disk refuses, Corrupt when the head
-        before `end` does not verify.
-        """
+        """Continue in file `number` at byte `end`; bytes beyond it are cut off.
+
+        Raises RetryLater when the disk refuses, Corrupt when the head before `end` does not verify."""
         secret = secret_of(log, number) if end else Secret.new()
         if secret is None:
             raise Corrupt(f"{file_path(log, number).name} has no secret that verifies, and can not be written on")
@@ -155,20 +154,20 @@ class SegmentWriter:
 
     @property
     def number(self) -> int:
-        """The file that is written."""
+        """Number of the file that is being written."""
         return self.place[0]
 
     @property
     def end(self) -> int:
-        """How long it is; 0 while nothing in it counts."""
+        """Length of the file; 0 while nothing in it counts."""
         return self.place[1]
 
     def write(self, data: bytes, *, more: bool = False) -> int:
-        """Put `data` behind the last frame, or the head; returns where the frame begins. Not durable, and not counted, before `keep`.
+        """Write `data` after the last frame, or after the head, and return where the frame begins. It is not durable, and does not count,
+        before `keep`.
 
-        `more` of a frame goes behind what was written of it. Raises RetryLater when the disk does not take it: no whole frame remains then;
-        Unclear while one from before does.
-        """
+        With `more`, the rest of a frame goes after the part that was written. Raises RetryLater when the disk does not take it: no whole
+        frame remains then. Raises Unclear while a whole frame from before remains."""
         if not more:
             self._mend()
         self._torn = True
@@ -180,9 +179,9 @@ class SegmentWriter:
         return self.end or HEAD_BYTES
 
     def sync(self) -> None:
-        """What was written is on the disk, in a file that can be found there again. Raises RetryLater when the disk can not say so: nothing
-        remains then; Unclear when it may.
-        """
+        """Sync what was written to the disk, in a file that can be found there again.
+
+        Raises RetryLater when the disk can not confirm it: nothing remains then. Raises Unclear when something may remain."""
         try:
             self._disk.sync(self._descriptor)
             if not os.fstat(self._descriptor).st_nlink:
@@ -191,16 +190,16 @@ class SegmentWriter:
             raise self._refused(problem) from problem
 
     def keep(self, length: int) -> None:
-        """The `length` bytes of frames written since the last `keep` count from now on."""
+        """Count the `length` bytes of frames written since the last `keep` from now on."""
         self.place = self.number, (self.end or HEAD_BYTES) + length
         self._torn = self._whole = False
 
     def drop(self) -> None:
-        """What was written since the last `keep` never was. Raises Unclear when that fails; it is tried again before the next write."""
+        """Discard what was written since the last `keep`. Raises Unclear when that fails; it is tried again before the next write."""
         self._mend()
 
     def roll(self) -> None:
-        """Go on in a new file. Raises RetryLater; then the old one goes on."""
+        """Continue in a new file. Raises RetryLater; then the old file continues."""
         self._mend()
         try:
             self._roll()
@@ -222,9 +221,8 @@ class SegmentWriter:
         self._torn = self._whole = False
 
     def close(self) -> None:
-        """Release the file. Its descriptor may be another's file afterwards, which nothing is written to, and the folder another's log:
-        from now on `write`, `drop` and `roll` raise RetryLater.
-        """
+        """Release the file. From then on `write`, `drop` and `roll` raise RetryLater: the descriptor may be another file's, which must not
+        be written, and the folder another log's."""
         os.close(self._descriptor)
         self._descriptor, self._torn = CLOSED, True
 
@@ -250,7 +248,7 @@ class SegmentWriter:
 
 
 def disk_refused(problem: Exception) -> RetryLater:
-    """What the log raises when the disk is full or failing, or the process's user may not write there."""
+    """Return the error that the log raises when the disk is full or failing, or the process's user may not write there."""
     what, code = "free some space, or look at the disk's health", "disk_refused"
     if isinstance(problem, PermissionError) and isinstance(problem.filename, str) and _is_of_another(Path(problem.filename)):
         return not_writable(Path(problem.filename))
@@ -262,7 +260,7 @@ def disk_refused(problem: Exception) -> RetryLater:
 
 
 def not_writable(file: Path) -> RetryLater:
-    """What the log raises where another user's file is in its way."""
+    """Return the error that the log raises where another user's file is in its way."""
     me = user_name(os.geteuid())
     what = f"{file} belongs to {owner_of(file)}, and {me}, who runs this, may not write it"
     return RetryLater(what, hint=f"give it back: `chown {me} {file}`; nothing was changed", code="file_of_another")
