@@ -1,4 +1,5 @@
-"""Blocks read from a node's log for its sessions, in threads; what the disk does not give is tried again as long as the node runs."""
+"""The loader that reads blocks from a node's log for its sessions, in threads. Blocks that the disk does not return are tried again as long
+as the node runs."""
 
 from __future__ import annotations
 
@@ -21,27 +22,27 @@ from streams.model.records import concat
 from streams.replication import Key, Load, Loaded, Unread, Withheld
 
 JOINED_RECORDS = 65_536
-"""Blocks of fewer records than this are joined with their neighbours before they are sent, when more of the same is to be sent."""
+"""Number of records below which a block is joined with its neighbours before it is sent, when more of the same is to be sent."""
 JOINED_BLOCKS_MAX = 1_024
 AGAIN_S = 2.0
-"""So long a session leaves alone what the log can not give at all just now: its index is rebuilt, or its Kafka is away."""
+"""Time for which a session leaves alone what the log can not return at all just now, seconds: its index is rebuilt, or its Kafka is
+away."""
 LOOK_EVERY_S = 1.0
 
 
 class Loader:
-    """Reads for all sessions of a node. Call it from the node's event loop. Metrics count `reads_refused`; how many records can not be
-    read now is the gauge `unreadable_records`."""
+    """A reader for all sessions of a node. Call it from the node's event loop. The metric `reads_refused` counts failed reads; the gauge
+    `unreadable_records` is the number of records that can not be read now."""
 
     def __init__(self, log: LogReader, codec: Codec, withheld: Withheld, metrics: Metrics) -> None:
         self._log, self._codec, self.withheld, self._metrics = log, codec, withheld, metrics
         self._loading: dict[Load, asyncio.Task[Loaded | Unread | None]] = {}
 
     async def load(self, load: Load) -> Loaded | Unread | None:
-        """The first block of what `load` asks for; what is to be left alone where the disk does not give it; None when nothing of it can
-        be read ever.
+        """Return the first block of what `load` requests. Where the disk does not return it, return what is to be left alone; None when
+        nothing of it can ever be read.
 
-        Several sessions mostly ask for the same at once, each for its peer: it is read once for all of them.
-        """
+        Several sessions mostly request the same at once, each for its peer: it is read once for all of them."""
         what = replace(load, number=0)
         reading = self._loading.get(what)
         if reading is None:
@@ -50,7 +51,7 @@ class Loader:
         return await asyncio.shield(reading)
 
     async def keep_trying(self) -> None:
-        """As long as the node runs: what the disk did not give is tried again when it is due, whether a peer asks for it or not."""
+        """Try again, as long as the node runs, what the disk did not return, when it is due, whether or not a peer requests it."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             for key, first, end in self.withheld.due():
@@ -97,9 +98,8 @@ class Loader:
 
 
 def read_block(log: LogReader, codec: Codec, load: Load) -> Loaded | None:
-    """The first block of the range, whole as it is stored when that is large enough; many small ones joined into one, up to what the disk
-    does not give. Raises Unreadable where that is the first.
-    """
+    """Return the first block of the range, as it is stored when it is large enough. Many small blocks are joined into one, up to what the
+    disk does not return. Raises Unreadable where that is the first."""
     blocks: list[Block] = []
     try:
         for block in log.blocks(load.stream, load.origin, load.first, load.end):
@@ -118,7 +118,7 @@ def read_block(log: LogReader, codec: Codec, load: Load) -> Loaded | None:
 
 
 def read_past(log: LogReader, codec: Codec, load: Load) -> Loaded | None:
-    """As `read_block`, of the first block of the range that the disk gives."""
+    """Return, as `read_block` does, the first block of the range that the disk returns."""
     while load.first < load.end:
         try:
             return read_block(log, codec, load)
@@ -129,7 +129,8 @@ def read_past(log: LogReader, codec: Codec, load: Load) -> Loaded | None:
 
 
 def _join(codec: Codec, blocks: list[Block]) -> Block | None:
-    """The first run of the blocks as one; a large block and its small forerunners stay apart, what is large is never encoded again."""
+    """Return the first run of the blocks as one. A large block and the small blocks before it stay apart: a large block is never encoded
+    again."""
     if len(blocks) > 1 and blocks[-1].count >= JOINED_RECORDS:
         blocks = blocks[:-1]
     run = list(_first_run(blocks))
@@ -151,7 +152,8 @@ def _first_run(blocks: list[Block]) -> Iterable[Block]:
 
 
 def _alike(codec: Codec, run: list[Block]) -> list[pa.RecordBatch]:
-    """The rows of the first blocks of the run, as far as each signal is of one type in them: what is of two goes in a block of its own."""
+    """Return the rows of the first blocks of the run, as far as each signal is of one type in them. Rows of a second type go into a block
+    of their own."""
     alike: list[pa.RecordBatch] = []
     for block in run:
         rows = codec.decode(block)

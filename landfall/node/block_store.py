@@ -24,11 +24,12 @@ from streams.replication import Admit, DeclareGone, Key, Load, Loaded, OldCopy, 
 ADMIT_BYTES_MAX = 16 << 20
 """Bytes of blocks made durable in one commit."""
 LOOK_AGAIN_S = 1.0
-"""How often what waits to be proven is looked at, whatever comes."""
+"""Time between two looks at the blocks that wait to be proven, whatever comes, seconds."""
 GRACE_S = 10.0
-"""How long a block of records that are acted upon waits, in memory and not acknowledged, for what its origin signed of it."""
+"""Maximum time that a block of records that are acted upon waits for what its origin signed of it, seconds. It waits in memory and is not
+acknowledged."""
 GONE_AGAIN_S = 2.0
-"""How long to wait for room until it is tried again."""
+"""Time to wait for disk space before the next attempt, seconds."""
 FOREIGN = "a node wrote records that it may not write"
 PASSED_OVER = "kept in the log, left out by every reader; reported once for each of its streams until this node is started again"
 
@@ -45,11 +46,10 @@ class _Waiting:
 
 
 class Store:
-    """Reads and admits blocks for all sessions of a node. Call it from the node's event loop.
+    """A store that reads and admits blocks for all sessions of a node. Call it from the node's event loop.
 
-    `still_doubted` is set when something has come that is to be believed, or statements, and something goes on waiting for its own: time to
-    look at what is signed.
-    """
+    `still_doubted` is set when records that must be proven, or statements, have come, and a block still waits for its proof: it is then
+    time to look at what is signed."""
 
     def __init__(
         self,
@@ -60,9 +60,8 @@ class Store:
         believing: Believing | None = None,
         introduced: Callable[[str, Sequence[bytes]], None] = lambda node, keys: None,
     ) -> None:
-        """`believing`: who judges what is not to be taken before it is proven; None: all is taken. `introduced` is called with the keys
-        that nodes show in their own sessions.
-        """
+        """Make the store. `believing` judges what must be proven before it is admitted; None: everything is admitted. `introduced` is
+        called with the keys that nodes show in their own sessions."""
         self.introduced = introduced
         self._log, self._believing = log, believing
         self.withheld = Withheld(log, lambda: asyncio.get_running_loop().time(), report)
@@ -77,25 +76,23 @@ class Store:
         self._more = asyncio.Event()
 
     async def load(self, load: Load) -> Loaded | Unread | None:
-        """See `Loader.load`."""
+        """Load as `Loader.load` does."""
         return await self.loader.load(load)
 
     async def admit(self, admit: Admit) -> LandfallError | None:
-        """Make the block durable, together with what else has come; None when it is, or why it can not be.
+        """Make the block durable, together with what else has come. Return None when it is, or why it can not be.
 
-        What is acted upon, of a node whose key is known, waits until something that its origin signed covers it, at most GRACE_S; of one
-        whose key is not, it is taken from whom it may come so.
-        """
+        A block that is acted upon, of a node whose key is known, waits at most GRACE_S until something that its origin signed covers it.
+        Where the key is not known, it is admitted from the nodes that may bring it like that."""
         waiting = _Waiting(admit.block, admit.peer)
         self._waiting.append(waiting)
         self._more.set()
         return await waiting.done
 
     async def declare_gone(self, gone: DeclareGone) -> None:
-        """Note in the log what will never come, but for what has come by now: a copy that holds the records keeps them.
+        """Record in the log what will never come, except what has come by now: a copy that holds the records keeps them.
 
-        On a full disk it is tried until there is room, for the peer says it once in a session.
-        """
+        On a full disk it is tried until there is space, because the peer sends it once in a session."""
         while True:
             try:
                 return await ADMITTERS.run(partial(self._declare_gone, gone))
@@ -113,7 +110,7 @@ class Store:
         self._log.declare_all_gone(gone.stream, gone.origin, ranges, gone.reason)
 
     async def old_copy(self, old: OldCopy) -> None:
-        """A peer holds more of this node's origin than the log does: new records go to a new generation from now on."""
+        """Open a new generation for new records, because a peer holds more of this node's origin than the log does."""
         if old.origin == self._log.origin:
             why = f"{old.peer or 'a peer'} holds {old.stream} up to offset {old.end - 1} of {old.origin}, this log less"
             origin = await ADMITTERS.run(partial(self._log.open_generation, why))
@@ -126,7 +123,7 @@ class Store:
             )
 
     async def run(self) -> None:
-        """Commit what comes in, as long as the node runs: all that waits, up to ADMIT_BYTES_MAX, in one commit."""
+        """Commit incoming blocks as long as the node runs: all that wait, up to ADMIT_BYTES_MAX, in one commit."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN_S if self._doubted else None):
@@ -149,11 +146,10 @@ class Store:
                 self.still_doubted.set()  # a statement taken before its origin's key was known may stand where the true one belongs
 
     async def take(self, blocks: Sequence[Block], bringer: str | None = None) -> int:
-        """Make these durable, brought by `bringer` (None: this machine) otherwise than by a session; returns how many records were new.
+        """Make `blocks` durable, brought by `bringer` (None: this machine) outside a session, and return how many records were new.
 
-        Raises as `Log.admit`, NotProven where one is acted upon and not covered by what its origin signed, here or among them, or is a
-        statement that it did not sign: then the others are taken.
-        """
+        Raises the same errors as `Log.admit`. Raises NotProven where a block is acted upon and not covered by what its origin signed, here
+        or among `blocks`, or is a statement that it did not sign: then the others are admitted."""
         unread = self._unread(blocks)
         new = await ADMITTERS.run(partial(self._take, blocks, unread, bringer))
         self._replaced(unread)
@@ -177,7 +173,7 @@ class Store:
         return new
 
     async def _without_doubted(self, batch: list[_Waiting]) -> list[_Waiting]:
-        """Those of the batch that are taken as they come; the others wait among the doubted."""
+        """Return the blocks of the batch that are admitted as they come; the others wait among the doubted."""
         if self._believing is None:
             return batch
         taken = []
@@ -206,7 +202,7 @@ class Store:
         return found
 
     async def _proven(self) -> list[_Waiting]:
-        """Of the doubted those that are proven by now. What is forged, or has waited its time, is refused."""
+        """Return the doubted blocks that are proven by now. A block that is forged, or has waited its time, is refused."""
         believing, doubted = self._believing, [one for one in self._doubted if not one.done.done()]
         if believing is None:
             return []
@@ -272,7 +268,7 @@ class Store:
         return new
 
     def _unread(self, blocks: Sequence[Block]) -> _Unread:
-        """What these bring that is held here and can not be read."""
+        """Return what `blocks` bring that is held here and can not be read."""
         found: dict[Key, RangeSet] = {}
         for block in blocks:
             if ranges := self.withheld.lasting(key := (block.stream, block.origin)).within(block.first, block.end):

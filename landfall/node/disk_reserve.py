@@ -1,4 +1,4 @@
-"""A file that only takes up room: on a full disk it is given back, so that there is room to clean up."""
+"""A file that only takes up disk space: on a full disk it is deleted, so that there is space to clean up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Reserve:
         self._path, self._bytes = path, bytes_
 
     def fill(self) -> bool:
-        """Take the room up again, if the disk has twice as much to spare; whether it is taken up now."""
+        """Take up the space again, if the disk has twice as much to spare. Return whether it is taken up now."""
         try:
             if self._path.exists() and self._path.stat().st_size >= self._bytes:
                 return True
@@ -31,7 +31,7 @@ class Reserve:
         return True
 
     def spend(self) -> bool:
-        """Give the room back; whether there was any."""
+        """Free the space. Return whether there was any."""
         try:
             self._path.unlink()
         except OSError:
@@ -39,7 +39,7 @@ class Reserve:
         return True
 
     def short_of_room(self) -> bool:
-        """Whether the disk has less to spare than the reserve itself is."""
+        """Return whether the disk has less to spare than the size of the reserve."""
         try:
             return shutil.disk_usage(self._path.parent).free < self._bytes
         except OSError:

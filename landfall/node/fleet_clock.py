@@ -25,8 +25,7 @@ def clock_of(clock: str) -> Clock:
     """Return the clock that a setting names: "wall", or a URL. Wait until the clock at a URL has sent the time; from then on it is to be
     followed (`follow`).
 
-    Raises RetryLater when it does not within FIRST_WORD_S: records stamped with another time than the fleet's could never be corrected.
-    """
+    Raises RetryLater when it does not within FIRST_WORD_S: records with another time than the fleet's could never be corrected."""
     return WallClock() if clock == "wall" else FleetClock(first_word(clock), partial(ask, clock))
 
 
@@ -60,7 +59,7 @@ def ask(url: str) -> FleetTime | None:
 
 
 async def follow(clock: FleetClock, url: str) -> None:
-    """Let `clock` run as the clock at `url` says, asked every POLL_EVERY_S. While it is away the last word holds."""
+    """Let `clock` run as the clock at `url` does, which is asked every POLL_EVERY_S. While that does not answer, its last answer holds."""
     there = True
     while True:
         fleet_time = await apart("fleet clock", partial(ask, url))

@@ -1,4 +1,4 @@
-"""Offsets given up as lost: what is still held of them, and who may say that they will never come."""
+"""Offsets given up as lost: what is still held of them, and which node may declare that they will never come."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from streams.replication.link_terms import Key
 
 @dataclass(frozen=True, slots=True)
 class Losing:
-    """What giving up some offsets of `key` would mean, as this node knows it now.
+    """The effect of giving up some offsets of `key`, as this node knows it now.
 
-    `lost`: offsets to be declared lost, wanted until now. `here`: of those asked for, what this copy holds. `peers`: per peer in session
-    what it holds of `lost`, by its own word. `away`: known peers not in session, who may have them. `known_end`: no offset from here on is
-    known of at this node. `reason`: expired where the origin itself, in session, has dropped them all.
-    """
+    `lost`: offsets to be declared lost, wanted until now. `here`: the requested offsets that this copy holds. `peers`: per peer in session,
+    the offsets of `lost` that it reports as held. `away`: known peers not in session, which may have them. `known_end`: this node knows of
+    no offset from here on. `reason`: expired where the origin itself, in session, has dropped them all."""
 
     key: Key
     lost: RangeSet
@@ -33,9 +32,10 @@ class Losing:
     reason: GoneReason = "lost"
 
     def check(self, without: Collection[str] = ()) -> None:
-        """Raises Misuse, in words, when they are not to be given up: held here, held by a peer, or nothing of them wanted; and where they
-        have expired, while a known node is away that may hold them and is not named in `without`.
-        """
+        """Raise Misuse, with a reason, when the offsets must not be given up: they are held here, held by a peer, or none of them is
+        wanted.
+
+        Where they have expired, raise it also while a known node is away that may hold them and is not named in `without`."""
         stream, origin = self.key
         if self.here:
             what = f"this node holds {_told(self.here)} of {stream}:{origin}: what is held is not lost"
@@ -53,26 +53,24 @@ class Losing:
 
 @dataclass(frozen=True, slots=True)
 class PeerClaims:
-    """What peers say of one origin of a stream. `settled`: per peer in session what it needs no more; `floors`: below what it has dropped
-    all; `known`: all nodes that may have the records.
-    """
+    """The claims of peers about one origin of a stream. `settled`: per peer in session what it needs no more; `floors`: the offset below
+    which it has dropped everything; `known`: all nodes that may have the records."""
 
     settled: Mapping[str, RangeSet]
     floors: Mapping[str, int]
     known: Collection[str]
 
     def dropped_by(self, node: str) -> RangeSet:
-        """What that node, if it is in session, has dropped."""
+        """Return what that node, if it is in session, has dropped."""
         return RangeSet([(0, floor)]) if (floor := self.floors.get(node, 0)) else RangeSet()
 
 
 def losing(log: Log, me: Peer, key: Key, asked: RangeSet, said: PeerClaims) -> Losing:
-    """What giving up `asked` would mean; changes nothing.
+    """Return the effect of giving up `asked`; change nothing.
 
-    Raises NotAllowed for another node's origin but at headquarters, and there while that node is in session and has not dropped them all:
-    it can say so itself; Misuse for a stream or an origin that this node knows nothing of, and for offsets that it has not given itself
-    yet: it would go on behind them.
-    """
+    Raises NotAllowed for another node's origin, except at headquarters. There it raises it while that node is in session and has not
+    dropped them all: that node can declare it itself. Raises Misuse for a stream or an origin that this node does not know. Raises Misuse
+    for offsets that this node has not assigned yet: it would continue after them."""
     stream, origin = check_stream(key[0]), key[1]
     if origin.node != me.node and me.role != "hq":
         what = f"'{origin.node}' wrote these: it says itself that they are lost, or headquarters says it for a dead node"
@@ -93,7 +91,7 @@ def losing(log: Log, me: Peer, key: Key, asked: RangeSet, said: PeerClaims) -> L
 
 
 def missing(log: Log, me: Peer, key: Key, said: PeerClaims) -> Losing | None:
-    """What this node wants of `key` and its living origin has dropped; None if there is nothing."""
+    """Return what this node wants of `key` and its living origin has dropped; None if there is nothing."""
     one = log.ledger(key[0]).get(key[1])
     if one is None or key[1].node == me.node:
         return None

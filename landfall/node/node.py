@@ -1,12 +1,8 @@
-"""One node: its log, its sessions, its door, its metrics and its word on what goes wrong. Ships, ports and headquarters build on it.
+"""One node: its log, its sessions, its door, its metrics and its reports of problems. Ships, ports and headquarters build on it.
 
-node = Node(settings, clock)
-node.guard.route("GET", "/console", page, OPEN)  # routes of one's own, before start
-node.add_background("rules", judge)           # an async function, run from start to stop
-await node.start()
-await node.append([Append("events", to_batch(records))])
-await node.run_until_stopped()                # until SIGTERM, SIGINT or node.stop()
-"""
+node = Node(settings, clock) node.guard.route("GET", "/console", page, OPEN) # own routes, before start node.add_background("rules", judge)
+# an async function, run from start to stop await node.start() await node.append([Append("events", to_batch(records))]) await
+node.run_until_stopped() # until SIGTERM, SIGINT or node.stop()"""
 
 from __future__ import annotations
 
@@ -74,7 +70,7 @@ WORK_ENDED_WITHIN_S = ENDED_WITHIN_S = 20.0
 
 
 async def keep_floor_trouble(log: Log, append: Callable[[Sequence[Append]], Awaitable[Any]], metrics: Metrics, clock: Clock) -> None:
-    """Look every LOOK_EVERY_S, until cancelled. Raises RetryLater when the disk is full."""
+    """Look for floor trouble every LOOK_EVERY_S, until cancelled, and report its end. Raises RetryLater when the disk is full."""
     trouble = FloorTrouble(log, NODE, metrics.troubles, clock.monotonic_s)
     while True:
         if reason := await asyncio.to_thread(trouble.look):
@@ -83,13 +79,13 @@ async def keep_floor_trouble(log: Log, append: Callable[[Sequence[Append]], Awai
 
 
 class Node:
-    """A node of the network. Made, given routes and background work, started once and stopped once. Call it from one event loop.
+    """A node of the network. It is made, given routes and background work, started once and stopped once. Call it from one event loop.
 
-    `log`, `metrics` and `append` may be used from `start` on; `report`, `metrics`, `definitions` (of streams, as of now) from any thread.
-    """
+    `log`, `metrics` and `append` may be used from `start` on; `report`, `metrics`, `definitions` (of streams, as of now) from any
+    thread."""
 
     def __init__(self, settings: NodeSettings, clock: Clock | None = None, process: str = "node", wall: Clock | None = None) -> None:
-        """`process`: its name in `metrics` and `exceptions`. Tests bring their own `clock`, and `wall`, for link budgets."""
+        """Make the node. `process`: its name in `metrics` and `exceptions`. Tests pass their own `clock`, and `wall` for link budgets."""
         self.settings = settings
         self._wall = wall or WallClock()
         self._backgrounds: dict[str, Background] = {}
@@ -141,14 +137,14 @@ class Node:
 
     @property
     def url(self) -> str:
-        """Where the door is, once started."""
+        """URL of the door, once started."""
         if self._runner is None:
             raise RuntimeError("the node is not started, its door not open")
         return f"http://{address(*self._runner.addresses[0][:2])}"
 
     @property
     def tls_url(self) -> str:
-        """Where the door for certificates is, once started with `tls` in its settings."""
+        """URL of the door for certificates, once started with `tls` in its settings."""
         if self._runner is None or self.settings.tls is None:
             raise RuntimeError("the node is not started, or has no certificate")
         return f"https://{address(*self._runner.addresses[-1][:2])}"
@@ -160,34 +156,33 @@ class Node:
         self._backgrounds[name] = work
 
     def needs(self, what: str, there: Callable[[], bool]) -> None:
-        """`/healthz` says 503, with `what` in `waits_for`, while `there()` is not so."""
+        """Make `/healthz` answer 503, with `what` in `waits_for`, while `there()` is false."""
         self._needs[what] = there
 
     def judge(self, stream: str, judge: Judge) -> None:
-        """From `start` on take of `stream` from elsewhere only what `judge` says its origin may write, as the settings know it."""
+        """Accept of `stream` from elsewhere, from `start` on, only what `judge` lets its origin write, as the settings know the origin."""
         self._judges[stream] = judge
 
     def has_met(self, node: str) -> bool:
-        """Whether that node has ever shown its key here, in a session of its own: then it has heard this one's too."""
+        """Return whether that node has ever shown its key here, in a session of its own: then it has received this node's key too."""
         return self._introductions is not None and node in self._introductions.trust().keys
 
     def report(self, reason: str, outcome: str, **details: Any) -> None:
-        """Report to `exceptions` what was wrong and what was done about it. Returns at once, from any thread; the report is appended with
-        the next commit.
-        """
+        """Report a problem, and what was done about it, to `exceptions`. Returns at once, from any thread; the report is appended with the
+        next commit."""
         self._teller.report(reason, outcome, details)
 
     def link(self, peers: Collection[PeerAddress]) -> None:
-        """From now on keep sessions with exactly these dialled peers. New ones are dialled at once, back-off of all others is forgotten."""
+        """Keep sessions with exactly these dialled peers from now on. New ones are dialled at once, and the back-off of all others is
+        reset."""
         self.links.keep(peers)
 
     async def append(self, appends: Sequence[Append]) -> list[Appended]:
-        """Give offsets to new records, together with what others append at the same moment. The records are durable when it returns. Raises
-        as `Log.append`.
+        """Assign offsets to new records, together with other appends at the same moment. The records are durable when it returns. Raises
+        the same errors as `Log.append`.
 
         It also appends into a stream that this node may not originate: a sensor's reading is kept here, and reported. A caller that appends
-        for somebody who can be refused calls `originating.check` before.
-        """
+        for a writer that can be refused calls `originating.check` first."""
         if self._committer is None:
             raise RuntimeError("the node is not started")
         began_s = self.clock.monotonic_s()
@@ -197,11 +192,12 @@ class Node:
         return answer
 
     async def admit(self, blocks: Sequence[Block], bringer: str | None = None) -> int:
-        """Take blocks from elsewhere, of the node `bringer` (None: this machine); durable when it returns how many records were new.
+        """Admit blocks from elsewhere, brought by the node `bringer` (None: this machine), and return how many records were new. They are
+        durable when it returns.
 
-        Idempotent. Records of this very origin that the log does not have show that it is an old copy: it opens a new generation, as in a
-        session. Raises as `Log.admit` otherwise, and NotProven for what is acted upon and not signed; then the others are taken.
-        """
+        It is idempotent. Records of this very origin that the log does not have show that the log is an old copy: it opens a new
+        generation, as in a session. Otherwise raises the same errors as `Log.admit`, and NotProven for what is acted upon and not signed;
+        then the other blocks are admitted."""
         if self._store is None:
             raise RuntimeError("the node is not started")
         try:
@@ -212,9 +208,10 @@ class Node:
             return await self._store.take(blocks, bringer)
 
     async def start(self) -> None:
-        """Open the log, the door, and the links of the settings; begin the background work. Raises Misuse or RetryLater when it can not;
-        nothing is left open then: an index that nobody closed would be taken for a damaged one by the next start.
-        """
+        """Open the log, the door, and the links of the settings, and begin the background work.
+
+        Raises Misuse or RetryLater when it can not. Nothing is left open then: the next start would take an index that was not closed for a
+        damaged one."""
         async with AsyncExitStack() as undone:
             undone.push_async_callback(self.stop)
             await self._start()
@@ -277,11 +274,10 @@ class Node:
                 await web.SockSite(self._runner, gate, ssl_context=context).start()
 
     async def stop(self) -> None:
-        """End background work, close the sessions, finish what is being committed, and close the log, each whatever became of those before
-        it. Safe to call twice.
+        """End background work, close the sessions, finish the commits under way, and close the log. Each step runs whatever happened in
+        those before. It is safe to call twice.
 
-        Raises TimeoutError where work, sessions, doors or last words do not end in time; else what was raised first.
-        """
+        Raises TimeoutError where work, sessions, doors or last reports do not end in time; otherwise raises the first error."""
         self._stopping.set()
         await end_in_turn(
             ShutdownStep("background work", partial(self._end, self._backgrounds), WORK_ENDED_WITHIN_S),
@@ -321,7 +317,8 @@ class Node:
             told.info("'%s' has stopped", self.settings.node)
 
     async def run_until_stopped(self) -> None:
-        """Serve until SIGTERM, SIGINT or `stop`, then stop cleanly. Raises what ended a background work that should have gone on."""
+        """Serve until SIGTERM, SIGINT or `stop`, then stop cleanly. Raises the error that ended a background work which should have
+        continued."""
         try:
             with set_when_asked(self._stopping):
                 await self._stopping.wait()
@@ -331,7 +328,7 @@ class Node:
             raise self._failure
 
     def health(self) -> dict[str, Any]:
-        """What /healthz says; `ready` while it waits for nothing."""
+        """Return the answer of /healthz; `ready` is true while the node waits for nothing."""
         waits_for = [what for what, there in self._needs.items() if not there()]
         return {
             "ready": not waits_for,
@@ -349,7 +346,7 @@ class Node:
         }
 
     async def _opened_log(self) -> AnyLog:
-        """The log, once it is this process's to write; a process that is asked to end meanwhile stops waiting."""
+        """Return the log, once this process may write it. A process that is asked to end meanwhile stops waiting."""
         settings = self.settings
         entitled = Entitled(KnownPeers(settings.folder / "log").peer, self._judges)
         options = LogOptions(self._damaged, threading.Event(), entitled)
@@ -360,7 +357,8 @@ class Node:
             raise
 
     def _make_links(self, log: AnyLog, copy: Copy, keyring: Keyring, introductions: Introductions, keys: Sequence[bytes]) -> Store:
-        """The exchange of all sessions, which hears of every commit on this event loop; and the store they read and write through."""
+        """Make the exchange of all sessions, which is notified of every commit on this event loop. Return the store that the sessions read
+        and write through."""
         settings, loop = self.settings, asyncio.get_running_loop()
         entitled = Entitled(introductions.peers.get, self._judges)
         believing = Believing(Copy(log, BlockCodec(), past_unreadable=True), keyring.of, entitled, introductions.vouches)

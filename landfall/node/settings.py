@@ -1,4 +1,4 @@
-"""The settings every node has, whatever else runs in its process."""
+"""The settings that every node has, whatever else runs in its process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RETENTION_EVERY_S = 60.0
 RESERVE_BYTES = 16 << 20
 ROLES_WITH_IDENTITY = ("ship", "customer")
 PeersToken = Annotated[SecretStr, given("write the same where it is shown and where it is known, or take the line out")]
-"""What one node shows another."""
+"""Token that one node shows to another."""
 
 _POLICIES: dict[LinkClass, LinkPolicy] = {"satellite": SATELLITE, "port": PORT, "lan": LAN}
 
@@ -75,17 +75,18 @@ class KnownPeer(SettingsTable):
             yield SettingsProblem(("identity",), "a customer's node needs the customer's id", 'write it, like identity = "duckworks"')
 
     def principals(self) -> tuple[str, ...]:
-        """The principals as which it may come with a token."""
+        """Return the principals as which it may come with a token."""
         own = f"node:{self.node}"
         return (own, f"{self.role}:{self.identity}") if self.identity and self.role != "hq" else (own,)
 
     def peer(self) -> Peer:
-        """The same as the session knows it."""
+        """Return the peer as the session knows it."""
         return Peer(self.node, self.role, self.identity)
 
 
 def unproven(url: str, token: SecretStr | None) -> Iterator[SettingsProblem]:
-    """The problem with dialling `url` so, if there is one: who we are is proven by a token, or by a certificate over TLS."""
+    """Yield the problem with dialling `url` like this, if there is one: a token, or a certificate over TLS, proves the dialling node's
+    identity."""
     if token is None and not url.startswith("https:"):
         yield SettingsProblem(
             ("token",), f"{url} wants a token, for certificates go with https:// alone", "write the one that is known there"
@@ -107,7 +108,7 @@ class PeerAddress(SettingsTable):
         yield from unproven(self.url, self.token)
 
     def shown_token(self) -> str | None:
-        """The token to show there, if any."""
+        """Return the token to show there, if any."""
         return self.token.get_secret_value() if self.token else None
 
 
@@ -148,30 +149,29 @@ class LinkSettings(SettingsTable):
             )
 
     def pace(self, default: Pace) -> Pace:
-        """How a dead peer is noticed: as these settings say, and else by default. Raises ValueError when the two do not go together."""
+        """Return how a dead peer is noticed: by these settings, and else by default. Raises ValueError when the two do not go together."""
         return Pace(self.ping_every_s or default.ping_every_s, self.dead_after_s or default.dead_after_s)
 
     def tariff(self) -> Tariff:
-        """What the link costs."""
+        """Return the cost of the link."""
         return Tariff(self.overhead_percent, self.price_per_mb)
 
     def budget(self) -> Budget | None:
-        """The budget, if there is one."""
+        """Return the budget, if there is one."""
         if self.budget_bytes_per_day is None:
             return None
         return Budget(self.budget_bytes_per_day, self.alerts_reserve_bytes, self.overhead_percent, self.price_per_mb)
 
 
 class KeepSettings(SettingsTable):
-    """How long a node keeps its copy of streams, whatever headquarters has set: `age_days` of fleet time, at most `bytes`. None: no
-    limit.
-    """
+    """The time and size for which a node keeps its copy of streams, whatever headquarters has set: `age_days` of fleet time, at most
+    `bytes`. None: no limit."""
 
     age_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     bytes: int | None = Field(default=None, gt=0)
 
     def retention(self) -> Retention:
-        """The same as streams are managed by."""
+        """Return the same limits, as stream management uses them."""
         return Retention(self.age_days, self.bytes)
 
 
@@ -189,17 +189,17 @@ class TlsSettings(SettingsTable):
     port: int = Field(default=0, ge=0, le=65_535)
 
     def files(self) -> TlsFiles:
-        """The same without the door."""
+        """Return the same settings without the door."""
         return TlsFiles(self.authority, self.certificate, self.key)
 
 
 def stranger(where: Place, node: str) -> SettingsProblem:
-    """`node` is to be dialled, but not known."""
+    """Return the problem that `node` is to be dialled, but not known."""
     return SettingsProblem(where, f"{node!r} is to be dialled, but is not among node.known", "write a [[node.known]] with its role")
 
 
 def uncertified(where: Place, nodes: list[str]) -> SettingsProblem:
-    """`nodes` are to be dialled over TLS, but there is no certificate to show."""
+    """Return the problem that `nodes` are to be dialled over TLS, but there is no certificate to show."""
     named = ", ".join(map(repr, sorted(nodes)))
     return SettingsProblem(
         where, f"{named} at https:// wants a certificate of this node's own", "write the table [node.tls], or use http://"
@@ -207,7 +207,7 @@ def uncertified(where: Place, nodes: list[str]) -> SettingsProblem:
 
 
 def disks_missing(node: NodeSettings, disks: str) -> Iterator[SettingsProblem]:
-    """The problem with `intake.ack` being `disks`, if there is one: the other of two disks is another node's."""
+    """Yield the problem with `intake.ack` being `disks`, if there is one: the second of two disks is another node's."""
     if disks == "two_nodes" and node.is_sound("role", "identity", "known") and not node.companions():
         what = "two_nodes wants another node of the same ship or port, and none is among node.known"
         yield SettingsProblem(("intake", "ack"), what, 'write a [[node.known]] with this node\'s own role and identity, or ack = "local"')
@@ -280,7 +280,7 @@ class NodeSettings(SettingsTable):
                 yield SettingsProblem(("keep", name), what, "take the table out")
 
     def retentions(self) -> dict[str, Retention]:
-        """How this node keeps streams in a way of its own, by name or pattern."""
+        """Return this node's own retention of streams, by name or pattern."""
         return {name: keep.retention() for name, keep in self.keep.items()}
 
     @between
@@ -320,33 +320,35 @@ class NodeSettings(SettingsTable):
             yield SettingsProblem(("identity",), f"a {self.role} needs its identity", "write a ship's IMO number, or a customer's id")
 
     def doors(self) -> Iterator[ListenAddress]:
-        """Where it listens, as far as that is right; settings are named as a process's file has them, where this is `node`."""
+        """Yield the addresses where it listens, as far as they are valid. Settings are named as in a process's file, where this table is
+        `node`."""
         if self.is_sound("host", "port"):
             yield ListenAddress(("node", "port"), self.host, self.port)
         if self.is_sound("tls") and self.tls and self.tls.is_sound("host", "port"):
             yield ListenAddress(("node", "tls", "port"), self.tls.host, self.tls.port)
 
     def trust(self) -> Trust:
-        """The keys that are known by these settings."""
+        """Return the keys that these settings give."""
         return Trust({peer.node: frozenset(map(key_from_text, peer.keys)) for peer in self.known if peer.keys}, GIVEN)
 
     def me(self) -> Peer:
-        """This node as its peers know it."""
+        """Return this node as its peers know it."""
         return Peer(self.node, self.role, self.identity)
 
     def companions(self) -> list[str]:
-        """The other nodes of this ship or port that it knows."""
+        """Return the other nodes of this ship or port that it knows."""
         known = [peer for peer in self.known if peer.is_sound("node", "role", "identity")]
         return [peer.node for peer in known if companions(self.me(), peer.peer())]
 
     def dials_alone(self) -> bool:
-        """Whether no other than its own companions may dial it: a ship whose settings limit what its links carry or cost uses the link it
-        has chosen and counts at the socket that it opened, and neither can be known of a socket that comes.
-        """
+        """Return whether only its own companions may dial it.
+
+        A ship whose settings limit what its links carry or cost uses the link it has chosen, and counts at the socket that it opened.
+        Neither can be known of an incoming socket."""
         return self.role == "ship" and any(one.streams is not None or one.budget() for one in self.links.values())
 
     def policy(self, link: LinkClass) -> LinkPolicy:
-        """What a link of this class carries, and how fast."""
+        """Return what a link of this class carries, and how fast."""
         default, own = _POLICIES[link], self.links.get(link, LinkSettings())
         streams = default.streams if own.streams is None else own.streams
         return LinkPolicy(link, streams, own.pace(default.pace), own.rate_bit_s or default.rate_bit_s)

@@ -1,4 +1,4 @@
-"""How something that is made of parts ends: each part has its turn, whatever those before it do."""
+"""The shutdown of something that is made of parts: each part has its turn, whatever those before it do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import TracebackType
 
 @contextmanager
 def set_when_asked(stopping: asyncio.Event) -> Iterator[None]:
-    """While the block runs, SIGTERM and SIGINT set `stopping`. Within the event loop that waits for it."""
+    """Set `stopping` on SIGTERM and SIGINT while the block runs. Call it within the event loop that waits for it."""
     loop, asked = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
     for number in asked:
         loop.add_signal_handler(number, stopping.set)
@@ -26,7 +26,7 @@ def set_when_asked(stopping: asyncio.Event) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownStep:
-    """`end` ends it. Where it takes longer than `within_s` it is given up; None: however long it takes."""
+    """One step of a shutdown, which `end` performs. If it takes longer than `within_s`, it is given up; None: no limit."""
 
     what: str
     end: Callable[[], Awaitable[None]]
@@ -34,9 +34,8 @@ class ShutdownStep:
 
 
 async def end_in_turn(*parts: ShutdownStep) -> None:
-    """End one after the other. Raises what was raised first, once the last had its turn: TimeoutError where a part was given up, which
-    takes for granted that its `end` heeds being cancelled.
-    """
+    """End the parts one after the other. Raises the first error once the last part had its turn. It is TimeoutError where a part was given
+    up, which requires that its `end` reacts to being cancelled."""
     async with AsyncExitStack() as turns:
         for part in reversed(parts):
             turns.push_async_exit(partial(_turn, part))

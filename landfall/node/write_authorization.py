@@ -1,4 +1,4 @@
-"""What a node writes into streams that it may not originate: refused where the writer can be notified, else kept here, counted and
+"""Writes of a node into streams that it may not originate: refused where the writer can be notified, else kept here, counted and
 reported."""
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from streams.model.records import BODY, Record, to_batch
 told = logging.getLogger("landfall.node")
 
 OF_ITSELF = ("metrics", "exceptions", "consumers")
-"""In these streams the processes of a node's machine report on themselves: refused to none of them, even where others may read the
+"""Streams in which the processes of a node's machine report on themselves: none of them is refused, even where others may read the
 streams."""
 KEPT_HERE = "kept_here"
-"""The topic in `consumers` of which streams a node has reported as kept here: a later process reports what is new."""
+"""Topic in `consumers` that lists the streams a node has reported as kept here: a later process reports what is new."""
 Noting = Callable[[list[Append]], Awaitable[object]]
-"""Appends what a node notes for itself, durable when it returns, behind all that was reported before."""
+"""A function that appends what a node records for itself, durable when it returns, after all that was reported before."""
 
 
 class Originating:
-    """Uses the definitions as they stand at each call. Call it from the node's event loop; `run` it as background work.
+    """The check of this node's writes by the definitions as they stand at each call. Call it from the node's event loop; `run` it as
+    background work.
 
-    A customer's own node sends nothing to anybody, and does not report that.
-    """
+    A customer's own node sends nothing to any node, and does not report that."""
 
     def __init__(
         self, me: Peer, definitions: Definitions, judges: Mapping[str, Judge], metrics: Metrics, report: Callable[..., None]
     ) -> None:
-        """`judges`: by stream, what others hold against who this node is before they take what it wrote."""
+        """Make the check. `judges`: by stream, the rules by which other nodes check this node's identity before they accept what it
+        wrote."""
         self._me, self._definitions, self._judges, self._metrics, self._report = me, definitions, judges, metrics, report
         self._kept: set[str] = set()
         self._noted: set[str] = set()
@@ -63,27 +64,26 @@ class Originating:
             raise NotAllowed(what, hint=f"nothing was written; {who}", code="stream_not_own")
 
     def check_said(self, append: Append) -> None:
-        """Raises NotAllowed where a record is not this node's to say: nobody else would take it, nor what stands behind it."""
+        """Raise NotAllowed where this node may not write a record: no other node would accept it, nor what comes after it."""
         judge = self._judges.get(append.stream)
         if judge is not None and (why := not_own(judge, append.records, self._me)):
             what = f"'{self._me.node}' may not say that in {append.stream}: {why}"
             raise NotAllowed(what, hint="nothing was written", code="record_not_own")
 
     def appended(self, appends: Iterable[Append]) -> None:
-        """Take note of these appends, which are in the log. Of what nobody could be refused, what goes to no other node is counted
-        (`kept_here`) and reported once.
-        """
+        """Record these appends, which are in the log. Of those that could not be refused, records that go to no other node are counted
+        (`kept_here`) and reported once."""
         for append in appends:
             if self._alone(append.stream):
                 self._metrics.count("kept_here", append.records.num_rows)
                 self._keep(parent_of(append.stream))
 
     def kept_here(self) -> list[str]:
-        """The streams of which this node has records of its own and may write none: what others lack of them they do not get."""
+        """Return the streams of which this node has records of its own and may write none: other nodes do not get the records they lack."""
         return sorted(self._kept)
 
     def redefined(self) -> None:
-        """The streams' settings have changed: see what is kept here now."""
+        """Check again what is kept here, after the streams' settings have changed."""
         self._redefined.set()
 
     async def run(self, log: LogReader, noting: Noting) -> None:
@@ -110,13 +110,13 @@ class Originating:
             await self._note(noting)
 
     async def _note(self, noting: Noting) -> None:
-        """Note what is kept here after it was reported. A node that is killed between the two reports it twice, and never not at all."""
+        """Note what is kept here after it was reported. A node that is killed between the two reports it twice, never zero times."""
         if (kept := set(self._kept)) != self._noted:
             await noting([Append(CONSUMERS, to_batch([Record(KEPT_HERE, body={"streams": sorted(kept)})]))])
             self._noted = kept
 
     def _own(self, log: LogReader) -> set[str]:
-        """The streams into which this node has written, in any generation."""
+        """Return the streams into which this node has written, in any generation."""
         found = set()
         for stream in log.streams():
             if any(one.held and origin.node == self._me.node for origin, one in log.ledger(stream).items()):

@@ -95,8 +95,9 @@ def restore(source: Path, home: Path) -> Path | None:
     node's marker is removed, so that the node opens a new generation when it starts. An interrupted restore leaves the old log, or a folder
     in which no node starts: called again, it does all of it.
 
-    Raises Misuse when `source` is no backup or is another node's, when `home` is no node's folder or lies in a log's folder, when the log
-    is not in one place, or when the node runs. Raises RetryLater when the disk refuses it: if there was a log, it is then as it was."""
+    Raises Misuse when `source` is no backup or is another node's, or when `home` is no node's folder or lies in a log's folder. Raises
+    Misuse also when the log is not in one place, or the node runs. Raises RetryLater when the disk refuses it: if there was a log, it is
+    then as it was."""
     check_backup(source)
     with ExitStack() as stack:
         stack.enter_context(_told_by(source, home))

@@ -94,46 +94,46 @@ class LogWriter:
         self.book.set_lines({key: changed})
 
     def rebuild_index(self, why: str) -> str | None:
-        """Index and book are rebuilt from the files; the index that was, wrong as `why` says, is set aside.
+        """Rebuild the index and the book from the files. The old index, wrong as `why` says, is set aside.
 
-        Returns why the files may not be all there was, if they show it. Raises RetryLater when the disk is full.
-        """
+        Returns why the files may not be complete, if they show it. Raises RetryLater when the disk is full."""
         self.ready()
         opened = self._place.rebuilt(why, self.book.commit, self._index.close)
         self.book, self._index = opened.book, opened.index
         return opened.doubt
 
     def swap(self, key: LineKey, old: Collection[FileLocation], new: Sequence[Piece]) -> None:
-        """What is still held at `old` is found in `new` from now on. Raises RetryLater when the index can not be written."""
+        """Move what is still held at `old` to `new` in the index. Raises RetryLater when the index can not be written."""
         self._index.swap(key, old, new)
 
     @property
     def segment(self) -> tuple[int, int]:
-        """The segment that is written, and how long it is. From any thread, also while a commit is under way: it does not count yet."""
+        """The segment that is being written, and its length. It can be read from any thread, also while a commit is under way: that does
+        not count yet."""
         return self._segments.place
 
     def roll(self) -> None:
-        """Go on in a new segment. Raises RetryLater; then the old one goes on."""
+        """Continue in a new segment. Raises RetryLater; then the old one continues."""
         self._segments.roll()
         self.opening_bytes = 0
 
     def why_not_latest(self) -> str | None:
-        """Why the marker does not show this log to be the latest of its node; None when it does."""
+        """Return why the marker does not show this log to be the latest of its node; None when it does."""
         if not self.book.openings:
             return "the log is new"
         return self._marker.why_not_latest(self.book.openings[-1].generation, self.book.commit)
 
     def refresh_marker(self) -> None:
-        """The marker names this generation and commit, on the disk too. A full disk is asked again at the next commit."""
+        """Write this generation and commit to the marker, on the disk too. If the disk is full, the next commit tries again."""
         with suppress(OSError):
             self._marker.write(self.book.openings[-1].generation, self.book.commit)
             self._marker_due = self.book.commit + self._limits.marker_commits
 
     def close(self) -> None:
-        """Releases the files."""
+        """Release the files."""
         self._segments.close()
         self._index.close()
 
     def _checkpoint(self) -> bytes:
-        """What a segment begins with: all that those before it add up to, so that they can go."""
+        """Return what a segment begins with: the sum of all earlier segments, so that they can be deleted."""
         return frame_bytes(FrameHeader(commit=self.book.commit, checkpoint=self.book.checkpoint()), [], self._segments.secret)[0]

@@ -1,4 +1,4 @@
-"""Writing the index: one SQLite transaction for each list of changes."""
+"""The writer of the index: one SQLite transaction for each list of changes."""
 
 from __future__ import annotations
 
@@ -46,25 +46,26 @@ CREATE TABLE openings (node TEXT, generation INTEGER PRIMARY KEY, predecessor IN
 CREATE TABLE followed (topic TEXT PRIMARY KEY, next INTEGER, sum INTEGER) WITHOUT ROWID;
 """
 WAL_BYTES_MAX = 64 << 20
-"""Of SQLite's write-ahead log, after which a commit itself brings it to the database: upkeep does so long before. Where a reader that
-stands still keeps it from starting again, it is brought down after so much more."""
+"""Size of SQLite's write-ahead log, bytes, above which a commit itself brings it into the database; upkeep does so long before. Where a
+reader that stands still keeps the file from starting again, a commit does so after each further WAL_BYTES_MAX."""
 _bringing_down = threading.Lock()
 
 
 class IndexWriter(IndexReader):
-    """Writes the index, one transaction for each list of changes. The log's lock guards it."""
+    """A writer of the index, with one transaction for each list of changes. The log's lock guards it."""
 
     _others = 0
-    """What the transaction's rows make of the mark's `others`."""
+    """Change that the transaction's rows make to the mark's `others`."""
     _disk: Disk | None = None
     _brought_down_bytes = 0
-    """How long SQLite's write-ahead log was when a commit last brought it down; 0 when it has started again since."""
+    """Size of SQLite's write-ahead log when a commit last brought it into the database, bytes; 0 when it has started again since."""
 
     @classmethod
     def open_for(cls, path: Path, disk: Disk) -> IndexWriter:
-        """The index at `path`, empty when there was none. Raises IndexDamaged when what is there is of another version or damaged,
-        RetryLater when the disk refuses, or one of its files is another user's.
-        """
+        """Open the index at `path`, empty when there was none, and return its writer.
+
+        Raises IndexDamaged when the index there is of another version or damaged. Raises RetryLater when the disk refuses, or one of its
+        files is another user's."""
         try:
             if (foreign := foreign_file(path)) is not None:
                 raise not_writable(foreign)
@@ -86,7 +87,7 @@ class IndexWriter(IndexReader):
         return writer
 
     def close(self) -> None:
-        """Release the database: SQLite brings its write-ahead log to it, unless a reader is in the way."""
+        """Release the database. SQLite brings its write-ahead log into it, unless a reader is in the way."""
         with self._lock, suppress(OSError), _bringing_down:
             if self._disk is not None:
                 drop_sum(self._path, self._disk)
@@ -96,12 +97,12 @@ class IndexWriter(IndexReader):
                 keep_sum(self._path, self._disk)
 
     def verify(self, book: Book) -> None:
-        """Read every piece, as it would be looked up. Raises IndexDamaged when they are not, whole, what `book` holds."""
+        """Read every piece as a look-up reads it. Raises IndexDamaged when the pieces together are not what `book` holds."""
         with self._lock:
             self._verified_files(book)
 
     def apply(self, changes: Iterable[FrameChange]) -> None:
-        """All of `changes` and the mark of the last, or nothing. Raises RetryLater, IndexDamaged."""
+        """Apply all of `changes` and the mark of the last, or nothing. Raises RetryLater, IndexDamaged."""
         ids: dict[LineKey, int] = {}
 
         def write() -> None:
@@ -112,7 +113,8 @@ class IndexWriter(IndexReader):
         self._line_ids.update(ids)
 
     def set_aside(self, key: LineKey, first: int, end: int, line: OriginState) -> None:
-        """Offsets `first .. end - 1` are no longer held; `line` is how `key` stands without them. Raises as `apply`."""
+        """Drop offsets `first .. end - 1`, which are no longer held; `line` is the state of `key` without them. Raises the same errors as
+        `apply`."""
 
         def drop() -> None:
             number = self._write_line(key, line, {})
@@ -121,10 +123,9 @@ class IndexWriter(IndexReader):
         self._transact(drop)
 
     def swap(self, key: LineKey, old: Collection[FileLocation], new: Sequence[Piece]) -> None:
-        """What of `new` is still held in blocks at `old` is held in `new` from now on: where a piece was cut or dropped, it stays so.
+        """Replace the pieces still held in blocks at `old` by those in `new`. Where a piece was cut or dropped, it stays so.
 
-        Raises as `apply`.
-        """
+        Raises the same errors as `apply`."""
 
         def move() -> None:
             number = self._line_id(key, locked=True)
@@ -165,7 +166,7 @@ class IndexWriter(IndexReader):
         self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _transact(self, work: Callable[[], object]) -> None:
-        """`work` in one transaction. Raises RetryLater, IndexDamaged; then nothing of it was done."""
+        """Run `work` in one transaction. Raises RetryLater, IndexDamaged; then none of it was done."""
         with self._lock:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -183,7 +184,7 @@ class IndexWriter(IndexReader):
         self._keep_short()
 
     def _keep_short(self) -> None:
-        """What is not done now, the disk being full, is done by a commit to come."""
+        """Bring the write-ahead log into the database when it is too long. When the disk is full, a later commit does it."""
         if self._disk is None:
             return
         with suppress(OSError, sqlite3.Error):
@@ -216,7 +217,7 @@ class IndexWriter(IndexReader):
         self._connection.execute("INSERT OR REPLACE INTO mark VALUES (1, ?, ?, ?, ?, ?)", summed((commit, segment, end, others)))
 
     def _mark_others(self) -> None:
-        """The mark vouches for the rows that this transaction wrote."""
+        """Include the rows that this transaction wrote in the mark's checksum."""
         if self._others:
             commit, segment, end, others = mark_of(self._execute(MARK))
             self._write_mark(commit, segment, end, others ^ self._others)
@@ -267,10 +268,10 @@ class IndexWriter(IndexReader):
 
 
 def bring_down(index: Path, disk: Disk) -> None:
-    """SQLite's write-ahead log is brought to the database, both to the disk, and the database's digest is of what it is then.
+    """Bring SQLite's write-ahead log into the database, both to the disk, and write the digest of the database as it is then.
 
-    Commits go on meanwhile; what they hold back of it stays for the next time. Raises sqlite3.OperationalError, OSError.
-    """
+    Commits continue meanwhile; the part of the write-ahead log that they hold back stays for the next time. Raises
+    sqlite3.OperationalError, OSError."""
     with _bringing_down:
         drop_sum(index, disk)
         with closing(disk.connect(index)) as connection:

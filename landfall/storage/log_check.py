@@ -1,4 +1,4 @@
-"""Check every frame, block and ledger of a log against each other, changing nothing, while the node runs or not."""
+"""A check of every frame, block and ledger of a log against each other. It changes nothing, and works while the node runs or not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from streams.model.ranges import RangeSet
 
 
 class Wrong(NamedTuple):
-    """First byte and last byte + 1 in a file, and what is wrong with them; whether they are a block."""
+    """First byte and last byte + 1 of damaged bytes in a file, what is wrong with them, and whether they are a block."""
 
     at: int
     end: int
@@ -33,7 +33,7 @@ class Wrong(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogFinding:
-    """One thing that is not as it should be: where, and what."""
+    """One problem that the check found: where, and what."""
 
     where: str
     what: str
@@ -41,9 +41,8 @@ class LogFinding:
 
 @dataclass(slots=True)
 class CheckTally:
-    """How much was looked at. `unread`: records in blocks of a codec that this version does not read, whose checksums were verified.
-    `let_go`: blocks that do not verify and that the index does not name any more: what they held was fetched again, or is wanted.
-    """
+    """Counts of what was checked. `unread`: records in blocks of a codec that this version does not read, whose checksums were verified.
+    `let_go`: blocks that do not verify and that the index does not name any more; what they held was fetched again, or is wanted."""
 
     frames: int = 0
     blocks: int = 0
@@ -53,11 +52,10 @@ class CheckTally:
 
 
 def check(log: Path, codec: Codec, tally: CheckTally) -> Iterator[LogFinding]:
-    """What is wrong with the log in folder `log`, as it is found; nothing when all is well. `tally` counts along.
+    """Yield the problems of the log in folder `log` as they are found; nothing when there are none. `tally` counts along.
 
-    Of a log in a Kafka that is its index, and every block that the brokers have of it. Raises RetryLater when they do not answer. Where the
-    index does not read, the files are looked at all the same, and nothing is checked against it.
-    """
+    For a log in Kafka the check covers its index, and every block that the brokers have of the log. Raises RetryLater when they do not
+    answer. Where the index does not read, the files are checked all the same, but not against it."""
     mark: tuple[int, int, int] | None = None
     ends: dict[int, int] = {}
     damaged: list[LogFinding] = []
@@ -98,7 +96,7 @@ def check(log: Path, codec: Codec, tally: CheckTally) -> Iterator[LogFinding]:
 
 
 def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]] | None:
-    """What the index says that each block of a file holds, by its first byte and last byte + 1; None where it does not read."""
+    """Return what each block of a file holds by the index, by its first byte and last byte + 1; None where the index does not read."""
     held: dict[tuple[int, int], list[Lost]] = {}
     try:
         with closing(IndexReader.open(log / INDEX_NAME)) as index:
@@ -111,7 +109,7 @@ def _held(log: Path, number: int) -> dict[tuple[int, int], list[Lost]] | None:
 
 
 def _check_bytes(index: Path) -> Iterator[LogFinding]:
-    """Of a log that is closed, or whose process was killed: what SQLite would pass over in silence. Raises Unreadable."""
+    """Yield the damage that SQLite would ignore silently, in a log that is closed or whose process was killed. Raises Unreadable."""
     wal = index.with_name(f"{index.name}-wal")
     try:
         if (problem := sum_problem(index)) is not None:
@@ -137,10 +135,9 @@ def _check_lines(log: Path, codec: Codec, tally: CheckTally, told: set[Lost]) ->
 
 
 def _check_file(log: Path, number: int, codec: Codec, mark: tuple[int, int, int], pointed_end: int, tally: CheckTally) -> Iterator[Wrong]:
-    """Frames and blocks of one file. Bytes behind what the index has seen are being written, or were when a process died.
+    """Yield the damaged frames and blocks of one file. Bytes beyond what the index has seen are being written, or were when a process died.
 
-    `pointed_end`: where what the index points to in this file ends.
-    """
+    `pointed_end`: the end of what the index points to in this file."""
     _, last, end = mark
     whole_to = end if number == last else pointed_end if number < 0 else None
     with mapped(log, number) as data:

@@ -1,4 +1,5 @@
-"""Which blocks are worth merging: like with like, so that every record is written a few times at most, however small its commit was."""
+"""The choice of blocks to merge: only blocks of similar size, so that every record is written a few times at most, however small its commit
+was."""
 
 from __future__ import annotations
 
@@ -11,17 +12,18 @@ from landfall.storage.log_state import Piece
 from streams.model.block import BLOCK_BYTES_MAX
 
 GROUPS_MAX = 64
-"""Groups planned at a time: planning takes no more memory than they do, however far merging is behind."""
+"""Maximum number of groups planned at a time. It limits the memory of planning, however far merging is behind."""
 LATE_SHARE = 8
-"""When merging is behind, a group is of up to as many times the pieces it needs."""
+"""Maximum number of pieces in a group when merging is behind, as a multiple of the pieces it needs."""
 
 TAIL_PIECES_MAX = 512
-"""Pieces that are looked at at the end of a line to which nothing comes any more."""
+"""Maximum number of pieces that are looked at, at the end of a line that receives no more records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Neighbours of fewer than `rows_below` rows are merged once there are `pieces` of them that no lower level takes, or `rows` in all."""
+    """One level of merging. Neighbours of fewer than `rows_below` rows are merged once there are `pieces` of them that no lower level
+    takes, or `rows` in all."""
 
     rows_below: int
     pieces: int
@@ -29,28 +31,26 @@ class Level:
 
 
 LEVELS = (Level(64, 64, 4_096), Level(4_096, 64, 32_768), Level(32_768, 8, 131_072), Level(262_144, 8, 393_216))
-"""From commits of a record to blocks of up to 393,216 rows: written once by each level. Larger ones save little and take memory: a million
-rows are 8 % fewer bytes than a quarter of a million.
-"""
+"""Levels from commits of one record to blocks of up to 393,216 rows; each level writes a record once. Larger blocks save little and take
+memory: a million rows are 8 % fewer bytes than a quarter of a million."""
 
 
 def passed(rows: int, levels: Sequence[Level]) -> int:
-    """How many of `levels` a block of so many rows has behind it."""
+    """Return how many of `levels` a block of `rows` rows has passed."""
     return sum(rows >= level.rows_below for level in levels)
 
 
 def nothing(group: Sequence[Piece]) -> bool:
-    """No group is passed over."""
+    """Return False: no group is passed over."""
     return False
 
 
 def ripe_groups(
     pieces: Callable[[], Iterable[Piece]], levels: Sequence[Level] = LEVELS, passed_over: Callable[[Sequence[Piece]], bool] = nothing
 ) -> list[list[Piece]]:
-    """Groups of at least two neighbouring pieces to merge now: of the lowest level that has any, GROUPS_MAX at most.
+    """Return the groups of at least two neighbouring pieces to merge now: of the lowest level that has any, at most GROUPS_MAX.
 
-    `pieces` gives one line's, ascending, as often as it is called; `passed_over` says which groups are not to be tried.
-    """
+    `pieces` returns the pieces of one line, ascending, at every call; `passed_over` returns whether a group is not to be tried."""
     for below, level in zip((Level(0, 0, 0), *levels), levels, strict=False):
         groups = (group for group in _groups(pieces(), level, below.rows_below) if not passed_over(group))
         if found := list(islice(groups, GROUPS_MAX)):
@@ -59,11 +59,10 @@ def ripe_groups(
 
 
 def tail_of(pieces: Iterable[Piece], rows_max: int) -> list[Piece]:
-    """The last pieces of a line to which nothing comes any more, to be merged into one block of at most `rows_max` rows; or none.
+    """Return the last pieces of a line that receives no more records, to be merged into one block of at most `rows_max` rows; or none.
 
-    They begin with one that has no more rows than those behind it together: so wherever a little comes after all, time and again, a record
-    is written again only for as many more, some twenty times in all at the very most.
-    """
+    The first of them has no more rows than those after it together. So where a few records still come, time and again, a record is written
+    again only for as many more: some twenty times in all at the very most."""
     last: deque[Piece] = deque(maxlen=TAIL_PIECES_MAX)
     for piece in pieces:
         if piece.topics is None or (last and last[-1].end != piece.first):
@@ -82,11 +81,10 @@ def tail_of(pieces: Iterable[Piece], rows_max: int) -> list[Piece]:
 
 
 def _groups(pieces: Iterable[Piece], level: Level, rows_min: int) -> Iterator[list[Piece]]:
-    """Unbroken runs of small pieces that can be read here, cut where they are full; what is not full yet must have enough of them.
+    """Yield unbroken runs of small readable pieces, cut where they are full. A run that is not full yet must have enough pieces.
 
-    What has fewer than `rows_min` rows is the lower levels', unless it is shut in between two that have more: else a large one would be
-    written again for every few small ones behind it.
-    """
+    A piece of fewer than `rows_min` rows belongs to the lower levels, unless it lies between two that have more. Otherwise a large piece
+    would be written again for every few small ones after it."""
     group: list[Piece] = []
     rows = stored = enough = 0
     for piece in pieces:
@@ -107,7 +105,7 @@ def _groups(pieces: Iterable[Piece], level: Level, rows_min: int) -> Iterator[li
 
 
 def _without_tail(group: list[Piece], rows_min: int) -> list[Piece]:
-    """Up to the last piece that has `rows_min` rows."""
+    """Return the group up to the last piece that has `rows_min` rows."""
     kept = len(group)
     while kept and group[kept - 1].end - group[kept - 1].first < rows_min:
         kept -= 1

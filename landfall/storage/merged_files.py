@@ -17,14 +17,14 @@ from streams.core_limit import give_way
 from streams.model.block import Block
 
 MERGED_BYTES_MAX = 64 << 20
-"""A merged file is left for the next once it is so long."""
+"""Size at which a merged file is left for the next, bytes."""
 PART_BYTES = 1 << 20
-"""What is synced at a time, so that no commit's own sync waits long behind it."""
+"""Number of bytes synced at a time, so that no commit's own sync waits long for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A block to be written again, the filter of its topics, and when its runs were taken in."""
+    """A block to be written again, the filter of its topics, and when its runs were admitted."""
 
     block: Block
     topics: bytes | None
@@ -32,27 +32,27 @@ class Rewritten:
 
 
 class MergedFiles:
-    """Appends to the merged files, one of each kind: what has passed as many levels lies together, and is dead together once it is merged
-    again. Used by one thread at a time. Every opening of the log begins new files.
-    """
+    """A writer of the merged files, one of each kind. Blocks that have passed the same number of levels lie together, and are dead together
+    once they are merged again. One thread at a time uses it. Every opening of the log begins new files."""
 
     def __init__(self, log: Path, disk: Disk, levels: Sequence[Level]) -> None:
         self._log, self._disk, self._levels = log, disk, levels
         self._writers: dict[int, SegmentWriter] = {}
 
     def write(self, blocks: Sequence[Rewritten]) -> list[Piece]:
-        """The pieces of `blocks`, which are on the disk. Raises RetryLater when it does not take them; nothing remains of them then."""
+        """Write `blocks` to the disk, and return their pieces. Raises RetryLater when the disk does not take them; nothing remains of them
+        then."""
         written: list[Piece] = []
         for kind, alike in groupby(blocks, key=lambda one: passed(one.block.count, self._levels)):
             written += self._write(self._ready(kind), list(alike))
         return written
 
     def written(self) -> set[int]:
-        """The numbers of the files that are written: those that what comes next goes into."""
+        """Return the numbers of the files that are being written, which the next blocks go into."""
         return {writer.number for writer in self._writers.values()}
 
     def roll(self, number: int) -> None:
-        """File `number` is not written any more, and not the newest, so that it can go. Raises RetryLater."""
+        """Stop writing file `number`, and begin a newer one, so that it can be deleted. Raises RetryLater."""
         kind = next((kind for kind, writer in self._writers.items() if writer.number == number), 0)
         before = self._writers.get(kind)
         self._writers[kind] = self._new()

@@ -12,20 +12,20 @@ from streams.config.roles import Peer
 from streams.model.errors import Corrupt, Unreadable
 
 PEERS = "peers.json"
-"""In the log's folder, so that all who may read the log may read it: every node that its node ever knew, by name, with role and
-identity."""
+"""Name of the file in the log's folder, so that all who may read the log may read it. It lists every node that its node ever knew, by name,
+with role and identity."""
 
 
 class KnownPeers:
-    """Who a node's peers are, as the file in the folder of its log says at each call. Safe from any thread."""
+    """A node's peers, as the file in the folder of its log lists them at each call. It is safe to use from any thread."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / PEERS
         self._read: tuple[int, Mapping[str, Peer]] = (0, {})
 
     def peer(self, node: str) -> Peer | None:
-        """The one of this name; None when the file has none, or there is no file. Raises Corrupt for a file that
-        can not be understood, Unreadable for one that can not be read now."""
+        """Return the peer of this name; None when the file has none, or there is no file. Raises Corrupt for a file that can not be
+        understood, Unreadable for one that can not be read now."""
         try:
             changed_at = self._file.stat().st_mtime_ns
             if changed_at != self._read[0]:

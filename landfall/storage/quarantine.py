@@ -1,4 +1,4 @@
-"""Bytes that do not verify are kept aside, for later examination."""
+"""The quarantine of bytes that do not verify: they are kept aside for later examination."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASIDE = "aside"
 _TAKEN_ANEW = "what follows in it is taken from the log's own files"
 INDEX_SUFFIXES = ("", "-wal", "-shm")
 ASIDE_BYTES_MAX = 64 << 20
-"""Once so much lies aside, what comes further is reported only."""
+"""Maximum number of bytes kept aside. Further bytes are reported only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Aside:
         self.tell(Damage(0, 0, length, f"{path.name}: {why}", cure="set aside; rebuilt from what is stored", code="index_damaged"))
 
     def write_ahead_log(self, index: Path, why: str) -> None:
-        """Keep a copy of this index's write-ahead log where there is room, and report it. SQLite takes it up to what does not verify."""
+        """Keep a copy of this index's write-ahead log where there is room, and report it. SQLite takes it up to the first frame that does
+        not verify."""
         wal = index.with_name(f"{index.name}-wal")
         with suppress(OSError):
             if self._has_room(wal.stat().st_size):

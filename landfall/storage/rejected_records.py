@@ -1,4 +1,5 @@
-"""Records that are not what their origin signed: no rebuilt index takes them from where their bytes may lie on, files or a Kafka."""
+"""Records that are not what their origin signed. No rebuilt index takes them from the files or the Kafka in which their bytes may
+remain."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from streams.model.records import OFFSET
 
 DISOWNED_NAME = "disowned"
 ROWS_MAX = 65_536
-"""Of more than these the first are forgotten: a rebuilt index holds them again, until they are judged again."""
+"""Maximum number of remembered rows. Beyond it the first are forgotten: a rebuilt index holds them again, until they are judged again."""
 _CHECKSUM = struct.Struct("<Q")
 
 
@@ -36,10 +37,10 @@ class _Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Disowned:
-    """The file `disowned` of the log in `folder`: a row a record, by what it says, wherever merging and moving take its bytes.
+    """The file `disowned` of the log in `folder`: one row a record, identified by its contents, wherever merging and moving take its bytes.
 
-    Not safe from several threads: the log's lock guards it. A file that does not verify counts as none, and `damaged` says why.
-    """
+    It is not safe to use from several threads: the log's lock guards it. A file that does not verify counts as empty, and `damaged` says
+    why."""
 
     def __init__(self, folder: Path, disk: Disk, codec: Codec) -> None:
         self._path, self._disk, self._codec = folder / DISOWNED_NAME, disk, codec
@@ -49,21 +50,22 @@ class Disowned:
         self._take(self._read())
 
     def offsets(self, key: LineKey) -> RangeSet:
-        """Where anything of it is disowned."""
+        """Return the offsets of `key` at which records are disowned."""
         return self._offsets.get(key, RangeSet())
 
     def among(self, block: Block) -> RangeSet:
-        """The offsets of those rows of `block` that are disowned. Raises Corrupt for a block that does not decode."""
+        """Return the offsets of the rows of `block` that are disowned. Raises Corrupt for a block that does not decode."""
         if not self.offsets((block.stream, block.origin)).within(block.first, block.end):
             return RangeSet()
         return RangeSet((row.offset, row.offset + 1) for row in self._told(block) if row in self._rows)
 
     def add(self, block: Block) -> None:
-        """The rows of `block`, where they can be read here, are disowned from now on, durably. Raises RetryLater when the disk is full."""
+        """Disown the rows of `block` from now on, durably, where they can be read here. Raises RetryLater when the disk is full."""
         self._keep({**self._rows, **dict.fromkeys(self._told(block))})
 
     def allow(self, block: Block, offsets: RangeSet) -> None:
-        """Rows of `block` at `offsets`, which somebody brings just as they were disowned, are taken after all. Durable. Raises as `add`."""
+        """Allow rows of `block` at `offsets` that a peer brings just as they were disowned. It is durable. Raises the same errors as
+        `add`."""
         if found := self.among(block).common(offsets):
             same = {row for row in self._told(block) if row.offset in found}
             self._keep({row: None for row in self._rows if row not in same})

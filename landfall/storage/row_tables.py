@@ -1,4 +1,4 @@
-"""Putting rows of several blocks together."""
+"""Functions that put rows of several blocks together."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ STREAM, ORIGIN = "stream", "origin"
 
 
 def coalesced(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order, in as few batches as their columns' types and `rows_max` allow."""
+    """Return the same rows in the same order, in as few batches as their columns' types and `rows_max` allow."""
     return (_taken(waiting) for waiting in _together(batches, rows_max))
 
 
 def joined(parts: Iterable[Columns], rows_max: int) -> Iterator[Columns]:
-    """The same of rows whose columns are not there yet."""
+    """Yield the same as `coalesced`, for rows whose columns are not decoded yet."""
     return (waiting[0] if len(waiting) == 1 else JoinedColumns.of(waiting) for waiting in _together(parts, rows_max))
 
 
@@ -46,7 +46,8 @@ def _parts(batches: Iterable[Rows], rows_max: int) -> Iterator[Rows]:
 
 
 def _taken(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """All that waits as one batch, a column at a time: what has been joined of the parts is released before the next."""
+    """Return all waiting parts as one batch. Columns are joined one at a time: the parts of a joined column are released before the
+    next."""
     if len(waiting) == 1:
         return waiting.pop()
     schema = pa.unify_schemas([part.schema for part in waiting])
@@ -63,7 +64,7 @@ def _column(part: pa.RecordBatch, field: pa.Field) -> pa.Array:
 
 
 def agree(batches: Sequence[pa.RecordBatch | Columns], other: pa.RecordBatch | Columns) -> bool:
-    """Whether no column of `other` has another type than in `batches`."""
+    """Return whether no column of `other` has another type than in `batches`."""
     if batches[-1].schema.equals(other.schema):
         return True
     types = {field.name: field.type for batch in batches for field in batch.schema}
@@ -71,10 +72,9 @@ def agree(batches: Sequence[pa.RecordBatch | Columns], other: pa.RecordBatch | C
 
 
 def merged(batches: Sequence[Batch]) -> pa.Table:
-    """All rows in order of (order time, origin, offset), with the columns `stream` and `origin` in front.
+    """Return all rows in order of (order time, origin, offset), with the columns `stream` and `origin` in front.
 
-    A signal that is of one type in some rows and of another elsewhere becomes float64 where all are numbers, else text.
-    """
+    A signal that is of one type in some rows and of another elsewhere becomes float64 where all are numbers, else text."""
     held = [batch for batch in batches if batch.records.num_rows]
     tables = [_named(list(like)) for _, like in groupby(held, lambda batch: (batch.stream, batch.origin, batch.records.schema))]
     if not tables:
@@ -87,7 +87,7 @@ def merged(batches: Sequence[Batch]) -> pa.Table:
 
 
 def _named(batches: Sequence[Batch]) -> pa.Table:
-    """The rows of batches of one stream, origin and schema."""
+    """Return the rows of batches of one stream, origin and schema."""
     table = pa.Table.from_batches([batch.records for batch in batches])
     stream, origin = (pa.repeat(pa.scalar(name, pa.string()), table.num_rows) for name in (batches[0].stream, str(batches[0].origin)))
     return pa.Table.from_arrays([stream, origin, *table.columns], names=[STREAM, ORIGIN, *table.column_names])

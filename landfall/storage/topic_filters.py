@@ -1,5 +1,5 @@
-"""What is kept of a block's topics next to the block's place: a filter of a byte a topic at most, eight bytes at least; an outline where
-there are very many topics."""
+"""What is kept of a block's topics next to the block's place: a filter of at most a byte a topic and at least eight bytes, or, for very
+many topics, an outline."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from streams.model.block import Block, Codec
 
 BITS_PER_TOPIC, FEW_BITS_PER_TOPIC = 8, 4
 FEW_TOPICS = 1024
-"""A block of fewer topics has half the bits: it is small, and soon merged."""
+"""Number of topics below which a block has half the bits: it is small, and soon merged."""
 FILTER_BYTES_MIN = 8
-"""Of other topics one in eleven seems to be in a filter of one topic in a byte, one in five hundred in eight bytes: what is rare is looked
-for in thousands of blocks of a row each, and every one that seems to have it is fetched.
-"""
+"""Minimum size of a filter, bytes. One in eleven other topics seems to be in a one-byte filter of one topic, one in five hundred in eight
+bytes. A rare topic is searched in thousands of blocks of a row each, and every one that seems to have it is fetched."""
 FILTERED_TOPICS_MAX = 1 << 16
 """The maximum number of topics of a block that has a filter. The filter of a block of more topics would take longer to read than the part
 of the block that has the topic. The block's outline says which part has it, if any."""
 _ANY_TOPIC = b"\xff"
-"""A filter that every topic seems to be in."""
+"""Filter that every topic seems to be in."""
 _OUTLINED = b"\xff" * 16
-"""What an outline has before it. No filter begins so: of its bits hardly more than half are set."""
+"""Prefix of an outline. No filter begins like this: hardly more than half of its bits are set."""
 _PROBES = 3
 _HASHED_AT_ONCE = 16_384
 _WORD = np.dtype("<u8")
@@ -37,19 +36,20 @@ Hashes = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class TopicQuery:
-    """What a look-up is for: one topic of one line, and what the filters of its blocks are asked for."""
+    """The subject of a look-up: one topic of one line, and the hash that is looked up in the filters of its blocks."""
 
     key: LineKey
     topic: str
     hash: Hash
 
     def may_be_in(self, piece: Piece) -> bool:
-        """Whether the block that holds the piece is to be looked into: it can be read here, and may have the topic."""
+        """Return whether to search the block that holds the piece: it can be read here, and may have the topic."""
         return piece.topics is not None and may_hold(piece.topics, self.hash)
 
 
 def topics_told(codec: Codec, block: Block, topics: pa.StringArray) -> bytes:
-    """What is kept of the block, whose topics these are, each at least once: their filter; of more than FILTERED_TOPICS_MAX the outline."""
+    """Return what is kept of the topics of `block`: their filter, or for more than FILTERED_TOPICS_MAX the outline. `topics` has each topic
+    at least once."""
     told = topic_filter(topics)
     if told != _ANY_TOPIC:
         return told
@@ -58,18 +58,19 @@ def topics_told(codec: Codec, block: Block, topics: pa.StringArray) -> bytes:
 
 
 def outline_in(told: bytes | None) -> bytes | None:
-    """The outline, where that is what is kept of a block's topics."""
+    """Return the outline, where that is what is kept of a block's topics; else None."""
     return told[len(_OUTLINED) :] if told is not None and told.startswith(_OUTLINED) else None
 
 
 def topic_hash(topic: str) -> Hash:
-    """What `may_hold` asks a filter for."""
+    """Return the hash of a topic, as `may_hold` takes it."""
     low, step = _halves(_hashes(pa.array([topic], pa.string())))
     return int(low[0]), int(step[0])
 
 
 def topic_filter(column: pa.StringArray) -> bytes:
-    """A Bloom filter of the topics in `column`: 3 % of others seem to be in it, of few topics 15 %, of a handful 1 %, of too many all."""
+    """Return a Bloom filter of the topics in `column`. 3 % of other topics seem to be in it; of few topics 15 %, of a handful 1 %, of too
+    many all."""
     parts = [_hashes(column.slice(at, _HASHED_AT_ONCE)) for at in range(0, len(column), _HASHED_AT_ONCE)]
     hashes = np.sort(np.concatenate([np.empty(0, np.uint64), *parts]))
     hashes = hashes[np.diff(hashes, prepend=~hashes[:1]) != 0]
@@ -84,7 +85,7 @@ def topic_filter(column: pa.StringArray) -> bytes:
 
 
 def may_hold(topics: bytes | None, wanted: Hash) -> bool:
-    """Whether a block with this filter may hold the topic whose hash is `wanted`; None: who knows."""
+    """Return whether a block with this filter may hold the topic whose hash is `wanted`; True for None, which is unknown."""
     if topics is None or topics == _ANY_TOPIC or topics.startswith(_OUTLINED):
         return True
     bits = 8 * len(topics)
@@ -97,7 +98,8 @@ def _halves(hashes: Hashes) -> tuple[Hashes, Hashes]:
 
 
 def _hashes(topics: pa.StringArray) -> Hashes:
-    """A number for each: its bytes in words of eight, each mixed into what those before it gave, and all that as MurmurHash3 ends."""
+    """Return a number for each topic. Its bytes, in words of eight, are each mixed into the result of those before; the end is
+    MurmurHash3's."""
     _, offsets, data = topics.buffers()
     starts = np.frombuffer(offsets, np.int32)[topics.offset : topics.offset + len(topics) + 1].astype(np.int64)
     lengths = np.diff(starts)
@@ -118,7 +120,7 @@ def _hashes(topics: pa.StringArray) -> Hashes:
 
 
 def _words(chars: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], length: int) -> Hashes:
-    """The first eight bytes of texts of one length as numbers, then the next eight, and so on; zeros behind the last."""
+    """Return the first eight bytes of texts of one length as numbers, then the next eight, and so on; zeros fill the last."""
     count, first = len(starts), int(starts[0])
     together = starts[-1] - first == (count - 1) * length
     texts = chars[first : first + count * length] if together else chars[starts[:, None] + np.arange(length)]
